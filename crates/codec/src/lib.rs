@@ -1,0 +1,186 @@
+//! Values to versioned, checksummed bytes and back; the only crate that names bincode.
+//!
+//! Owns the envelope that everything we put on a disk or between nodes is wrapped in (`docs/formats/envelope.md`):
+//!
+//! ```text
+//! offset  0..2   magic   "HF"
+//!         2      version 1
+//!         3      kind    what the payload is, see `Kind`
+//!         4..8   length  of the payload, little endian
+//!         8..12  CRC-32C of bytes 0..8 and the payload, little endian
+//!         12..   payload bincode 1.3.3, fixed-size little-endian integers
+//! ```
+//!
+//! Refuses to know what the values mean. Lengths are checked before anything is allocated, and bytes left over
+//! are an error. A payload's layout never changes within a version: enums are append-only, a changed struct is a
+//! new version.
+
+use bincode::Options;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// Bytes before the payload.
+pub const HEADER_LEN: usize = 12;
+/// The largest payload, bytes: a snapshot part or a batch of entries fits with room to spare.
+pub const PAYLOAD_MAX: usize = 64 << 20;
+
+const MAGIC: [u8; 2] = *b"HF";
+const VERSION: u8 = 1;
+
+/// What a payload is. Append-only; the number is part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A log record.
+    Record = 1,
+    /// A vote.
+    Vote = 2,
+    /// The last known committed position.
+    Committed = 3,
+    /// The position the log is purged through.
+    Purged = 4,
+    /// What a snapshot covers.
+    SnapshotMeta = 5,
+    /// A piece of a snapshot.
+    SnapshotPart = 6,
+    /// Whose data directory it is.
+    Identity = 7,
+    /// A node's first words to a peer.
+    Hello = 8,
+    /// A request between nodes.
+    PeerRequest = 9,
+    /// Its answer.
+    PeerReply = 10,
+    /// A request between the services of two nodes, carried inside a `PeerRequest`.
+    ServiceRequest = 11,
+    /// Its answer.
+    ServiceReply = 12,
+}
+
+/// A value that could not be turned into bytes: larger than [`PAYLOAD_MAX`], or of a shape bincode refuses.
+#[derive(Debug, Error)]
+#[error("failed to encode a {kind:?}: {reason}")]
+pub struct EncodeError {
+    kind: Kind,
+    reason: String,
+}
+
+/// Bytes that are not what they should be. Whoever reads them decides whether that is a damaged disk or a bad peer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// Fewer bytes than the header or its length say.
+    #[error("{have} bytes where {need} are needed")]
+    Short {
+        /// Bytes at hand.
+        have: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// Not our bytes.
+    #[error("not a holdfast envelope")]
+    Magic,
+    /// Written by a newer holdfast.
+    #[error("format version {found} is not known here: upgrade this node")]
+    Version {
+        /// The version found.
+        found: u8,
+    },
+    /// Another kind of value.
+    #[error("kind {found} where {expected:?} was expected")]
+    Kind {
+        /// The kind found.
+        found: u8,
+        /// The kind expected.
+        expected: Kind,
+    },
+    /// A length over the limit.
+    #[error("a payload of {len} bytes is over the limit of {PAYLOAD_MAX}")]
+    TooLong {
+        /// The length found.
+        len: usize,
+    },
+    /// The checksum does not fit the bytes.
+    #[error("checksum mismatch")]
+    Checksum,
+    /// The checksum fits, but the payload is not such a value.
+    #[error("payload is not a {kind:?}: {reason}")]
+    Payload {
+        /// The kind expected.
+        kind: Kind,
+        /// What the decoder said.
+        reason: String,
+    },
+}
+
+fn options() -> impl Options {
+    bincode::DefaultOptions::new().with_fixint_encoding().with_limit(PAYLOAD_MAX as u64)
+}
+
+/// Wraps a value into an envelope.
+///
+/// # Errors
+/// [`EncodeError`] if the payload would be larger than [`PAYLOAD_MAX`].
+pub fn encode<T: Serialize + ?Sized>(kind: Kind, value: &T) -> Result<Vec<u8>, EncodeError> {
+    let fail = |reason: String| EncodeError { kind, reason };
+    let mut bytes = vec![0; HEADER_LEN];
+    options().serialize_into(&mut bytes, value).map_err(|error| fail(error.to_string()))?;
+    let len = u32::try_from(bytes.len() - HEADER_LEN).map_err(|error| fail(error.to_string()))?;
+    bytes[0..2].copy_from_slice(&MAGIC);
+    bytes[2] = VERSION;
+    bytes[3] = kind as u8;
+    bytes[4..8].copy_from_slice(&len.to_le_bytes());
+    let checksum = checksum(&bytes);
+    bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Unwraps an envelope that must be exactly `bytes`.
+///
+/// # Errors
+/// [`DecodeError`] says what is wrong with the bytes; nothing larger than they are is allocated.
+pub fn decode<T: DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, DecodeError> {
+    let header = bytes
+        .first_chunk::<HEADER_LEN>()
+        .ok_or(DecodeError::Short { have: bytes.len(), need: HEADER_LEN })?;
+    let need = frame_len(header)?;
+    if bytes.len() < need {
+        return Err(DecodeError::Short { have: bytes.len(), need });
+    }
+    if header[3] != kind as u8 {
+        return Err(DecodeError::Kind { found: header[3], expected: kind });
+    }
+    let stored = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+    if bytes.len() > need || stored != checksum(bytes) {
+        return Err(DecodeError::Checksum);
+    }
+    options()
+        .deserialize(&bytes[HEADER_LEN..])
+        .map_err(|error| DecodeError::Payload { kind, reason: error.to_string() })
+}
+
+/// The length of the whole envelope that begins with `header`, checked against the limit: what a reader of a stream
+/// must know before it allocates.
+///
+/// # Errors
+/// [`DecodeError`] if this is no header of ours, or the length is over [`PAYLOAD_MAX`].
+pub fn frame_len(header: &[u8; HEADER_LEN]) -> Result<usize, DecodeError> {
+    if header[0..2] != MAGIC {
+        return Err(DecodeError::Magic);
+    }
+    if header[2] != VERSION {
+        return Err(DecodeError::Version { found: header[2] });
+    }
+    let len = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize;
+    if len > PAYLOAD_MAX {
+        return Err(DecodeError::TooLong { len });
+    }
+    Ok(HEADER_LEN + len)
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..8]), &bytes[HEADER_LEN..])
+}
+
+#[cfg(test)]
+mod tests;

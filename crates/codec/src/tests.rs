@@ -1,0 +1,81 @@
+//! Golden bytes of version 1, and hostile ones.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn sample() -> (u64, String, Option<u8>) {
+    (7, "orders".to_owned(), Some(3))
+}
+
+/// The bytes of version 1. If this fails, old disks and peers cannot be read: make a new version instead.
+#[test]
+fn version_1_is_these_bytes() {
+    let bytes = encode(Kind::Record, &sample()).unwrap();
+    let payload =
+        [7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, b'o', b'r', b'd', b'e', b'r', b's', 1, 3];
+    assert_eq!(bytes[..8], [b'H', b'F', 1, 1, 24, 0, 0, 0]);
+    assert_eq!(bytes[8..12], crc32c::crc32c(&[&bytes[..8], &payload[..]].concat()).to_le_bytes());
+    assert_eq!(bytes[12..], payload);
+}
+
+#[test]
+fn what_was_encoded_comes_back() {
+    let bytes = encode(Kind::Vote, &sample()).unwrap();
+    assert_eq!(decode::<(u64, String, Option<u8>)>(Kind::Vote, &bytes), Ok(sample()));
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let bytes = encode(Kind::Record, &sample()).unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode::<(u64, String, Option<u8>)>(Kind::Record, &damaged).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn every_cut_and_every_extra_byte_is_noticed() {
+    let bytes = encode(Kind::Record, &sample()).unwrap();
+    for len in 0..bytes.len() {
+        assert!(decode::<(u64, String, Option<u8>)>(Kind::Record, &bytes[..len]).is_err());
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    assert!(decode::<(u64, String, Option<u8>)>(Kind::Record, &longer).is_err());
+}
+
+#[test]
+fn payload_with_bytes_left_over_is_refused() {
+    let bytes = encode(Kind::Record, &(1_u8, 2_u8)).unwrap();
+    assert!(matches!(decode::<u8>(Kind::Record, &bytes), Err(DecodeError::Payload { .. })));
+}
+
+#[test]
+fn another_kind_and_a_newer_version_are_named() {
+    let mut bytes = encode(Kind::Vote, &1_u8).unwrap();
+    assert_eq!(
+        decode::<u8>(Kind::Record, &bytes),
+        Err(DecodeError::Kind { found: 2, expected: Kind::Record })
+    );
+    bytes[2] = 9;
+    assert_eq!(decode::<u8>(Kind::Vote, &bytes), Err(DecodeError::Version { found: 9 }));
+}
+
+#[test]
+fn an_absurd_length_is_refused_before_allocation() {
+    let header = [b'H', b'F', 1, 1, 255, 255, 255, 255, 0, 0, 0, 0];
+    assert!(matches!(frame_len(&header), Err(DecodeError::TooLong { .. })));
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _refused = decode::<Vec<(String, u64)>>(Kind::Record, &bytes);
+        let framed = encode(Kind::Record, &bytes).unwrap();
+        let mut wrong = framed.clone();
+        wrong.truncate(12);
+        wrong.extend_from_slice(&bytes);
+        let _refused = decode::<Vec<holdfast_types::Command>>(Kind::Record, &wrong);
+    }
+}

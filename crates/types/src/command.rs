@@ -1,0 +1,183 @@
+//! What can be asked of the replicated state machine. A closed enum: there is no other way to change it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    EntryId, Incarnation, Labels, Limits, LockName, NodeId, Owner, RequestId, SessionId,
+    SessionName, Stamp, Ticket, Ttl, ZnodePath,
+};
+
+/// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
+/// each command, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The leader's wall clock when it proposed the batch. The machine uses the largest it has seen.
+    pub stamped_at: Stamp,
+    /// In the order in which they take effect.
+    pub commands: Vec<Command>,
+}
+
+/// A change that somebody wants. Append-only: the order of the variants is part of the format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Opens a session, or renews it if it is open.
+    OpenSession(OpenSession),
+    /// Gives a session a new lease, and another time-to-live if one is named.
+    RenewSession {
+        /// Which session.
+        session: SessionName,
+        /// Its time-to-live from now on; none keeps it.
+        ttl: Option<Ttl>,
+    },
+    /// Ends a session by its own wish: everything it owns goes in the same entry.
+    /// On a session that expired: takes note of the loss, and frees the name for a new one.
+    CloseSession {
+        /// Which session.
+        session: SessionName,
+    },
+    /// Ends a session whose lease ran out. Refused if the lease was renewed since.
+    ExpireSession {
+        /// Which session.
+        session: SessionId,
+        /// The lease that ran out.
+        generation: u64,
+    },
+    /// Takes a place in a lock's queue, and the lock itself if it is free.
+    Acquire(Acquire),
+    /// Gives a held lock back, or leaves its queue.
+    Release(Release),
+    /// Leaves a queue if still in it. If the grant came first, it stands and is the answer.
+    Cancel(Cancel),
+    /// Creates a znode.
+    Create(Create),
+    /// Deletes a znode without children.
+    Delete(Delete),
+    /// Replaces a znode's data.
+    SetData(SetData),
+    /// Removes containers that have been empty since before a stamp.
+    Sweep {
+        /// Empty since before this.
+        empty_before: Stamp,
+        /// At most this many.
+        count_max: u32,
+    },
+    /// Changes the bounds.
+    SetLimits(Limits),
+    /// Ties a node's id to the data directory that first served under it.
+    RegisterNode {
+        /// Which node.
+        node: NodeId,
+        /// Its data directory.
+        incarnation: Incarnation,
+    },
+}
+
+/// See [`Command::OpenSession`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenSession {
+    /// Its name.
+    pub session: SessionName,
+    /// How long it lives without a renewal; none means the default, or what an open session has.
+    pub ttl: Option<Ttl>,
+    /// Made by the server for one lock: it closes itself with its last release.
+    pub anonymous: bool,
+    /// Shown to those who wait for its locks.
+    pub labels: Labels,
+}
+
+/// See [`Command::Acquire`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acquire {
+    /// Which lock.
+    pub lock: LockName,
+    /// For which session; opened in the same step if it is new.
+    pub open: OpenSession,
+    /// Who within the session.
+    pub owner: Owner,
+    /// The entry to count; none enters as [`EntryId::unnamed`] when newly granted, and counts nothing on renewal.
+    pub entry: Option<EntryId>,
+    /// Whether to queue when the lock is held; otherwise the answer is a rejection and nothing changes.
+    pub wait: bool,
+}
+
+/// See [`Command::Release`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// Which lock.
+    pub lock: LockName,
+    /// Whose place.
+    pub session: SessionName,
+    /// Who within the session.
+    pub owner: Owner,
+    /// The one entry that leaves; none means all of them.
+    pub entry: Option<EntryId>,
+}
+
+/// See [`Command::Cancel`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    /// Which lock.
+    pub lock: LockName,
+    /// Whose place.
+    pub session: SessionName,
+    /// Who within the session.
+    pub owner: Owner,
+    /// The place: a later one of the same owner is left alone.
+    pub ticket: Ticket,
+}
+
+/// What kind of znode to create.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CreateKind {
+    /// Stays until deleted.
+    Persistent,
+    /// Stays until deleted, or swept when its last child has gone.
+    Container,
+    /// Goes with its session; has no children.
+    Ephemeral,
+}
+
+/// See [`Command::Create`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Create {
+    /// Where. With `sequential`, ten digits or more are appended; it may then end with `/`-less prefix of any kind.
+    pub path: ZnodePath,
+    /// Its data.
+    pub data: Vec<u8>,
+    /// Which kind.
+    pub kind: CreateKind,
+    /// Whether the parent's counter is appended to the name.
+    pub sequential: bool,
+    /// The caller's session: owner of an ephemeral, keeper of the memo.
+    pub session: Option<SessionName>,
+    /// With a session: a retry under the same id gets the first answer.
+    pub request: Option<RequestId>,
+}
+
+/// See [`Command::Delete`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delete {
+    /// Which node.
+    pub path: ZnodePath,
+    /// The version it must have; none means any.
+    pub version: Option<i32>,
+    /// The caller's session, keeper of the memo.
+    pub session: Option<SessionName>,
+    /// With a session: a retry under the same id gets the first answer.
+    pub request: Option<RequestId>,
+}
+
+/// See [`Command::SetData`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetData {
+    /// Which node.
+    pub path: ZnodePath,
+    /// Its new data.
+    pub data: Vec<u8>,
+    /// The version it must have; none means any.
+    pub version: Option<i32>,
+    /// The caller's session, keeper of the memo.
+    pub session: Option<SessionName>,
+    /// With a session: a retry under the same id gets the first answer.
+    pub request: Option<RequestId>,
+}

@@ -1,0 +1,112 @@
+//! What an applied entry changed, in order. Events drive waiters, leases and watches; they are not stored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Grant, LockName, NodeId, Outcome, Owner, Revision, SessionId, SessionName, Ticket, Ttl,
+    ZnodePath,
+};
+
+/// The result of applying one entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Revision of the last command; that of the i-th of n outcomes is `revision - (n - 1 - i)`.
+    pub revision: Revision,
+    /// One to each command, in order.
+    pub outcomes: Vec<Outcome>,
+    /// What changed, in order, with the revision that changed it.
+    pub events: Vec<(Revision, Event)>,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SessionEnd {
+    /// It was closed.
+    Closed,
+    /// Its lease ran out.
+    Expired,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LossCause {
+    /// The holder gave it up.
+    Released,
+    /// The holder's session was closed.
+    SessionClosed,
+    /// The holder's session expired.
+    SessionExpired,
+    /// The contender's znode was deleted through the tree.
+    Deleted,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A contender became the holder.
+    Granted(Grant),
+    /// A holder no longer holds.
+    Lost {
+        /// Which lock.
+        lock: LockName,
+        /// Whose hold.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+        /// The place that had been granted.
+        ticket: Ticket,
+        /// Why.
+        cause: LossCause,
+    },
+    /// A waiter left the queue without a grant.
+    Left {
+        /// Which lock.
+        lock: LockName,
+        /// Whose place.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+        /// The place.
+        ticket: Ticket,
+        /// Why.
+        cause: LossCause,
+    },
+    /// A session is new, or showed life through the log: its lease starts again.
+    SessionTouched {
+        /// Its number.
+        id: SessionId,
+        /// What it lives without a renewal.
+        ttl: Ttl,
+        /// The new lease.
+        generation: u64,
+    },
+    /// A session has ended, and with it everything it owned.
+    SessionEnded {
+        /// Its number.
+        id: SessionId,
+        /// Its name.
+        session: SessionName,
+        /// How.
+        end: SessionEnd,
+    },
+    /// A znode was created.
+    NodeCreated {
+        /// Where.
+        path: ZnodePath,
+    },
+    /// A znode was deleted.
+    NodeDeleted {
+        /// Where.
+        path: ZnodePath,
+    },
+    /// A znode's data was replaced.
+    NodeChanged {
+        /// Where.
+        path: ZnodePath,
+    },
+    /// A node's id was tied to its data directory.
+    NodeRegistered {
+        /// Which node.
+        node: NodeId,
+    },
+}

@@ -1,0 +1,54 @@
+//! Numbers that identify or order things. Each is a newtype, so that no two kinds can be mixed up.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+number! {
+    /// A member of the cluster, from 1. Never reused, not even after its data was wiped.
+    NodeId
+}
+number! {
+    /// Order number of an applied command, cluster-wide, from 1; 0 is the empty machine.
+    /// Every command of a batch has its own, so two changes never share one (a multi is one command).
+    Revision
+}
+number! {
+    /// A session as the tree knows it (`ephemeralOwner`), from 1, minted by the machine, never reused.
+    SessionId
+}
+number! {
+    /// A place in a lock's queue: the revision of the acquire that enqueued it. Unique in the cluster's life.
+    Ticket
+}
+number! {
+    /// Proof of order handed to a holder. Minted at the grant from one replicated counter, so it only grows; the
+    /// protected resource refuses anything smaller than the largest it has seen. Always below 2^53, so that JSON,
+    /// JavaScript and Lua hold it exactly.
+    FencingToken
+}
+number! {
+    /// Random number written into a node's data directory when it is first made. A node that comes back under its
+    /// old id with a wiped disk has another one, and its peers refuse it.
+    Incarnation
+}
+
+impl FencingToken {
+    /// Tokens stay below this bound, 2^53.
+    pub const END: u64 = 1 << 53;
+}

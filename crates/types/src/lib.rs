@@ -1,0 +1,34 @@
+//! The nouns of holdfast: ids, names, commands, entries, outcomes, events and views.
+//!
+//! Owns what the words of the glossary mean as types, with their bounds checked at construction, so that
+//! everything behind the front door can trust them. Refuses to know bytes, sockets, clocks or disks: there is
+//! no I/O here and no behaviour beyond validation.
+//!
+//! Every type that reaches the log or the wire between nodes derives `Serialize`/`Deserialize`; enums that do so
+//! are append-only (their order is part of the format, see `docs/formats/`).
+
+mod command;
+mod event;
+mod ids;
+mod limits;
+mod name;
+mod outcome;
+mod path;
+mod stat;
+mod time;
+mod view;
+
+pub use command::{
+    Acquire, Cancel, Command, Create, CreateKind, Delete, Entry, OpenSession, Release, SetData,
+};
+pub use event::{Applied, Event, LossCause, SessionEnd};
+pub use ids::{FencingToken, Incarnation, NodeId, Revision, SessionId, Ticket};
+pub use limits::Limits;
+pub use name::{EntryId, Labels, LockName, NameError, Owner, RequestId, SessionName};
+pub use outcome::{Bound, Grant, Outcome, Queued, Rejection, Released, Reply};
+pub use path::ZnodePath;
+pub use stat::{CONTAINER_OWNER, Stat};
+pub use time::{Stamp, Ttl, TtlError};
+pub use view::{
+    FenceView, HolderView, LockView, Page, SessionStatus, SessionView, Standing, WaiterView,
+};

@@ -1,0 +1,233 @@
+//! Names that callers choose, checked once at construction: locks, sessions, owners, entries, requests, labels.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::path::check_components;
+
+/// Why a name was refused. The message says what to change.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// Nothing was given.
+    #[error("{what} is empty: give it at least one character")]
+    Empty {
+        /// Which name.
+        what: &'static str,
+    },
+    /// Longer than its bound.
+    #[error("{what} is {len} bytes long: at most {max} are allowed")]
+    TooLong {
+        /// Which name.
+        what: &'static str,
+        /// Its length, bytes.
+        len: usize,
+        /// The bound, bytes.
+        max: usize,
+    },
+    /// A character that no name may contain.
+    #[error("{what} contains {found:?}: {rule}")]
+    BadCharacter {
+        /// Which name.
+        what: &'static str,
+        /// The offending character.
+        found: char,
+        /// What is allowed instead.
+        rule: &'static str,
+    },
+    /// A path component such as `.`, `..` or an empty one.
+    #[error("{what} has the component {component:?}: components may not be empty, '.' or '..'")]
+    BadComponent {
+        /// Which name.
+        what: &'static str,
+        /// The offending component.
+        component: String,
+    },
+    /// Too many of something, such as labels.
+    #[error("{count} {what}: at most {max} are allowed")]
+    TooMany {
+        /// Which things.
+        what: &'static str,
+        /// How many were given.
+        count: usize,
+        /// The bound.
+        max: usize,
+    },
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $check:path) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The longest allowed, bytes.
+            pub const MAX_LEN: usize = $max;
+
+            /// Checks the name.
+            ///
+            /// # Errors
+            /// [`NameError`] says which rule it breaks.
+            pub fn new(name: impl AsRef<str>) -> Result<Self, NameError> {
+                let name = name.as_ref();
+                check_len($what, name, $max)?;
+                $check($what, name)?;
+                Ok(Self(name.into()))
+            }
+
+            /// The name as given.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(name: String) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// A lock: one or more components joined by `/`, without a leading one. `orders` is the directory
+    /// `/locks/orders` of the tree.
+    LockName, "the lock name", 512, check_components
+}
+name! {
+    /// A session as its client names it (`?session=me`).
+    SessionName, "the session id", 128, check_flat
+}
+name! {
+    /// Who within a session: two owners of one session exclude each other.
+    Owner, "the owner", 128, check_flat
+}
+name! {
+    /// One entry into a held lock: each id counts once, and the lock is free when the last entry has left.
+    EntryId, "the entry id", 64, check_flat
+}
+name! {
+    /// Names one attempt at a change, so that a retry gets the first answer.
+    RequestId, "the request id", 64, check_flat
+}
+
+impl Owner {
+    /// The owner of a call that names none.
+    pub fn unnamed() -> Self {
+        Self("-".into())
+    }
+}
+
+impl EntryId {
+    /// The entry of an acquire that names none.
+    pub fn unnamed() -> Self {
+        Self("-".into())
+    }
+}
+
+/// Small facts about a holder (`host=web3`), shown to those who wait. Ordered by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    /// At most this many labels.
+    pub const MAX_COUNT: usize = 16;
+    /// The longest key, bytes.
+    pub const MAX_KEY_LEN: usize = 64;
+    /// The longest value, bytes.
+    pub const MAX_VALUE_LEN: usize = 256;
+
+    /// Checks count, lengths and characters.
+    ///
+    /// # Errors
+    /// [`NameError`] says which bound is broken.
+    pub fn new(labels: BTreeMap<String, String>) -> Result<Self, NameError> {
+        if labels.len() > Self::MAX_COUNT {
+            let count = labels.len();
+            return Err(NameError::TooMany { what: "labels", count, max: Self::MAX_COUNT });
+        }
+        for (key, value) in &labels {
+            check_len("a label's key", key, Self::MAX_KEY_LEN)?;
+            check_flat("a label's key", key)?;
+            if value.len() > Self::MAX_VALUE_LEN {
+                let (what, max) = ("a label's value", Self::MAX_VALUE_LEN);
+                return Err(NameError::TooLong { what, len: value.len(), max });
+            }
+            check_controls("a label's value", value)?;
+        }
+        Ok(Self(labels))
+    }
+
+    /// The labels, ordered by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// True without any label.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+pub(crate) fn check_len(what: &'static str, name: &str, max: usize) -> Result<(), NameError> {
+    match name.len() {
+        0 => Err(NameError::Empty { what }),
+        len if len > max => Err(NameError::TooLong { what, len, max }),
+        _ => Ok(()),
+    }
+}
+
+/// `ZooKeeper`'s rule for characters: no NUL, no C0 or C1 controls, no private use, no specials.
+pub(crate) fn check_controls(what: &'static str, name: &str) -> Result<(), NameError> {
+    let forbidden = |c: &char| matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
+    match name.chars().find(forbidden) {
+        Some(found) => {
+            let rule = "control, private-use and special characters are not allowed";
+            Err(NameError::BadCharacter { what, found, rule })
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_flat(what: &'static str, name: &str) -> Result<(), NameError> {
+    check_controls(what, name)?;
+    match name.chars().find(|c| *c == '/' || c.is_whitespace()) {
+        Some(found) => {
+            let rule = "'/' and white space are not allowed";
+            Err(NameError::BadCharacter { what, found, rule })
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,212 @@
+//! The deterministic answer to a command: the same on every node, part of the log's meaning.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    EntryId, FencingToken, HolderView, LockName, Owner, Revision, SessionId, SessionName, Stamp,
+    Stat, Ticket, Ttl, ZnodePath,
+};
+
+/// What a command did, or why it did nothing. A rejected command changes nothing except the revision counter.
+pub type Outcome = Result<Reply, Rejection>;
+
+/// What a command did.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Reply {
+    /// The caller holds the lock.
+    Granted(Grant),
+    /// The caller has a place in the queue.
+    Queued(Queued),
+    /// The caller no longer holds or waits.
+    Released(Released),
+    /// The caller left the queue before any grant.
+    Cancelled,
+    /// The session is open.
+    SessionOpened {
+        /// Its number.
+        id: SessionId,
+        /// What it lives without a renewal.
+        ttl: Ttl,
+        /// False if it was open before.
+        created: bool,
+    },
+    /// The session has a new lease.
+    SessionRenewed {
+        /// Its number.
+        id: SessionId,
+        /// What it lives without a renewal.
+        ttl: Ttl,
+    },
+    /// The session has ended, now or before.
+    SessionEnded,
+    /// The node exists now.
+    Created {
+        /// With the sequence number, if any.
+        path: ZnodePath,
+        /// Its stat.
+        stat: Stat,
+    },
+    /// The node is gone.
+    Deleted,
+    /// The data is replaced.
+    DataSet {
+        /// The node's stat.
+        stat: Stat,
+    },
+    /// So many containers were removed.
+    Swept {
+        /// How many.
+        count: u32,
+    },
+    /// The bounds are changed.
+    LimitsSet,
+    /// The node's id is tied to its data directory.
+    NodeRegistered,
+}
+
+/// A hold of a lock, as its holder sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Grant {
+    /// Which lock.
+    pub lock: LockName,
+    /// Whose.
+    pub session: SessionName,
+    /// Who within the session.
+    pub owner: Owner,
+    /// The place that was granted.
+    pub ticket: Ticket,
+    /// Larger than every token minted before.
+    pub token: FencingToken,
+    /// The session's time-to-live.
+    pub ttl: Ttl,
+    /// Entries counted.
+    pub entries: u32,
+    /// True if the lock was held by this owner before the command.
+    pub renewed: bool,
+    /// Who waits behind it.
+    pub waiters: u32,
+    /// When it was granted.
+    pub granted_at: Stamp,
+    /// Revision of the grant.
+    pub granted_in: Revision,
+}
+
+/// A place in a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Queued {
+    /// The place.
+    pub ticket: Ticket,
+    /// Waiters ahead; the holder is not counted.
+    pub ahead: u32,
+    /// Who holds the lock now.
+    pub holder: HolderView,
+    /// The session's number.
+    pub session: SessionId,
+    /// The session's time-to-live.
+    pub ttl: Ttl,
+}
+
+/// What a release did.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Released {
+    /// Entries that still hold the lock; 0 means it was given up.
+    pub entries_left: u32,
+    /// False if there was nothing to give up: it had been given up before, or the lock is free.
+    pub changed: bool,
+}
+
+/// A bound of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Bound {
+    /// `sessions_max`.
+    Sessions,
+    /// `znodes_max`.
+    Znodes,
+    /// `waiters_per_lock_max`.
+    WaitersPerLock,
+    /// `contenders_per_session_max`.
+    ContendersPerSession,
+    /// `entries_per_hold_max`.
+    EntriesPerHold,
+    /// `data_bytes_max`.
+    DataBytes,
+    /// The sequence counter of a directory, or the grant counter, has reached its end.
+    Counter,
+    /// A path grew too long.
+    PathLength,
+}
+
+/// Why a command changed nothing. Append-only: the order of the variants is part of the format.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Rejection {
+    /// The session expired, and not long ago: whatever it held is lost.
+    SessionExpired {
+        /// Its name.
+        session: SessionName,
+    },
+    /// No session of that name is known.
+    NoSession {
+        /// Its name.
+        session: SessionName,
+    },
+    /// The lease was renewed, or the session ended, before the expiry took effect.
+    Superseded,
+    /// Somebody else holds the lock, and the caller did not want to wait.
+    LockBusy {
+        /// Who.
+        holder: HolderView,
+        /// Who waits.
+        waiters: u32,
+    },
+    /// The caller neither holds the lock nor gave it up before.
+    NotHolder {
+        /// Who holds it.
+        holder: HolderView,
+    },
+    /// The hold has no such entry, and it never left.
+    NoSuchEntry {
+        /// The entry.
+        entry: EntryId,
+    },
+    /// A bound is reached.
+    LimitReached {
+        /// Which.
+        bound: Bound,
+        /// Its value.
+        limit: u64,
+    },
+    /// No such node.
+    NoNode {
+        /// Where.
+        path: ZnodePath,
+    },
+    /// There is a node already.
+    NodeExists {
+        /// Where.
+        path: ZnodePath,
+    },
+    /// The node has children.
+    NotEmpty {
+        /// Where.
+        path: ZnodePath,
+    },
+    /// The node has another version.
+    BadVersion {
+        /// Where.
+        path: ZnodePath,
+        /// The version it has.
+        actual: i32,
+    },
+    /// An ephemeral node has no children.
+    NoChildrenForEphemerals {
+        /// The ephemeral.
+        path: ZnodePath,
+    },
+    /// The node may not be changed this way: the root, `/locks`, or a reserved one.
+    Reserved {
+        /// Where.
+        path: ZnodePath,
+    },
+    /// Another data directory serves under this node's id.
+    NodeTaken,
+}

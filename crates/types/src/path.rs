@@ -1,0 +1,181 @@
+//! The tree's paths, with `ZooKeeper`'s rules, for both doors.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::{LockName, NameError, check_controls, check_len};
+
+/// An absolute path: `/`, or `/a/b` without a trailing slash. Compared byte by byte, never normalised.
+/// Source of the rules: the `ZooKeeper` programmer's guide, "The `ZooKeeper` data model".
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ZnodePath(Arc<str>);
+
+const WHAT: &str = "the path";
+
+impl ZnodePath {
+    /// The longest path, bytes.
+    pub const MAX_LEN: usize = 1024;
+    /// The directory below which every lock has its own.
+    pub const LOCKS: &str = "/locks";
+
+    /// Checks the path.
+    ///
+    /// # Errors
+    /// [`NameError`] for a path that is empty, relative, too long, ends with `/`, or has a bad component.
+    pub fn new(path: impl AsRef<str>) -> Result<Self, NameError> {
+        let path = path.as_ref();
+        check_len(WHAT, path, Self::MAX_LEN)?;
+        let Some(relative) = path.strip_prefix('/') else {
+            let found = path.chars().next().unwrap_or('?');
+            let rule = "a path begins with '/'";
+            return Err(NameError::BadCharacter { what: WHAT, found, rule });
+        };
+        if !relative.is_empty() {
+            check_components(WHAT, relative)?;
+        }
+        Ok(Self(path.into()))
+    }
+
+    /// `/`.
+    pub fn root() -> Self {
+        Self("/".into())
+    }
+
+    /// The directory of a lock, `/locks/<name>`.
+    pub fn of_lock(lock: &LockName) -> Self {
+        Self(format!("{}/{lock}", Self::LOCKS).into())
+    }
+
+    /// The lock whose directory this is; none for paths outside `/locks/`.
+    pub fn as_lock(&self) -> Option<LockName> {
+        let name = self.0.strip_prefix(Self::LOCKS)?.strip_prefix('/')?;
+        LockName::new(name).ok()
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The directory this node lies in; none for the root.
+    pub fn parent(&self) -> Option<Self> {
+        let (parent, name) = self.0.rsplit_once('/')?;
+        match (parent, name) {
+            ("", "") => None,
+            ("", _) => Some(Self::root()),
+            (parent, _) => Some(Self(parent.into())),
+        }
+    }
+
+    /// The last component; empty for the root.
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+    }
+
+    /// The child with this name.
+    ///
+    /// # Errors
+    /// [`NameError`] if the name is not one component, or the path becomes too long.
+    pub fn child(&self, name: &str) -> Result<Self, NameError> {
+        let separator = if self.0.len() == 1 { "" } else { "/" };
+        Self::new(format!("{}{separator}{name}", self.0))
+    }
+}
+
+pub(crate) fn check_components(what: &'static str, path: &str) -> Result<(), NameError> {
+    check_controls(what, path)?;
+    match path.split('/').find(|component| matches!(*component, "" | "." | "..")) {
+        Some(component) => Err(NameError::BadComponent { what, component: component.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+impl TryFrom<String> for ZnodePath {
+    type Error = NameError;
+    fn try_from(path: String) -> Result<Self, NameError> {
+        Self::new(path)
+    }
+}
+
+impl From<ZnodePath> for String {
+    fn from(path: ZnodePath) -> String {
+        path.0.as_ref().to_owned()
+    }
+}
+
+impl Borrow<str> for ZnodePath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ZnodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ZnodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_follow_zookeepers_rules() {
+        for good in ["/", "/a", "/a/b", "/a b", "/.a", "/a..b", "/ünïcode"] {
+            assert!(ZnodePath::new(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "a",
+            "/a/",
+            "//a",
+            "/a//b",
+            "/.",
+            "/..",
+            "/a/../b",
+            "/a\0",
+            "/a\u{1}",
+            "/\u{85}",
+            "/\u{e000}",
+        ] {
+            assert!(ZnodePath::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_longer_than_the_bound_is_refused() {
+        assert!(ZnodePath::new(format!("/{}", "a".repeat(1023))).is_ok());
+        assert!(ZnodePath::new(format!("/{}", "a".repeat(1024))).is_err());
+    }
+
+    #[test]
+    fn parents_and_names() {
+        let path = ZnodePath::new("/a/b").unwrap();
+        assert_eq!(path.parent().unwrap().as_str(), "/a");
+        assert_eq!(path.parent().unwrap().parent().unwrap(), ZnodePath::root());
+        assert_eq!(ZnodePath::root().parent(), None);
+        assert_eq!(path.file_name(), "b");
+        assert_eq!(ZnodePath::root().child("x").unwrap().as_str(), "/x");
+        assert_eq!(path.child("x").unwrap().as_str(), "/a/b/x");
+    }
+
+    #[test]
+    fn a_lock_is_a_directory_below_locks() {
+        let lock = LockName::new("shop/orders").unwrap();
+        let path = ZnodePath::of_lock(&lock);
+        assert_eq!(path.as_str(), "/locks/shop/orders");
+        assert_eq!(path.as_lock(), Some(lock));
+        assert_eq!(ZnodePath::new("/locks").unwrap().as_lock(), None);
+        assert_eq!(ZnodePath::new("/locksmith/a").unwrap().as_lock(), None);
+    }
+}

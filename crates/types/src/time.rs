@@ -1,0 +1,64 @@
+//! Time as the log carries it: stamps (wall clock, chosen by the leader) and time-to-live.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Wall-clock milliseconds since the Unix epoch, stamped by the leader on an entry. The machine never lets it go
+/// back. Used for display and for idle times, never to decide that a session has expired.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Stamp(pub u64);
+
+/// A session's time-to-live in milliseconds, from 1 s to 24 h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Ttl(u32);
+
+/// Why a number of milliseconds is not a [`Ttl`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a ttl is from 1s to 24h")]
+pub struct TtlError;
+
+impl Ttl {
+    /// One second.
+    pub const MIN: Ttl = Ttl(1_000);
+    /// 24 hours.
+    pub const MAX: Ttl = Ttl(86_400_000);
+    /// 30 seconds, what a call without `ttl` gets.
+    pub const DEFAULT: Ttl = Ttl(30_000);
+
+    /// The time-to-live in milliseconds.
+    pub const fn as_millis(self) -> u32 {
+        self.0
+    }
+
+    /// The time-to-live as a duration.
+    pub const fn as_duration(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0 as u64)
+    }
+
+    /// Checks the bounds.
+    ///
+    /// # Errors
+    /// [`TtlError`] below 1 s or above 24 h.
+    pub fn from_millis(ms: u64) -> Result<Self, TtlError> {
+        let ms = u32::try_from(ms).map_err(|_| TtlError)?;
+        Self::try_from(ms)
+    }
+}
+
+impl TryFrom<u32> for Ttl {
+    type Error = TtlError;
+
+    fn try_from(ms: u32) -> Result<Self, TtlError> {
+        if (Self::MIN.0..=Self::MAX.0).contains(&ms) { Ok(Self(ms)) } else { Err(TtlError) }
+    }
+}
+
+impl From<Ttl> for u32 {
+    fn from(ttl: Ttl) -> u32 {
+        ttl.0
+    }
+}
