@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EntryId, Incarnation, Labels, Limits, LockName, NodeId, Owner, RequestId, SessionId,
+    EntryId, Incarnation, Labels, Limits, LockName, NodeId, Owner, RequestId, Revision, SessionId,
     SessionName, Stamp, Ticket, Ttl, ZnodePath,
 };
 
@@ -124,6 +124,9 @@ pub struct Cancel {
     pub owner: Owner,
     /// The place: a later one of the same owner is left alone.
     pub ticket: Ticket,
+    /// Revision of the acquire that the caller waited on ([`crate::Queued::asked`]). If the owner has asked again
+    /// since, it still wants the place, and the cancel is answered like that later acquire: `Queued`.
+    pub asked: Revision,
 }
 
 /// What kind of znode to create.

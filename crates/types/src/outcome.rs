@@ -96,6 +96,8 @@ pub struct Grant {
 pub struct Queued {
     /// The place.
     pub ticket: Ticket,
+    /// Revision of the owner's latest acquire for this place: the first one's equals the ticket.
+    pub asked: Revision,
     /// Waiters ahead; the holder is not counted.
     pub ahead: u32,
     /// Who holds the lock now.
