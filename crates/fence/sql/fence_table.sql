@@ -1,0 +1,68 @@
+-- One row for each protected resource: the highest fencing token that has written to it.
+-- PostgreSQL 14 or later. Safe to run again; run it inside a transaction (psql -1) or as one migration step.
+-- Everything lands in the current schema and stays bound to it.
+
+SELECT pg_advisory_xact_lock(hashtext('holdfast fence schema'));  -- several installers at once take turns
+
+CREATE TABLE IF NOT EXISTS fence (
+    resource text        PRIMARY KEY,
+    token    bigint      NOT NULL CHECK (token BETWEEN 1 AND 9007199254740991),
+    holder   text,                                  -- who showed this token first, for people
+    seen_at  timestamptz NOT NULL DEFAULT now()     -- when it was shown first, for people
+) WITH (fillfactor = 50);
+
+COMMENT ON TABLE fence IS 'highest fencing token seen for each resource; only fence_check() writes here';
+
+-- Raises the mark of a resource to a token, or refuses the token. The row stays locked until the transaction
+-- ends, so between this call and COMMIT no other holder of the same resource can read or write behind our back,
+-- as long as it starts with the same call. Answers the token.
+--
+--   FN001  the token is older than the newest one seen; DETAIL is JSON: resource, token, newest, holder
+--   FN002  there is no usable token: null, or outside 1 .. 2^53-1
+CREATE OR REPLACE FUNCTION fence_check(resource text, token bigint, holder text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $body$
+#variable_conflict use_column
+DECLARE
+    newest  fence%ROWTYPE;
+    claimer text := coalesce(nullif(fence_check.holder, ''), nullif(current_setting('application_name'), ''));
+BEGIN
+    IF coalesce(fence_check.resource, '') = '' OR fence_check.token IS NULL
+       OR fence_check.token NOT BETWEEN 1 AND 9007199254740991 THEN
+        RAISE EXCEPTION 'write without a fencing token: resource %, token %',
+            coalesce(quote_ident(fence_check.resource), 'missing'), coalesce(fence_check.token::text, 'missing')
+            USING ERRCODE = 'FN002', HINT = 'take the lock and pass the token of its grant';
+    END IF;
+
+    -- The holder we already know comes back: lock the row, write nothing, however many statements it sends.
+    SELECT * INTO newest FROM fence f
+     WHERE f.resource = fence_check.resource AND f.token = fence_check.token FOR UPDATE;
+    IF FOUND THEN
+        RETURN fence_check.token;
+    END IF;
+
+    INSERT INTO fence AS f (resource, token, holder)
+    VALUES (fence_check.resource, fence_check.token, claimer)
+        ON CONFLICT (resource) DO UPDATE
+       SET token = excluded.token, holder = excluded.holder, seen_at = now()
+     WHERE f.token <= excluded.token;
+    IF FOUND THEN
+        RETURN fence_check.token;
+    END IF;
+
+    SELECT * INTO newest FROM fence f WHERE f.resource = fence_check.resource;
+    RAISE EXCEPTION 'stale fencing token % for "%": the newest is %, shown by %',
+        fence_check.token, fence_check.resource, newest.token, coalesce('"' || newest.holder || '"', 'nobody named')
+        USING ERRCODE = 'FN001',
+              DETAIL = json_build_object('resource', fence_check.resource, 'token', fence_check.token,
+                                         'newest', newest.token, 'holder', newest.holder)::text,
+              HINT = 'the lock went to somebody else: stop, and take it again if the work must go on';
+END
+$body$;
+
+-- The function runs with its owner's rights, so a writer needs no right on the table and cannot lower a mark;
+-- its search path is pinned, temporary tables last, so nobody can slip another "fence" under it.
+DO $pin$
+BEGIN
+    EXECUTE format('ALTER FUNCTION fence_check(text, bigint, text) SET search_path = %I, pg_temp', current_schema());
+END
+$pin$;

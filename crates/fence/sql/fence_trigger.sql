@@ -1,0 +1,41 @@
+-- A guard for tables whose writers cannot all be changed: it stands in front of every statement that writes and
+-- takes the token from the transaction's settings. Needs fence_table.sql.
+--
+--   BEGIN;
+--   SELECT fence_check('orders', 4812);                                                    -- before anything is read
+--   SELECT set_config('fence.resource', 'orders', true), set_config('fence.token', '4812', true);
+--   ... the statements of the old code ...
+--   COMMIT;
+--
+-- The settings end with the transaction (the third argument), so a pooled connection cannot hand them on.
+-- The guard alone stops stale writes; only the fence_check before the first read stops writes made from stale reads.
+--
+--   FN001  from fence_check: the token is stale
+--   FN002  the transaction has no token, or one for another resource than the table's
+CREATE OR REPLACE FUNCTION fence_guard() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $body$
+DECLARE
+    resource text := nullif(current_setting('fence.resource', true), '');
+    token    text := nullif(current_setting('fence.token', true), '');
+    holder   text := nullif(current_setting('fence.holder', true), '');
+    wanted   text := CASE WHEN TG_NARGS > 0 THEN TG_ARGV[0] END;    -- null: any resource will do
+BEGIN
+    IF resource IS NULL OR token IS NULL OR token !~ '^[0-9]{1,16}$' THEN
+        RAISE EXCEPTION '% on %.% without a fencing token', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME
+            USING ERRCODE = 'FN002', HINT = 'set fence.resource and fence.token for the transaction';
+    END IF;
+    IF resource <> wanted THEN
+        RAISE EXCEPTION '% on %.% with a fencing token for "%": it needs one for "%"',
+            TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, resource, wanted
+            USING ERRCODE = 'FN002', HINT = 'take the lock that protects this table';
+    END IF;
+    PERFORM fence_check(resource, token::bigint, holder);
+    RETURN NULL;
+END
+$body$;
+
+DO $pin$
+BEGIN
+    EXECUTE format('ALTER FUNCTION fence_guard() SET search_path = %I, pg_temp', current_schema());
+END
+$pin$;

@@ -1,0 +1,304 @@
+//! What the `PostgreSQL` guards promise, statement by statement, against a real server.
+
+mod scratch;
+
+use std::future::Future;
+
+use holdfast_fence::postgres::{advance, begin, begin_as};
+use holdfast_fence::{FenceError, FencingToken, guard_table_for_sql, guard_table_sql, schema_sql};
+use scratch::Postgres;
+use tokio_postgres::{Client, IsolationLevel};
+
+const GOODS: &str = "CREATE TABLE good (id bigint PRIMARY KEY, stock bigint NOT NULL);
+    INSERT INTO good VALUES (1, 100);";
+
+fn token(number: u64) -> FencingToken {
+    FencingToken(number)
+}
+
+async fn prepared(postgres: &Postgres, name: &str) -> Client {
+    let client = postgres.connect(name).await.unwrap();
+    client.batch_execute(schema_sql()).await.unwrap();
+    client.batch_execute(GOODS).await.unwrap();
+    client
+}
+
+async fn mark(client: &Client) -> Option<(i64, Option<String>)> {
+    let row = client.query_opt("SELECT token, holder FROM fence WHERE resource = 'orders'", &[]);
+    row.await.unwrap().map(|row| (row.get(0), row.get(1)))
+}
+
+async fn refusal<T>(attempt: impl Future<Output = Result<T, tokio_postgres::Error>>) -> FenceError {
+    match attempt.await {
+        Ok(_) => panic!("the statement was accepted"),
+        Err(error) => error.into(),
+    }
+}
+
+fn assert_stale(error: &FenceError, refused: u64, newest: u64, by: Option<&str>) {
+    let FenceError::Stale { resource, token, newest: seen, holder } = error else {
+        panic!("not a stale token: {error}");
+    };
+    assert_eq!((resource.as_str(), token.0, seen.0), ("orders", refused, newest), "{error}");
+    assert_eq!(holder.as_deref(), by, "{error}");
+}
+
+/// Rule 2: equal or larger is accepted, smaller refused by name, and the mark is durable with the commit only.
+#[tokio::test]
+async fn a_token_below_the_mark_is_refused_and_the_refusal_names_everything() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut web = prepared(&postgres, "web1").await;
+    let mut late = postgres.connect("web0").await.unwrap();
+
+    begin(&mut web, "orders", token(71)).await.unwrap().commit().await.unwrap();
+    begin(&mut web, "orders", token(71)).await.unwrap().commit().await.unwrap();
+    assert_eq!(mark(&web).await, Some((71, Some("web1".into()))));
+
+    let error = begin(&mut late, "orders", token(70)).await.err().unwrap();
+    assert_stale(&error, 70, 71, Some("web1"));
+    let text = error.to_string();
+    for part in ["70", "71", "\"orders\"", "\"web1\"", "take it again"] {
+        assert!(text.contains(part), "{part} is missing in: {text}");
+    }
+
+    let abandoned = begin_as(&mut late, "orders", token(90), "job-90").await.unwrap();
+    abandoned.rollback().await.unwrap();
+    assert_eq!(mark(&web).await, Some((71, Some("web1".into()))), "a rollback left a mark");
+    begin_as(&mut late, "orders", token(72), "job-72").await.unwrap().commit().await.unwrap();
+    let error = begin(&mut web, "orders", token(71)).await.err().unwrap();
+    assert_stale(&error, 71, 72, Some("job-72"));
+
+    begin(&mut web, "other", token(5)).await.unwrap().commit().await.unwrap();
+}
+
+/// The refusal's own words, as a program in another language or a person at psql sees them.
+#[tokio::test]
+async fn plain_sql_answers_with_sqlstates_and_facts() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let client = prepared(&postgres, "psql").await;
+    client.batch_execute("SELECT fence_check('orders', 34, 'web2')").await.unwrap();
+    let error = client.batch_execute("SELECT fence_check('orders', 33)").await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.code().code(), "FN001");
+    assert_eq!(
+        error.message(),
+        "stale fencing token 33 for \"orders\": the newest is 34, shown by \"web2\""
+    );
+    assert!(error.hint().unwrap().contains("take it again"));
+
+    for bad in ["'orders', NULL", "NULL, 7", "'', 7", "'orders', 0", "'orders', 9007199254740992"] {
+        let error = client.batch_execute(&format!("SELECT fence_check({bad})")).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "FN002", "{bad}");
+    }
+    client.batch_execute("SELECT fence_check('orders', 9007199254740991)").await.unwrap();
+}
+
+/// A token that cannot be one never reaches the database, and the error says what it is.
+#[tokio::test]
+async fn a_number_that_is_no_token_is_refused() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut client = prepared(&postgres, "web").await;
+    for number in [0, FencingToken::END, u64::MAX] {
+        let error = begin(&mut client, "orders", token(number)).await.err().unwrap();
+        assert!(matches!(error, FenceError::MissingToken { .. }), "{number}: {error}");
+    }
+}
+
+/// The trigger lets nothing through without a current token: no kind of statement, no leftover of a transaction.
+#[tokio::test]
+async fn a_guarded_table_takes_no_write_without_a_current_token() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut client = prepared(&postgres, "web").await;
+    client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
+    let writes = [
+        "UPDATE good SET stock = 0",
+        "DELETE FROM good",
+        "INSERT INTO good VALUES (2, 5)",
+        "INSERT INTO good VALUES (1, 5) ON CONFLICT DO NOTHING",
+        "TRUNCATE good",
+        "MERGE INTO good USING (VALUES (1)) AS v(id) ON good.id = v.id WHEN MATCHED THEN DELETE",
+    ];
+    for write in writes {
+        let error = refusal(client.batch_execute(write)).await;
+        let FenceError::MissingToken { reason } = &error else { panic!("{write}: {error}") };
+        assert!(reason.contains("public.good"), "{reason}");
+    }
+
+    for write in writes {
+        let transaction = begin(&mut client, "orders", token(7)).await.unwrap();
+        transaction.batch_execute(write).await.unwrap();
+        transaction.rollback().await.unwrap();
+    }
+    let transaction = begin(&mut client, "orders", token(8)).await.unwrap();
+    transaction.batch_execute("UPDATE good SET stock = 99").await.unwrap();
+    transaction.commit().await.unwrap();
+
+    let after = refusal(client.batch_execute("UPDATE good SET stock = 0")).await;
+    assert!(matches!(after, FenceError::MissingToken { .. }), "the token leaked: {after}");
+    let stock: i64 = client.query_one("SELECT stock FROM good", &[]).await.unwrap().get(0);
+    assert_eq!(stock, 99);
+}
+
+/// Code that only sets the transaction's settings: a stale write fails at its statement, by name.
+#[tokio::test]
+async fn the_trigger_alone_refuses_a_stale_write() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut web = prepared(&postgres, "web1").await;
+    web.batch_execute(&guard_table_sql("public.good").unwrap()).await.unwrap();
+    begin(&mut web, "orders", token(71)).await.unwrap().commit().await.unwrap();
+
+    let mut old = postgres.connect("old").await.unwrap();
+    let transaction = old.transaction().await.unwrap();
+    let settings = "SELECT set_config('fence.resource', 'orders', true), set_config('fence.token', '70', true)";
+    transaction.batch_execute(settings).await.unwrap();
+    let error = refusal(transaction.execute("UPDATE good SET stock = 0", &[])).await;
+    assert_stale(&error, 70, 71, Some("web1"));
+    drop(transaction);
+
+    for garbage in ["abc", "-1", "7.5", "99999999999999999999"] {
+        let transaction = old.transaction().await.unwrap();
+        let settings = format!(
+            "SELECT set_config('fence.resource', 'orders', true), set_config('fence.token', '{garbage}', true)"
+        );
+        transaction.batch_execute(&settings).await.unwrap();
+        let error = refusal(transaction.execute("UPDATE good SET stock = 0", &[])).await;
+        assert!(matches!(error, FenceError::MissingToken { .. }), "{garbage}: {error}");
+    }
+}
+
+/// Rule 4: a table bound to one resource takes no token of another lock. Names are quoted, whatever they contain.
+#[tokio::test]
+async fn a_table_bound_to_a_resource_takes_no_token_of_another() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut client = prepared(&postgres, "web").await;
+    let hostile = r#"my "good"; DROP TABLE fence; --"#;
+    let quoted = hostile.replace('"', "\"\"");
+    client.batch_execute(&format!("CREATE TABLE \"{quoted}\" (n bigint)")).await.unwrap();
+    let resource = r"it's \ orders";
+    client.batch_execute(&guard_table_for_sql(hostile, resource).unwrap()).await.unwrap();
+    client.batch_execute(&guard_table_for_sql(hostile, resource).unwrap()).await.unwrap();
+
+    let insert = format!("INSERT INTO \"{quoted}\" VALUES (1)");
+    let transaction = begin(&mut client, "other", token(9)).await.unwrap();
+    let error = refusal(transaction.batch_execute(&insert)).await;
+    assert!(error.to_string().contains(resource), "{error}");
+    assert!(matches!(error, FenceError::MissingToken { .. }), "{error}");
+    drop(transaction);
+
+    let transaction = begin(&mut client, resource, token(9)).await.unwrap();
+    transaction.batch_execute(&insert).await.unwrap();
+    transaction.commit().await.unwrap();
+}
+
+/// Two holders at once: the newer waits for the older one's transaction, reads what it wrote, and shuts it out.
+#[tokio::test]
+async fn the_newer_holder_waits_for_the_older_and_reads_its_write() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut older = prepared(&postgres, "older").await;
+    let mut newer = postgres.connect("newer").await.unwrap();
+    begin(&mut older, "orders", token(69)).await.unwrap().commit().await.unwrap();
+
+    let writing = begin(&mut older, "orders", token(70)).await.unwrap();
+    writing.batch_execute("UPDATE good SET stock = 70").await.unwrap();
+    let reading = async {
+        let transaction = begin(&mut newer, "orders", token(71)).await.unwrap();
+        let stock: i64 = transaction.query_one("SELECT stock FROM good", &[]).await.unwrap().get(0);
+        transaction.commit().await.unwrap();
+        stock
+    };
+    let observer = postgres.connect("observer").await.unwrap();
+    let committing = async {
+        wait_until_blocked(&observer, "newer").await;
+        writing.commit().await.unwrap();
+    };
+    let (stock, ()) = tokio::join!(reading, committing);
+    assert_eq!(stock, 70);
+    let error = begin(&mut older, "orders", token(70)).await.err().unwrap();
+    assert_stale(&error, 70, 71, Some("newer"));
+}
+
+async fn wait_until_blocked(observer: &Client, name: &str) {
+    let question = "SELECT 1 FROM pg_stat_activity \
+        WHERE application_name = $1 AND cardinality(pg_blocking_pids(pid)) > 0";
+    while observer.query_opt(question, &[&name]).await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Above READ COMMITTED the loser of a race is told to run again, and the second run knows that it is stale.
+#[tokio::test]
+async fn at_repeatable_read_a_race_is_a_conflict_and_then_stale() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut older = prepared(&postgres, "older").await;
+    let mut newer = postgres.connect("newer").await.unwrap();
+    begin(&mut older, "orders", token(70)).await.unwrap().commit().await.unwrap();
+
+    let level = IsolationLevel::RepeatableRead;
+    let racing = older.build_transaction().isolation_level(level).start().await.unwrap();
+    racing.batch_execute("SELECT count(*) FROM good").await.unwrap(); // takes the snapshot
+    begin(&mut newer, "orders", token(71)).await.unwrap().commit().await.unwrap();
+    let error = advance(&racing, "orders", token(70), None).await.unwrap_err();
+    assert!(matches!(error, FenceError::Conflict { .. }), "{error}");
+    drop(racing);
+
+    let again = older.build_transaction().isolation_level(level).start().await.unwrap();
+    let error = advance(&again, "orders", token(70), None).await.unwrap_err();
+    assert_stale(&error, 70, 71, Some("newer"));
+}
+
+/// A failure that is not about fencing stays the store's own, with its source.
+#[tokio::test]
+async fn other_failures_stay_the_stores_own() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut client = prepared(&postgres, "web").await;
+    let transaction = begin(&mut client, "orders", token(7)).await.unwrap();
+    let error = refusal(transaction.batch_execute("SELECT 1/0")).await;
+    let FenceError::Store(source) = error else { panic!("{error}") };
+    let source = source.downcast_ref::<tokio_postgres::Error>().unwrap();
+    assert_eq!(source.code().unwrap().code(), "22012");
+}
+
+/// The schema can be installed again and by several programs at once, and a writer without rights on the table
+/// can neither lower a mark nor slip another table under the check.
+#[tokio::test]
+async fn the_schema_installs_concurrently_and_cannot_be_gone_around() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let admin = prepared(&postgres, "admin").await;
+    let installs = (0..6).map(|_| async {
+        let client = postgres.connect("installer").await.unwrap();
+        client.batch_execute(schema_sql()).await.unwrap();
+    });
+    futures_util::future::join_all(installs).await;
+    let role = "CREATE ROLE app LOGIN; GRANT SELECT, UPDATE ON good TO app; GRANT CREATE, TEMP ON DATABASE postgres TO app";
+    admin.batch_execute(role).await.unwrap();
+    admin.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
+
+    let mut app = postgres.connect("app").await.unwrap();
+    app.batch_execute("SET ROLE app").await.unwrap();
+    begin(&mut app, "orders", token(71)).await.unwrap().commit().await.unwrap();
+    let lowering = refusal(app.batch_execute("UPDATE fence SET token = 1")).await;
+    assert!(matches!(lowering, FenceError::Store(_)), "{lowering}");
+    app.batch_execute("CREATE TEMP TABLE fence (resource text, token bigint, holder text)")
+        .await
+        .unwrap();
+    app.batch_execute("SET search_path = pg_temp, public").await.unwrap();
+    let error = begin(&mut app, "orders", token(70)).await.err().unwrap();
+    assert_stale(&error, 70, 71, Some("app"));
+}
+
+/// Thousands of statements in one fenced transaction leave one row version, not thousands.
+#[tokio::test]
+async fn many_statements_of_one_holder_write_the_mark_once() {
+    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let mut client = prepared(&postgres, "web").await;
+    client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
+    let transaction = begin(&mut client, "orders", token(7)).await.unwrap();
+    let place = "SELECT ctid::text FROM fence WHERE resource = 'orders'";
+    let before: String = transaction.query_one(place, &[]).await.unwrap().get(0);
+    let many =
+        "DO $$ BEGIN FOR i IN 1..2000 LOOP UPDATE good SET stock = stock - 1; END LOOP; END $$";
+    transaction.batch_execute(many).await.unwrap();
+    let after: String = transaction.query_one(place, &[]).await.unwrap().get(0);
+    assert_eq!(before, after);
+    transaction.commit().await.unwrap();
+}
