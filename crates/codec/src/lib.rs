@@ -56,6 +56,8 @@ pub enum Kind {
     ServiceRequest = 11,
     /// Its answer.
     ServiceReply = 12,
+    /// The commands of a log record, with their stamp.
+    Batch = 13,
 }
 
 /// A value that could not be turned into bytes: larger than [`PAYLOAD_MAX`], or of a shape bincode refuses.
@@ -176,6 +178,16 @@ pub fn frame_len(header: &[u8; HEADER_LEN]) -> Result<usize, DecodeError> {
         return Err(DecodeError::TooLong { len });
     }
     Ok(HEADER_LEN + len)
+}
+
+/// How many bytes `value` takes in a payload, header not counted. Cheaper than encoding it.
+///
+/// # Errors
+/// [`EncodeError`] if that is more than [`PAYLOAD_MAX`].
+pub fn encoded_len<T: Serialize + ?Sized>(kind: Kind, value: &T) -> Result<usize, EncodeError> {
+    let fail = |reason: String| EncodeError { kind, reason };
+    let len = options().serialized_size(value).map_err(|error| fail(error.to_string()))?;
+    usize::try_from(len).map_err(|error| fail(error.to_string()))
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
