@@ -1,0 +1,169 @@
+//! What is never written: panics outside tests, unfinished marks, tests that are skipped or that sleep.
+//!
+//! Owns the patterns; exceptions with their reasons are in [`crate::policy`].
+
+use crate::lexer::{Kind, Token};
+use crate::policy;
+use crate::{Source, Tree, Violation};
+
+/// Kinds of files in which unfinished marks are looked for.
+const MARKED: [&str; 8] = [".rs", ".md", ".toml", ".sql", ".sh", ".service", ".yml", ".yaml"];
+
+/// `.unwrap()` and `.expect(…)` outside tests.
+pub fn unwraps(sources: &[Source]) -> Vec<Violation> {
+    each(sources, |source, tokens, i| {
+        let called = matches!(tokens[i].text.as_str(), "unwrap" | "expect")
+            && is_at(tokens, i, -1, ".")
+            && is_at(tokens, i, 1, "(");
+        let what = || {
+            format!("`.{}(…)` outside tests: return an error that says what to do", tokens[i].text)
+        };
+        (called && !source.is_test(&tokens[i])).then(what)
+    })
+}
+
+/// Macros that panic on purpose, outside tests; asserted invariants are welcome.
+pub fn panics(sources: &[Source]) -> Vec<Violation> {
+    each(sources, |source, tokens, i| {
+        let token = &tokens[i];
+        let called = matches!(token.text.as_str(), "panic" | "unreachable")
+            && is_at(tokens, i, 1, "!")
+            && !source.is_test(token)
+            && !policy::excepted(policy::PANICS, &source.path, token.function.as_deref());
+        called.then(|| {
+            format!("`{}!` outside tests: let a type rule it out, or return an error", token.text)
+        })
+    })
+}
+
+/// Code that is not there yet.
+pub fn stubs(sources: &[Source]) -> Vec<Violation> {
+    each(sources, |_, tokens, i| {
+        let called =
+            matches!(tokens[i].text.as_str(), "todo" | "unimplemented") && is_at(tokens, i, 1, "!");
+        called.then(|| format!("`{}!`: finish it, or leave it out", tokens[i].text))
+    })
+}
+
+/// Tests that do not run, or that pass whatever panics.
+pub fn skipped_tests(sources: &[Source]) -> Vec<Violation> {
+    each(sources, |_, tokens, i| {
+        let attribute = is_at(tokens, i, -1, "[") && is_at(tokens, i, -2, "#");
+        match tokens[i].text.as_str() {
+            "ignore" if attribute => Some("`#[ignore]`: run it, mend it or delete it".to_owned()),
+            "should_panic" if attribute => {
+                Some("`#[should_panic]`: return an error and match on it".to_owned())
+            }
+            _ => None,
+        }
+    })
+}
+
+/// Tests that wait for a time instead of a condition.
+pub fn sleeps(sources: &[Source]) -> Vec<Violation> {
+    each(sources, |source, tokens, i| {
+        let token = &tokens[i];
+        let called = matches!(token.text.as_str(), "sleep" | "sleep_ms")
+            && is_at(tokens, i, 1, "(")
+            && !is_at(tokens, i, -1, "fn")
+            && source.is_test(token)
+            && !policy::excepted(policy::SLEEPS, &source.path, token.function.as_deref());
+        let what = "a test sleeps: wait for the condition instead, with a deadline; if the sleep is the fault \
+                    under test or the step of such a wait, list it with its reason in tests/tidy/src/policy.rs";
+        called.then(|| what.to_owned())
+    })
+}
+
+/// Unfinished marks in any text of ours.
+pub fn marks(tree: &Tree) -> Vec<Violation> {
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let mut found = Vec::new();
+    let ours = |path: &str| {
+        MARKED.iter().any(|ending| path.ends_with(ending)) || path.starts_with("scripts/")
+    };
+    for (path, file) in tree.files().filter(|(path, _)| ours(path)) {
+        for (i, line) in file.text.lines().enumerate() {
+            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            if words.any(|word| marks.contains(&word)) {
+                found.push(Violation::at(
+                    path,
+                    i + 1,
+                    "an unfinished mark: do it, or open an issue",
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn is_at(tokens: &[Token], i: usize, offset: isize, text: &str) -> bool {
+    let token = i.checked_add_signed(offset).and_then(|at| tokens.get(at));
+    token.is_some_and(|token| token.text == text)
+}
+
+fn each(
+    sources: &[Source],
+    say: impl Fn(&Source, &[Token], usize) -> Option<String>,
+) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for source in sources {
+        let tokens = source.tokens();
+        for i in (0..tokens.len()).filter(|i| tokens[*i].kind == Kind::Word) {
+            if let Some(what) = say(source, tokens, i) {
+                found.push(Violation::at(&source.path, tokens[i].line, what));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(rule: fn(&[Source]) -> Vec<Violation>, path: &str, text: &str) -> Vec<usize> {
+        let sources = Tree::of([(path, text)]).sources().unwrap();
+        rule(&sources).iter().map(|violation| violation.line).collect()
+    }
+
+    #[test]
+    fn unwraps_outside_tests_are_caught() {
+        let text = "#[expect(dead_code, reason = \"…\")]\nfn a() { b.unwrap(); }\nfn c() { d.expect(\"e\"); }\n\
+                    fn f() { g.unwrap_or(h); }\n#[cfg(test)]\nmod tests { fn i() { j.unwrap(); } }";
+        assert_eq!(lines(unwraps, "crates/a/src/lib.rs", text), [2, 3]);
+        assert_eq!(lines(unwraps, "crates/a/tests/b.rs", text), []);
+    }
+
+    #[test]
+    fn panics_outside_tests_are_caught() {
+        let text = "fn a() { panic!() }\nfn b() { unreachable!(\"c\") }\nfn d() { assert!(e); }\n#[test]\nfn f() { panic!() }";
+        assert_eq!(lines(panics, "crates/a/src/lib.rs", text), [1, 2]);
+    }
+
+    #[test]
+    fn stubs_are_caught_everywhere() {
+        let text = concat!("fn a() { to", "do!() }\n#[test]\nfn b() { unimpl", "emented!() }");
+        assert_eq!(lines(stubs, "crates/a/src/lib.rs", text), [1, 3]);
+    }
+
+    #[test]
+    fn skipped_tests_are_caught() {
+        let text = "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n#[test]\n#[should_panic(expected = \"b\")]\nfn c() { ignore() }";
+        assert_eq!(lines(skipped_tests, "crates/a/tests/b.rs", text), [2, 5]);
+    }
+
+    #[test]
+    fn sleeping_tests_are_caught_and_sleeping_code_is_not_a_test() {
+        let text = "fn a() { std::thread::sleep(b); }\nasync fn c() { tokio::time::sleep(d).await; }\nfn e() { sleep(f); }";
+        assert_eq!(lines(sleeps, "crates/a/tests/b.rs", text), [1, 2, 3]);
+        assert_eq!(lines(sleeps, "tests/cluster/src/b.rs", text), [1, 2, 3]);
+        assert_eq!(lines(sleeps, "crates/a/src/b.rs", text), []);
+    }
+
+    #[test]
+    fn unfinished_marks_are_caught_in_comments_too() {
+        let mark = concat!("// TO", "DO: later\n// TODOMIR is a town");
+        let tree = Tree::of([("a.md", mark), ("scripts/b", mark), ("c.bin", mark)]);
+        assert_eq!(marks(&tree).len(), 2);
+    }
+}

@@ -1,0 +1,210 @@
+//! The documents are true where a machine can tell: links, paths and tests that they name exist.
+//!
+//! Owns the reading of Markdown as far as that needs it: links outside code, headings as anchors, and code spans
+//! that look like a path of this repository. Refuses to judge the prose.
+
+use std::collections::BTreeSet;
+
+use crate::{Source, Tree, Violation};
+
+/// Where reading starts.
+const ENTRY: &str = "README.md";
+/// Beginnings of code spans that are paths of this repository.
+const FOLDERS: [&str; 7] =
+    ["crates/", "tests/", "docs/", "scripts/", "cluster-config/", ".ci/", ".config/"];
+
+/// A document without its code blocks, line by line; blanked lines keep the numbers right.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut inside = false;
+    text.lines().enumerate().filter_map(move |(i, line)| {
+        let fence = line.trim_start().starts_with("```");
+        inside ^= fence;
+        (!inside && !fence).then_some((i + 1, line))
+    })
+}
+
+/// The pieces of a line outside and inside of backticks, in turn.
+fn spans(line: &str) -> (String, Vec<&str>) {
+    let pieces: Vec<&str> = line.split('`').collect();
+    let outside = pieces.iter().step_by(2).copied().collect::<Vec<_>>().join("`");
+    (outside, pieces.into_iter().skip(1).step_by(2).collect())
+}
+
+/// Targets of the links of a document, with their lines.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (line, content) in prose(text) {
+        let (outside, _) = spans(content);
+        for piece in outside.split("](").skip(1) {
+            let target = piece.split([')', ' ']).next().unwrap_or_default();
+            found.push((line, target.to_owned()));
+        }
+    }
+    found
+}
+
+/// A link's target from the root, and its anchor; none for another site.
+fn resolve(document: &str, target: &str) -> Option<(String, String)> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    if path.is_empty() {
+        return Some((document.to_owned(), anchor.to_owned()));
+    }
+    let mut parts: Vec<&str> = document.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    Some((parts.join("/"), anchor.to_owned()))
+}
+
+/// Links to files, folders or headings that are not there.
+pub fn broken_links(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (document, text) in tree.ending(".md") {
+        for (line, target) in links(text) {
+            let Some((path, anchor)) = resolve(document, &target) else { continue };
+            let reason = if !tree.exists(&path) {
+                "there is no such file"
+            } else if !anchor.is_empty() && !has_anchor(tree, &path, &anchor) {
+                "there is no such heading"
+            } else {
+                continue;
+            };
+            found.push(Violation::at(document, line, format!("the link `{target}`: {reason}")));
+        }
+    }
+    found
+}
+
+fn has_anchor(tree: &Tree, path: &str, anchor: &str) -> bool {
+    let headings = prose(tree.text(path).unwrap_or_default());
+    let mut titles = headings.filter(|(_, line)| line.starts_with('#'));
+    titles.any(|(_, line)| slug(line.trim_start_matches('#')) == anchor)
+}
+
+/// A heading's anchor, as GitHub makes it.
+fn slug(title: &str) -> String {
+    let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Files of `docs/` that no chain of links reaches from the README.
+pub fn unreachable(tree: &Tree) -> Vec<Violation> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![ENTRY.to_owned()];
+    while let Some(document) = next.pop() {
+        if !reached.insert(document.clone()) {
+            continue;
+        }
+        let text = tree.ending(".md").find(|(path, _)| *path == document).map(|(_, text)| text);
+        let links = links(text.unwrap_or_default());
+        let paths = links.iter().filter_map(|(_, target)| resolve(&document, target));
+        next.extend(paths.map(|(path, _)| path));
+    }
+    let docs = tree.files().map(|(path, _)| path).filter(|path| path.starts_with("docs/"));
+    let what = "nothing links to it: link it from README.md or from the index of its folder";
+    docs.filter(|path| !reached.contains(*path)).map(|path| Violation::of(path, what)).collect()
+}
+
+/// A test as documents name it: `` `path/to/file.rs::function` ``.
+pub(crate) fn named_tests(line: &str) -> Vec<(&str, &str)> {
+    let (_, code) = spans(line);
+    let named = code
+        .into_iter()
+        .filter_map(|span| span.split_once(".rs::").map(|(file, function)| (span, file, function)));
+    named.map(|(span, file, function)| (&span[..file.len() + 3], function)).collect()
+}
+
+/// Paths and tests in code spans that are not there.
+pub fn stale_names(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (document, text) in tree.ending(".md").filter(|(path, _)| *path != "CHANGELOG.md") {
+        for (line, content) in prose(text) {
+            let tests = named_tests(content);
+            let missing = tests.iter().filter(|(file, name)| !has_test(sources, file, name));
+            found.extend(missing.map(|(file, name)| {
+                let what = format!("there is no test `{name}` in {file}: name one that exists");
+                Violation::at(document, line, what)
+            }));
+            let (_, code) = spans(content);
+            let paths = code.into_iter().filter(|span| is_path(span) && !tree.exists(span));
+            found.extend(paths.map(|path| {
+                Violation::at(document, line, format!("`{path}` is not there: name what is"))
+            }));
+        }
+    }
+    found
+}
+
+fn is_path(span: &str) -> bool {
+    let span = span.strip_prefix("./").unwrap_or(span);
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    FOLDERS.iter().any(|folder| span.starts_with(folder)) && span.chars().all(plain)
+}
+
+pub(crate) fn has_test(sources: &[Source], file: &str, name: &str) -> bool {
+    sources.iter().any(|source| source.path == file && source.has_test(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_links_are_caught() {
+        let text = "[a](docs/a.md) [b](docs/b.md) `[c](c.md)` [d](https://d.example)\n```\n[e](e.md)\n```\n\
+                    [f](docs/a.md#the-part) [g](docs/a.md#the-hole) [h](#top) [i](docs)\n# Top\n";
+        let tree = Tree::of([
+            ("README.md", text),
+            ("docs/a.md", "## The part\n[up](../README.md) [x](b.md)"),
+        ]);
+        let found: Vec<_> = broken_links(&tree).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "README.md:1: the link `docs/b.md`: there is no such file",
+                "README.md:5: the link `docs/a.md#the-hole`: there is no such heading",
+                "docs/a.md:2: the link `b.md`: there is no such file",
+            ]
+        );
+    }
+
+    #[test]
+    fn documents_nobody_links_are_caught() {
+        let tree = Tree::of([
+            ("README.md", "[a](docs/a.md)"),
+            ("docs/a.md", "[b](adr/b.md)"),
+            ("docs/adr/b.md", ""),
+            ("docs/lonely.md", "[a](a.md)"),
+        ]);
+        let found: Vec<_> =
+            unreachable(&tree).into_iter().map(|violation| violation.path).collect();
+        assert_eq!(found, ["docs/lonely.md"]);
+    }
+
+    #[test]
+    fn paths_and_tests_that_are_gone_are_caught() {
+        let text = "`crates/a/src/lib.rs` `crates/b` `crates/a/src/lib.rs::proves_it` `crates/a/src/lib.rs::gone`\n\
+                    `crates/<name>` `docs/*.md`\n";
+        let code = "#[test] fn proves_it() {} fn gone() {}";
+        let tree = Tree::of([("docs/a.md", text), ("crates/a/src/lib.rs", code)]);
+        let found: Vec<_> =
+            stale_names(&tree, &tree.sources().unwrap()).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "docs/a.md:1: there is no test `gone` in crates/a/src/lib.rs: name one that exists",
+                "docs/a.md:1: `crates/b` is not there: name what is",
+            ]
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! The tables behind the rules: who alone may name what, what a crate must never name, and the exceptions with
+//! their reasons. A new exception is a line here, so that a review sees it.
+
+/// Words that only some crates may say, tests included.
+#[derive(Debug)]
+pub struct Home {
+    /// Names of packages, or the beginnings of names.
+    pub words: &'static [&'static str],
+    /// Folders of `crates/` that may say them.
+    pub crates: &'static [&'static str],
+    /// What the others do instead.
+    pub instead: &'static str,
+}
+
+/// Third parties that one crate alone names, so that it can be replaced there (design decisions D4, D5, D6).
+pub const HOMES: &[Home] = &[
+    Home {
+        words: &["openraft", "openraft_macros", "openraft_rt", "openraft_rt_tokio"],
+        crates: &["raft"],
+        instead: "go through `holdfast_raft::RaftNode`",
+    },
+    Home {
+        words: &["bincode"],
+        crates: &["codec"],
+        instead: "go through `holdfast_codec::{encode, decode}`",
+    },
+    Home { words: &["sled"], crates: &["storage"], instead: "go through `holdfast_storage::Log`" },
+    Home {
+        words: &["axum"],
+        crates: &["http"],
+        instead: "answer with types of `service` or `api`",
+    },
+];
+
+/// Words that a crate never says outside its tests.
+#[derive(Debug)]
+pub struct Absence {
+    /// The folder below `crates/`.
+    pub krate: &'static str,
+    /// Exact words.
+    pub words: &'static [&'static str],
+    /// Modules of `std` that are not to be reached.
+    pub std_modules: &'static [&'static str],
+    /// Why, and what to do instead.
+    pub instead: &'static str,
+}
+
+/// The absences of `docs/architecture.md`.
+pub const ABSENCES: &[Absence] = &[
+    Absence {
+        krate: "machine",
+        words: &[
+            "tokio",
+            "async",
+            "await",
+            "Instant",
+            "SystemTime",
+            "rand",
+            "getrandom",
+            "HashMap",
+            "HashSet",
+            "RandomState",
+            "thread_local",
+            "Mutex",
+            "RwLock",
+        ],
+        std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
+        instead: "`apply` is pure: time comes in as a stamp, order from a BTreeMap, numbers from the log",
+    },
+    Absence {
+        krate: "types",
+        words: &["tokio", "async", "await", "Instant", "SystemTime", "HashMap", "HashSet"],
+        std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
+        instead: "the nouns have no behaviour: put it into the crate that owns it",
+    },
+    Absence {
+        krate: "codec",
+        words: &["tokio", "async", "await", "HashMap", "HashSet"],
+        std_modules: &["env", "fs", "net", "process", "thread"],
+        instead: "the codec turns values into bytes and back, and moves none of them",
+    },
+    Absence {
+        krate: "storage",
+        words: &["openraft", "holdfast_raft", "LogId", "tokio", "async", "await"],
+        std_modules: &["net", "process"],
+        instead: "the store keeps bytes: terms, votes and log ids are the business of `raft`",
+    },
+    Absence {
+        krate: "service",
+        words: &["reqwest", "hyper"],
+        std_modules: &["fs", "net", "process"],
+        instead: "the service knows no protocol: the doors call it",
+    },
+];
+
+/// Field names of `ZooKeeper`'s stat structure, the only words with "zxid" outside the `ZooKeeper` door: `types`
+/// declares the structure and `machine` fills it. What they hold is a revision.
+pub const STAT_FIELDS: [&str; 3] = ["czxid", "mzxid", "pzxid"];
+/// Crates that may say the stat fields.
+pub const STAT_CRATES: [&str; 2] = ["types", "machine"];
+/// Crates that may say "zxid" as they like.
+pub const ZXID_CRATES: [&str; 2] = ["zk", "zkwire"];
+
+/// Crates that may name an HTTP status outside tests: `http` answers with it. `api` may hold the number of an
+/// error code in its table (RFC 9457 wants it in the body), but not the type.
+pub const STATUS_CODE_CRATES: [&str; 1] = ["http"];
+/// Crates that may write a status down as a number.
+pub const STATUS_NUMBER_CRATES: [&str; 2] = ["http", "api"];
+
+/// A place where a rule does not hold, and why.
+#[derive(Debug)]
+pub struct Exception {
+    /// The file.
+    pub path: &'static str,
+    /// The function in it.
+    pub function: &'static str,
+    /// Why it is right there.
+    pub reason: &'static str,
+}
+
+/// Sleeping in tests: only as the step of a bounded wait for a condition, or as the fault itself.
+pub const SLEEPS: &[Exception] = &[];
+/// `panic!` and `unreachable!` outside tests.
+pub const PANICS: &[Exception] = &[];
+
+/// Whether a place is excepted.
+pub fn excepted(list: &[Exception], path: &str, function: Option<&str>) -> bool {
+    list.iter().any(|exception| exception.path == path && Some(exception.function) == function)
+}
+
+/// Pinned exactly: a newer one is another decision (ADR 0001, 0002, 0003).
+pub const PINNED: [&str; 3] = ["openraft", "sled", "bincode"];
+
+/// Limits of size, in lines that are not blank.
+pub mod limits {
+    /// A file without its tests.
+    pub const FILE: usize = 500;
+    /// A function outside tests.
+    pub const FUNCTION: usize = 70;
+    /// A script without comments.
+    pub const SCRIPT: usize = 70;
+}

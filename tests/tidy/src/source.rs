@@ -1,0 +1,137 @@
+//! One Rust file: whose it is, which of its lines are tests, and its tokens.
+//!
+//! Owns the question "is this test code?" for whole files: folders `tests/` and `benches/`, and modules that their
+//! parent declares under `#[cfg(test)]`. Refuses to know the rules.
+
+use crate::lexer::{self, Function, Lexed, Token};
+
+/// A Rust file, read.
+#[derive(Debug)]
+pub struct Source {
+    /// From the root of the repository.
+    pub path: String,
+    /// The folder's name below `crates/`; none for `tests/*` and everything else.
+    pub crate_name: Option<String>,
+    /// The whole file is test code.
+    pub test: bool,
+    text: String,
+    lexed: Lexed,
+}
+
+impl Source {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The path and reason if the text is not Rust.
+    pub fn parse(path: &str, text: &str) -> Result<Self, String> {
+        let lexed = lexer::lex(text).map_err(|error| format!("{path} is not Rust: {error}"))?;
+        let crate_name = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+        Ok(Self {
+            path: path.to_owned(),
+            crate_name: crate_name.map(str::to_owned),
+            test: path.split('/').any(|folder| matches!(folder, "tests" | "benches")),
+            text: text.to_owned(),
+            lexed,
+        })
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Lines that are not blank and not test code, unless the whole file is: then all that are not blank.
+    pub fn code_lines(&self) -> usize {
+        let lines = self.text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines.filter(|(i, _)| self.test || !self.is_test_line(i + 1)).count()
+    }
+
+    /// Whether a function of this name stands here as test code.
+    pub fn has_test(&self, name: &str) -> bool {
+        let mut functions = self.lexed.functions.iter();
+        functions.any(|function| function.name.as_ref() == name && (self.test || function.test))
+    }
+
+    /// Whether a line belongs to an item that is test code.
+    pub fn is_test_line(&self, line: usize) -> bool {
+        self.test || self.lexed.test_lines.iter().any(|lines| lines.contains(&line))
+    }
+
+    pub(crate) fn tokens(&self) -> &[Token] {
+        &self.lexed.tokens
+    }
+
+    pub(crate) fn is_test(&self, token: &Token) -> bool {
+        self.test || token.test
+    }
+
+    /// Functions outside tests.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.lexed.functions.iter().filter(|function| !self.test && !function.test)
+    }
+
+    /// Lines of a function that are not blank.
+    pub(crate) fn function_lines(&self, function: &Function) -> usize {
+        let (first, last) = function.lines.clone().into_inner();
+        let lines = self.text.lines().skip(first - 1).take(last + 1 - first);
+        lines.filter(|line| !line.trim().is_empty()).count()
+    }
+
+    /// Paths of the modules declared here as tests, without their ending.
+    fn test_modules(&self) -> impl Iterator<Item = String> {
+        let (folder, file) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        let base = match file {
+            "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
+            file => format!("{folder}/{}", file.trim_end_matches(".rs")),
+        };
+        self.lexed.test_modules.iter().map(move |name| format!("{base}/{name}"))
+    }
+}
+
+/// Marks the files of modules that their parents declare as tests.
+pub(crate) fn mark_test_modules(sources: &mut [Source]) {
+    let modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    for source in sources {
+        let below = |module: &String| {
+            let rest = source.path.strip_prefix(module.as_str());
+            rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        };
+        source.test = source.test || modules.iter().any(below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Tree;
+
+    #[test]
+    fn files_of_test_modules_are_test_code() {
+        let tree = Tree::of([
+            ("crates/a/src/lib.rs", "#[cfg(test)] mod model; mod real;"),
+            ("crates/a/src/model.rs", "mod deep;"),
+            ("crates/a/src/model/deep.rs", ""),
+            ("crates/a/src/real.rs", "#[cfg(test)] mod inner;"),
+            ("crates/a/src/real/inner.rs", ""),
+            ("crates/a/tests/whole.rs", ""),
+        ]);
+        let sources = tree.sources().unwrap();
+        let tests: Vec<&str> = sources.iter().filter(|s| s.test).map(|s| s.path.as_str()).collect();
+        assert_eq!(
+            tests,
+            [
+                "crates/a/src/model.rs",
+                "crates/a/src/model/deep.rs",
+                "crates/a/src/real/inner.rs",
+                "crates/a/tests/whole.rs"
+            ]
+        );
+    }
+
+    #[test]
+    fn lines_of_tests_and_blank_lines_do_not_count() {
+        let text =
+            "//! A.\n\nfn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n";
+        let tree = Tree::of([("crates/a/src/lib.rs", text)]);
+        assert_eq!(tree.sources().unwrap()[0].code_lines(), 3);
+    }
+}

@@ -1,0 +1,169 @@
+//! One word, one meaning: names of modules and of what they declare.
+//!
+//! Owns the words of the glossary (`docs/glossary.md`) that are never right in a name of ours. Words that are
+//! wrong only sometimes are left to the reader: a rule that cries wolf is switched off.
+
+use crate::lexer::{Kind, Token};
+use crate::{Source, Violation};
+
+/// Names of modules that say nothing about what is in them.
+const MODULES: [&str; 9] =
+    ["utils", "util", "common", "helpers", "helper", "manager", "managers", "misc", "old"];
+/// Words that introduce a name.
+const DECLARE: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "mod", "const", "static"];
+/// Parts of names, and what to say instead.
+const PARTS: [(&str, &str); 9] = [
+    ("master", "leader, node or member"),
+    ("replica", "node, member, voter or learner"),
+    ("manager", "the noun of what it keeps"),
+    ("util", "the verb of what it does"),
+    ("utils", "the verb of what it does"),
+    ("helper", "the verb of what it does"),
+    ("notification", "event or notice"),
+    ("callback", "observer, notice or the verb"),
+    ("checkpoint", "snapshot"),
+];
+/// Whole names, and what to say instead.
+const NAMES: [(&str, &str); 4] = [
+    ("lock_id", "lock, or fencing token"),
+    ("LockId", "LockName, or FencingToken"),
+    ("lease_id", "session and lease generation"),
+    ("LeaseId", "SessionId and lease generation"),
+];
+/// Endings of the names of types.
+const ENDINGS: [&str; 2] = ["Handler", "Impl"];
+
+/// Files and folders whose names say nothing.
+pub fn modules(sources: &[Source]) -> Vec<Violation> {
+    let what = |name: &str| format!("`{name}` says nothing about what is in it: name what it owns");
+    let mut found = Vec::new();
+    for source in sources {
+        let names = source.path.split('/').map(|name| name.trim_end_matches(".rs"));
+        let bad = names
+            .filter(|name| says_nothing(name))
+            .map(|name| Violation::of(&source.path, what(name)));
+        found.extend(bad);
+        let inline = declared(source)
+            .filter(|(keyword, name)| keyword.text == "mod" && says_nothing(&name.text));
+        found.extend(
+            inline.map(|(_, name)| Violation::at(&source.path, name.line, what(&name.text))),
+        );
+    }
+    found
+}
+
+fn says_nothing(name: &str) -> bool {
+    let versioned = || {
+        let (_, last) = name.rsplit_once('_')?;
+        let digits = last.strip_prefix('v')?;
+        Some(!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    MODULES.contains(&name) || name.ends_with("_old") || versioned().unwrap_or(false)
+}
+
+/// Declared names with a word that the glossary replaces.
+pub fn glossary(sources: &[Source]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for source in sources {
+        for (keyword, name) in declared(source) {
+            if let Some(what) = objection(&keyword.text, &name.text) {
+                found.push(Violation::at(&source.path, name.line, what));
+            }
+        }
+    }
+    found
+}
+
+fn objection(keyword: &str, name: &str) -> Option<String> {
+    if keyword == "fn" && name.starts_with("get_") {
+        return Some(format!("`{name}`: no `get_`, the noun is enough"));
+    }
+    if let Some((_, instead)) = NAMES.iter().find(|(word, _)| *word == name) {
+        return Some(format!("`{name}`: say {instead}"));
+    }
+    let part = PARTS.iter().find(|(word, _)| parts(name).iter().any(|part| part == word));
+    if let Some((word, instead)) = part {
+        return Some(format!("`{name}`: do not say {word}, say {instead}"));
+    }
+    let is_type = matches!(keyword, "struct" | "enum" | "trait" | "type");
+    let ending = ENDINGS.iter().find(|ending| is_type && name.ends_with(**ending))?;
+    Some(format!("`{name}`: a type is a noun, not a {ending}"))
+}
+
+/// Names that are declared in a file, with the word that declares them.
+fn declared(source: &Source) -> impl Iterator<Item = (&Token, &Token)> {
+    let pairs = source.tokens().windows(2).map(|pair| (&pair[0], &pair[1]));
+    pairs.filter(|(keyword, name)| {
+        keyword.kind == Kind::Word
+            && name.kind == Kind::Word
+            && DECLARE.contains(&keyword.text.as_str())
+    })
+}
+
+/// The words of a name in snake or camel case, in lower case.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c == '_' || (c.is_uppercase() && was_lower) {
+            parts.push(String::new());
+        }
+        was_lower = c.is_lowercase();
+        if let Some(last) = parts.last_mut().filter(|_| c != '_') {
+            last.extend(c.to_lowercase());
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tree;
+
+    fn found(rule: fn(&[Source]) -> Vec<Violation>, path: &str, text: &str) -> usize {
+        rule(&Tree::of([(path, text)]).sources().unwrap()).len()
+    }
+
+    #[test]
+    fn modules_that_say_nothing_are_caught() {
+        for path in [
+            "src/utils.rs",
+            "tests/common/mod.rs",
+            "src/log_old.rs",
+            "src/log_v2.rs",
+            "src/manager.rs",
+        ] {
+            assert_eq!(found(modules, &format!("crates/a/{path}"), ""), 1, "{path}");
+        }
+        for path in ["src/reserve.rs", "src/common_path.rs", "src/old_log.rs", "src/v.rs"] {
+            assert_eq!(found(modules, &format!("crates/a/{path}"), ""), 0, "{path}");
+        }
+        assert_eq!(found(modules, "crates/a/src/lib.rs", "mod helpers { }"), 1);
+    }
+
+    #[test]
+    fn names_that_the_glossary_replaces_are_caught() {
+        for text in [
+            "fn get_lock() {}",
+            "struct SessionManager;",
+            "struct AcquireHandler;",
+            "enum MasterState {}",
+            "const REPLICA_COUNT: u8 = 3;",
+            "type LeaseId = u64;",
+            "fn on_checkpoint() {}",
+        ] {
+            assert_eq!(found(glossary, "crates/a/src/lib.rs", text), 1, "{text}");
+        }
+        for text in
+            ["fn get() {}", "struct Replication;", "use axum::handler::Handler;", "fn handle() {}"]
+        {
+            assert_eq!(found(glossary, "crates/a/src/lib.rs", text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_fall_into_words() {
+        assert_eq!(parts("LockNameMax_ms"), ["lock", "name", "max", "ms"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The tree keeps its rules. Each test is one rule of `CONTRIBUTING.md`; what it prints says what to do.
+
+#![expect(clippy::unwrap_used, reason = "a rule that cannot be checked is broken")]
+
+use std::path::Path;
+
+use holdfast_tests_tidy::{
+    Source, Tree, Violation, bans, dependencies, documents, fences, guarantees, headers, layers,
+    scripts, size, words,
+};
+
+fn tree() -> Tree {
+    Tree::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+fn sources() -> Vec<Source> {
+    tree().sources().unwrap()
+}
+
+#[track_caller]
+fn none(found: &[Violation]) {
+    let lines: Vec<String> = found.iter().map(|violation| format!("  {violation}\n")).collect();
+    assert!(found.is_empty(), "{} to mend:\n{}", found.len(), lines.concat());
+}
+
+#[test]
+fn crates_depend_only_on_smaller_layers() {
+    none(&layers::check(&tree()).unwrap());
+}
+
+#[test]
+fn third_parties_are_named_only_at_home() {
+    none(&fences::named_only_at_home(&sources()));
+    none(&fences::depended_on_only_at_home(&tree()).unwrap());
+}
+
+#[test]
+fn crates_do_not_name_what_they_refuse_to_know() {
+    none(&fences::absences(&sources()));
+}
+
+#[test]
+fn only_http_knows_status_codes() {
+    none(&fences::status_codes(&sources()));
+}
+
+#[test]
+fn only_the_zookeeper_door_says_zxid() {
+    none(&fences::zxids(&sources()));
+}
+
+#[test]
+fn no_file_is_over_500_lines() {
+    none(&size::files(&sources()));
+}
+
+#[test]
+fn no_function_is_over_70_lines() {
+    none(&size::functions(&sources()));
+}
+
+#[test]
+fn sizes_are_reported() {
+    let (files, functions) = size::report(&sources());
+    println!("lines of files:     {files:?}\nlines of functions: {functions:?}");
+    assert!(files.count > 0 && functions.count > 0);
+}
+
+#[test]
+fn every_module_has_a_header() {
+    none(&headers::check(&sources()));
+}
+
+#[test]
+fn nothing_unwraps_outside_tests() {
+    none(&bans::unwraps(&sources()));
+}
+
+#[test]
+fn nothing_panics_on_purpose_outside_tests() {
+    none(&bans::panics(&sources()));
+}
+
+#[test]
+fn nothing_is_unfinished() {
+    none(&bans::stubs(&sources()));
+    none(&bans::marks(&tree()));
+}
+
+#[test]
+fn every_test_runs() {
+    none(&bans::skipped_tests(&sources()));
+}
+
+#[test]
+fn tests_wait_for_conditions_not_for_time() {
+    none(&bans::sleeps(&sources()));
+}
+
+#[test]
+fn modules_say_what_is_in_them() {
+    none(&words::modules(&sources()));
+}
+
+#[test]
+fn names_are_those_of_the_glossary() {
+    none(&words::glossary(&sources()));
+}
+
+#[test]
+fn dependencies_have_reasons_pins_and_no_default_features() {
+    none(&dependencies::root(&tree()).unwrap());
+}
+
+#[test]
+fn members_take_their_versions_and_lints_from_the_root() {
+    none(&dependencies::members(&tree()).unwrap());
+}
+
+#[test]
+fn every_dependency_is_used() {
+    none(&dependencies::unused(&tree()).unwrap());
+}
+
+#[test]
+fn the_lock_file_is_committed() {
+    none(&dependencies::lock_file(&tree()));
+}
+
+#[test]
+fn exceptions_of_deny_have_reasons() {
+    none(&dependencies::deny(&tree()).unwrap());
+}
+
+#[test]
+fn links_lead_somewhere() {
+    none(&documents::broken_links(&tree()));
+}
+
+#[test]
+fn every_document_can_be_reached_from_the_readme() {
+    none(&documents::unreachable(&tree()));
+}
+
+#[test]
+fn documents_name_paths_and_tests_that_exist() {
+    none(&documents::stale_names(&tree(), &sources()));
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    none(&guarantees::check(&tree(), &sources()));
+}
+
+#[test]
+fn scripts_are_thin_and_run() {
+    none(&scripts::check(&tree()));
+}
+
+#[test]
+fn the_machine_that_checks_runs_the_readmes_command() {
+    none(&scripts::ci_runs_the_tests(&tree()));
+}
