@@ -1,0 +1,152 @@
+//! P1(d) and P1(e) for `PostgreSQL`: whatever order paused holders wake in, accepted tokens never go backwards and
+//! no update is lost; and the same search finds the anomaly as soon as the guard, or rule 3, is left out.
+
+mod scratch;
+mod writers;
+
+use std::cell::Cell;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use scratch::Postgres;
+use tokio::runtime::Runtime;
+use tokio::sync::Mutex;
+use writers::{Arena, Books, Case, Guard, STOCK, Turn, WRITERS_MAX};
+
+/// Interleavings tried with the guard on; `PROPTEST_CASES` changes it.
+const CASES: u32 = 96;
+/// Interleavings within which the search must find the anomaly with the guard off.
+const CASES_TO_FAIL: u32 = 64;
+const SEED: [u8; 32] = *b"a paused holder wakes much later";
+
+fn turn() -> impl Strategy<Value = Turn> {
+    (any::<bool>(), any::<bool>()).prop_map(|(split, again)| Turn { split, again })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let writers = vec(vec(turn(), 1..=2), 2..=WRITERS_MAX);
+    let schedule = vec(0..WRITERS_MAX, 0..60);
+    (writers, schedule).prop_map(|(writers, schedule)| Case { writers, schedule })
+}
+
+fn runner(cases: u32, shrink: u32) -> TestRunner {
+    let config =
+        Config { cases, max_shrink_iters: shrink, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &SEED))
+}
+
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES)
+}
+
+/// Nothing was sold twice or forgotten.
+fn books_are_exact(books: &Books) -> Result<(), TestCaseError> {
+    prop_assert_eq!(books.sum(), STOCK, "{:?}", books);
+    Ok(())
+}
+
+fn tokens_never_go_backwards(books: &Books) -> Result<(), TestCaseError> {
+    prop_assert!(books.accepted.is_sorted(), "accepted: {:?}", books.accepted);
+    prop_assert!(books.orders.is_sorted(), "orders: {:?}", books.orders);
+    Ok(())
+}
+
+struct Laboratory {
+    runtime: Runtime,
+    arena: Mutex<Arena>,
+    _postgres: Postgres,
+}
+
+impl Laboratory {
+    fn open(guard: Guard) -> Option<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let postgres = runtime.block_on(Postgres::start_or_skip())?;
+        let arena = Mutex::new(runtime.block_on(Arena::new(&postgres, guard)));
+        Some(Self { runtime, arena, _postgres: postgres })
+    }
+
+    fn play(&self, case: &Case) -> Books {
+        self.runtime.block_on(async { self.arena.lock().await.play(case).await })
+    }
+
+    /// The smallest interleaving that breaks the books, or `None`.
+    fn search(&self, judge: impl Fn(&Books) -> Result<(), TestCaseError>) -> Option<Case> {
+        match runner(CASES_TO_FAIL, 200).run(&case(), |case| judge(&self.play(&case))) {
+            Ok(()) => None,
+            Err(TestError::Fail(_, smallest)) => Some(smallest),
+            Err(TestError::Abort(why)) => panic!("{why}"),
+        }
+    }
+}
+
+/// Guarantee 2 downstream: "a holder that was paused can never overwrite its successor".
+#[test]
+fn with_the_guard_no_interleaving_breaks_the_books() {
+    let Some(laboratory) = Laboratory::open(Guard::Everything) else { return };
+    let (sold, refused, blocked) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let outcome = runner(cases(), 500).run(&case(), |case| {
+        let books = laboratory.play(&case);
+        sold.set(sold.get() + books.orders.len());
+        refused.set(refused.get() + books.refused.len());
+        blocked.set(blocked.get() + books.blocked);
+        tokens_never_go_backwards(&books)?;
+        books_are_exact(&books)
+    });
+    eprintln!("{} sold, {} stale refused, {} waits", sold.get(), refused.get(), blocked.get());
+    outcome.unwrap();
+    assert!(sold.get() > 0 && refused.get() > 0 && blocked.get() > 0, "the search was empty");
+}
+
+/// The judge can fail: without a fence the same search finds a lost update.
+#[test]
+fn without_the_fence_a_lost_update_is_found() {
+    let Some(laboratory) = Laboratory::open(Guard::None) else { return };
+    let smallest =
+        laboratory.search(books_are_exact).expect("no lost update in all those interleavings");
+    eprintln!("smallest: {smallest:?}");
+}
+
+/// Rule 3 is needed: with every write fenced, but the stock read before the mark was raised, updates are lost
+/// although the tokens never go backwards.
+#[test]
+fn reading_before_raising_the_mark_loses_updates() {
+    let Some(laboratory) = Laboratory::open(Guard::OnlyTheWrite) else { return };
+    let smallest =
+        laboratory.search(books_are_exact).expect("no lost update in all those interleavings");
+    eprintln!("smallest: {smallest:?}");
+    assert_eq!(laboratory.search(tokens_never_go_backwards).map(|case| case.schedule), None);
+}
+
+fn one_turn_each() -> Vec<Vec<Turn>> {
+    vec![vec![Turn { split: true, again: false }]; 2]
+}
+
+/// The classic: holder 1 reads and is paused, holder 2 sells, holder 1 wakes and writes.
+#[test]
+fn the_paused_holder_by_hand() {
+    let case =
+        Case { writers: one_turn_each(), schedule: vec![0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0] };
+    let Some(laboratory) = Laboratory::open(Guard::Everything) else { return };
+    let books = laboratory.play(&case);
+    assert_eq!((books.stock, books.orders.as_slice()), (99, [2].as_slice()), "{books:?}");
+    assert_eq!(books.refused, [1]);
+
+    let case = Case { writers: one_turn_each(), schedule: vec![0, 0, 1, 1, 1, 1, 0, 0] };
+    let Some(laboratory) = Laboratory::open(Guard::None) else { return };
+    let books = laboratory.play(&case);
+    assert_eq!((books.stock, books.orders.as_slice()), (99, [2, 1].as_slice()), "{books:?}");
+    assert_eq!(books.sum(), STOCK + 1, "one piece was sold twice");
+}
+
+/// Rule 3 by hand: 2 reads 100, 1 (older, not yet shut out) writes 99, 2 writes 99: both accepted, one sale lost.
+#[test]
+fn the_read_before_the_mark_by_hand() {
+    let schedule = vec![0, 1, 0, 1, 0, 0, 0, 1, 1, 1];
+    let case = Case { writers: one_turn_each(), schedule };
+    let Some(laboratory) = Laboratory::open(Guard::OnlyTheWrite) else { return };
+    let books = laboratory.play(&case);
+    assert_eq!((books.stock, books.orders.as_slice()), (99, [1, 2].as_slice()), "{books:?}");
+    assert_eq!((books.accepted.as_slice(), books.refused.len()), ([1, 2].as_slice(), 0));
+    assert_eq!(books.sum(), STOCK + 1, "every write was fenced, and still one update is lost");
+}
