@@ -1,0 +1,103 @@
+//! What is said about the cluster, a node's health and its version.
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{NodeId, Revision};
+
+/// The cluster as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterBody {
+    /// Its name.
+    pub cluster: String,
+    /// The present term.
+    pub term: u64,
+    /// Who leads; null during an election.
+    pub leader: Option<NodeId>,
+    /// Its members, by id.
+    pub nodes: Vec<NodeBody>,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeBody {
+    /// Its id.
+    pub id: NodeId,
+    /// `leader`, `follower`, `candidate`, `learner` or `unreachable`.
+    pub role: String,
+    /// Where it speaks HTTP.
+    pub http: String,
+    /// Where it speaks to its peers.
+    pub peer: String,
+    /// Where it speaks `ZooKeeper`'s protocol.
+    pub zookeeper: String,
+    /// What it has applied; 0 if it does not answer.
+    pub applied: Revision,
+    /// Whether it answers and keeps up.
+    pub healthy: bool,
+}
+
+/// The health of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthBody {
+    /// Whether every check holds.
+    pub ok: bool,
+    /// The checks.
+    pub checks: Vec<CheckBody>,
+}
+
+/// One thing that must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckBody {
+    /// What is checked.
+    pub name: String,
+    /// Whether it holds.
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+}
+
+impl HealthBody {
+    /// A health from its checks.
+    pub fn new(checks: Vec<CheckBody>) -> Self {
+        Self { ok: checks.iter().all(|check| check.ok), checks }
+    }
+}
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionBody {
+    /// The release.
+    pub version: String,
+    /// The commit it was built from, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_looks_as_specified() {
+        let node = NodeBody {
+            id: NodeId(1),
+            role: "leader".to_owned(),
+            http: "127.0.0.1:7400".to_owned(),
+            peer: "127.0.0.1:7401".to_owned(),
+            zookeeper: "127.0.0.1:7402".to_owned(),
+            applied: Revision(12),
+            healthy: true,
+        };
+        let cluster = "holdfast".to_owned();
+        let body = ClusterBody { cluster, term: 3, leader: Some(NodeId(1)), nodes: vec![node] };
+        let expected = r#"{"cluster":"holdfast","term":3,"leader":1,"nodes":[{"id":1,"role":"leader","http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","applied":12,"healthy":true}]}"#;
+        assert_eq!(serde_json::to_string(&body).unwrap(), expected);
+    }
+
+    #[test]
+    fn one_failed_check_spoils_the_health() {
+        let check = |ok| CheckBody { name: "leader".to_owned(), ok, detail: String::new() };
+        assert!(HealthBody::new(vec![check(true)]).ok);
+        assert!(!HealthBody::new(vec![check(true), check(false)]).ok);
+    }
+}

@@ -1,0 +1,195 @@
+//! Every way a call can fail, as a closed list: name, title, whether to retry, and one explanation each.
+//!
+//! Owns the words that `holdfast explain CODE` prints and `/errors/<code>` serves. The status that goes with a
+//! code is the business of the front-end. The list is append-only: a code that clients know never changes meaning.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+macro_rules! codes {
+    ($($variant:ident, $name:literal, $retryable:literal, $title:literal, $explanation:literal;)*) => {
+        /// Why a call failed. Printed as its name, such as `lock-busy`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "&'static str")]
+        pub enum ErrorCode {
+            $(#[doc = $title] $variant,)*
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of the documentation.
+            pub const ALL: &'static [ErrorCode] = &[$(Self::$variant,)*];
+
+            /// The stable name, such as `lock-busy`.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The problem type of RFC 9457, `/errors/<code>`; the node serves its explanation there.
+            pub const fn type_uri(self) -> &'static str {
+                match self { $(Self::$variant => concat!("/errors/", $name),)* }
+            }
+
+            /// One line for a person, the same for every problem of this code.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)* }
+            }
+
+            /// True if the very same call may succeed later and may be sent again without harm.
+            pub const fn retryable(self) -> bool {
+                match self { $(Self::$variant => $retryable,)* }
+            }
+
+            /// What happened, what it means for the lock, and what to do.
+            pub const fn explanation(self) -> &'static str {
+                match self { $(Self::$variant => $explanation,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidArgument, "invalid-argument", false, "The call is not understood",
+        "A parameter is unknown, given twice, empty, missing or of the wrong form, or the body is not the JSON object \
+         it should be. Nothing was done. The detail names the parameter and the hint shows what to write instead.";
+    BadDuration, "bad-duration", false, "A duration is not usable",
+        "Durations carry their units: 500ms, 30s, 1m30s, 2h. A bare number is refused, because tools disagree about \
+         its unit. A ttl is from 1s to 24h and one wait is at most 5m: to wait longer, send the call again. Nothing was done.";
+    BadName, "bad-name", false, "A name is not allowed",
+        "Names of locks, sessions, owners, entries and labels have a greatest length and may not contain control \
+         characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
+         percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
+    Unsupported, "unsupported", false, "That is not supported yet",
+        "The parameter is known but this version cannot do what it asks for, and will not pretend to. Only exclusive \
+         locks exist so far. Nothing was done.";
+    QuotaExceeded, "quota-exceeded", false, "A bound of the cluster is reached",
+        "Sessions, locks, contenders of one session and entries of one hold are bounded, so that no caller can fill the \
+         memory of every node. The detail names the bound and its value. Close or release something first. Nothing was done.";
+    NotFound, "not-found", false, "There is nothing here",
+        "No such path, error code or entry. For paths the problem names the nearest one that exists. A lock is never \
+         'not found': one that nobody holds is simply free.";
+    MethodNotAllowed, "method-not-allowed", false, "The path does not take this method",
+        "The header Allow lists the methods of the path. PUT takes or renews a lock, GET looks at it, DELETE releases it.";
+    NotHolder, "not-holder", false, "Somebody else holds the lock",
+        "The session and owner neither hold the lock nor gave it up before; the problem names who holds it. If the \
+         lock was yours, your session ended in the meantime: what you did with the old token is fenced off.";
+    EphemeralParent, "ephemeral-parent", false, "The name lies below a place in a queue",
+        "Places in a lock's queue are nodes of the tree, and nothing can lie below them. Choose a lock name that does \
+         not continue the name of a contender. Nothing was done.";
+    SessionExpired, "session-expired", false, "The session has ended",
+        "The session's time-to-live ran out without a renewal, or no such session is known. Everything it held is lost \
+         and may belong to somebody else. It is never restarted silently: a client that was paused must learn that it \
+         lost. Start again under a new session id, or DELETE /v1/sessions/<id> to acknowledge the loss and reuse the id.";
+    StaleToken, "stale-token", false, "The fencing token is not the newest",
+        "The lock was granted again after this token was minted, or the token was never minted for it. Whoever carries \
+         it must stop writing. The problem names the current token, if somebody holds the lock.";
+    PayloadTooLarge, "payload-too-large", false, "The body is too large",
+        "The body, or the data of a node, is over its bound, which the problem names. Nothing was done.";
+    LockBusy, "lock-busy", true, "Lock is held by someone else",
+        "You do not hold the lock and are not in its queue. The problem says who holds it and since when, and how many \
+         wait. Add &wait=10s to queue for it.";
+    WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
+        "The wait you asked for has passed. You do not hold the lock, and your place in the queue is given up. Send \
+         the call again to queue again, at the end.";
+    RateLimited, "rate-limited", true, "The node is asked too much at once",
+        "The node has as much work in flight as it allows. Nothing was done. Retry-After says when to come back.";
+    TooManyWaiters, "too-many-waiters", true, "The queue is full",
+        "As many wait for this lock, or on this node, as are allowed. You are not in the queue. Retry-After says when \
+         to come back.";
+    Internal, "internal", false, "The node failed",
+        "A fault of the node, not of the call: it cannot trust its own state or its disk and says no more than it knows. \
+         Ask another node, and look at this node's log under the request id.";
+    NoLeader, "no-leader", true, "The cluster has no leader at the moment",
+        "No node can order writes or confirm reads just now: an election is under way, or a majority cannot be reached. \
+         The call was certainly not applied; send it again. Held locks stay held, and sessions do not expire meanwhile.";
+    OutcomeUnknown, "outcome-unknown", true, "The call may or may not have been applied",
+        "The node lost sight of the call after handing it on. Send the same call again with the same session: if it was \
+         applied, the answer is the first one, with the same token. Without a session a grant that nobody heard of \
+         ends with its ttl.";
+    ShuttingDown, "shutting-down", true, "The node is shutting down",
+        "The node is going away and takes no more work; waiters are sent home so that they can ask another node. A \
+         named session keeps its locks. The call was not applied, or its wait ended here: send it to another node.";
+    Starting, "starting", true, "The node is starting",
+        "The node is reading its state and does not serve yet. Nothing was done. Ask another node or come back soon.";
+    DiskFull, "disk-full", true, "The disk is full",
+        "The cluster cannot write durably, so it refuses changes. Nothing was done. Reads work, held locks stay held \
+         and sessions live on by their keepalives. It recovers by itself when there is room again.";
+}
+
+/// No such error code.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("there is no error code '{name}'{}", did_you_mean(*.nearest))]
+pub struct UnknownCode {
+    /// What was asked for.
+    pub name: String,
+    /// The code that looks most like it, if any does.
+    pub nearest: Option<ErrorCode>,
+}
+
+fn did_you_mean(nearest: Option<ErrorCode>) -> String {
+    nearest.map(|code| format!(": did you mean '{code}'?")).unwrap_or_default()
+}
+
+impl FromStr for ErrorCode {
+    type Err = UnknownCode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCode> {
+        let found = Self::ALL.iter().copied().find(|code| code.as_str() == name);
+        found.ok_or_else(|| {
+            let nearest = crate::refusal::nearest(name, Self::ALL.iter().map(|c| c.as_str()))
+                .and_then(|near| Self::ALL.iter().copied().find(|code| code.as_str() == near));
+            UnknownCode { name: name.to_owned(), nearest }
+        })
+    }
+}
+
+impl TryFrom<String> for ErrorCode {
+    type Error = UnknownCode;
+
+    fn try_from(name: String) -> Result<Self, UnknownCode> {
+        name.parse()
+    }
+}
+
+impl From<ErrorCode> for &'static str {
+    fn from(code: ErrorCode) -> &'static str {
+        code.as_str()
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_reads_back_and_explains_itself() {
+        for code in ErrorCode::ALL {
+            assert_eq!(code.as_str().parse(), Ok(*code));
+            assert_eq!(code.type_uri(), format!("/errors/{code}"));
+            assert!(code.explanation().len() > 60 && !code.explanation().contains("  "), "{code}");
+            assert!(!code.title().ends_with('.'), "{code}");
+            let json = serde_json::to_string(code).unwrap();
+            assert_eq!(json, format!("\"{code}\""));
+            assert_eq!(serde_json::from_str::<ErrorCode>(&json).unwrap(), *code);
+        }
+    }
+
+    #[test]
+    fn a_misspelt_code_is_answered_with_the_nearest() {
+        let error = "lock-bussy".parse::<ErrorCode>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no error code 'lock-bussy': did you mean 'lock-busy'?"
+        );
+        let error = "xyzzy".parse::<ErrorCode>().unwrap_err();
+        assert_eq!(error.to_string(), "there is no error code 'xyzzy'");
+    }
+}

@@ -1,0 +1,297 @@
+//! Durations as callers write them: `500ms`, `30s`, `1m30s`, `2h`.
+//!
+//! Owns the grammar (whole numbers with a unit, from large to small) and the advice for what people write instead.
+//! Refuses bare numbers, because tools disagree about their unit, and knows nothing of the bounds of a ttl or a wait.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// The longest duration that can be written: 365 days. Parameters have narrower bounds of their own.
+pub const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
+
+/// Unit and milliseconds, largest first.
+const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+/// What people write instead, and what they mean.
+const ALIASES: [(&str, &[&str]); 4] = [
+    ("h", &["hr", "hrs", "hour", "hours", "H"]),
+    ("m", &["min", "mins", "minute", "minutes", "M"]),
+    ("s", &["sec", "secs", "second", "seconds", "S"]),
+    ("ms", &["msec", "msecs", "millis", "millisecond", "milliseconds", "Ms", "MS"]),
+];
+
+/// Why a text is not a duration. Printed with advice; [`DurationError::problem`] and [`DurationError::hint`] are the halves.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}: {}", self.problem(), self.hint())]
+pub enum DurationError {
+    /// A number without a unit.
+    NoUnit {
+        /// The number.
+        text: String,
+        /// What it may have meant.
+        meant: String,
+    },
+    /// Something that is not a duration.
+    Malformed {
+        /// The text, shortened.
+        text: String,
+        /// What it may have meant.
+        meant: Option<String>,
+    },
+    /// Out of the bounds of its parameter, or longer than any duration may be.
+    OutOfBounds {
+        /// The text, shortened.
+        text: String,
+        /// What is bounded, such as "a ttl".
+        what: &'static str,
+        /// The smallest allowed.
+        min: String,
+        /// The largest allowed.
+        max: String,
+        /// What to do instead of exceeding it.
+        advice: &'static str,
+    },
+}
+
+impl DurationError {
+    /// What is wrong.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::NoUnit { text, .. } => format!("'{text}' has no unit"),
+            Self::Malformed { text, .. } => format!("'{text}' is not a duration"),
+            Self::OutOfBounds { text, what, min, max, .. } => {
+                format!("'{text}' is out of bounds: {what} is from {min} to {max}")
+            }
+        }
+    }
+
+    /// What to write instead.
+    pub fn hint(&self) -> String {
+        const FORM: &str = "write whole numbers with units, such as 500ms, 30s, 1m30s or 2h";
+        match self {
+            Self::NoUnit { meant, .. } => format!("did you mean {meant}?"),
+            Self::Malformed { meant: Some(meant), .. } => format!("did you mean {meant}? {FORM}"),
+            Self::Malformed { meant: None, .. } => FORM.to_owned(),
+            Self::OutOfBounds { advice, .. } => (*advice).to_owned(),
+        }
+    }
+}
+
+/// Reads a duration, `0s` to [`DURATION_MAX`].
+///
+/// # Errors
+/// [`DurationError`] for anything that is not whole numbers with units, or is absurdly long.
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(bare_number(text));
+    }
+    let malformed = || DurationError::Malformed { text: shorten(text), meant: meant(text) };
+    let (mut rest, mut units, mut total) = (text, UNITS.as_slice(), Some(0_u64));
+    while !rest.is_empty() {
+        let (number, unit, tail) = next_part(rest).ok_or_else(malformed)?;
+        let at = units.iter().position(|(name, _)| *name == unit).ok_or_else(malformed)?;
+        let part = number.parse::<u64>().ok().and_then(|n| n.checked_mul(units[at].1));
+        total = total.zip(part).and_then(|(total, part)| total.checked_add(part));
+        (rest, units) = (tail, &units[at + 1..]);
+    }
+    if text.is_empty() {
+        return Err(malformed());
+    }
+    let parsed = total.map(Duration::from_millis).filter(|parsed| *parsed <= DURATION_MAX);
+    parsed.ok_or_else(|| {
+        out_of_bounds(text, "a duration", Duration::ZERO, DURATION_MAX, "write a shorter one")
+    })
+}
+
+/// Writes a duration so that [`parse_duration`] reads it back, rounded down to milliseconds.
+pub fn format_duration(duration: Duration) -> String {
+    let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    for (unit, ms) in UNITS {
+        if left >= ms {
+            // Writing to a String cannot fail.
+            let _infallible = write!(text, "{}{unit}", left / ms);
+            left %= ms;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// Checks a duration against the bounds of its parameter.
+pub(crate) fn check_bounds(
+    text: &str,
+    duration: Duration,
+    what: &'static str,
+    (min, max): (Duration, Duration),
+    advice: &'static str,
+) -> Result<Duration, DurationError> {
+    if (min..=max).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(out_of_bounds(text, what, min, max, advice))
+    }
+}
+
+fn out_of_bounds(
+    text: &str,
+    what: &'static str,
+    min: Duration,
+    max: Duration,
+    advice: &'static str,
+) -> DurationError {
+    let (min, max) = (format_duration(min), format_duration(max));
+    DurationError::OutOfBounds { text: shorten(text), what, min, max, advice }
+}
+
+/// Splits `30s…` into `30`, `s` and the rest; none without a number or without a unit.
+fn next_part(text: &str) -> Option<(&str, &str, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, tail) = text.split_at(digits);
+    let letters = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+    let (unit, rest) = tail.split_at(letters);
+    (!number.is_empty() && !unit.is_empty()).then_some((number, unit, rest))
+}
+
+/// A small bare number is taken for seconds, a large one for milliseconds.
+fn bare_number(text: &str) -> DurationError {
+    let text = shorten(text);
+    let unit = if text.len() <= 3 { "s" } else { "ms" };
+    DurationError::NoUnit { meant: format!("{text}{unit}"), text }
+}
+
+/// Guesses at the unit of one number with a long or foreign unit: `30 sec`, `1d`, `1.5s`.
+fn meant(text: &str) -> Option<String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = (&text[..split], text[split..].trim());
+    let unit = if unit.len() > 1 { unit.trim_end_matches('.') } else { unit };
+    if matches!(unit, "d" | "day" | "days") {
+        let hours = number.parse::<u64>().ok()?.checked_mul(24)?;
+        return Some(format!("{hours}h"));
+    }
+    let known = |(name, aliases): &(&'static str, &[&str])| {
+        (*name == unit || aliases.contains(&unit)).then_some(*name)
+    };
+    let unit = ALIASES.iter().find_map(known)?;
+    if number.contains('.') {
+        return fraction(number, unit);
+    }
+    (!number.is_empty() && number.len() <= 9).then(|| format!("{number}{unit}"))
+}
+
+/// `1.5` of a unit in whole smaller units; at most three decimals.
+fn fraction(number: &str, unit: &str) -> Option<String> {
+    let (whole, decimals) = number.split_once('.')?;
+    let scale = 10_u64.checked_pow(u32::try_from(decimals.len()).ok().filter(|n| *n <= 3)?)?;
+    let ms = UNITS.iter().find(|(name, _)| *name == unit)?.1;
+    let whole = whole.parse::<u64>().ok()?.checked_mul(ms)?;
+    let part = decimals.parse::<u64>().ok()?.checked_mul(ms)? / scale;
+    let total = Duration::from_millis(whole.checked_add(part)?);
+    (total <= DURATION_MAX).then(|| format_duration(total))
+}
+
+/// At most 40 characters of a text, for a message.
+fn shorten(text: &str) -> String {
+    const SHOWN_MAX: usize = 40;
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn hint(text: &str) -> String {
+        parse_duration(text).unwrap_err().hint()
+    }
+
+    #[test]
+    fn units_are_read_from_large_to_small() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("1m30s", 90_000),
+            ("2h", 7_200_000),
+            ("1h1m1s1ms", 3_661_001),
+            ("0s", 0),
+            ("90s", 90_000),
+            ("007s", 7_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_refused_with_the_fix() {
+        assert_eq!(hint("30"), "did you mean 30s?");
+        assert_eq!(hint("0"), "did you mean 0s?");
+        assert_eq!(hint("30000"), "did you mean 30000ms?");
+        assert!(hint(&"9".repeat(10_000)).len() < 100);
+    }
+
+    #[test]
+    fn what_people_write_instead_is_answered_with_what_they_mean() {
+        for (text, meant) in [
+            ("30sec", "30s"),
+            ("30 s", "30s"),
+            ("5 minutes", "5m"),
+            ("1d", "24h"),
+            ("1.5s", "1s500ms"),
+            ("2.5h", "2h30m"),
+            ("30S", "30s"),
+        ] {
+            let hint = hint(text);
+            assert!(hint.starts_with(&format!("did you mean {meant}?")), "{text}: {hint}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_duration_is_refused_with_the_form() {
+        for text in [
+            "", "s", "-1s", "+1s", "30s1m", "1s1s", "1m30", "1e3s", "١s", "soon", " 1s", "1s ",
+            "1sm", "1us",
+        ] {
+            let error = parse_duration(text).unwrap_err();
+            assert!(matches!(error, DurationError::Malformed { .. }), "{text:?}: {error}");
+            assert!(error.hint().contains("such as 500ms, 30s"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn absurd_durations_are_refused_with_the_bounds() {
+        for text in
+            ["8761h", "99999999999999999999h", "18446744073709551615h", "18446744073709551616ms"]
+        {
+            let error = parse_duration(text).unwrap_err().problem();
+            assert!(error.ends_with("is out of bounds: a duration is from 0s to 8760h"), "{error}");
+        }
+        assert_eq!(parse_duration("8760h"), Ok(DURATION_MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn every_duration_reads_back_as_written(ms in 0..=31_536_000_000_u64) {
+            let duration = Duration::from_millis(ms);
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused_with_short_advice(text in "\\PC*|[0-9hms. ]{0,30}|[0-9]+[a-z]+") {
+            if let Err(error) = parse_duration(&text) {
+                prop_assert!(error.hint().len() < 400 && error.to_string().len() < 400);
+            }
+        }
+
+        #[test]
+        fn advice_can_be_followed(number in 0..100_000_u32) {
+            let hint = parse_duration(&number.to_string()).unwrap_err().hint();
+            let meant = hint.strip_prefix("did you mean ").and_then(|h| h.strip_suffix('?')).unwrap();
+            prop_assert!(parse_duration(meant).is_ok());
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The parameters of one call: from its query string, and from a JSON body with the same fields.
+//!
+//! Owns what may be said at all: unknown keys are refused with the nearest known one, keys given twice and empty
+//! values are refused, keys that exist elsewhere or later are refused as unsupported. What a value means is the
+//! business of `params`. Memory is bounded by the caller's limit on heads and bodies.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+use crate::refusal::nearest;
+use crate::{ErrorCode, EscapeError, Refusal, unescape_query};
+
+/// Before the key of a label: `label.host=web3`.
+const LABEL: &str = "label.";
+/// Labels in a JSON body: `{"labels": {"host": "web3"}}`.
+const LABELS: &str = "labels";
+
+/// Which parameters a call takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// With a value: `ttl=30s`.
+    pub values: &'static [&'static str],
+    /// True by being there: `stale`, `stale=true`.
+    pub flags: &'static [&'static str],
+    /// Known, but not supported yet.
+    pub later: &'static [&'static str],
+    /// Whether `label.KEY=VALUE` is taken.
+    pub labels: bool,
+}
+
+impl Keys {
+    /// No parameters at all.
+    pub const NONE: Keys = Keys { values: &[], flags: &[], later: &[], labels: false };
+
+    fn listed(&self) -> String {
+        let labels = self.labels.then_some("label.KEY");
+        let all: Vec<&str> = self.values.iter().chain(self.flags).copied().chain(labels).collect();
+        if all.is_empty() {
+            "this call takes no parameters".to_owned()
+        } else {
+            format!("this call takes {}", all.join(", "))
+        }
+    }
+}
+
+/// The parameters of one call, each at most once.
+#[derive(Debug, Default)]
+pub struct Fields<'a> {
+    items: Vec<(&'static str, Cow<'a, str>)>,
+    labels: BTreeMap<String, String>,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads a query string, without its `?`.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter that is unknown, unsupported, empty, given twice or badly encoded.
+    pub fn parse(query: Option<&'a str>, keys: &Keys) -> Result<Self, Refusal> {
+        let mut fields = Self::default();
+        for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = match pair.split_once('=') {
+                Some((key, value)) => (key, Some(value)),
+                None => (pair, None),
+            };
+            let key = unescape_query(key).map_err(|e| in_query("a key", e))?;
+            let value = value.map(unescape_query).transpose().map_err(|e| in_query(&key, e))?;
+            fields.put(&key, value, keys)?;
+        }
+        Ok(fields)
+    }
+
+    /// Adds the fields of a JSON object.
+    ///
+    /// # Errors
+    /// As [`Fields::parse`]; and for a body that is not such an object, or repeats what the query says.
+    pub fn merge_json(&mut self, body: &[u8], keys: &Keys) -> Result<(), Refusal> {
+        let Pairs(pairs) = serde_json::from_slice(body).map_err(|error| bad_body(&error, keys))?;
+        for (key, value) in pairs {
+            if let (LABELS, true, Value::Object(labels)) = (key.as_str(), keys.labels, &value) {
+                for (name, value) in labels {
+                    self.put_json(&format!("{LABEL}{name}"), value, keys)?;
+                }
+            } else {
+                self.put_json(&key, &value, keys)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a parameter, if it is given.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.items.iter().find(|(name, _)| *name == key).map(|(_, value)| value.as_ref())
+    }
+
+    /// Whether a flag is set.
+    pub fn flag(&self, key: &str) -> bool {
+        self.value(key).is_some_and(|value| value == "true")
+    }
+
+    /// The labels, ordered by key.
+    pub fn into_labels(self) -> BTreeMap<String, String> {
+        self.labels
+    }
+
+    fn put_json(&mut self, key: &str, value: &Value, keys: &Keys) -> Result<(), Refusal> {
+        let value = scalar(key, value)?;
+        self.put(key, Some(Cow::Owned(value)), keys)
+    }
+
+    fn put(&mut self, key: &str, value: Option<Cow<'a, str>>, keys: &Keys) -> Result<(), Refusal> {
+        if let Some(label) = key.strip_prefix(LABEL).filter(|_| keys.labels) {
+            return self.put_label(key, label, value);
+        }
+        if let Some(key) = known(keys.values, key) {
+            let value = value.filter(|v| !v.is_empty()).ok_or_else(|| empty(key))?;
+            return self.put_once(key, value);
+        }
+        if let Some(key) = known(keys.flags, key) {
+            return match value.as_deref().unwrap_or("true") {
+                "true" => self.put_once(key, Cow::Borrowed("true")),
+                "false" => self.put_once(key, Cow::Borrowed("false")),
+                "" => Err(empty(key)),
+                _ => Err(not_a_flag(key)),
+            };
+        }
+        Err(if keys.later.contains(&key) { unsupported(key) } else { unknown(key, keys) })
+    }
+
+    fn put_once(&mut self, key: &'static str, value: Cow<'a, str>) -> Result<(), Refusal> {
+        if self.value(key).is_some() {
+            return Err(twice(key));
+        }
+        self.items.push((key, value));
+        Ok(())
+    }
+
+    fn put_label(
+        &mut self,
+        key: &str,
+        label: &str,
+        value: Option<Cow<'a, str>>,
+    ) -> Result<(), Refusal> {
+        let value = value.filter(|v| !v.is_empty()).ok_or_else(|| empty(key))?;
+        match self.labels.insert(label.to_owned(), value.into_owned()) {
+            None => Ok(()),
+            Some(_) => Err(twice(key)),
+        }
+    }
+}
+
+/// A JSON object in the order written, so that a key given twice is seen.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor;
+        impl<'de> Visitor<'de> for PairsVisitor {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+fn known(names: &[&'static str], key: &str) -> Option<&'static str> {
+    names.iter().copied().find(|name| *name == key)
+}
+
+/// A field's text as the query would spell it: a bare number stays bare, and is refused where a unit is due.
+fn scalar(key: &str, value: &Value) -> Result<String, Refusal> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(flag) => Ok(flag.to_string()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            let detail = format!("'{}' in the body is not a string", shown(key));
+            Err(Refusal::of(key, ErrorCode::InvalidArgument, detail)
+                .hint("leave out what you do not want to say"))
+        }
+    }
+}
+
+fn bad_body(error: &serde_json::Error, keys: &Keys) -> Refusal {
+    let detail = format!("the body is not a JSON object: {error}");
+    Refusal::new(ErrorCode::InvalidArgument, detail)
+        .hint(format!("send no body, or an object with the fields of the query; {}", keys.listed()))
+}
+
+fn in_query(what: &str, error: EscapeError) -> Refusal {
+    let what = format!("'{}' in the query", shown(what));
+    Refusal::bad_escape(&what, error, ErrorCode::InvalidArgument)
+}
+
+fn empty(key: &str) -> Refusal {
+    let detail = format!("'{}' has no value", shown(key));
+    Refusal::of(key, ErrorCode::InvalidArgument, detail)
+        .hint(format!("write {0}=VALUE, or leave {0} out", shown(key)))
+}
+
+fn twice(key: &str) -> Refusal {
+    let detail = format!("'{}' is given twice", shown(key));
+    Refusal::of(key, ErrorCode::InvalidArgument, detail)
+        .hint("give it once, in the query or in the body")
+}
+
+fn not_a_flag(key: &str) -> Refusal {
+    let detail = format!("'{key}' is neither true nor false");
+    Refusal::of(key, ErrorCode::InvalidArgument, detail)
+        .hint(format!("write {key}, or leave it out"))
+}
+
+fn unsupported(key: &str) -> Refusal {
+    Refusal::of(key, ErrorCode::Unsupported, format!("'{key}' is not supported yet"))
+        .hint("leave it out; only exclusive locks exist so far")
+}
+
+fn unknown(key: &str, keys: &Keys) -> Refusal {
+    let known = keys.values.iter().chain(keys.flags).chain(keys.later).copied();
+    let listed = keys.listed();
+    let hint = match nearest(key, known) {
+        Some(near) => format!("did you mean '{near}'? {listed}"),
+        None => listed,
+    };
+    let detail = format!("unknown parameter '{}'", shown(key));
+    Refusal::of(shown(key), ErrorCode::InvalidArgument, detail).hint(hint)
+}
+
+/// At most 64 bytes of a key, for a message.
+fn shown(key: &str) -> &str {
+    &key[..key.floor_char_boundary(64)]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEYS: Keys = Keys {
+        values: &["session", "ttl", "wait"],
+        flags: &["stale"],
+        later: &["permits"],
+        labels: true,
+    };
+
+    #[track_caller]
+    fn refused(query: &str) -> Refusal {
+        Fields::parse(Some(query), &KEYS).unwrap_err()
+    }
+
+    #[test]
+    fn values_flags_and_labels_are_read() {
+        let query = "session=me&ttl=30s&stale&label.host=web%203&&";
+        let fields = Fields::parse(Some(query), &KEYS).unwrap();
+        assert_eq!(fields.value("session"), Some("me"));
+        assert_eq!(fields.value("wait"), None);
+        assert!(fields.flag("stale"));
+        let labels = fields.into_labels();
+        assert_eq!(labels.get("host").map(String::as_str), Some("web 3"));
+        assert!(!Fields::parse(Some("stale=false"), &KEYS).unwrap().flag("stale"));
+        assert!(Fields::parse(None, &KEYS).unwrap().value("ttl").is_none());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest() {
+        let refusal = refused("sesion=me");
+        assert_eq!(refusal.code, ErrorCode::InvalidArgument);
+        assert_eq!(refusal.detail, "unknown parameter 'sesion'");
+        let hint = "did you mean 'session'? this call takes session, ttl, wait, stale, label.KEY";
+        assert_eq!(refusal.hint.as_deref(), Some(hint));
+        assert_eq!(refused("q=1").hint.unwrap(), hint.split_once("? ").unwrap().1);
+        let none = Fields::parse(Some("a=1"), &Keys::NONE).unwrap_err();
+        assert_eq!(none.hint.as_deref(), Some("this call takes no parameters"));
+    }
+
+    #[test]
+    fn a_key_given_twice_is_refused() {
+        for query in ["ttl=1s&ttl=1s", "stale&stale", "label.a=1&label.a=2", "ttl=1s&t%74l=2s"] {
+            assert!(refused(query).detail.ends_with("is given twice"), "{query}");
+        }
+    }
+
+    #[test]
+    fn an_empty_value_is_refused() {
+        for query in ["ttl=", "ttl", "label.a=", "label.a", "stale="] {
+            assert!(refused(query).detail.ends_with("has no value"), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_the_future_is_unsupported_and_named() {
+        let refusal = refused("permits=2");
+        assert_eq!(refusal.code, ErrorCode::Unsupported);
+        assert_eq!(refusal.parameter.as_deref(), Some("permits"));
+    }
+
+    #[test]
+    fn a_broken_escape_is_refused_by_name() {
+        assert!(refused("ttl=%zz").detail.starts_with("'ttl' in the query: a '%' must"));
+        assert!(refused("%ff=1").detail.contains("not UTF-8"));
+        assert!(refused("stale=maybe").detail.contains("neither true nor false"));
+    }
+
+    #[test]
+    fn a_body_says_the_same_as_a_query() {
+        let mut fields = Fields::parse(Some("session=me"), &KEYS).unwrap();
+        let body = br#"{"ttl":"30s","stale":true,"labels":{"host":"web3"},"label.pid":812}"#;
+        fields.merge_json(body, &KEYS).unwrap();
+        assert_eq!((fields.value("ttl"), fields.flag("stale")), (Some("30s"), true));
+        let labels = fields.into_labels();
+        assert_eq!(labels.len(), 2);
+        assert_eq!(labels["pid"], "812");
+    }
+
+    #[test]
+    fn a_field_in_both_query_and_body_is_refused() {
+        let mut fields = Fields::parse(Some("ttl=30s"), &KEYS).unwrap();
+        let refusal = fields.merge_json(br#"{"ttl":"30s"}"#, &KEYS).unwrap_err();
+        assert_eq!(refusal.detail, "'ttl' is given twice");
+        let refusal =
+            Fields::default().merge_json(br#"{"ttl":"1s","ttl":"1s"}"#, &KEYS).unwrap_err();
+        assert_eq!(refusal.detail, "'ttl' is given twice");
+    }
+
+    #[test]
+    fn a_body_that_is_not_such_an_object_is_refused() {
+        for body in [
+            "",
+            "[]",
+            "7",
+            "{",
+            "nope",
+            r#"{"ttl":null}"#,
+            r#"{"ttl":["30s"]}"#,
+            r#"{"x":1}"#,
+            r#"{"labels":"x"}"#,
+            r#"{"labels":{"a":{}}}"#,
+            "{} {}",
+        ] {
+            let refusal = Fields::default().merge_json(body.as_bytes(), &KEYS).unwrap_err();
+            assert_eq!(refusal.code, ErrorCode::InvalidArgument, "{body}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(Fields::default().merge_json(deep.as_bytes(), &KEYS).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_is_read_or_refused_in_few_words(query in "\\PC*|([a-z%.]{0,8}=?[0-9a-z%+]{0,8}&?){0,6}") {
+            if let Err(refusal) = Fields::parse(Some(&query), &KEYS) {
+                prop_assert!(refusal.detail.len() < 300 && refusal.hint.map_or(0, |h| h.len()) < 300);
+            }
+        }
+
+        #[test]
+        fn any_body_is_read_or_refused(body in proptest::collection::vec(any::<u8>(), 0..64)) {
+            drop(Fields::default().merge_json(&body, &KEYS));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Taking a lock and giving it back.
+
+use std::time::Duration;
+
+use holdfast_types::{EntryId, Labels, Owner, SessionName, Ttl};
+
+use super::query::Query;
+use super::{REDIRECT, WAIT_MAX, labels, name, ttl};
+use crate::duration::check_bounds;
+use crate::{ErrorCode, Fields, Keys, Refusal, parse_duration};
+
+/// `PUT /v1/locks/{name}`: take the lock, or renew it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AcquireParams {
+    /// Whose; none lets the server make one that lives as long as the lock.
+    pub session: Option<SessionName>,
+    /// Who within the session.
+    pub owner: Option<Owner>,
+    /// The entry to count.
+    pub entry: Option<EntryId>,
+    /// The session's time-to-live.
+    pub ttl: Option<Ttl>,
+    /// How long to queue, up to [`WAIT_MAX`].
+    pub wait: Duration,
+    /// Shown to those who wait.
+    pub labels: Labels,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl AcquireParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys {
+        values: &["session", "owner", "entry", "ttl", "wait", "mode"],
+        flags: &[REDIRECT],
+        later: &["permits", "limit", "max_hold", "min_hold", "hold", "segments", "priority"],
+        labels: true,
+    };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead.
+    pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
+        check_mode(&fields)?;
+        Ok(Self {
+            session: name(&fields, "session", SessionName::new)?,
+            owner: name(&fields, "owner", Owner::new)?,
+            entry: name(&fields, "entry", EntryId::new)?,
+            ttl: ttl(&fields)?,
+            wait: wait(&fields)?,
+            redirect: fields.flag(REDIRECT),
+            labels: labels(fields)?,
+        })
+    }
+
+    /// The query that says the same; empty if everything is as by default.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.text("session", self.session.as_ref().map(SessionName::as_str));
+        query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.text("entry", self.entry.as_ref().map(EntryId::as_str));
+        query.duration("ttl", self.ttl.map(Ttl::as_duration));
+        query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
+        query.flag(REDIRECT, self.redirect);
+        query.labels(&self.labels);
+        query.0
+    }
+}
+
+/// `DELETE /v1/locks/{name}`: give the lock back, or leave its queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseParams {
+    /// Whose place.
+    pub session: SessionName,
+    /// Who within the session.
+    pub owner: Option<Owner>,
+    /// The one entry that leaves; none means all of them.
+    pub entry: Option<EntryId>,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl ReleaseParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys {
+        values: &["session", "owner", "entry"],
+        flags: &[REDIRECT],
+        later: &["force", "reason", "permits"],
+        labels: false,
+    };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead; the session is needed.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let session = name(fields, "session", SessionName::new)?.ok_or_else(|| {
+            let detail = "a release must say whose place is given up";
+            Refusal::of("session", ErrorCode::InvalidArgument, detail)
+                .hint("add ?session=ID with the session of the grant")
+        })?;
+        let owner = name(fields, "owner", Owner::new)?;
+        let entry = name(fields, "entry", EntryId::new)?;
+        Ok(Self { session, owner, entry, redirect: fields.flag(REDIRECT) })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.text("session", Some(self.session.as_str()));
+        query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.text("entry", self.entry.as_ref().map(EntryId::as_str));
+        query.flag(REDIRECT, self.redirect);
+        query.0
+    }
+}
+
+fn wait(fields: &Fields<'_>) -> Result<Duration, Refusal> {
+    const ADVICE: &str = "to wait longer, send the call again when the wait has passed";
+    let Some(text) = fields.value("wait") else { return Ok(Duration::ZERO) };
+    let bounds = (Duration::ZERO, WAIT_MAX);
+    parse_duration(text)
+        .and_then(|d| check_bounds(text, d, "one wait", bounds, ADVICE))
+        .map_err(|error| Refusal::bad_duration("wait", &error))
+}
+
+fn check_mode(fields: &Fields<'_>) -> Result<(), Refusal> {
+    match fields.value("mode") {
+        None | Some("exclusive") => Ok(()),
+        Some("shared") => {
+            let detail = "'mode=shared' is not supported yet";
+            Err(Refusal::of("mode", ErrorCode::Unsupported, detail)
+                .hint("leave mode out; only exclusive locks exist so far"))
+        }
+        Some(_) => {
+            let detail = "'mode' is not 'exclusive'";
+            Err(Refusal::of("mode", ErrorCode::InvalidArgument, detail).hint("leave mode out"))
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Writing a query string.
+
+use std::time::Duration;
+
+use holdfast_types::Labels;
+
+use crate::{escape_query, format_duration};
+
+/// Builds a query string.
+#[derive(Debug, Default)]
+pub(super) struct Query(pub(super) String);
+
+impl Query {
+    pub(super) fn text(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.pair(key, value);
+        }
+    }
+
+    pub(super) fn duration(&mut self, key: &str, value: Option<Duration>) {
+        self.text(key, value.map(format_duration).as_deref());
+    }
+
+    pub(super) fn flag(&mut self, key: &str, set: bool) {
+        if set {
+            self.pair(key, "true");
+        }
+    }
+
+    pub(super) fn labels(&mut self, labels: &Labels) {
+        for (key, value) in labels.iter() {
+            self.pair(&format!("label.{}", escape_query(key)), value);
+        }
+    }
+
+    fn pair(&mut self, key: &str, value: &str) {
+        if !self.0.is_empty() {
+            self.0.push('&');
+        }
+        self.0.push_str(key);
+        self.0.push('=');
+        self.0.push_str(&escape_query(value));
+    }
+}

@@ -1,0 +1,143 @@
+//! Looking at locks, sessions and readiness.
+
+use holdfast_types::SessionName;
+
+use super::query::Query;
+use super::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, REDIRECT, name};
+use crate::{ErrorCode, Fields, Keys, Refusal};
+
+/// `GET` of one lock or one session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadParams {
+    /// Answer from this node's own state, which may lag.
+    pub stale: bool,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl ReadParams {
+    /// What the call takes.
+    pub const KEYS: Keys =
+        Keys { values: &[], flags: &["stale", REDIRECT], later: &["wait"], labels: false };
+
+    /// Reads the flags; nothing can be wrong with them any more.
+    pub fn parse(fields: &Fields<'_>) -> Self {
+        Self { stale: fields.flag("stale"), redirect: fields.flag(REDIRECT) }
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.flag("stale", self.stale);
+        query.flag(REDIRECT, self.redirect);
+        query.0
+    }
+}
+
+/// `GET` of a list, page by page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListParams {
+    /// Only names that begin so. Locks only.
+    pub prefix: String,
+    /// Only locks that are held.
+    pub held: bool,
+    /// Only locks with waiters.
+    pub waiting: bool,
+    /// Only locks that this session holds or waits for.
+    pub session: Option<SessionName>,
+    /// Items of one page, 1 to [`LIST_LIMIT_MAX`].
+    pub limit: usize,
+    /// Where the previous page ended.
+    pub page_token: Option<String>,
+    /// How to read.
+    pub read: ReadParams,
+}
+
+impl Default for ListParams {
+    fn default() -> Self {
+        Self {
+            prefix: String::new(),
+            held: false,
+            waiting: false,
+            session: None,
+            limit: LIST_LIMIT_DEFAULT,
+            page_token: None,
+            read: ReadParams::default(),
+        }
+    }
+}
+
+impl ListParams {
+    /// What the list of locks takes.
+    pub const LOCK_KEYS: Keys = Keys {
+        values: &["prefix", "session", "limit", "page_token"],
+        flags: &["held", "waiting", "stale", REDIRECT],
+        later: &["sort"],
+        labels: false,
+    };
+    /// What the list of sessions takes.
+    pub const SESSION_KEYS: Keys = Keys {
+        values: &["limit", "page_token"],
+        flags: &["stale", REDIRECT],
+        later: &["prefix", "sort"],
+        labels: false,
+    };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        Ok(Self {
+            prefix: fields.value("prefix").unwrap_or_default().to_owned(),
+            held: fields.flag("held"),
+            waiting: fields.flag("waiting"),
+            session: name(fields, "session", SessionName::new)?,
+            limit: limit(fields)?,
+            page_token: fields.value("page_token").map(str::to_owned),
+            read: ReadParams::parse(fields),
+        })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.text("prefix", Some(self.prefix.as_str()).filter(|prefix| !prefix.is_empty()));
+        query.flag("held", self.held);
+        query.flag("waiting", self.waiting);
+        query.text("session", self.session.as_ref().map(SessionName::as_str));
+        let limit = (self.limit != LIST_LIMIT_DEFAULT).then(|| self.limit.to_string());
+        query.text("limit", limit.as_deref());
+        query.text("page_token", self.page_token.as_deref());
+        query.flag("stale", self.read.stale);
+        query.flag(REDIRECT, self.read.redirect);
+        query.0
+    }
+}
+
+/// `GET /readyz`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadyParams {
+    /// Ready only if this node leads.
+    pub leader: bool,
+}
+
+impl ReadyParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys { values: &[], flags: &["leader"], later: &[], labels: false };
+
+    /// Reads the flag.
+    pub fn parse(fields: &Fields<'_>) -> Self {
+        Self { leader: fields.flag("leader") }
+    }
+}
+
+fn limit(fields: &Fields<'_>) -> Result<usize, Refusal> {
+    let Some(text) = fields.value("limit") else { return Ok(LIST_LIMIT_DEFAULT) };
+    let parsed = text.parse().ok().filter(|limit| (1..=LIST_LIMIT_MAX).contains(limit));
+    parsed.ok_or_else(|| {
+        let detail = format!("'limit' is not a number from 1 to {LIST_LIMIT_MAX}");
+        Refusal::of("limit", ErrorCode::InvalidArgument, detail)
+            .hint("ask for the rest with page_token")
+    })
+}

@@ -1,0 +1,182 @@
+//! Bounds of the parameters, and that what clients write is what the server reads.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use holdfast_types::{EntryId, FencingToken, Owner, SessionName};
+
+use super::*;
+use crate::{ErrorCode, Refusal};
+
+#[track_caller]
+fn acquire(query: &str) -> Result<AcquireParams, Refusal> {
+    AcquireParams::parse(Fields::parse(Some(query), &AcquireParams::KEYS)?)
+}
+
+#[track_caller]
+fn refused(query: &str) -> (ErrorCode, String, String) {
+    let refusal = acquire(query).unwrap_err();
+    (refusal.code, refusal.detail, refusal.hint.unwrap_or_default())
+}
+
+#[test]
+fn an_acquire_without_parameters_takes_the_defaults() {
+    assert_eq!(acquire("").unwrap(), AcquireParams::default());
+    assert_eq!(acquire("mode=exclusive").unwrap(), AcquireParams::default());
+}
+
+#[test]
+fn a_ttl_keeps_its_bounds() {
+    assert_eq!(acquire("ttl=1s").unwrap().ttl, Some(Ttl::MIN));
+    assert_eq!(acquire("ttl=24h").unwrap().ttl, Some(Ttl::MAX));
+    for query in ["ttl=999ms", "ttl=0s", "ttl=24h1ms", "ttl=8760h"] {
+        let (code, detail, hint) = refused(query);
+        assert_eq!(code, ErrorCode::BadDuration, "{query}");
+        assert!(detail.ends_with("out of bounds: a ttl is from 1s to 24h"), "{detail}");
+        assert!(hint.contains("renewing"), "{hint}");
+    }
+}
+
+#[test]
+fn a_wait_is_capped_and_says_so() {
+    assert_eq!(acquire("wait=5m").unwrap().wait, WAIT_MAX);
+    assert_eq!(acquire("wait=0s").unwrap().wait, Duration::ZERO);
+    let (code, detail, hint) = refused("wait=5m1ms");
+    assert_eq!(code, ErrorCode::BadDuration);
+    assert_eq!(detail, "wait: '5m1ms' is out of bounds: one wait is from 0s to 5m");
+    assert!(hint.contains("send the call again"), "{hint}");
+}
+
+#[test]
+fn a_bare_number_is_refused_in_query_and_body() {
+    let (code, detail, hint) = refused("ttl=30");
+    assert_eq!((code, detail.as_str()), (ErrorCode::BadDuration, "ttl: '30' has no unit"));
+    assert_eq!(hint, "did you mean 30s?");
+    let mut fields = Fields::default();
+    fields.merge_json(br#"{"wait":10}"#, &AcquireParams::KEYS).unwrap();
+    let refusal = AcquireParams::parse(fields).unwrap_err();
+    assert_eq!(refusal.hint.as_deref(), Some("did you mean 10s?"));
+}
+
+#[test]
+fn modes_of_the_future_are_unsupported_and_named() {
+    assert_eq!(refused("mode=shared").0, ErrorCode::Unsupported);
+    assert_eq!(refused("mode=odd").0, ErrorCode::InvalidArgument);
+    for key in ["permits", "limit", "max_hold", "min_hold", "hold", "segments"] {
+        let (code, detail, _) = refused(&format!("{key}=1"));
+        assert_eq!(code, ErrorCode::Unsupported, "{key}");
+        assert!(detail.contains(key), "{detail}");
+    }
+}
+
+#[test]
+fn names_in_parameters_are_checked() {
+    let long = format!("session={}", "a".repeat(129));
+    for query in ["session=a/b", "owner=a%20b", "entry=%00", "label.a/b=1", long.as_str()] {
+        assert_eq!(refused(query).0, ErrorCode::BadName, "{query}");
+    }
+    let many: Vec<String> = (0..17).map(|i| format!("label.k{i}=v")).collect();
+    assert_eq!(refused(&many.join("&")).1, "17 labels: at most 16 are allowed");
+}
+
+#[test]
+fn a_release_needs_a_session() {
+    let fields = Fields::parse(None, &ReleaseParams::KEYS).unwrap();
+    let refusal = ReleaseParams::parse(&fields).unwrap_err();
+    assert_eq!(refusal.parameter.as_deref(), Some("session"));
+}
+
+#[test]
+fn a_page_has_a_limit() {
+    let parse = |query| ListParams::parse(&Fields::parse(Some(query), &ListParams::LOCK_KEYS)?);
+    assert_eq!(parse("limit=1000&held").unwrap().limit, 1_000);
+    for query in ["limit=0", "limit=1001", "limit=many", "limit=-1"] {
+        let refusal = parse(query).unwrap_err();
+        assert_eq!(refusal.detail, "'limit' is not a number from 1 to 1000", "{query}");
+    }
+}
+
+#[test]
+fn a_token_is_a_number_below_two_to_the_53() {
+    let parse = |query| FenceParams::parse(&Fields::parse(Some(query), &FenceParams::KEYS)?);
+    assert_eq!(parse("token=4812").unwrap().token, FencingToken(4_812));
+    assert_eq!(
+        parse("token=9007199254740991&mode=monotonic").unwrap().mode,
+        FenceModeParam::Monotonic
+    );
+    for query in
+        ["", "token=x", "token=-1", "token=%2B1", "token=9007199254740992", "token=1&mode=old"]
+    {
+        assert_eq!(parse(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+    }
+}
+
+fn flat() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9%&=+._:#?-]{1,12}|[a-zé漢]{1,6}"
+}
+
+fn any_labels() -> impl Strategy<Value = Labels> {
+    proptest::collection::btree_map(flat(), "[ -~é]{1,10}", 0..4)
+        .prop_map(|labels: BTreeMap<_, _>| Labels::new(labels).unwrap())
+}
+
+proptest! {
+    #[test]
+    fn an_acquire_reads_back_as_written(
+        session in proptest::option::of(flat()),
+        owner in proptest::option::of(flat()),
+        entry in proptest::option::of(flat()),
+        ttl in proptest::option::of(1_000..=86_400_000_u64),
+        wait in 0..=300_000_u64,
+        labels in any_labels(),
+        redirect: bool,
+    ) {
+        let params = AcquireParams {
+            session: session.map(|name| SessionName::new(name).unwrap()),
+            owner: owner.map(|name| Owner::new(name).unwrap()),
+            entry: entry.map(|name| EntryId::new(name).unwrap()),
+            ttl: ttl.map(|ms| Ttl::from_millis(ms).unwrap()),
+            wait: Duration::from_millis(wait),
+            labels,
+            redirect,
+        };
+        prop_assert_eq!(acquire(&params.to_query()).unwrap(), params);
+    }
+
+    #[test]
+    fn a_list_reads_back_as_written(
+        prefix in "[a-z/%& ]{0,8}",
+        (held, waiting, stale) in any::<(bool, bool, bool)>(),
+        limit in 1..=1_000_usize,
+        page_token in proptest::option::of("\\PC{1,8}"),
+    ) {
+        let read = ReadParams { stale, redirect: false };
+        let session = SessionName::new("me").ok();
+        let params = ListParams { prefix, held, waiting, session, limit, page_token, read };
+        let query = params.to_query();
+        let fields = Fields::parse(Some(&query), &ListParams::LOCK_KEYS).unwrap();
+        prop_assert_eq!(ListParams::parse(&fields).unwrap(), params);
+    }
+
+    #[test]
+    fn other_calls_read_back_as_written(session in flat(), entry in proptest::option::of(flat()), token in 0..FencingToken::END) {
+        let release = ReleaseParams {
+            session: SessionName::new(session).unwrap(),
+            owner: None,
+            entry: entry.map(|name| EntryId::new(name).unwrap()),
+            redirect: true,
+        };
+        let query = release.to_query();
+        let fields = Fields::parse(Some(&query), &ReleaseParams::KEYS).unwrap();
+        prop_assert_eq!(ReleaseParams::parse(&fields).unwrap(), release);
+        let fence = FenceParams {
+            token: FencingToken(token),
+            mode: FenceModeParam::Monotonic,
+            read: ReadParams { stale: true, redirect: false },
+        };
+        let query = fence.to_query();
+        let fields = Fields::parse(Some(&query), &FenceParams::KEYS).unwrap();
+        prop_assert_eq!(FenceParams::parse(&fields).unwrap(), fence);
+    }
+}

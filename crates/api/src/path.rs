@@ -1,0 +1,25 @@
+//! Paths of the HTTP door, written for clients. The server's routes are the same strings, read.
+
+use holdfast_types::{LockName, SessionName};
+
+use crate::escape_path;
+
+/// `/v1/locks/<name>`
+pub fn lock_path(lock: &LockName) -> String {
+    format!("/v1/locks/{}", escape_path(lock.as_str()))
+}
+
+/// `/v1/fence/<name>`
+pub fn fence_path(lock: &LockName) -> String {
+    format!("/v1/fence/{}", escape_path(lock.as_str()))
+}
+
+/// `/v1/sessions/<id>`
+pub fn session_path(session: &SessionName) -> String {
+    format!("/v1/sessions/{}", escape_path(session.as_str()))
+}
+
+/// `/v1/sessions/<id>/keepalive`
+pub fn keepalive_path(session: &SessionName) -> String {
+    format!("{}/keepalive", session_path(session))
+}

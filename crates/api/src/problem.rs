@@ -1,0 +1,162 @@
+//! The body of every error: RFC 9457 (problem details), with a code, whether to retry, and the facts.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{EntryId, FencingToken, LockName, NodeId, SessionName};
+
+use crate::{ErrorCode, HolderBody, Refusal};
+
+/// Why a call failed, for programs (`code`, `retryable`, the facts) and for people (`title`, `detail`, `hint`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Where this kind of problem is explained: `/errors/<code>` on every node.
+    #[serde(rename = "type")]
+    pub kind: Cow<'static, str>,
+    /// The same for every problem of this code.
+    pub title: Cow<'static, str>,
+    /// The status of the answer.
+    pub status: u16,
+    /// The kind of problem; stable.
+    pub code: ErrorCode,
+    /// True if the very same call may succeed later and may be sent again without harm.
+    pub retryable: bool,
+    /// What happened this time.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub detail: Cow<'static, str>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Cow<'static, str>>,
+    /// What is known about the case.
+    #[serde(flatten)]
+    pub facts: Facts,
+}
+
+/// Facts that problems carry; each only where it says something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockName>,
+    /// The session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionName>,
+    /// The entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<EntryId>,
+    /// Who holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Box<HolderBody>>,
+    /// How many wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiters: Option<u32>,
+    /// How long the call waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<u64>,
+    /// The token that was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<FencingToken>,
+    /// The present holder's token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<FencingToken>,
+    /// The largest token minted for the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest: Option<FencingToken>,
+    /// The parameter that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+    /// The bound that was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Cow<'static, str>>,
+    /// Its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// When to come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The methods that the path takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// The nearest path that exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<Cow<'static, str>>,
+    /// The leader as the node knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<NodeId>,
+    /// Names the call in the node's log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+impl Problem {
+    /// A problem without facts. The status belongs to the front-end's table.
+    pub fn new(code: ErrorCode, status: u16, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: Cow::Borrowed(code.type_uri()),
+            title: Cow::Borrowed(code.title()),
+            status,
+            code,
+            retryable: code.retryable(),
+            detail: detail.into(),
+            hint: None,
+            facts: Facts::default(),
+        }
+    }
+
+    /// The problem of a call that was refused before anything was done.
+    pub fn refused(refusal: Refusal, status: u16) -> Self {
+        let mut problem = Self::new(refusal.code, status, refusal.detail);
+        problem.hint = refusal.hint.map(Cow::Owned);
+        problem.facts.parameter = refusal.parameter;
+        problem
+    }
+
+    /// The same problem with advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same problem with facts.
+    #[must_use]
+    pub fn facts(mut self, facts: Facts) -> Self {
+        self.facts = facts;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_lock_looks_as_specified() {
+        let holder: HolderBody = serde_json::from_str(
+            r#"{"session":"web3-77","token":9,"since_ms":252000,"entries":1,"labels":{"host":"web3"}}"#,
+        )
+        .unwrap();
+        let facts = Facts {
+            lock: LockName::new("job").ok(),
+            holder: Some(Box::new(holder)),
+            waiters: Some(2),
+            ..Facts::default()
+        };
+        let problem =
+            Problem::new(ErrorCode::LockBusy, 423, "").hint("add &wait=10s to queue").facts(facts);
+        let json = serde_json::to_string(&problem).unwrap();
+        let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":252000,"entries":1,"labels":{"host":"web3"}},"waiters":2}"#;
+        assert_eq!(json, expected);
+        assert_eq!(serde_json::from_str::<Problem>(&json).unwrap(), problem);
+    }
+
+    #[test]
+    fn a_refusal_becomes_a_problem_with_its_parameter() {
+        let refusal =
+            Refusal::of("permits", ErrorCode::Unsupported, "'permits' is not supported yet");
+        let problem = Problem::refused(refusal.hint("leave it out"), 400);
+        assert_eq!(problem.facts.parameter.as_deref(), Some("permits"));
+        assert_eq!((problem.status, problem.retryable), (400, false));
+    }
+}

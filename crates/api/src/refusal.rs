@@ -1,0 +1,71 @@
+//! Why a call was refused before anything was asked of the cluster.
+
+use thiserror::Error;
+
+use holdfast_types::NameError;
+
+use crate::{DurationError, ErrorCode, EscapeError};
+
+/// A call that cannot be understood as it stands. Nothing was done; the caller must change the call.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{detail}{}", .hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
+pub struct Refusal {
+    /// Which kind.
+    pub code: ErrorCode,
+    /// What is wrong, for a person.
+    pub detail: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+    /// The offending parameter, if it is one.
+    pub parameter: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal that blames nothing in particular.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), hint: None, parameter: None }
+    }
+
+    /// A refusal of one parameter.
+    pub fn of(parameter: &str, code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self { parameter: Some(parameter.to_owned()), ..Self::new(code, detail) }
+    }
+
+    /// The same refusal with advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A name in a parameter that breaks a rule.
+    pub fn bad_name(parameter: &str, error: &NameError) -> Self {
+        Self::of(parameter, ErrorCode::BadName, error.to_string())
+    }
+
+    /// A duration in a parameter that is none, or out of its bounds.
+    pub fn bad_duration(parameter: &str, error: &DurationError) -> Self {
+        Self::of(parameter, ErrorCode::BadDuration, format!("{parameter}: {}", error.problem()))
+            .hint(error.hint())
+    }
+
+    /// Text that does not decode.
+    pub fn bad_escape(what: &str, error: EscapeError, code: ErrorCode) -> Self {
+        Self::new(code, format!("{what}: {error}"))
+    }
+}
+
+/// The candidate that looks most like a word, if one does.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    const ALIKE_MIN: f64 = 0.8;
+    let alike = |candidate: &'a str| (strsim::jaro_winkler(word, candidate), candidate);
+    candidates
+        .into_iter()
+        .map(alike)
+        .filter(|(score, _)| *score >= ALIKE_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
