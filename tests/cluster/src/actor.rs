@@ -1,0 +1,199 @@
+//! One client: a session that takes, renews and gives up locks at any door, and writes down what it did and saw.
+//!
+//! Retries go to the next door, and only after an answer that allows it or after none at all; every attempt is an
+//! operation of its own in the history.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::history::{Answer, Call, History, What};
+use crate::http::{Http, Reply, Request, Trouble};
+
+/// What a call may take beyond the time it asks the server to wait.
+const CALL_PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE_BETWEEN_RETRIES: Duration = Duration::from_millis(50);
+
+/// How one attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It holds the lock, with this token.
+    Granted(u64),
+    /// It is done.
+    Done,
+    /// Somebody else holds the lock; waiting again is allowed.
+    Busy,
+    /// The session is over.
+    Expired,
+    /// Ask again: no leader, no answer, an overloaded or ending node.
+    Retry(String),
+    /// Refused for good, with this code.
+    Refused(String),
+}
+
+/// A client with a session of its own.
+#[derive(Clone)]
+pub struct Actor {
+    /// Its session.
+    pub session: String,
+    doors: Vec<Http>,
+    door: usize,
+    ttl_ms: u64,
+    history: History,
+}
+
+impl Actor {
+    /// A client that starts at the first of `doors`.
+    pub fn new(session: &str, doors: Vec<Http>, ttl: Duration, history: &History) -> Self {
+        let ttl_ms = u64::try_from(ttl.as_millis()).expect("a ttl in milliseconds");
+        Self { session: session.to_owned(), doors, door: 0, ttl_ms, history: history.clone() }
+    }
+
+    /// The same client, starting at another door.
+    #[must_use]
+    pub fn at_door(self, door: usize) -> Self {
+        Self { door: door % self.doors.len(), ..self }
+    }
+
+    /// Asks once for the lock, waiting in its queue for up to `wait`.
+    pub async fn acquire(&self, lock: &str, wait: Duration) -> Attempt {
+        let Self { session, ttl_ms, .. } = self;
+        let wait_ms = wait.as_millis();
+        let target = format!("/v1/locks/{lock}?session={session}&ttl={ttl_ms}ms&wait={wait_ms}ms");
+        let (lock, session, ttl_ms) = (lock.to_owned(), session.clone(), *ttl_ms);
+        let call = Call::Acquire { lock, session, ttl_ms };
+        self.attempt(call, Method::PUT, &target, wait).await
+    }
+
+    /// Asks until the lock is granted, the session is over, or it is refused for good.
+    pub async fn take(&mut self, lock: &str, wait: Duration, deadline: Duration) -> Attempt {
+        let started = Instant::now();
+        loop {
+            let attempt = self.acquire(lock, wait).await;
+            if !self.goes_on(&attempt).await {
+                return attempt;
+            }
+            let session = &self.session;
+            assert!(
+                started.elapsed() < deadline,
+                "{session} waited {deadline:?} in vain for {lock}"
+            );
+        }
+    }
+
+    /// Gives the lock up once.
+    pub async fn release(&self, lock: &str) -> Attempt {
+        let target = format!("/v1/locks/{lock}?session={}", self.session);
+        let call = Call::Release { lock: lock.to_owned(), session: self.session.clone() };
+        self.attempt(call, Method::DELETE, &target, Duration::ZERO).await
+    }
+
+    /// Gives the lock up, and asks until it knows.
+    pub async fn give_up(&mut self, lock: &str, deadline: Duration) -> Attempt {
+        let started = Instant::now();
+        loop {
+            let attempt = self.release(lock).await;
+            if !self.goes_on(&attempt).await {
+                return attempt;
+            }
+            let session = &self.session;
+            assert!(
+                started.elapsed() < deadline,
+                "{session} could not release {lock}: {attempt:?}"
+            );
+        }
+    }
+
+    /// Renews the session once.
+    pub async fn keep_alive(&self) -> Attempt {
+        let Self { session, ttl_ms, .. } = self;
+        let target = format!("/v1/sessions/{session}/keepalive");
+        let call = Call::KeepAlive { session: session.clone(), ttl_ms: *ttl_ms };
+        self.attempt(call, Method::POST, &target, Duration::ZERO).await
+    }
+
+    /// Ends the session once.
+    pub async fn close(&self) -> Attempt {
+        let target = format!("/v1/sessions/{}", self.session);
+        let call = Call::Close { session: self.session.clone() };
+        self.attempt(call, Method::DELETE, &target, Duration::ZERO).await
+    }
+
+    /// Looks at a lock once, linearizably; the body if it was answered.
+    pub async fn look(&self, lock: &str) -> Option<Value> {
+        let target = format!("/v1/locks/{lock}");
+        let op = self.history.invoke(Call::Read { lock: lock.to_owned() });
+        let reply = self.send(Method::GET, &target, Duration::ZERO).await;
+        let read = reply.as_ref().ok().filter(|reply| reply.status == 200).map(Reply::json);
+        let what = match &read {
+            Some(body) => What::Ok(shown(body)),
+            None => What::Fail { code: format!("{reply:?}") },
+        };
+        self.history.complete(op, what);
+        read
+    }
+
+    /// The next attempt goes to the next door.
+    pub fn next_door(&mut self) {
+        self.door = (self.door + 1) % self.doors.len();
+    }
+
+    async fn goes_on(&mut self, attempt: &Attempt) -> bool {
+        match attempt {
+            Attempt::Retry(_) => {
+                self.next_door();
+                tokio::time::sleep(PAUSE_BETWEEN_RETRIES).await;
+                true
+            }
+            Attempt::Busy => true,
+            Attempt::Granted(_) | Attempt::Done | Attempt::Expired | Attempt::Refused(_) => false,
+        }
+    }
+
+    async fn attempt(&self, call: Call, method: Method, target: &str, wait: Duration) -> Attempt {
+        let op = self.history.invoke(call);
+        let (attempt, what) = match self.send(method, target, wait).await {
+            Ok(reply) => understood(&reply),
+            Err(Trouble::NotSent(why)) => {
+                (Attempt::Retry(why), What::Fail { code: "not-sent".into() })
+            }
+            Err(Trouble::Unknown(why)) => (Attempt::Retry(why.clone()), What::Unknown { why }),
+        };
+        self.history.complete(op, what);
+        attempt
+    }
+
+    async fn send(&self, method: Method, target: &str, wait: Duration) -> Result<Reply, Trouble> {
+        let request = Request::new(method, target).within(wait + CALL_PATIENCE);
+        self.doors[self.door].send(request).await
+    }
+}
+
+fn understood(reply: &Reply) -> (Attempt, What) {
+    let code = reply.code();
+    let fail = |code: String| What::Fail { code };
+    match reply.status {
+        200 if reply.json()["token"].is_u64() => {
+            let token = reply.token();
+            (Attempt::Granted(token), What::Ok(Answer::Granted { token }))
+        }
+        200..=299 => (Attempt::Done, What::Ok(Answer::Done)),
+        423 => (Attempt::Busy, fail(code)),
+        410 => (Attempt::Expired, fail(code)),
+        429 => (Attempt::Retry(code.clone()), fail(code)),
+        503 if code == "no-leader" => (Attempt::Retry(code.clone()), fail(code)),
+        503 => (Attempt::Retry(code.clone()), What::Unknown { why: code }),
+        _ => (Attempt::Refused(code.clone()), fail(format!("{code}: {reply}"))),
+    }
+}
+
+/// The body of `GET /v1/locks/{name}` as an answer.
+fn shown(body: &Value) -> Answer {
+    let session = |of: &Value| of["session"].as_str().map(str::to_owned);
+    let holder = &body["holders"][0];
+    let holder = session(holder).zip(holder["token"].as_u64());
+    let queue = body["queue"].as_array();
+    let waiters = queue.map(|all| all.iter().filter_map(session).collect()).unwrap_or_default();
+    Answer::Lock { holder, waiters }
+}

@@ -1,0 +1,43 @@
+//! Where the binary under test is: `HOLDFAST_BIN`, or what `cargo build -p holdfast` makes, built once a process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The path of the `holdfast` binary, built first unless `HOLDFAST_BIN` names one.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("HOLDFAST_BIN") {
+        Some(path) => existing(PathBuf::from(path)),
+        None => existing(build()),
+    })
+}
+
+fn existing(path: PathBuf) -> PathBuf {
+    assert!(path.is_file(), "no holdfast binary at {}", path.display());
+    path
+}
+
+/// Builds with the profile of this test, and reads from cargo's own messages where the result is.
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "-p", "holdfast", "--bin", "holdfast"]);
+    command.arg("--message-format=json-render-diagnostics");
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = command.current_dir(root).stderr(Stdio::inherit()).output();
+    let output = output.expect("cargo runs");
+    assert!(output.status.success(), "cargo build -p holdfast failed");
+    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    let executable = messages.lines().filter_map(executable_of).next_back();
+    executable.expect("cargo names the executable it built")
+}
+
+fn executable_of(message: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let path = message.get("executable")?.as_str()?;
+    path.ends_with("/holdfast").then(|| PathBuf::from(path))
+}

@@ -1,0 +1,245 @@
+//! One node's HTTP door as a client sees it: a request with a deadline, and the answer with its facts.
+//!
+//! Never retries and never follows a redirect by itself: a test counts requests. Tells "certainly not sent" from
+//! "no answer came", because a judge treats them differently.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::{Method, redirect};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::until::DEADLINE;
+
+/// No answer came.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    /// The connection was refused: certainly nothing happened.
+    NotSent(String),
+    /// The connection broke or the deadline passed: it may have happened, or may still.
+    Unknown(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::NotSent(why) => write!(f, "not sent: {why}"),
+            Trouble::Unknown(why) => write!(f, "outcome unknown: {why}"),
+        }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The status code.
+    pub status: u16,
+    /// Header names in lower case, with their values.
+    pub headers: Vec<(String, String)>,
+    /// The body as text.
+    pub body: String,
+}
+
+impl Reply {
+    /// The body as JSON; null if it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The stable error code of a problem body; empty if it is none.
+    pub fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether the body says that asking again is allowed.
+    pub fn retryable(&self) -> bool {
+        self.json()["retryable"].as_bool().unwrap_or(false)
+    }
+
+    /// A header's value, by its lower-case name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(header, _)| header == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The fencing token of a grant.
+    pub fn token(&self) -> u64 {
+        let token = self.json()["token"].as_u64();
+        token.unwrap_or_else(|| panic!("expected a grant, not {self}"))
+    }
+
+    /// The session the answer names.
+    pub fn session(&self) -> String {
+        let session = self.json()["session"].as_str().map(str::to_owned);
+        session.unwrap_or_else(|| panic!("expected a session, not {self}"))
+    }
+
+    /// Checks the status, and shows the whole answer if it is another one.
+    #[track_caller]
+    pub fn has(&self, status: u16) -> &Self {
+        assert_eq!(self.status, status, "expected {status}, got {self}");
+        self
+    }
+
+    /// Checks status and error code.
+    #[track_caller]
+    pub fn has_code(&self, status: u16, code: &str) -> &Self {
+        assert_eq!((self.status, self.code().as_str()), (status, code), "got {self}");
+        self
+    }
+
+    /// Checks that the body says this somewhere, as a person would look for it.
+    #[track_caller]
+    pub fn says(&self, text: &str) -> &Self {
+        assert!(self.body.contains(text), "expected {text:?} in {self}");
+        self
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.status, self.body)
+    }
+}
+
+/// The door of one node.
+#[derive(Clone, Debug)]
+pub struct Http {
+    base: String,
+    client: reqwest::Client,
+}
+
+impl Http {
+    /// A door at `address` (`127.0.0.1:7400`).
+    pub fn new(address: impl fmt::Display) -> Self {
+        let builder = reqwest::Client::builder().redirect(redirect::Policy::none()).no_proxy();
+        let client = builder.connect_timeout(Duration::from_secs(2)).build();
+        Self { base: format!("http://{address}"), client: client.expect("an HTTP client") }
+    }
+
+    /// `http://127.0.0.1:7400`.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Sends any request.
+    ///
+    /// # Errors
+    /// [`Trouble`] when no answer came within `deadline`.
+    pub async fn send(&self, request: Request<'_>) -> Result<Reply, Trouble> {
+        let url = format!("{}{}", self.base, request.target);
+        let mut builder = self.client.request(request.method, url).timeout(request.deadline);
+        for (name, value) in request.headers {
+            builder = builder.header(*name, *value);
+        }
+        if let Some(body) = request.body {
+            builder = builder.body(body.to_owned());
+        }
+        let response = builder.send().await.map_err(|error| trouble(&error))?;
+        let status = response.status().as_u16();
+        let text = |value: &reqwest::header::HeaderValue| {
+            String::from_utf8_lossy(value.as_bytes()).into_owned()
+        };
+        let headers = response.headers().iter();
+        let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
+        let body = response.text().await.map_err(|error| Trouble::Unknown(shown(&error)))?;
+        Ok(Reply { status, headers, body })
+    }
+
+    /// Sends bytes as they are on a connection of its own, and reads until the server closes it or an answer with
+    /// `Connection: close` is complete; what arrived by the deadline, and whether the server closed.
+    pub async fn raw(&self, bytes: &[u8], deadline: Duration) -> (String, bool) {
+        let mut stream = self.connect().await;
+        // A server that refuses early may close before everything is sent.
+        drop(stream.write_all(bytes).await);
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        let closed = tokio::time::timeout(deadline, read).await.is_ok();
+        (String::from_utf8_lossy(&answer).into_owned(), closed)
+    }
+
+    /// A bare connection to the door.
+    pub async fn connect(&self) -> TcpStream {
+        let address = self.base.trim_start_matches("http://");
+        TcpStream::connect(address).await.expect("the door accepts connections")
+    }
+
+    /// A request of `method` that must be answered within [`DEADLINE`].
+    pub async fn call(&self, method: Method, target: &str) -> Reply {
+        let what = format!("{method} {}{target}", self.base);
+        let answer = self.send(Request::new(method, target)).await;
+        answer.unwrap_or_else(|trouble| panic!("{what}: {trouble}"))
+    }
+
+    /// GET, answered.
+    pub async fn get(&self, target: &str) -> Reply {
+        self.call(Method::GET, target).await
+    }
+
+    /// PUT, answered.
+    pub async fn put(&self, target: &str) -> Reply {
+        self.call(Method::PUT, target).await
+    }
+
+    /// POST, answered.
+    pub async fn post(&self, target: &str) -> Reply {
+        self.call(Method::POST, target).await
+    }
+
+    /// DELETE, answered.
+    pub async fn delete(&self, target: &str) -> Reply {
+        self.call(Method::DELETE, target).await
+    }
+}
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    method: Method,
+    target: &'a str,
+    headers: &'a [(&'a str, &'a str)],
+    body: Option<&'a str>,
+    deadline: Duration,
+}
+
+impl<'a> Request<'a> {
+    /// Path and query, to be answered within [`DEADLINE`].
+    pub fn new(method: Method, target: &'a str) -> Self {
+        Self { method, target, headers: &[], body: None, deadline: DEADLINE }
+    }
+
+    /// With these headers.
+    #[must_use]
+    pub fn headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// With this body.
+    #[must_use]
+    pub fn body(self, body: &'a str) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    /// With this deadline.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+}
+
+fn trouble(error: &reqwest::Error) -> Trouble {
+    if error.is_connect() { Trouble::NotSent(shown(error)) } else { Trouble::Unknown(shown(error)) }
+}
+
+/// The error with its causes; reqwest shows only the outermost.
+fn shown(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}

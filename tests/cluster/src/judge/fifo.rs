@@ -1,0 +1,145 @@
+//! First in the queue, first granted, where the order is provable.
+//!
+//! Proof of order: a linearizable read showed one waiter ahead of another, or showed a waiter before the other had
+//! even asked. Only sessions that asked for that lock without ever giving it up before their grant are judged: who left the
+//! queue and came back has a new place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::holds::{Hold, Sessions};
+use crate::history::{Answer, Call, Operation};
+
+/// Judges that nobody was granted before somebody provably ahead.
+///
+/// # Errors
+/// The first violation found, in words.
+pub fn queue_order(operations: &[Operation]) -> Result<(), String> {
+    let mut by_lock: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
+    for operation in operations {
+        let lock = match &operation.call {
+            Call::Acquire { lock, .. } | Call::Release { lock, .. } | Call::Read { lock } => lock,
+            Call::KeepAlive { .. } | Call::Close { .. } => continue,
+        };
+        by_lock.entry(lock).or_default().push(operation);
+    }
+    let holds = Sessions::of(operations).holds();
+    by_lock.iter().try_for_each(|(lock, operations)| {
+        let holds: Vec<&Hold> = holds.iter().filter(|hold| hold.lock == *lock).collect();
+        judge(lock, operations, &holds)
+    })
+}
+
+/// The token and first invocation of every session that held this lock exactly once and gave nothing up before.
+fn single_holds<'a>(
+    operations: &[&Operation],
+    holds: &[&'a Hold],
+) -> BTreeMap<&'a str, (u64, u64)> {
+    let first_asked = |session: &str| {
+        let asked = operations.iter().filter(
+            |operation| matches!(&operation.call, Call::Acquire { session: by, .. } if by == session),
+        );
+        asked.map(|operation| operation.invoked_us).min().unwrap_or(0)
+    };
+    let left_before = |hold: &Hold| {
+        operations.iter().any(|operation| {
+            matches!(&operation.call, Call::Release { session, .. } if *session == hold.session)
+                && operation.invoked_us < hold.acknowledged_us
+        })
+    };
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<&str> = holds
+        .iter()
+        .filter(|hold| !seen.insert(&hold.session))
+        .map(|hold| hold.session.as_str())
+        .collect();
+    let single =
+        holds.iter().filter(|hold| !twice.contains(hold.session.as_str()) && !left_before(hold));
+    single.map(|hold| (hold.session.as_str(), (hold.token, first_asked(&hold.session)))).collect()
+}
+
+fn judge(lock: &str, operations: &[&Operation], holds: &[&Hold]) -> Result<(), String> {
+    let single = single_holds(operations, holds);
+    for operation in operations {
+        let Some((at_us, Answer::Lock { waiters, .. })) = operation.answered() else { continue };
+        let order: Vec<(&str, u64)> = waiters
+            .iter()
+            .filter_map(|session| single.get_key_value(session.as_str()))
+            .map(|(session, (token, _))| (*session, *token))
+            .collect();
+        if let Some(pair) = order.windows(2).find(|pair| pair[0].1 > pair[1].1) {
+            return Err(format!(
+                "{lock}: the queue was {order:?}, so {pair:?} were granted out of order"
+            ));
+        }
+        let later = single.iter().filter(|(_, (_, asked_us))| *asked_us > at_us);
+        let Some((other, (token, _))) = later.min_by_key(|(_, (token, _))| *token) else {
+            continue;
+        };
+        if let Some(passed) = order.iter().find(|(_, ahead)| ahead > token) {
+            return Err(format!(
+                "{lock}: {passed:?} waited before {other} asked, and {other} got {token}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::{acquire, granted, op, read, release, shows};
+    use super::*;
+    use crate::history::Answer::Done;
+
+    #[test]
+    fn grants_in_queue_order_are_accepted() {
+        let history = [
+            op(acquire("a", "s1"), 0, 9, granted(2)),
+            op(acquire("a", "s2"), 0, 10, granted(3)),
+            op(read("a"), 1, 2, shows(Some(("s0", 1)), &["s1", "s2"])),
+            op(acquire("a", "s3"), 3, 11, granted(4)),
+        ];
+        assert_eq!(queue_order(&history), Ok(()));
+    }
+
+    #[test]
+    fn who_left_and_came_back_may_be_passed() {
+        let history = [
+            op(acquire("a", "s1"), 0, 12, granted(3)),
+            op(acquire("a", "s2"), 0, 10, granted(2)),
+            op(read("a"), 1, 2, shows(Some(("s0", 1)), &["s1", "s2"])),
+            op(release("a", "s1"), 3, 4, Done),
+        ];
+        assert_eq!(queue_order(&history), Ok(()));
+    }
+
+    #[test]
+    fn a_grant_to_the_second_in_the_queue_is_refused() {
+        let history = [
+            op(acquire("a", "s1"), 0, 10, granted(3)),
+            op(acquire("a", "s2"), 0, 9, granted(2)),
+            op(read("a"), 1, 2, shows(Some(("s0", 1)), &["s1", "s2"])),
+        ];
+        assert!(queue_order(&history).expect_err("refused").contains("out of order"));
+    }
+
+    #[test]
+    fn a_newcomer_that_passes_a_waiter_is_refused() {
+        let history = [
+            op(acquire("a", "s1"), 0, 10, granted(3)),
+            op(read("a"), 1, 2, shows(Some(("s0", 1)), &["s1"])),
+            op(acquire("a", "s2"), 3, 9, granted(2)),
+        ];
+        assert!(queue_order(&history).expect_err("refused").contains("before s2 asked"));
+    }
+
+    #[test]
+    fn a_swap_deep_in_the_queue_is_refused() {
+        let history = [
+            op(acquire("a", "s1"), 0, 9, granted(2)),
+            op(acquire("a", "s2"), 0, 11, granted(4)),
+            op(acquire("a", "s3"), 0, 10, granted(3)),
+            op(read("a"), 1, 2, shows(Some(("s0", 1)), &["s1", "s2", "s3"])),
+        ];
+        assert!(queue_order(&history).is_err());
+    }
+}

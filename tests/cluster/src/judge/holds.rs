@@ -1,0 +1,100 @@
+//! Holds: what the operations of one lock and session add up to, shared by the judges.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Answer, Call, Operation};
+
+/// A hold of a lock that was acknowledged at least once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) lock: String,
+    pub(crate) session: String,
+    pub(crate) token: u64,
+    /// Invocation of the first call that was answered with this token.
+    pub(crate) invoked_us: u64,
+    /// When the first such answer arrived: from here on the holder knows.
+    pub(crate) acknowledged_us: u64,
+    /// When its holder first began to give it up, by release or by closing the session; `u64::MAX` if never.
+    pub(crate) given_up_us: u64,
+}
+
+/// The operations of every session, so that a judge stays linear in the history.
+pub(crate) struct Sessions<'a>(BTreeMap<&'a str, Vec<&'a Operation>>);
+
+impl<'a> Sessions<'a> {
+    pub(crate) fn of(operations: &'a [Operation]) -> Self {
+        let mut sessions: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
+        for operation in operations {
+            if let Some(session) = session_of(&operation.call) {
+                sessions.entry(session).or_default().push(operation);
+            }
+        }
+        Self(sessions)
+    }
+
+    /// What this session did, in order of invocation.
+    pub(crate) fn operations(&self, session: &str) -> &[&'a Operation] {
+        self.0.get(session).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every acknowledged hold, in order of lock and token.
+    pub(crate) fn holds(&self) -> Vec<Hold> {
+        let mut holds: BTreeMap<(&str, u64, &str), Hold> = BTreeMap::new();
+        for operation in self.0.values().flatten() {
+            let Call::Acquire { lock, session, .. } = &operation.call else { continue };
+            let Some((at_us, Answer::Granted { token })) = operation.answered() else { continue };
+            let hold = holds.entry((lock, *token, session)).or_insert_with(|| Hold {
+                lock: lock.clone(),
+                session: session.clone(),
+                token: *token,
+                invoked_us: operation.invoked_us,
+                acknowledged_us: at_us,
+                given_up_us: u64::MAX,
+            });
+            hold.acknowledged_us = hold.acknowledged_us.min(at_us);
+        }
+        let mut holds: Vec<Hold> = holds.into_values().collect();
+        for hold in &mut holds {
+            hold.given_up_us = self.given_up(hold);
+        }
+        holds
+    }
+
+    /// The first attempt after the grant to release this lock or close its session, whatever became of it.
+    fn given_up(&self, hold: &Hold) -> u64 {
+        let gives_up = |operation: &&&Operation| {
+            operation.invoked_us >= hold.invoked_us
+                && match &operation.call {
+                    Call::Release { lock, .. } => *lock == hold.lock,
+                    Call::Close { .. } => true,
+                    Call::Acquire { .. } | Call::KeepAlive { .. } | Call::Read { .. } => false,
+                }
+        };
+        let attempts = self.operations(&hold.session).iter().filter(gives_up);
+        attempts.map(|operation| operation.invoked_us).min().unwrap_or(u64::MAX)
+    }
+
+    /// Until when a session is certain to live, going by the renewals acknowledged by `known_us`: the latest sending
+    /// time of an acknowledged renewal, plus its time-to-live. Zero if no renewal was acknowledged.
+    pub(crate) fn certain_until(&self, session: &str, known_us: u64) -> u64 {
+        let renewals = self.operations(session).iter().filter_map(|operation| {
+            let ttl_ms = match &operation.call {
+                Call::Acquire { ttl_ms, .. } | Call::KeepAlive { ttl_ms, .. } => *ttl_ms,
+                Call::Release { .. } | Call::Close { .. } | Call::Read { .. } => return None,
+            };
+            let (at_us, _) = operation.answered()?;
+            (at_us <= known_us).then(|| operation.invoked_us + ttl_ms * 1_000)
+        });
+        renewals.max().unwrap_or(0)
+    }
+}
+
+fn session_of(call: &Call) -> Option<&str> {
+    match call {
+        Call::Acquire { session, .. }
+        | Call::Release { session, .. }
+        | Call::KeepAlive { session, .. }
+        | Call::Close { session } => Some(session),
+        Call::Read { .. } => None,
+    }
+}

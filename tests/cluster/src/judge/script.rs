@@ -1,0 +1,45 @@
+//! Histories for the judges' own tests, written as short lines of operations.
+
+use crate::history::{Answer, Call, Completion, Operation};
+
+pub(crate) const TTL_MS: u64 = 10;
+
+/// An operation that was invoked at `from` and answered at `to` (milliseconds).
+pub(crate) fn op(call: Call, from: u64, to: u64, answer: Answer) -> Operation {
+    let completion = Completion::Ok { at_us: to * 1_000, answer };
+    Operation { call, invoked_us: from * 1_000, completion }
+}
+
+/// An operation that was invoked at `from` and never answered.
+pub(crate) fn lost(call: Call, from: u64) -> Operation {
+    Operation { call, invoked_us: from * 1_000, completion: Completion::Unknown }
+}
+
+pub(crate) fn acquire(lock: &str, session: &str) -> Call {
+    Call::Acquire { lock: lock.into(), session: session.into(), ttl_ms: TTL_MS }
+}
+
+pub(crate) fn release(lock: &str, session: &str) -> Call {
+    Call::Release { lock: lock.into(), session: session.into() }
+}
+
+pub(crate) fn keep_alive(session: &str) -> Call {
+    Call::KeepAlive { session: session.into(), ttl_ms: TTL_MS }
+}
+
+pub(crate) fn close(session: &str) -> Call {
+    Call::Close { session: session.into() }
+}
+
+pub(crate) fn read(lock: &str) -> Call {
+    Call::Read { lock: lock.into() }
+}
+
+pub(crate) fn granted(token: u64) -> Answer {
+    Answer::Granted { token }
+}
+
+pub(crate) fn shows(holder: Option<(&str, u64)>, waiters: &[&str]) -> Answer {
+    let holder = holder.map(|(session, token)| (session.to_owned(), token));
+    Answer::Lock { holder, waiters: waiters.iter().map(ToString::to_string).collect() }
+}

@@ -1,0 +1,295 @@
+//! The network between the nodes: one TCP proxy for every ordered pair, under our thumb.
+//!
+//! Node *i* reaches *j* through the proxy (i, j); that file of addresses is *i*'s own configuration. A [`Flow`] belongs
+//! to a direction: what *i* sends to *j*, on connections of either. A black hole behaves like lost packets: nothing is
+//! closed, bytes wait and arrive after the heal, late; a cut closes and refuses. With a seed, every chunk is delayed
+//! by a pseudo-random time that is the same in every run.
+//!
+//! Bounds: 16 KiB a direction of a connection; a connection that finds a black hole is given up after 3 s.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+const CHUNK_LEN: usize = 16 * 1024;
+const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What happens to bytes in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// They pass.
+    Open,
+    /// They wait until the heal, without a sign.
+    BlackHole,
+    /// Connections close and are refused.
+    Cut,
+}
+
+type Pair = (u64, u64);
+
+/// All proxies of a cluster. Dropping it ends them.
+pub struct Links {
+    addresses: BTreeMap<Pair, SocketAddr>,
+    flows: Arc<BTreeMap<Pair, watch::Sender<Flow>>>,
+    _proxies: JoinSet<()>,
+}
+
+/// Pseudo-random delays, the same for the same seed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delays {
+    seed: u64,
+    max: Duration,
+}
+
+impl Delays {
+    pub(crate) const NONE: Delays = Delays { seed: 0, max: Duration::ZERO };
+
+    pub(crate) fn new(seed: u64, max: Duration) -> Self {
+        Self { seed, max }
+    }
+
+    fn next(&mut self) -> Duration {
+        // splitmix64: small, well distributed, and reproducible.
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let span_us = u64::try_from(self.max.as_micros()).unwrap_or(u64::MAX).max(1);
+        Duration::from_micros((mixed ^ (mixed >> 31)) % span_us)
+    }
+}
+
+impl Links {
+    /// Puts a proxy between every two of `nodes` (id and real address).
+    pub(crate) async fn between(nodes: &BTreeMap<u64, SocketAddr>, delays: Delays) -> Self {
+        let pairs = || {
+            let ids = nodes.keys().copied();
+            ids.flat_map(|from| nodes.keys().map(move |to| (from, *to)))
+                .filter(|(from, to)| from != to)
+        };
+        let flows: BTreeMap<Pair, _> =
+            pairs().map(|pair| (pair, watch::Sender::new(Flow::Open))).collect();
+        let flows = Arc::new(flows);
+        let (mut addresses, mut proxies) = (BTreeMap::new(), JoinSet::new());
+        for pair in pairs() {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a proxy port");
+            addresses.insert(pair, listener.local_addr().expect("a bound address"));
+            let target = nodes[&pair.1];
+            let seed = delays.seed ^ (pair.0 << 32) ^ (pair.1 << 40);
+            let link =
+                Link { pair, target, flows: flows.clone(), delays: Delays { seed, ..delays } };
+            proxies.spawn(link.accept(listener));
+        }
+        Self { addresses, flows, _proxies: proxies }
+    }
+
+    /// Where `from` has to connect to reach `to`.
+    pub fn address(&self, from: u64, to: u64) -> SocketAddr {
+        self.addresses[&(from, to)]
+    }
+
+    /// Sets what happens to what `from` sends to `to`.
+    pub fn set(&self, from: u64, to: u64, flow: Flow) {
+        self.flows[&(from, to)].send_replace(flow);
+    }
+
+    /// Cuts a node off from everybody, in both directions.
+    pub fn isolate(&self, node: u64, flow: Flow) {
+        for (pair, state) in self.flows.iter() {
+            if pair.0 == node || pair.1 == node {
+                state.send_replace(flow);
+            }
+        }
+    }
+
+    /// Opens every direction again.
+    pub fn heal(&self) {
+        for state in self.flows.values() {
+            state.send_replace(Flow::Open);
+        }
+    }
+}
+
+struct Link {
+    pair: Pair,
+    target: SocketAddr,
+    flows: Arc<BTreeMap<Pair, watch::Sender<Flow>>>,
+    delays: Delays,
+}
+
+impl Link {
+    async fn accept(mut self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((client, _)) => connections.spawn(self.connection().carry(client)),
+                    Err(_) => return,
+                },
+                Some(_) = connections.join_next() => continue,
+            };
+        }
+    }
+
+    fn connection(&mut self) -> Connection {
+        self.delays.seed = self.delays.seed.wrapping_add(1);
+        let back = (self.pair.1, self.pair.0);
+        Connection {
+            target: self.target,
+            forth: self.flows[&self.pair].subscribe(),
+            back: self.flows[&back].subscribe(),
+            delays: self.delays,
+        }
+    }
+}
+
+struct Connection {
+    target: SocketAddr,
+    forth: watch::Receiver<Flow>,
+    back: watch::Receiver<Flow>,
+    delays: Delays,
+}
+
+impl Connection {
+    /// Carries bytes both ways until one side ends or the link is cut.
+    async fn carry(mut self, client: TcpStream) {
+        let handshake = async {
+            open(&mut self.forth).await?;
+            open(&mut self.back).await?;
+            TcpStream::connect(self.target).await.ok()
+        };
+        let Ok(Some(server)) = tokio::time::timeout(CONNECT_PATIENCE, handshake).await else {
+            return;
+        };
+        // Nagle would add its own delays to ours.
+        if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
+            return;
+        }
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        let forth = pump(from_client, to_server, self.forth, self.delays);
+        let back = pump(from_server, to_client, self.back, self.delays);
+        // Ending either ends both: a half-closed connection is no use to a request-reply protocol.
+        tokio::select! { _ = forth => {}, _ = back => {} }
+    }
+}
+
+/// Waits until the direction is open; nothing once it is cut or the links are gone.
+async fn open(flow: &mut watch::Receiver<Flow>) -> Option<()> {
+    let state = *flow.wait_for(|flow| *flow != Flow::BlackHole).await.ok()?;
+    (state == Flow::Open).then_some(())
+}
+
+async fn cut(flow: &mut watch::Receiver<Flow>) {
+    // The sender outlives every connection; its end is an end as well.
+    drop(flow.wait_for(|flow| *flow == Flow::Cut).await);
+}
+
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut flow: watch::Receiver<Flow>,
+    mut delays: Delays,
+) -> Option<()> {
+    let mut chunk = vec![0; CHUNK_LEN];
+    loop {
+        let len = tokio::select! {
+            read = from.read(&mut chunk) => read.ok()?,
+            () = cut(&mut flow) => return None,
+        };
+        if !delays.max.is_zero() {
+            tokio::time::sleep(delays.next()).await;
+        }
+        open(&mut flow).await?;
+        if len == 0 {
+            return to.shutdown().await.ok();
+        }
+        to.write_all(&chunk[..len]).await.ok()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUICK: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_secs(5);
+
+    /// An echo server as node 2, the links, and a connection of node 1 to it.
+    async fn echo() -> (Links, TcpStream, JoinSet<()>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("bind");
+        let address = listener.local_addr().expect("address");
+        let mut servers = JoinSet::new();
+        servers.spawn(async move {
+            let mut sessions = JoinSet::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                sessions.spawn(async move {
+                    let (mut reader, mut writer) = stream.split();
+                    tokio::io::copy(&mut reader, &mut writer).await
+                });
+            }
+        });
+        let nodes = BTreeMap::from([(1, address), (2, address)]);
+        let links = Links::between(&nodes, Delays::new(7, Duration::from_millis(2))).await;
+        let stream = TcpStream::connect(links.address(1, 2)).await.expect("connect");
+        (links, stream, servers)
+    }
+
+    async fn ask(stream: &mut TcpStream, patience: Duration) -> Option<u8> {
+        let mut byte = [0];
+        stream.write_all(b"x").await.ok()?;
+        let read = tokio::time::timeout(patience, stream.read_exact(&mut byte)).await;
+        read.ok()?.ok().map(|_| byte[0])
+    }
+
+    #[tokio::test]
+    async fn an_open_link_carries_both_ways() {
+        let (_links, mut stream, _servers) = echo().await;
+        assert_eq!(ask(&mut stream, LONG).await, Some(b'x'));
+    }
+
+    #[tokio::test]
+    async fn a_black_hole_in_either_direction_keeps_bytes_back_until_the_heal() {
+        for (from, to) in [(1, 2), (2, 1)] {
+            let (links, mut stream, _servers) = echo().await;
+            assert_eq!(ask(&mut stream, LONG).await, Some(b'x'));
+            links.set(from, to, Flow::BlackHole);
+            assert_eq!(ask(&mut stream, QUICK).await, None);
+            links.heal();
+            let mut late = [0];
+            let read = tokio::time::timeout(LONG, stream.read_exact(&mut late)).await;
+            assert!(read.expect("in time").is_ok(), "what was kept back arrives late");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cut_closes_and_refuses_until_the_heal() {
+        let (links, mut stream, _servers) = echo().await;
+        assert_eq!(ask(&mut stream, LONG).await, Some(b'x'));
+        links.isolate(2, Flow::Cut);
+        assert_eq!(ask(&mut stream, LONG).await, None);
+        let mut again = TcpStream::connect(links.address(1, 2)).await.expect("the proxy accepts");
+        assert_eq!(ask(&mut again, LONG).await, None);
+        links.heal();
+        let mut healed = TcpStream::connect(links.address(1, 2)).await.expect("connect");
+        assert_eq!(ask(&mut healed, LONG).await, Some(b'x'));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_delays() {
+        let draw = |seed| {
+            let mut delays = Delays::new(seed, Duration::from_millis(5));
+            (0..20).map(|_| delays.next()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        assert!(draw(3).iter().all(|delay| *delay < Duration::from_millis(5)));
+    }
+}

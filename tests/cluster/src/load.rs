@@ -1,0 +1,172 @@
+//! A load of many clients that hold, wait for and take locks until it is told to stop.
+//!
+//! Holders keep a lock of their own for the whole load and renew it. Contenders share a few hot locks; under each they
+//! increment the counter of a fenced store. A contender whose session is over closes it and goes on under a new name.
+//! Every wait for a grant has a deadline: a waiter that is never granted fails the test.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::actor::{Actor, Attempt};
+use crate::history::History;
+use crate::http::Http;
+use crate::judge;
+use crate::store::FencedStore;
+use crate::until::until;
+
+const TTL: Duration = Duration::from_mins(1);
+const RENEWAL: Duration = Duration::from_millis(200);
+const WAIT: Duration = Duration::from_secs(5);
+/// A grant comes within this even while leaders die: many times an election.
+const GRANT_DEADLINE: Duration = Duration::from_mins(1);
+
+/// How many clients of which kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Clients with a lock of their own.
+    pub holders: usize,
+    /// Clients that share the hot locks.
+    pub contenders: usize,
+    /// Hot locks.
+    pub hot_locks: usize,
+}
+
+/// A load under way, and its result.
+pub struct LoadReport {
+    history: History,
+    stores: Vec<FencedStore>,
+    grants: Arc<AtomicU64>,
+    stopping: Arc<AtomicBool>,
+    clients: JoinSet<()>,
+}
+
+impl Load {
+    /// Fifty clients, as the issue asks.
+    pub const FIFTY: Load = Load { holders: 10, contenders: 40, hot_locks: 6 };
+
+    /// Starts the clients, spread over the doors.
+    pub fn start(self, doors: &[Http], history: &History) -> LoadReport {
+        let stores: Vec<FencedStore> =
+            (0..self.hot_locks).map(|_| FencedStore::default()).collect();
+        let (grants, stopping) = (Arc::default(), Arc::default());
+        let mut report = LoadReport {
+            history: history.clone(),
+            stores,
+            grants,
+            stopping,
+            clients: JoinSet::new(),
+        };
+        for index in 0..self.holders {
+            report
+                .clients
+                .spawn(report.client("holder", index, doors).hold(format!("own/{index}")));
+        }
+        for index in 0..self.contenders {
+            let hot = index % self.hot_locks;
+            let store = report.stores[hot].clone();
+            report
+                .clients
+                .spawn(report.client("taker", index, doors).contend(format!("hot/{hot}"), store));
+        }
+        report
+    }
+}
+
+impl LoadReport {
+    /// Grants so far.
+    pub fn grants(&self) -> u64 {
+        self.grants.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `more` further grants have been made.
+    pub async fn wait_for_grants(&self, more: u64) {
+        let goal = self.grants() + more;
+        until("new grants to flow", GRANT_DEADLINE, || async { self.grants() >= goal }).await;
+    }
+
+    /// Lets every client finish what it waits for, and judges everything that happened.
+    pub async fn finish(mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        while let Some(client) = self.clients.join_next().await {
+            if let Err(failed) = client {
+                std::panic::resume_unwind(failed.into_panic());
+            }
+        }
+        for store in &self.stores {
+            self.history.require(judge::no_lost_update(&store.ops(), store.value()));
+        }
+        judge::all_of_locks(&self.history);
+    }
+
+    fn client(&self, kind: &str, index: usize, doors: &[Http]) -> Client {
+        let name = format!("{kind}-{index}");
+        let actor = Actor::new(&name, doors.to_vec(), TTL, &self.history).at_door(index);
+        let (grants, stopping) = (self.grants.clone(), self.stopping.clone());
+        Client { name, lives: 0, actor, grants, stopping }
+    }
+}
+
+struct Client {
+    name: String,
+    lives: u32,
+    actor: Actor,
+    grants: Arc<AtomicU64>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Client {
+    fn goes_on(&self) -> bool {
+        !self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Takes one lock and renews it to the end: its token must never change.
+    async fn hold(mut self, lock: String) {
+        let first = self.take(&lock).await;
+        let mut renewals = tokio::time::interval(RENEWAL);
+        while self.goes_on() {
+            renewals.tick().await;
+            let again = self.take(&lock).await;
+            assert_eq!(again, first, "{} lost {lock}, which nobody else wanted", self.name);
+        }
+    }
+
+    async fn contend(mut self, lock: String, store: FencedStore) {
+        while self.goes_on() {
+            let token = self.take(&lock).await;
+            self.grants.fetch_add(1, Ordering::Relaxed);
+            if let Some(value) = store.read(token) {
+                tokio::task::yield_now().await;
+                store.write(token, value + 1);
+            }
+            let released = self.actor.give_up(&lock, GRANT_DEADLINE).await;
+            assert!(matches!(released, Attempt::Done | Attempt::Expired), "{lock}: {released:?}");
+            if released == Attempt::Expired {
+                self.begin_anew();
+            }
+        }
+    }
+
+    /// Waits for the lock however often its session has to begin anew.
+    async fn take(&mut self, lock: &str) -> u64 {
+        loop {
+            match self.actor.take(lock, WAIT, GRANT_DEADLINE).await {
+                Attempt::Granted(token) => return token,
+                Attempt::Expired => self.begin_anew(),
+                other @ (Attempt::Done
+                | Attempt::Busy
+                | Attempt::Retry(_)
+                | Attempt::Refused(_)) => {
+                    panic!("{} at {lock}: {other:?}", self.name)
+                }
+            }
+        }
+    }
+
+    fn begin_anew(&mut self) {
+        self.lives += 1;
+        self.actor.session = format!("{}-{}", self.name, self.lives);
+    }
+}

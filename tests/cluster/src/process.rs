@@ -1,0 +1,121 @@
+//! One `holdfast serve` process: signals, exit, and its log file.
+//!
+//! Owns the child: dropping it kills it, paused or not. Both output streams go to one file that is kept across
+//! restarts, so that its tail tells the whole story of a failed test.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::binary::binary;
+use crate::until::{until, until_some};
+
+/// A running node.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `holdfast serve --config <config>`; output is appended to `log`.
+    pub fn serve(config: &Path, log: &Path) -> Self {
+        let output = append_to(log);
+        let errors = output.try_clone().expect("a second handle of the log");
+        let mut command = Command::new(binary());
+        command.arg("serve").arg("--config").arg(config);
+        command.env_clear().env("RUST_BACKTRACE", "1");
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().expect("the binary starts");
+        Self { child, log: log.to_owned() }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `kill -9`, and reaps it.
+    pub fn kill(&mut self) {
+        // It may have ended by itself, and then there is nothing to kill.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub async fn terminate(&mut self, deadline: Duration) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        self.exit(deadline).await
+    }
+
+    /// Waits until the process has ended by itself.
+    pub async fn exit(&mut self, deadline: Duration) -> ExitStatus {
+        let what = format!("the end of process {}", self.pid());
+        until_some(&what, deadline, async || self.child.try_wait().expect("wait")).await
+    }
+
+    /// The exit status, if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("wait")
+    }
+
+    /// Sends any signal.
+    pub fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// Resident memory, KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    /// The last lines of the log.
+    pub fn log_tail(&self, lines: usize) -> String {
+        tail(&self.log, lines)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// SIGSTOP, and waits until every thread of the process stands still.
+pub(crate) async fn pause(pid: u32) {
+    send(pid, Signal::SIGSTOP);
+    let stopped = || async { all_threads_stopped(pid) };
+    until("a stopped process", Duration::from_secs(5), stopped).await;
+}
+
+fn send(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).expect("a pid fits");
+    kill(Pid::from_raw(pid), signal).expect("the process is ours");
+}
+
+fn all_threads_stopped(pid: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'X', 'Z']))
+    })
+}
+
+fn append_to(log: &Path) -> File {
+    OpenOptions::new().create(true).append(true).open(log).expect("a log file")
+}
+
+/// The last `lines` lines of a file; empty if there is none.
+pub(crate) fn tail(path: &Path, lines: usize) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
