@@ -3,17 +3,18 @@
 //! Owns the patterns; exceptions with their reasons are in [`crate::policy`].
 
 use crate::lexer::{Kind, Token};
-use crate::policy;
+use crate::policy::{self, Exception};
 use crate::{Source, Tree, Violation};
 
 /// Kinds of files in which unfinished marks are looked for.
 const MARKED: [&str; 8] = [".rs", ".md", ".toml", ".sql", ".sh", ".service", ".yml", ".yaml"];
 
-/// `.unwrap()` and `.expect(…)` outside tests.
+/// `.unwrap()` and `.expect(…)` outside tests. A parser's own `self.expect(…)` is no panic.
 pub fn unwraps(sources: &[Source]) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
         let called = matches!(tokens[i].text.as_str(), "unwrap" | "expect")
             && is_at(tokens, i, -1, ".")
+            && !is_at(tokens, i, -2, "self")
             && is_at(tokens, i, 1, "(");
         let what = || {
             format!("`.{}(…)` outside tests: return an error that says what to do", tokens[i].text)
@@ -74,6 +75,23 @@ pub fn sleeps(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
+/// Exceptions whose place is gone.
+pub fn stale_exceptions(sources: &[Source]) -> Vec<Violation> {
+    let is_there = |exception: &Exception| {
+        let mut sources = sources.iter().filter(|source| source.path == exception.path);
+        sources.any(|source| source.has_function(exception.function))
+    };
+    let stale =
+        policy::SLEEPS.iter().chain(policy::PANICS).filter(|exception| !is_there(exception));
+    let what = |exception: &Exception| {
+        format!(
+            "there is no `{}`: remove its exception from tests/tidy/src/policy.rs",
+            exception.function
+        )
+    };
+    stale.map(|exception| Violation::of(exception.path, what(exception))).collect()
+}
+
 /// Unfinished marks in any text of ours.
 pub fn marks(tree: &Tree) -> Vec<Violation> {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -129,7 +147,7 @@ mod tests {
     #[test]
     fn unwraps_outside_tests_are_caught() {
         let text = "#[expect(dead_code, reason = \"…\")]\nfn a() { b.unwrap(); }\nfn c() { d.expect(\"e\"); }\n\
-                    fn f() { g.unwrap_or(h); }\n#[cfg(test)]\nmod tests { fn i() { j.unwrap(); } }";
+                    fn f() { g.unwrap_or(h); self.expect(k) }\n#[cfg(test)]\nmod tests { fn i() { j.unwrap(); } }";
         assert_eq!(lines(unwraps, "crates/a/src/lib.rs", text), [2, 3]);
         assert_eq!(lines(unwraps, "crates/a/tests/b.rs", text), []);
     }

@@ -83,7 +83,9 @@ fn without_reason(text: &str) -> Vec<Violation> {
 pub fn members(tree: &Tree) -> Result<Vec<Violation>, String> {
     let mut found = Vec::new();
     for manifest in member_manifests(tree)? {
-        for (name, value) in all_dependencies(&manifest) {
+        // A package may name itself for its own tests, to switch a feature on.
+        let others = all_dependencies(&manifest).into_iter();
+        for (name, value) in others.filter(|(name, _)| *name != manifest.package()) {
             if value.get("workspace").and_then(Value::as_bool) != Some(true) {
                 let what = format!(
                     "`{name}`: write `workspace = true`, its version stands in the root manifest"
@@ -214,6 +216,8 @@ mod tests {
                     b = { workspace = true, default-features = true }\nc.workspace = true";
         assert_eq!(members(&Tree::of([("crates/x/Cargo.toml", text)])).unwrap().len(), 2);
         assert_eq!(members(&Tree::of([("tests/x/Cargo.toml", "")])).unwrap().len(), 1);
+        let itself = "[package]\nname = 'x'\n[lints]\nworkspace = true\n[dev-dependencies]\nx = { path = '.' }";
+        assert_eq!(members(&Tree::of([("tests/x/Cargo.toml", itself)])).unwrap().len(), 0);
     }
 
     #[test]

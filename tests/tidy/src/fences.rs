@@ -94,9 +94,10 @@ fn is_std_module(tokens: &[Token], i: usize) -> bool {
     matches!(text(1), "{" | ",") && open.is_some_and(is_list)
 }
 
-/// Only `http` knows status codes.
+/// Only `http` knows status codes; an example is a user's program, and asks by plain HTTP.
 pub fn status_codes(sources: &[Source]) -> Vec<Violation> {
-    sources.iter().flat_map(status_codes_of).collect()
+    let ours = sources.iter().filter(|source| !source.path.contains("/examples/"));
+    ours.flat_map(status_codes_of).collect()
 }
 
 fn status_codes_of(source: &Source) -> Vec<Violation> {
@@ -104,23 +105,26 @@ fn status_codes_of(source: &Source) -> Vec<Violation> {
     let tokens = source.tokens();
     let code = (0..tokens.len()).filter(|i| !source.is_test(&tokens[*i]));
     let found = code.filter_map(|i| {
-        let what = if tokens[i].text == "StatusCode"
-            && !policy::STATUS_CODE_CRATES.contains(&crate_name)
-        {
-            "`StatusCode` belongs to `http`: look at the stable `code` of the body instead"
+        let what = if names_status(tokens, i, crate_name) {
+            "HTTP statuses belong to `http`: look at the stable `code` of the body instead"
                 .to_owned()
         } else if is_status_number(tokens, i) && !policy::STATUS_NUMBER_CRATES.contains(&crate_name)
         {
-            format!(
-                "status {} belongs to `http` and the table of `api`: use the stable `code`",
-                tokens[i].text
-            )
+            format!("status {} belongs to `http`: use the stable `code`", tokens[i].text)
         } else {
             return None;
         };
         Some(Violation::at(&source.path, tokens[i].line, what))
     });
     found.collect()
+}
+
+/// `StatusCode::…` outside `http`, or the type where it may not be either.
+fn names_status(tokens: &[Token], i: usize, crate_name: &str) -> bool {
+    let names_one = tokens.get(i + 1).is_some_and(|token| token.text == "::");
+    let allowed: &[&str] =
+        if names_one { &policy::STATUS_CODE_CRATES } else { &policy::STATUS_TYPE_CRATES };
+    tokens[i].text == "StatusCode" && !allowed.contains(&crate_name)
 }
 
 /// A number from 100 to 599 at most three tokens after the word `status`, as in `status: 423` or `status() == 423`.
@@ -202,11 +206,14 @@ mod tests {
 
     #[test]
     fn a_status_outside_http_is_caught() {
-        let text = "use reqwest::StatusCode;\nfn a() -> bool { answer.status() == 423 }\nfn b() { wait_ms(423) }";
-        assert_eq!(lines(&status_codes(&sources("crates/client/src/a.rs", text))), [1, 2]);
-        assert_eq!(lines(&status_codes(&sources("crates/api/src/a.rs", text))), [1]);
+        let text = "use reqwest::StatusCode;\nfn a() -> bool { answer.status() == 423 }\nfn b() { wait_ms(423) }\n\
+                    fn c() { StatusCode::LOCKED }";
+        assert_eq!(lines(&status_codes(&sources("crates/service/src/a.rs", text))), [1, 2, 4]);
+        assert_eq!(lines(&status_codes(&sources("crates/client/src/a.rs", text))), [2, 4]);
+        assert_eq!(lines(&status_codes(&sources("crates/api/src/a.rs", text))), [1, 4]);
         assert_eq!(lines(&status_codes(&sources("crates/http/src/a.rs", text))), []);
         assert_eq!(lines(&status_codes(&sources("crates/client/tests/a.rs", text))), []);
+        assert_eq!(lines(&status_codes(&sources("crates/client/examples/a.rs", text))), []);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod bans;
 pub mod dependencies;
 pub mod documents;
 pub mod fences;
+pub mod formats;
 pub mod guarantees;
 pub mod headers;
 pub mod layers;

@@ -101,10 +101,12 @@ pub const STAT_CRATES: [&str; 2] = ["types", "machine"];
 /// Crates that may say "zxid" as they like.
 pub const ZXID_CRATES: [&str; 2] = ["zk", "zkwire"];
 
-/// Crates that may name an HTTP status outside tests: `http` answers with it. `api` may hold the number of an
-/// error code in its table (RFC 9457 wants it in the body), but not the type.
+/// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` answers with them.
 pub const STATUS_CODE_CRATES: [&str; 1] = ["http"];
-/// Crates that may write a status down as a number.
+/// Crates that may say the type `StatusCode`: `client` tells an answer of ours from a proxy's by its class, and by
+/// nothing else.
+pub const STATUS_TYPE_CRATES: [&str; 2] = ["http", "client"];
+/// Crates that may write a status down as a number: RFC 9457 wants it in the body, which `api` describes.
 pub const STATUS_NUMBER_CRATES: [&str; 2] = ["http", "api"];
 
 /// A place where a rule does not hold, and why.
@@ -119,7 +121,48 @@ pub struct Exception {
 }
 
 /// Sleeping in tests: only as the step of a bounded wait for a condition, or as the fault itself.
-pub const SLEEPS: &[Exception] = &[];
+pub const SLEEPS: &[Exception] = &[
+    Exception {
+        path: "tests/cluster/src/until.rs",
+        function: "until_some",
+        reason: "the step of the wait for a condition, with a deadline, that the cluster tests use",
+    },
+    Exception {
+        path: "tests/cluster/src/links.rs",
+        function: "pump",
+        reason: "the delay is the fault: a slow link between two nodes",
+    },
+    Exception {
+        path: "tests/cluster/src/actor.rs",
+        function: "goes_on",
+        reason: "the pause of a client before it asks another node, part of the load",
+    },
+    Exception {
+        path: "tests/cluster/src/load.rs",
+        function: "hold",
+        reason: "the pause of a client between two renewals, part of the load",
+    },
+    Exception {
+        path: "tests/cluster/src/disk.rs",
+        function: "retried",
+        reason: "the step of the wait, with a deadline, for a mount to succeed",
+    },
+    Exception {
+        path: "tests/cluster/src/disk.rs",
+        function: "unmount",
+        reason: "the step of the wait, with a deadline, for a file system to be let go",
+    },
+    Exception {
+        path: "crates/fence/tests/scratch/mod.rs",
+        function: "wait_until_ready",
+        reason: "the step of the wait, with a deadline, for a database server to accept connections",
+    },
+    Exception {
+        path: "crates/fence/tests/scratch/leash.rs",
+        function: "drop",
+        reason: "the step of the wait, with a deadline, for a child to end; a drop cannot await",
+    },
+];
 /// `panic!` and `unreachable!` outside tests.
 pub const PANICS: &[Exception] = &[];
 

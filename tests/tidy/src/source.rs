@@ -52,6 +52,11 @@ impl Source {
         functions.any(|function| function.name.as_ref() == name && (self.test || function.test))
     }
 
+    /// Whether a function of this name stands here.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.lexed.functions.iter().any(|function| function.name.as_ref() == name)
+    }
+
     /// Whether a line belongs to an item that is test code.
     pub fn is_test_line(&self, line: usize) -> bool {
         self.test || self.lexed.test_lines.iter().any(|lines| lines.contains(&line))

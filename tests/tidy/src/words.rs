@@ -65,7 +65,7 @@ fn says_nothing(name: &str) -> bool {
 pub fn glossary(sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in sources {
-        for (keyword, name) in declared(source) {
+        for (keyword, name) in declared(source).filter(|(keyword, _)| is_ours(source, keyword)) {
             if let Some(what) = objection(&keyword.text, &name.text) {
                 found.push(Violation::at(&source.path, name.line, what));
             }
@@ -74,8 +74,14 @@ pub fn glossary(sources: &[Source]) -> Vec<Violation> {
     found
 }
 
+/// Whether the name was our choice: that of a method without `pub` may be the trait's.
+fn is_ours(source: &Source, keyword: &Token) -> bool {
+    let line = source.text().lines().nth(keyword.line - 1).unwrap_or_default();
+    keyword.text != "fn" || line.starts_with("fn ") || line.contains("pub")
+}
+
 fn objection(keyword: &str, name: &str) -> Option<String> {
-    if keyword == "fn" && name.starts_with("get_") {
+    if keyword == "fn" && name.starts_with("get_") && name != "get_mut" {
         return Some(format!("`{name}`: no `get_`, the noun is enough"));
     }
     if let Some((_, instead)) = NAMES.iter().find(|(word, _)| *word == name) {

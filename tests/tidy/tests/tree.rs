@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use holdfast_tests_tidy::{
-    Source, Tree, Violation, bans, dependencies, documents, fences, guarantees, headers, layers,
-    scripts, size, words,
+    Source, Tree, Violation, bans, dependencies, documents, fences, formats, guarantees, headers,
+    layers, scripts, size, words,
 };
 
 fn tree() -> Tree {
@@ -95,6 +95,7 @@ fn every_test_runs() {
 #[test]
 fn tests_wait_for_conditions_not_for_time() {
     none(&bans::sleeps(&sources()));
+    none(&bans::stale_exceptions(&sources()));
 }
 
 #[test]
@@ -145,6 +146,11 @@ fn every_document_can_be_reached_from_the_readme() {
 #[test]
 fn documents_name_paths_and_tests_that_exist() {
     none(&documents::stale_names(&tree(), &sources()));
+}
+
+#[test]
+fn tables_of_formats_follow_the_code() {
+    none(&formats::kinds(&tree(), &sources()));
 }
 
 #[test]
