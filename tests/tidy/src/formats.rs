@@ -33,7 +33,7 @@ fn numbers(tokens: &[Token]) -> BTreeMap<String, String> {
     let body = start.map_or(&[][..], |start| &tokens[start..]);
     let body = body.split(|token| token.text == "}").next().unwrap_or_default();
     let entry = |three: &[Token]| match three {
-        [name, equals, number] if name.kind == Kind::Word && equals.text == "=" => {
+        [name, equals, number] if equals.text == "=" && number.text.parse::<u8>().is_ok() => {
             Some((name.text.clone(), number.text.clone()))
         }
         _ => None,
