@@ -1,0 +1,57 @@
+//! Why a call failed, sorted by what the caller may do about it.
+
+use holdfast_api::{HolderBody, Problem};
+use thiserror::Error;
+
+/// Each variant is one thing to do next.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Somebody else has the lock. Wait for it, or come back later.
+    #[error("{}", describe(.0))]
+    Busy(Box<Problem>),
+    /// The session has ended, and what it held may belong to somebody else. Stop what the lock protected.
+    #[error("{}", describe(.0))]
+    Lost(Box<Problem>),
+    /// Nothing was done, by any node, in the time given. The same call is safe later.
+    #[error("no node could do it in time: {0}")]
+    Retry(String),
+    /// It may have been done. Ask again with the same session: the answer is then the first one.
+    #[error("it may or may not have been done, ask again with the same session: {0}")]
+    Unknown(String),
+    /// The call cannot succeed as it stands. Change it.
+    #[error("{}", describe(.0))]
+    Bad(Box<Problem>),
+    /// Something answered that is not a holdfast node. Check the address.
+    #[error("the answer is not holdfast's, is the address right? {0}")]
+    Foreign(String),
+    /// A name or a duration breaks a rule, found out before anything was sent. Change it.
+    #[error("{0}")]
+    Argument(String),
+}
+
+impl Error {
+    /// The problem as a node described it, if one did.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Busy(problem) | Self::Lost(problem) | Self::Bad(problem) => Some(problem),
+            Self::Retry(_) | Self::Unknown(_) | Self::Foreign(_) | Self::Argument(_) => None,
+        }
+    }
+
+    /// Who holds the lock, if that is why.
+    pub fn holder(&self) -> Option<&HolderBody> {
+        self.problem()?.facts.holder.as_deref()
+    }
+}
+
+/// Title, what happened this time, and what to do.
+fn describe(problem: &Problem) -> String {
+    let mut text = problem.title.to_string();
+    if !problem.detail.is_empty() {
+        text = format!("{text}: {}", problem.detail);
+    }
+    match &problem.hint {
+        Some(hint) => format!("{text} ({hint})"),
+        None => text,
+    }
+}

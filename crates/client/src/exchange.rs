@@ -1,0 +1,190 @@
+//! One call, sent to one node after another until it is answered or its time is up.
+//!
+//! Owns which answers end a call and which move it to the next node. A call that may have been done is sent again
+//! all the same, because every call here names its session and has one effect; only if no later answer settles it
+//! is the result [`Error::Unknown`].
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_api::{ErrorCode, Problem};
+use reqwest::Method;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// The rest between two rounds over all nodes, first and longest.
+const REST_MIN: Duration = Duration::from_millis(20);
+const REST_MAX: Duration = Duration::from_millis(500);
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// Path and query.
+    pub(crate) target: String,
+    /// How long one node may keep it, beyond which the next is asked.
+    pub(crate) each: Duration,
+    /// After this no node is asked any more.
+    pub(crate) begin_until: Instant,
+    /// After this no answer is waited for any more.
+    pub(crate) until: Instant,
+}
+
+/// An answer, with when the request it answers was sent: the safe origin of every deadline in it.
+#[derive(Debug)]
+pub(crate) struct Answered<T> {
+    pub(crate) body: T,
+    pub(crate) sent: Instant,
+}
+
+/// What one node made of the call.
+enum Step<T> {
+    Done(T),
+    Refused(Error),
+    /// Certainly not done.
+    Next(String),
+    /// Perhaps done.
+    Perhaps(String),
+}
+
+/// The nodes, and which one to ask next.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    http: reqwest::Client,
+    bases: Vec<String>,
+    /// Index of the node that answered last; any start is as good, so it is not kept exact.
+    preferred: AtomicUsize,
+}
+
+impl Exchange {
+    pub(crate) fn new(http: reqwest::Client, bases: Vec<String>) -> Self {
+        Self { http, bases, preferred: AtomicUsize::new(0) }
+    }
+
+    /// Asks until answered, for JSON.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<Answered<T>, Error> {
+        self.rounds(&call, |bytes| {
+            serde_json::from_slice(bytes).map_err(|error| Error::Foreign(error.to_string()))
+        })
+        .await
+    }
+
+    /// Asks until answered, for nothing but success.
+    pub(crate) async fn tell(&self, call: Call) -> Result<(), Error> {
+        self.rounds(&call, |_| Ok(())).await.map(|answered| answered.body)
+    }
+
+    async fn rounds<T>(
+        &self,
+        call: &Call,
+        read: impl Fn(&[u8]) -> Result<T, Error>,
+    ) -> Result<Answered<T>, Error> {
+        let mut perhaps = None;
+        let mut rest = REST_MIN;
+        loop {
+            match self.round(call, &read, &mut perhaps).await {
+                Ok(end) => return end,
+                Err(why) if Instant::now() >= call.begin_until => {
+                    return Err(perhaps.map_or(Error::Retry(why), Error::Unknown));
+                }
+                Err(_) => {}
+            }
+            let left = call.begin_until.saturating_duration_since(Instant::now());
+            tokio::time::sleep(rest.min(left)).await;
+            rest = (rest * 2).min(REST_MAX);
+        }
+    }
+
+    /// Asks each node once, beginning with the one that answered last. An error says what the last one said.
+    async fn round<T>(
+        &self,
+        call: &Call,
+        read: &impl Fn(&[u8]) -> Result<T, Error>,
+        perhaps: &mut Option<String>,
+    ) -> Result<Result<Answered<T>, Error>, String> {
+        let first = self.preferred.load(Ordering::Relaxed);
+        let mut last = None;
+        for turn in 0..self.bases.len() {
+            let index = first.wrapping_add(turn) % self.bases.len();
+            let sent = Instant::now();
+            match self.once(call, &self.bases[index], read).await {
+                Step::Done(body) => {
+                    self.preferred.store(index, Ordering::Relaxed);
+                    return Ok(Ok(Answered { body, sent }));
+                }
+                Step::Refused(error) => return Ok(Err(error)),
+                Step::Next(reason) => last = Some(reason),
+                Step::Perhaps(reason) => {
+                    *perhaps = Some(reason.clone());
+                    last = Some(reason);
+                }
+            }
+            if Instant::now() >= call.begin_until {
+                break;
+            }
+        }
+        Err(last.unwrap_or_else(|| "no node was asked".to_owned()))
+    }
+
+    async fn once<T>(
+        &self,
+        call: &Call,
+        base: &str,
+        read: impl Fn(&[u8]) -> Result<T, Error>,
+    ) -> Step<T> {
+        let left = call.until.saturating_duration_since(Instant::now());
+        let request = self
+            .http
+            .request(call.method.clone(), format!("{base}{}", call.target))
+            .timeout(call.each.min(left));
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(error) if error.is_connect() => {
+                return Step::Next(format!("{base}: cannot connect: {}", cause(&error)));
+            }
+            Err(error) => return Step::Perhaps(format!("{base}: {}", cause(&error))),
+        };
+        let success = answer.status().is_success();
+        let status = answer.status();
+        match answer.bytes().await {
+            Ok(bytes) if success => read(&bytes).map_or_else(Step::Refused, Step::Done),
+            Ok(bytes) => refusal(base, status, &bytes),
+            Err(error) => Step::Perhaps(format!("{base}: {}", cause(&error))),
+        }
+    }
+}
+
+/// Sorts an answer that is not a success.
+fn refusal<T>(base: &str, status: reqwest::StatusCode, bytes: &[u8]) -> Step<T> {
+    let Ok(problem) = serde_json::from_slice::<Problem>(bytes) else {
+        let text = format!("{base} answered {status} without a problem document");
+        return if status.is_server_error() {
+            Step::Perhaps(text)
+        } else {
+            Step::Refused(Error::Foreign(text))
+        };
+    };
+    let reason = format!("{base}: {}: {}", problem.code, problem.title);
+    let is = |codes: &[ErrorCode]| codes.contains(&problem.code);
+    if is(&[ErrorCode::LockBusy, ErrorCode::WaitTimeout]) {
+        Step::Refused(Error::Busy(Box::new(problem)))
+    } else if is(&[ErrorCode::SessionExpired]) {
+        Step::Refused(Error::Lost(Box::new(problem)))
+    } else if is(&[ErrorCode::OutcomeUnknown, ErrorCode::Internal]) {
+        Step::Perhaps(reason)
+    } else if problem.retryable {
+        Step::Next(reason)
+    } else {
+        Step::Refused(Error::Bad(Box::new(problem)))
+    }
+}
+
+/// The innermost reason: the outer ones repeat the URL.
+fn cause(error: &reqwest::Error) -> String {
+    let mut inner: &dyn std::error::Error = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
