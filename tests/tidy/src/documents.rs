@@ -115,31 +115,34 @@ pub fn unreachable(tree: &Tree) -> Vec<Violation> {
     docs.filter(|path| !reached.contains(*path)).map(|path| Violation::of(path, what)).collect()
 }
 
+/// Every code span of a document outside code blocks, with its line.
+pub(crate) fn code_spans(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    prose(text)
+        .flat_map(|(line, content)| spans(content).1.into_iter().map(move |span| (line, span)))
+}
+
 /// A test as documents name it: `` `path/to/file.rs::function` ``.
-pub(crate) fn named_tests(line: &str) -> Vec<(&str, &str)> {
-    let (_, code) = spans(line);
-    let named = code
-        .into_iter()
-        .filter_map(|span| span.split_once(".rs::").map(|(file, function)| (span, file, function)));
-    named.map(|(span, file, function)| (&span[..file.len() + 3], function)).collect()
+pub(crate) fn named_test(span: &str) -> Option<(&str, &str)> {
+    let (file, function) = span.split_once(".rs::")?;
+    let is_name = function.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name.then(|| (&span[..file.len() + ".rs".len()], function))
 }
 
 /// Paths and tests in code spans that are not there.
 pub fn stale_names(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (document, text) in tree.ending(".md").filter(|(path, _)| *path != "CHANGELOG.md") {
-        for (line, content) in prose(text) {
-            let tests = named_tests(content);
-            let missing = tests.iter().filter(|(file, name)| !has_test(sources, file, name));
-            found.extend(missing.map(|(file, name)| {
-                let what = format!("there is no test `{name}` in {file}: name one that exists");
-                Violation::at(document, line, what)
-            }));
-            let (_, code) = spans(content);
-            let paths = code.into_iter().filter(|span| is_path(span) && !tree.exists(span));
-            found.extend(paths.map(|path| {
-                Violation::at(document, line, format!("`{path}` is not there: name what is"))
-            }));
+        for (line, span) in code_spans(text) {
+            let what = match named_test(span) {
+                Some((file, name)) if !has_test(sources, file, name) => {
+                    format!("there is no test `{name}` in {file}: name one that exists")
+                }
+                None if is_path(span) && !tree.exists(span) => {
+                    format!("`{span}` is not there: name what is")
+                }
+                _ => continue,
+            };
+            found.push(Violation::at(document, line, what));
         }
     }
     found
@@ -202,8 +205,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "docs/a.md:1: there is no test `gone` in crates/a/src/lib.rs: name one that exists",
                 "docs/a.md:1: `crates/b` is not there: name what is",
+                "docs/a.md:1: there is no test `gone` in crates/a/src/lib.rs: name one that exists",
             ]
         );
     }

@@ -1,6 +1,6 @@
 //! Each of the ten promises names tests that exist.
 
-use crate::documents::{has_test, named_tests};
+use crate::documents::{code_spans, has_test, named_test};
 use crate::{Source, Tree, Violation};
 
 /// Where the promises stand.
@@ -23,7 +23,8 @@ fn objection(text: &str, number: usize, sources: &[Source]) -> Option<Violation>
         ));
     };
     let section = text.lines().skip(start + 1).take_while(|line| !line.starts_with("## "));
-    let tests: Vec<_> = section.flat_map(named_tests).collect();
+    let tests: Vec<_> =
+        section.flat_map(code_spans).filter_map(|(_, span)| named_test(span)).collect();
     let missing = tests.iter().find(|(file, name)| !has_test(sources, file, name));
     let what = match (tests.is_empty(), missing) {
         (true, _) => format!(

@@ -8,6 +8,7 @@
 //! process or needs a network.
 
 pub mod bans;
+pub mod constants;
 pub mod dependencies;
 pub mod documents;
 pub mod fences;

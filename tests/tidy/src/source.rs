@@ -62,6 +62,30 @@ impl Source {
         self.test || self.lexed.test_lines.iter().any(|lines| lines.contains(&line))
     }
 
+    /// The values of constants of this name, without spaces.
+    pub(crate) fn constants(&self, name: &str) -> Vec<String> {
+        self.values("const", name, "=", |text| text == ";")
+    }
+
+    /// The values given to fields of this name, without spaces.
+    pub(crate) fn fields(&self, name: &str) -> Vec<String> {
+        self.values("", name, ":", |text| matches!(text, "," | "}"))
+    }
+
+    /// What stands after `keyword name … sign`, up to the end, brackets kept together.
+    fn values(&self, keyword: &str, name: &str, sign: &str, ends: fn(&str) -> bool) -> Vec<String> {
+        let tokens = &self.lexed.tokens;
+        let named = (0..tokens.len()).filter(|i| {
+            let before = i.checked_sub(1).map_or("", |before| tokens[before].text.as_str());
+            tokens[*i].text == name && (keyword.is_empty() || before == keyword)
+        });
+        let after = named.filter_map(|i| {
+            let sign = tokens[i + 1..].iter().take(8).position(|token| token.text == sign)?;
+            (keyword == "const" || sign == 0).then(|| &tokens[i + 2 + sign..])
+        });
+        after.map(|rest| until(rest, ends)).collect()
+    }
+
     pub(crate) fn tokens(&self) -> &[Token] {
         &self.lexed.tokens
     }
@@ -91,6 +115,21 @@ impl Source {
         };
         self.lexed.test_modules.iter().map(move |name| format!("{base}/{name}"))
     }
+}
+
+/// The text of tokens up to the first at this depth that ends them.
+fn until(tokens: &[Token], ends: fn(&str) -> bool) -> String {
+    let mut depth = 0_i32;
+    let inside = tokens.iter().take_while(|token| {
+        let at_end = depth == 0 && ends(&token.text);
+        depth += match token.text.as_str() {
+            "(" | "[" | "{" => 1,
+            ")" | "]" | "}" => -1,
+            _ => 0,
+        };
+        !at_end
+    });
+    inside.map(|token| token.text.as_str()).collect()
 }
 
 /// Marks the files of modules that their parents declare as tests.

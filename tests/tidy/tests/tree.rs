@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use holdfast_tests_tidy::{
-    Source, Tree, Violation, bans, dependencies, documents, fences, formats, guarantees, headers,
-    layers, scripts, size, words,
+    Source, Tree, Violation, bans, constants, dependencies, documents, fences, formats, guarantees,
+    headers, layers, scripts, size, words,
 };
 
 fn tree() -> Tree {
@@ -146,6 +146,11 @@ fn every_document_can_be_reached_from_the_readme() {
 #[test]
 fn documents_name_paths_and_tests_that_exist() {
     none(&documents::stale_names(&tree(), &sources()));
+}
+
+#[test]
+fn numbers_in_documents_are_those_of_the_code() {
+    none(&constants::check(&tree(), &sources()));
 }
 
 #[test]
