@@ -1,0 +1,239 @@
+//! Acquire: a renewal, the same place again, or a new place at the end of the queue.
+//!
+//! Owns what asking for a lock means. Everything is checked before anything changes, so that a refused acquire leaves
+//! nothing behind, not even the session it would have opened. Refuses to know how a place is granted (`grant.rs`).
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    Acquire, Bound, EntryId, LockName, OpenSession, Outcome, Owner, Rejection, Reply, SessionEnd,
+    SessionId, SessionName, Ticket, ZnodePath,
+};
+
+use crate::Machine;
+use crate::apply::{Step, expired, limit_reached};
+use crate::contender::{Contender, Entries};
+use crate::sessions::Named;
+
+/// Where a new contender will stand: what is missing of its directory, its znode and its number there.
+#[derive(Debug)]
+struct Site {
+    directory: ZnodePath,
+    /// Directories to be made, parents first.
+    missing: Vec<ZnodePath>,
+    path: ZnodePath,
+    sequence: u64,
+}
+
+impl Machine {
+    /// Takes a place in a lock's queue, and the lock itself if it is free.
+    pub(crate) fn acquire(&mut self, acquire: Acquire, step: &mut Step<'_>) -> Outcome {
+        match self.sessions.named(&acquire.open.session) {
+            Some(Named::Open(id)) => {
+                match self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned() {
+                    Some(contender) => self.acquire_again(&contender, acquire, step),
+                    None => self.join(Some(id), acquire, step),
+                }
+            }
+            Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
+                Err(expired(acquire.open.session))
+            }
+            Some(Named::Ended { end: SessionEnd::Closed, .. }) | None => {
+                self.join(None, acquire, step)
+            }
+        }
+    }
+
+    /// The owner holds or waits already: it keeps its token or its place, and the session shows life.
+    fn acquire_again(
+        &mut self,
+        contender: &Arc<Contender>,
+        acquire: Acquire,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        let Acquire { lock, open, entry, .. } = acquire;
+        let entry = entry.filter(|entry| !contender.entries.contains(entry));
+        if entry.is_some() {
+            self.room_for_an_entry(contender.entries.count())?;
+        }
+        self.touch(contender.session, open.ttl, open.labels, step);
+        let waits = contender.hold.is_none();
+        let current = if waits || entry.is_some() {
+            self.amend(&lock, contender.sequence, |contender| {
+                if waits {
+                    contender.asked = step.revision;
+                }
+                if let Some(entry) = entry {
+                    contender.entries.enter(entry);
+                }
+            })
+        } else {
+            None
+        };
+        self.answer(&lock, current.as_ref().unwrap_or(contender), true)
+    }
+
+    /// A new place.
+    fn join(
+        &mut self,
+        session: Option<SessionId>,
+        acquire: Acquire,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        let Acquire { lock, open, owner, entry, wait } = acquire;
+        if !wait {
+            self.refuse_if_busy(&lock)?;
+        }
+        if session.is_none() {
+            self.room_for_a_session()?;
+        }
+        self.room_for_a_contender(session, &lock)?;
+        self.room_for_an_entry(0)?;
+        let site = self.site_of(&lock, step)?;
+        self.room_for_znodes(site.missing.len() + 1)?;
+
+        let name = open.session.clone();
+        let session = self.touch_or_begin(session, open, step);
+        for directory in &site.missing {
+            self.make_container(directory, step);
+        }
+        let entries = Entries::of(entry.unwrap_or_else(EntryId::unnamed));
+        let contender = Contender {
+            path: site.path,
+            ..Contender::new(site.sequence, session, name, owner, entries, step)
+        };
+        let contender = self.enqueue(&lock, &site.directory, Arc::default(), contender, step);
+        self.answer(&lock, &contender, false)
+    }
+
+    fn touch_or_begin(
+        &mut self,
+        session: Option<SessionId>,
+        open: OpenSession,
+        step: &mut Step<'_>,
+    ) -> SessionId {
+        match session {
+            Some(id) => {
+                self.touch(id, open.ttl, open.labels, step);
+                id
+            }
+            None => self.begin_session(open, step),
+        }
+    }
+
+    fn answer(&self, lock: &LockName, contender: &Contender, renewed: bool) -> Outcome {
+        if let Some(grant) = self.grant_of(lock, contender, renewed) {
+            return Ok(Reply::Granted(grant));
+        }
+        match self.queued_of(lock, contender) {
+            Some(queued) => Ok(Reply::Queued(queued)),
+            // Cannot be: a waiter's lock has a holder, whose session lives.
+            None => Err(Rejection::NoNode { path: contender.path.clone() }),
+        }
+    }
+
+    fn refuse_if_busy(&self, lock: &LockName) -> Result<(), Rejection> {
+        let Some(indexed) = self.locks.get(lock) else { return Ok(()) };
+        match self.holder_view(indexed) {
+            Some(holder) => Err(Rejection::LockBusy { holder, waiters: indexed.waiting() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses one place too many, in the session or in the queue.
+    pub(crate) fn room_for_a_contender(
+        &self,
+        session: Option<SessionId>,
+        lock: &LockName,
+    ) -> Result<(), Rejection> {
+        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
+        let max = self.limits.contenders_per_session_max;
+        if places >= max {
+            return Err(limit_reached(Bound::ContendersPerSession, max));
+        }
+        let max = self.limits.waiters_per_lock_max;
+        match self.locks.get(lock) {
+            Some(lock) if lock.holder.is_some() && lock.waiting() >= max => {
+                Err(limit_reached(Bound::WaitersPerLock, max))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Refuses one entry too many.
+    fn room_for_an_entry(&self, entries: u32) -> Result<(), Rejection> {
+        let max = self.limits.entries_per_hold_max;
+        if entries >= max { Err(limit_reached(Bound::EntriesPerHold, max)) } else { Ok(()) }
+    }
+
+    /// Finds the place of a new contender of our own door.
+    fn site_of(&self, lock: &LockName, step: &Step<'_>) -> Result<Site, Rejection> {
+        let (directory, missing) = match self.locks.get(lock) {
+            Some(indexed) => (indexed.directory.clone(), Vec::new()),
+            None => {
+                let directory = ZnodePath::of_lock(lock);
+                let missing = self.missing_directories(&directory)?;
+                (directory, missing)
+            }
+        };
+        let sequence = self.tree.get(&directory).map_or(0, |node| node.created);
+        self.room_in_counter(sequence)?;
+        let name = format!("lock-{sequence:010}");
+        let path = self.child_path(&directory, &name)?;
+        if !self.tree.contains(&path) {
+            return Ok(Site { directory, missing, path, sequence });
+        }
+        // Somebody made a plain node of that name. The number counts, not the name: take another one.
+        let name = format!("lock-r{}-{sequence:010}", step.revision);
+        let path = self.child_path(&directory, &name)?;
+        if self.tree.contains(&path) {
+            return Err(Rejection::NodeExists { path });
+        }
+        Ok(Site { directory, missing, path, sequence })
+    }
+
+    /// The directories that do not exist yet on the way to one, parents first. At most as many as it has components.
+    fn missing_directories(&self, directory: &ZnodePath) -> Result<Vec<ZnodePath>, Rejection> {
+        let mut missing = Vec::new();
+        let mut at = Some(directory.clone());
+        while let Some(path) = at {
+            match self.tree.get(&path) {
+                Some(node) if node.is_ephemeral() => {
+                    return Err(Rejection::NoChildrenForEphemerals { path });
+                }
+                Some(_) => break,
+                None => {
+                    at = path.parent();
+                    missing.push(path);
+                }
+            }
+        }
+        missing.reverse();
+        Ok(missing)
+    }
+}
+
+impl Contender {
+    /// A contender that came with this step and waits. Its path is still to be set.
+    pub(crate) fn new(
+        sequence: u64,
+        session: SessionId,
+        session_name: SessionName,
+        owner: Owner,
+        entries: Entries,
+        step: &Step<'_>,
+    ) -> Self {
+        Self {
+            path: ZnodePath::root(),
+            sequence,
+            session,
+            session_name,
+            owner,
+            ticket: Ticket(step.revision.0),
+            asked: step.revision,
+            since: step.now,
+            entries,
+            hold: None,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The switchboard: an entry comes in, each command gets its revision and goes to the file that means it.
+//!
+//! Owns revisions, the machine's time, the rolling digest, and the guard that keeps tokens below their end.
+//! Refuses to know what any command does.
+
+use holdfast_types::{
+    Applied, Bound, Command, Entry, Event, FencingToken, Incarnation, NodeId, Outcome, Rejection,
+    Reply, Revision, SessionName, Stamp,
+};
+
+use crate::{Machine, digest};
+
+/// One command on its way: when it happens, and what it changed so far.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) revision: Revision,
+    pub(crate) now: Stamp,
+    events: &'a mut Vec<(Revision, Event)>,
+}
+
+impl Step<'_> {
+    /// Says what changed.
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.events.push((self.revision, event));
+    }
+}
+
+/// "A bound is reached."
+pub(crate) fn limit_reached(bound: Bound, limit: impl Into<u64>) -> Rejection {
+    Rejection::LimitReached { bound, limit: limit.into() }
+}
+
+/// "The session expired."
+pub(crate) fn expired(session: SessionName) -> Rejection {
+    Rejection::SessionExpired { session }
+}
+
+/// "No such session."
+pub(crate) fn no_session(session: SessionName) -> Rejection {
+    Rejection::NoSession { session }
+}
+
+impl Machine {
+    /// Executes the commands of one entry in order. Total: whatever the entry holds, there is an outcome to each of
+    /// its commands. A rejected command takes a revision and changes nothing else, except that a rejection may be
+    /// remembered under its request id.
+    pub fn apply(&mut self, entry: Entry) -> Applied {
+        self.now = self.now.max(entry.stamped_at);
+        let mut outcomes = Vec::with_capacity(entry.commands.len());
+        let mut events = Vec::with_capacity(4 * entry.commands.len());
+        for command in entry.commands {
+            self.revision = Revision(self.revision.0.saturating_add(1));
+            let before = events.len();
+            let mut step = Step { revision: self.revision, now: self.now, events: &mut events };
+            let outcome = match self.guard_tokens(&command) {
+                Ok(()) => self.dispatch(command, &mut step),
+                Err(rejection) => Err(rejection),
+            };
+            let changed = events.get(before..).unwrap_or_default();
+            self.digest = digest::absorb(self.digest, self.revision, &outcome, changed);
+            outcomes.push(outcome);
+        }
+        Applied { revision: self.revision, outcomes, events }
+    }
+
+    fn dispatch(&mut self, command: Command, step: &mut Step<'_>) -> Outcome {
+        match command {
+            Command::OpenSession(open) => self.open_session(open, step),
+            Command::RenewSession { session, ttl } => self.renew_session(session, ttl, step),
+            Command::CloseSession { session } => self.close_session(session, step),
+            Command::ExpireSession { session, generation } => {
+                self.expire_session(session, generation, step)
+            }
+            Command::Acquire(acquire) => self.acquire(acquire, step),
+            Command::Release(release) => self.release(release, step),
+            Command::Cancel(cancel) => self.cancel(cancel, step),
+            Command::Create(mut create) => {
+                let key = (create.session.take(), create.request.take());
+                self.once(step, key, |machine, caller, step| machine.create(create, caller, step))
+            }
+            Command::Delete(mut delete) => {
+                let key = (delete.session.take(), delete.request.take());
+                self.once(step, key, |machine, _, step| machine.delete(&delete, step))
+            }
+            Command::SetData(mut set) => {
+                let key = (set.session.take(), set.request.take());
+                self.once(step, key, |machine, _, step| machine.set_data(set, step))
+            }
+            Command::Sweep { empty_before, count_max } => {
+                Ok(Reply::Swept { count: self.sweep(empty_before, count_max, step) })
+            }
+            Command::SetLimits(limits) => {
+                self.limits = limits;
+                Ok(Reply::LimitsSet)
+            }
+            Command::RegisterNode { node, incarnation } => {
+                self.register_node(node, incarnation, step)
+            }
+        }
+    }
+
+    /// Refuses what could need a token beyond the last one. A command that ends a session grants at most as many
+    /// locks as the session has places; every other command grants at most one.
+    fn guard_tokens(&self, command: &Command) -> Result<(), Rejection> {
+        let left = (FencingToken::END - 1).saturating_sub(self.locks.grants);
+        if left > u64::from(u32::MAX) {
+            return Ok(());
+        }
+        let needed = match command {
+            Command::CloseSession { session } => self.places_of(session),
+            Command::ExpireSession { session, .. } => {
+                self.sessions.get(*session).map_or(0, |session| session.contenders.into())
+            }
+            Command::Acquire(_) | Command::Release(_) | Command::Create(_) | Command::Delete(_) => {
+                1
+            }
+            Command::OpenSession(_)
+            | Command::RenewSession { .. }
+            | Command::Cancel(_)
+            | Command::SetData(_)
+            | Command::Sweep { .. }
+            | Command::SetLimits(_)
+            | Command::RegisterNode { .. } => 0,
+        };
+        if needed > left { Err(limit_reached(Bound::Counter, FencingToken::END)) } else { Ok(()) }
+    }
+
+    fn register_node(
+        &mut self,
+        node: NodeId,
+        incarnation: Incarnation,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        match self.members.get(&node) {
+            Some(known) if *known != incarnation => return Err(Rejection::NodeTaken),
+            Some(_) => {}
+            None => {
+                self.members.insert(node, incarnation);
+                step.emit(Event::NodeRegistered { node });
+            }
+        }
+        Ok(Reply::NodeRegistered)
+    }
+}

@@ -1,0 +1,115 @@
+//! A small fixed hash, so that nodes can compare what they did and what they have.
+//!
+//! Owns the algorithm: 64 bits of state, folded a word of eight little-endian bytes at a time with rotate, xor and
+//! an odd multiplier, and an avalanche at the end. The same on every platform, not meant to withstand an adversary.
+//! What `derive(Hash)` feeds it may differ between compilers, so digests are compared only between nodes of one build.
+
+use std::hash::{Hash, Hasher};
+
+use holdfast_types::{Event, Outcome, Revision};
+
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+const ROTATION: u32 = 23;
+
+/// The hasher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fold(u64);
+
+impl Fold {
+    /// Begins with what was folded before; 0 is the beginning of everything.
+    pub(crate) fn from(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(ROTATION) ^ word).wrapping_mul(MULTIPLIER);
+    }
+}
+
+impl Hasher for Fold {
+    fn finish(&self) -> u64 {
+        let mut state = self.0 ^ (self.0 >> 32);
+        state = state.wrapping_mul(MULTIPLIER);
+        state ^ (state >> 29)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.word(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let (mut word, len) = ([0; 8], rest.len());
+            for (to, from) in word.iter_mut().zip(rest) {
+                *to = *from;
+            }
+            self.word(u64::from_le_bytes(word) | (len as u64) << 56);
+        }
+    }
+
+    fn write_u8(&mut self, n: u8) {
+        self.word(n.into());
+    }
+
+    fn write_u16(&mut self, n: u16) {
+        self.word(n.into());
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.word(n.into());
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.word(n);
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.word(n as u64);
+    }
+}
+
+/// Folds one command's effect into the rolling digest. Command by command, so that it does not depend on how
+/// commands were batched into entries.
+pub(crate) fn absorb(
+    digest: u64,
+    revision: Revision,
+    outcome: &Outcome,
+    events: &[(Revision, Event)],
+) -> u64 {
+    let mut fold = Fold::from(digest);
+    revision.hash(&mut fold);
+    outcome.hash(&mut fold);
+    for (_, event) in events {
+        event.hash(&mut fold);
+    }
+    fold.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fold(bytes: &[u8]) -> u64 {
+        let mut fold = Fold::from(0);
+        fold.write(bytes);
+        fold.finish()
+    }
+
+    /// Changing these bytes means that nodes of two builds disagree: that is a change of format.
+    #[test]
+    fn the_algorithm_is_fixed() {
+        assert_eq!(fold(b""), 0);
+        assert_eq!(fold(b"holdfast"), 10_546_756_855_893_300_526);
+        assert_eq!(fold(b"holdfast lock"), 2_654_787_930_434_726_934);
+    }
+
+    #[test]
+    fn lengths_and_positions_count() {
+        let all = [&b"a"[..], b"a\0", b"\0a", b"\0", b"\0\0", b"abcdefgh", b"abcdefgh\0"];
+        for (i, a) in all.iter().enumerate() {
+            for b in &all[..i] {
+                assert_ne!(fold(a), fold(b), "{a:?} {b:?}");
+            }
+        }
+    }
+}

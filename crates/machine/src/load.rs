@@ -1,0 +1,239 @@
+//! A machine from the parts of a snapshot.
+//!
+//! Owns the doubt: whatever the parts say, the answer is a machine that passes every invariant, or an error. The indexes
+//! are rebuilt, never read. Refuses to know bytes and files.
+
+use holdfast_types::{Ticket, ZnodePath};
+use thiserror::Error;
+
+use crate::Machine;
+use crate::contender::{Contender, Entries, Hold};
+use crate::dump::{
+    ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, SessionPart, TombstonePart,
+};
+use crate::memo::Memo;
+use crate::sessions::{Session, Sessions, Tombstone};
+use crate::tree::Tree;
+use crate::znode::{Kind, Znode};
+
+/// Why parts do not make a machine. Take another snapshot: from a peer, or an older one with its log.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// The first part is not the head.
+    #[error("the snapshot does not begin with its head")]
+    NoHead,
+    /// A part came where it cannot come.
+    #[error("the snapshot's parts are out of order at {part}")]
+    OutOfOrder {
+        /// Which kind.
+        part: &'static str,
+    },
+    /// Two items claim one identity.
+    #[error("the snapshot names {what} twice")]
+    Twice {
+        /// Which item.
+        what: String,
+    },
+    /// The last part is missing, or counts other items than came.
+    #[error("the snapshot is cut short")]
+    CutShort,
+    /// An item is impossible, by itself or beside the others.
+    #[error("the snapshot contradicts itself: {what}")]
+    Unsound {
+        /// The sentence that does not hold.
+        what: String,
+    },
+}
+
+/// A machine on its way in.
+#[derive(Debug)]
+struct Loading {
+    machine: Machine,
+    /// Of the last part: parts come in the order of their kinds.
+    rank: u8,
+    members: u64,
+    end: Option<End>,
+}
+
+impl Machine {
+    /// Puts the parts of a snapshot together, rebuilds the indexes and checks every invariant. The state digest is
+    /// that of the machine that was dumped, and the rolling digest goes on from there.
+    ///
+    /// # Errors
+    /// [`LoadError`] for parts that are missing, out of order or contradict each other. Never panics.
+    pub fn load(parts: impl IntoIterator<Item = Part>) -> Result<Self, LoadError> {
+        let mut parts = parts.into_iter();
+        let Some(Part::Head(head)) = parts.next() else { return Err(LoadError::NoHead) };
+        let mut loading = Loading::begin(&head);
+        for part in parts {
+            loading.take(part)?;
+        }
+        loading.finish()
+    }
+}
+
+impl Loading {
+    fn begin(head: &Head) -> Self {
+        let mut machine = Machine::new();
+        machine.revision = head.revision;
+        machine.now = head.now;
+        machine.digest = head.digest;
+        machine.limits = head.limits;
+        machine.locks.grants = head.grants;
+        machine.sessions = Sessions::restored(head.sessions_minted, head.tombstones_minted);
+        machine.tree = Tree::bare();
+        Self { machine, rank: 0, members: 0, end: None }
+    }
+
+    fn take(&mut self, part: Part) -> Result<(), LoadError> {
+        let (rank, name) = match &part {
+            Part::Head(_) => (0, "the head"),
+            Part::Sessions(_) => (1, "the sessions"),
+            Part::Tombstones(_) => (2, "the tombstones"),
+            Part::Members(_) => (3, "the members"),
+            Part::Nodes(_) => (4, "the nodes"),
+            Part::End(_) => (5, "the end"),
+        };
+        if rank < self.rank || rank == 0 || self.end.is_some() {
+            return Err(LoadError::OutOfOrder { part: name });
+        }
+        self.rank = rank;
+        match part {
+            Part::Head(_) => Ok(()),
+            Part::Sessions(sessions) => each(sessions, |session| self.session(session)),
+            Part::Tombstones(tombstones) => each(tombstones, |part| self.tombstone(part)),
+            Part::Members(members) => each(members, |(node, incarnation)| {
+                self.members += 1;
+                match self.machine.members.insert(node, incarnation) {
+                    Some(_) => Err(twice(format!("node {node}"))),
+                    None => Ok(()),
+                }
+            }),
+            Part::Nodes(nodes) => each(nodes, |node| self.node(node)),
+            Part::End(end) => {
+                self.end = Some(end);
+                Ok(())
+            }
+        }
+    }
+
+    fn session(&mut self, part: SessionPart) -> Result<(), LoadError> {
+        let what = format!("session {}", part.name);
+        if part.given_up.len() > Session::GIVEN_UP_MAX {
+            return Err(unsound(format!("{what} gave up more locks than are remembered")));
+        }
+        let Some(memo) = Memo::restore(part.memo) else {
+            return Err(unsound(format!("{what} remembers a request twice, or too many")));
+        };
+        let session = Session {
+            id: part.id,
+            name: part.name,
+            ttl: part.ttl,
+            generation: part.generation,
+            anonymous: part.anonymous,
+            opened_at: part.opened_at,
+            labels: part.labels,
+            contenders: 0,
+            given_up: part.given_up.into(),
+            memo,
+        };
+        if self.machine.sessions.restore(session) { Ok(()) } else { Err(twice(what)) }
+    }
+
+    fn tombstone(&mut self, part: TombstonePart) -> Result<(), LoadError> {
+        let what = format!("session {}", part.name);
+        let tombstone = Tombstone { name: part.name, ended_at: part.ended_at };
+        let new = self.machine.sessions.restore_tombstone(part.number, part.end, tombstone);
+        if new { Ok(()) } else { Err(twice(what)) }
+    }
+
+    fn node(&mut self, part: NodePart) -> Result<(), LoadError> {
+        let kind = match part.kind {
+            KindPart::Persistent => Kind::Persistent,
+            KindPart::Container => Kind::Container,
+            KindPart::Ephemeral(session) => Kind::Ephemeral(session),
+        };
+        let mut node = Znode::new(kind, part.data, part.czxid, part.ctime);
+        node.mzxid = part.mzxid;
+        node.pzxid = part.pzxid;
+        node.mtime = part.mtime;
+        node.version = part.version;
+        node.created = part.created;
+        node.emptied_at = part.emptied_at;
+        node.last_token = part.last_token;
+        if let Some(contender) = part.contender {
+            let contender = self.contender(&part.path, &node, contender)?;
+            node.contender = Some(contender.into());
+        }
+        let what = format!("znode {}", part.path);
+        if self.machine.tree.restore(part.path, node) { Ok(()) } else { Err(twice(what)) }
+    }
+
+    fn contender(
+        &self,
+        path: &ZnodePath,
+        node: &Znode,
+        part: ContenderPart,
+    ) -> Result<Contender, LoadError> {
+        let session = match node.kind {
+            Kind::Ephemeral(session) => self.machine.sessions.get(session),
+            Kind::Persistent | Kind::Container => None,
+        };
+        let entries = Entries::restore(part.entries, part.left);
+        let (Some(session), Some(entries)) = (session, entries) else {
+            return Err(unsound(format!("contender {path} has no live session, or bad entries")));
+        };
+        let hold =
+            |HoldPart { token, granted_at, granted_in }| Hold { token, granted_at, granted_in };
+        Ok(Contender {
+            path: path.clone(),
+            sequence: part.sequence,
+            session: session.id,
+            session_name: session.name.clone(),
+            owner: part.owner,
+            ticket: Ticket(node.czxid.0),
+            asked: part.asked,
+            since: node.ctime,
+            entries,
+            hold: part.hold.map(hold),
+        })
+    }
+
+    fn finish(mut self) -> Result<Machine, LoadError> {
+        let machine = &mut self.machine;
+        let came = End {
+            sessions: machine.sessions.len() as u64,
+            tombstones: machine.sessions.tombstones() as u64,
+            members: self.members,
+            znodes: machine.tree.len() as u64,
+        };
+        if self.end != Some(came) {
+            return Err(LoadError::CutShort);
+        }
+        machine.tree.recount();
+        let (locks, places) = machine.rebuild_locks().map_err(unsound)?;
+        machine.locks = locks;
+        for (session, count) in places {
+            if let Some(session) = machine.sessions.get_mut(session) {
+                session.contenders = count;
+            }
+        }
+        machine.check_invariants().map_err(unsound)?;
+        Ok(self.machine)
+    }
+}
+
+fn each<T>(
+    items: Vec<T>,
+    mut take: impl FnMut(T) -> Result<(), LoadError>,
+) -> Result<(), LoadError> {
+    items.into_iter().try_for_each(&mut take)
+}
+
+fn twice(what: String) -> LoadError {
+    LoadError::Twice { what }
+}
+
+fn unsound(what: String) -> LoadError {
+    LoadError::Unsound { what }
+}

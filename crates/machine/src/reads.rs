@@ -1,0 +1,303 @@
+//! What can be asked of a machine without changing it. Answers are copies, taken at its revision.
+//!
+//! Owns paging and its bounds. Refuses to know whether the machine is up to date: that is the read barrier's.
+//! Bounds: a page reads at most [`SCAN_MAX`] locks, so that a filter that matches little cannot hold up applying.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use holdfast_types::{
+    FenceView, FencingToken, Incarnation, Limits, LockName, LockView, NodeId, Owner, Page,
+    Revision, SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp, Standing,
+    Stat, Ticket, Ttl, ZnodePath,
+};
+
+use crate::Machine;
+use crate::locks::Lock;
+use crate::sessions::{Named, Session};
+
+/// Locks read for one page at most. A page may therefore be short, or even empty, and still name where to go on.
+pub const SCAN_MAX: usize = 50_000;
+
+/// Places that a listing shows of one session at most; asking for the session itself shows all.
+pub const LISTED_PLACES_MAX: usize = 100;
+
+/// Which locks to list. Everything given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockFilter {
+    /// Names that begin so.
+    pub prefix: String,
+    /// Held: by the session, if one is named, else by anybody.
+    pub held: bool,
+    /// Waited for: by the session, if one is named, else by anybody.
+    pub waiting: bool,
+    /// Locks that this session holds or waits for.
+    pub session: Option<SessionName>,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Live sessions.
+    pub sessions: u64,
+    /// Znodes, the built-in ones included.
+    pub znodes: u64,
+    /// Locks with a holder.
+    pub locks_held: u64,
+    /// Waiters of all locks.
+    pub waiters: u64,
+    /// Tokens minted ever: the last one's value.
+    pub grants: u64,
+}
+
+impl Machine {
+    /// Revision of the last command applied; 0 before the first.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The largest stamp seen.
+    pub fn now(&self) -> Stamp {
+        self.now
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How much there is. O(1).
+    pub fn counts(&self) -> Counts {
+        Counts {
+            sessions: self.sessions.len() as u64,
+            znodes: self.tree.len() as u64,
+            locks_held: self.locks.held,
+            waiters: self.locks.waiting,
+            grants: self.locks.grants,
+        }
+    }
+
+    /// A lock with its first waiters. One that nobody took since its directory was made is a view without holder.
+    pub fn lock(&self, lock: &LockName, waiters_max: usize) -> LockView {
+        match self.locks.get(lock) {
+            Some(indexed) => self.lock_view(lock, indexed, waiters_max),
+            None => LockView {
+                lock: lock.clone(),
+                holder: None,
+                waiters: Vec::new(),
+                waiters_total: 0,
+                last_token: None,
+            },
+        }
+    }
+
+    /// A page of the locks that pass a filter, by name, after a name; without their waiters, which are only counted.
+    /// At most `limit` of them; fewer, with `next`, if [`SCAN_MAX`] locks were read before.
+    pub fn locks(&self, filter: &LockFilter, after: Option<&str>, limit: usize) -> Page<LockView> {
+        match &filter.session {
+            Some(session) => self.locks_of_session(session, filter, after, limit),
+            None => self.locks_of_all(filter, after, limit),
+        }
+    }
+
+    fn locks_of_all(
+        &self,
+        filter: &LockFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Page<LockView> {
+        let start = match after {
+            Some(after) if after >= filter.prefix.as_str() => Bound::Excluded(after),
+            Some(_) | None => Bound::Included(filter.prefix.as_str()),
+        };
+        let inside = self
+            .locks
+            .by_name
+            .range::<_, str>((start, Bound::Unbounded))
+            .take_while(|(name, _)| name.as_str().starts_with(&filter.prefix));
+        let matches = |lock: &Lock| {
+            (!filter.held || lock.holder.is_some()) && (!filter.waiting || !lock.waiters.is_empty())
+        };
+        let candidates =
+            inside.map(|(name, lock)| (name, Some(lock.as_ref()).filter(|lock| matches(lock))));
+        self.page_of_locks(candidates, limit)
+    }
+
+    fn locks_of_session(
+        &self,
+        session: &SessionName,
+        filter: &LockFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Page<LockView> {
+        let id = match self.sessions.named(session) {
+            Some(Named::Open(id)) => id,
+            Some(Named::Ended { .. }) | None => SessionId(0),
+        };
+        let mut claims: Vec<(&LockName, bool)> = self
+            .places_with_hold(id)
+            .filter(|(lock, token)| {
+                lock.as_str().starts_with(&filter.prefix)
+                    && after.is_none_or(|after| lock.as_str() > after)
+                    && (!filter.held || filter.waiting || token.is_some())
+                    && (!filter.waiting || filter.held || token.is_none())
+            })
+            .map(|(lock, token)| (lock, token.is_some()))
+            .collect();
+        if filter.held && filter.waiting {
+            let waits: Vec<_> = claims.iter().filter(|c| !c.1).map(|c| c.0.clone()).collect();
+            claims.retain(|(lock, holds)| *holds && waits.contains(lock));
+        }
+        claims.dedup_by_key(|(lock, _)| *lock);
+        self.page_of_locks(claims.iter().map(|(lock, _)| (*lock, self.locks.get(lock))), limit)
+    }
+
+    /// Reads candidates until the page or the scan is full.
+    fn page_of_locks<'a>(
+        &self,
+        candidates: impl Iterator<Item = (&'a LockName, Option<&'a Lock>)>,
+        limit: usize,
+    ) -> Page<LockView> {
+        let (mut items, mut last, mut next) = (Vec::new(), None, None);
+        for (read, (name, lock)) in candidates.enumerate() {
+            if items.len() >= limit || read >= SCAN_MAX {
+                next = last.map(LockName::to_string);
+                break;
+            }
+            last = Some(name);
+            items.extend(lock.map(|lock| self.lock_view(name, lock, 0)));
+        }
+        Page { items, next, revision: self.revision }
+    }
+
+    fn lock_view(&self, lock: &LockName, indexed: &Lock, waiters_max: usize) -> LockView {
+        let waiters = indexed.waiters.values().take(waiters_max);
+        LockView {
+            lock: lock.clone(),
+            holder: self.holder_view(indexed),
+            waiters: waiters.map(|waiter| self.waiter_view(waiter)).collect(),
+            waiters_total: indexed.waiting(),
+            last_token: Some(indexed.last_token),
+        }
+    }
+
+    /// What is known of a session's name, with all its places.
+    pub fn session(&self, session: &SessionName) -> SessionStatus {
+        match self.sessions.named(session) {
+            Some(Named::Open(id)) => match self.sessions.get(id) {
+                Some(session) => SessionStatus::Open(self.session_view(session, usize::MAX)),
+                None => SessionStatus::Unknown,
+            },
+            Some(Named::Ended { end: SessionEnd::Expired, .. }) => SessionStatus::Expired,
+            Some(Named::Ended { end: SessionEnd::Closed, .. }) => SessionStatus::Closed,
+            None => SessionStatus::Unknown,
+        }
+    }
+
+    /// A page of the live sessions, by name, after a name. Each shows at most [`LISTED_PLACES_MAX`] places.
+    /// Fewer than `limit`, with `next`, if [`SCAN_MAX`] names were read before.
+    pub fn sessions(&self, after: Option<&str>, limit: usize) -> Page<SessionView> {
+        let (mut items, mut last, mut next) = (Vec::new(), None, None);
+        for (read, (name, named)) in self.sessions.names_after(after).enumerate() {
+            if items.len() >= limit || read >= SCAN_MAX {
+                next = last.map(SessionName::to_string);
+                break;
+            }
+            last = Some(name);
+            if let Named::Open(id) = named
+                && let Some(session) = self.sessions.get(id)
+            {
+                items.push(self.session_view(session, LISTED_PLACES_MAX));
+            }
+        }
+        Page { items, next, revision: self.revision }
+    }
+
+    fn session_view(&self, session: &Session, places_max: usize) -> SessionView {
+        let (mut holds, mut waits) = (Vec::new(), Vec::new());
+        for (lock, token) in self.places_with_hold(session.id).take(places_max) {
+            match token {
+                Some(token) => holds.push((lock.clone(), token)),
+                None => waits.push(lock.clone()),
+            }
+        }
+        SessionView {
+            id: session.id,
+            session: session.name.clone(),
+            ttl: session.ttl,
+            generation: session.generation,
+            anonymous: session.anonymous,
+            opened_at: session.opened_at,
+            labels: session.labels.clone(),
+            holds,
+            waits,
+        }
+    }
+
+    /// A session's places by lock, with the token of those that hold.
+    fn places_with_hold(
+        &self,
+        session: SessionId,
+    ) -> impl Iterator<Item = (&LockName, Option<FencingToken>)> {
+        self.locks.claims_of(session).filter_map(|claim| {
+            let lock = claim.lock.as_ref()?;
+            let contender = self.locks.get(lock)?.contender(claim.sequence)?;
+            Some((lock, contender.hold.map(|hold| hold.token)))
+        })
+    }
+
+    /// The name of a live session.
+    pub fn session_name(&self, id: SessionId) -> Option<SessionName> {
+        self.sessions.get(id).map(|session| session.name.clone())
+    }
+
+    /// A live session's time-to-live and the generation of its lease.
+    pub fn lease(&self, id: SessionId) -> Option<(Ttl, u64)> {
+        self.sessions.get(id).map(|session| (session.ttl, session.generation))
+    }
+
+    /// The leases of all live sessions, by number.
+    pub fn leases(&self) -> impl Iterator<Item = (SessionId, Ttl, u64)> {
+        self.sessions.iter().map(|session| (session.id, session.ttl, session.generation))
+    }
+
+    /// Where a session's owner stands in a lock's queue; of several places the first.
+    pub fn standing(
+        &self,
+        lock: &LockName,
+        session: &SessionName,
+        owner: &Owner,
+    ) -> Option<Standing> {
+        let Some(Named::Open(id)) = self.sessions.named(session) else { return None };
+        let contender = self.locks.find(id, lock, owner, Ticket(0))?;
+        match self.grant_of(lock, contender, false) {
+            Some(grant) => Some(Standing::Holding(grant)),
+            None => self.queued_of(lock, contender).map(Standing::Waiting),
+        }
+    }
+
+    /// The newest tokens of a lock.
+    pub fn fence(&self, lock: &LockName) -> FenceView {
+        let Some(indexed) = self.locks.get(lock) else {
+            return FenceView { current: None, highest: None };
+        };
+        let hold = indexed.holder.as_ref().and_then(|holder| holder.hold);
+        FenceView { current: hold.map(|hold| hold.token), highest: Some(indexed.last_token) }
+    }
+
+    /// A znode's stat and data.
+    pub fn node(&self, path: &ZnodePath) -> Option<(Stat, Arc<[u8]>)> {
+        self.tree.get(path).map(|node| (node.stat(), Arc::clone(&node.data)))
+    }
+
+    /// The names of a znode's children, sorted; none if there is no such znode. As many steps as there are children.
+    pub fn children(&self, path: &ZnodePath) -> Option<Vec<String>> {
+        self.tree.get(path)?;
+        Some(self.tree.children(path).map(str::to_owned).collect())
+    }
+
+    /// The data directory that serves under a node's id.
+    pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        self.members.get(&node).copied()
+    }
+}
