@@ -1,4 +1,4 @@
-//! Fenced transactions on PostgreSQL through `tokio-postgres`.
+//! Fenced transactions on `PostgreSQL` through `tokio-postgres`.
 //!
 //! Owns the order "raise the mark, then read, then write" (rule 3 of `docs/fencing.md`) and the mapping from
 //! SQLSTATE to [`FenceError`]; [`crate::schema_sql`] must have been run in the database. Refuses to know what is

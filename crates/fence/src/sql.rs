@@ -1,7 +1,7 @@
-//! The SQL of the PostgreSQL guards, as shipped in `sql/`, and the statement that puts a guard on a table.
+//! The SQL of the `PostgreSQL` guards, as shipped in `sql/`, and the statement that puts a guard on a table.
 //!
 //! Owns quoting: a table's name and a resource become SQL only here. Refuses to know connections; the text is
-//! for whoever runs migrations. It asks for PostgreSQL 14 or later.
+//! for whoever runs migrations. It asks for `PostgreSQL` 14 or later.
 
 use thiserror::Error;
 

@@ -1,12 +1,16 @@
 //! What the `PostgreSQL` guards promise, statement by statement, against a real server.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
+
 mod scratch;
+mod skip;
 
 use std::future::Future;
 
 use holdfast_fence::postgres::{advance, begin, begin_as};
 use holdfast_fence::{FenceError, FencingToken, guard_table_for_sql, guard_table_sql, schema_sql};
 use scratch::Postgres;
+use skip::postgres_or_skip;
 use tokio_postgres::{Client, IsolationLevel};
 
 const GOODS: &str = "CREATE TABLE good (id bigint PRIMARY KEY, stock bigint NOT NULL);
@@ -46,7 +50,7 @@ fn assert_stale(error: &FenceError, refused: u64, newest: u64, by: Option<&str>)
 /// Rule 2: equal or larger is accepted, smaller refused by name, and the mark is durable with the commit only.
 #[tokio::test]
 async fn a_token_below_the_mark_is_refused_and_the_refusal_names_everything() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut web = prepared(&postgres, "web1").await;
     let mut late = postgres.connect("web0").await.unwrap();
 
@@ -74,7 +78,7 @@ async fn a_token_below_the_mark_is_refused_and_the_refusal_names_everything() {
 /// The refusal's own words, as a program in another language or a person at psql sees them.
 #[tokio::test]
 async fn plain_sql_answers_with_sqlstates_and_facts() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let client = prepared(&postgres, "psql").await;
     client.batch_execute("SELECT fence_check('orders', 34, 'web2')").await.unwrap();
     let error = client.batch_execute("SELECT fence_check('orders', 33)").await.unwrap_err();
@@ -96,7 +100,7 @@ async fn plain_sql_answers_with_sqlstates_and_facts() {
 /// A token that cannot be one never reaches the database, and the error says what it is.
 #[tokio::test]
 async fn a_number_that_is_no_token_is_refused() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     for number in [0, FencingToken::END, u64::MAX] {
         let error = begin(&mut client, "orders", token(number)).await.err().unwrap();
@@ -107,7 +111,7 @@ async fn a_number_that_is_no_token_is_refused() {
 /// The trigger lets nothing through without a current token: no kind of statement, no leftover of a transaction.
 #[tokio::test]
 async fn a_guarded_table_takes_no_write_without_a_current_token() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
     let writes = [
@@ -142,7 +146,7 @@ async fn a_guarded_table_takes_no_write_without_a_current_token() {
 /// Code that only sets the transaction's settings: a stale write fails at its statement, by name.
 #[tokio::test]
 async fn the_trigger_alone_refuses_a_stale_write() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut web = prepared(&postgres, "web1").await;
     web.batch_execute(&guard_table_sql("public.good").unwrap()).await.unwrap();
     begin(&mut web, "orders", token(71)).await.unwrap().commit().await.unwrap();
@@ -169,7 +173,7 @@ async fn the_trigger_alone_refuses_a_stale_write() {
 /// Rule 4: a table bound to one resource takes no token of another lock. Names are quoted, whatever they contain.
 #[tokio::test]
 async fn a_table_bound_to_a_resource_takes_no_token_of_another() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     let hostile = r#"my "good"; DROP TABLE fence; --"#;
     let quoted = hostile.replace('"', "\"\"");
@@ -193,7 +197,7 @@ async fn a_table_bound_to_a_resource_takes_no_token_of_another() {
 /// Two holders at once: the newer waits for the older one's transaction, reads what it wrote, and shuts it out.
 #[tokio::test]
 async fn the_newer_holder_waits_for_the_older_and_reads_its_write() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut older = prepared(&postgres, "older").await;
     let mut newer = postgres.connect("newer").await.unwrap();
     begin(&mut older, "orders", token(69)).await.unwrap().commit().await.unwrap();
@@ -228,7 +232,7 @@ async fn wait_until_blocked(observer: &Client, name: &str) {
 /// Above READ COMMITTED the loser of a race is told to run again, and the second run knows that it is stale.
 #[tokio::test]
 async fn at_repeatable_read_a_race_is_a_conflict_and_then_stale() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut older = prepared(&postgres, "older").await;
     let mut newer = postgres.connect("newer").await.unwrap();
     begin(&mut older, "orders", token(70)).await.unwrap().commit().await.unwrap();
@@ -249,7 +253,7 @@ async fn at_repeatable_read_a_race_is_a_conflict_and_then_stale() {
 /// A failure that is not about fencing stays the store's own, with its source.
 #[tokio::test]
 async fn other_failures_stay_the_stores_own() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     let transaction = begin(&mut client, "orders", token(7)).await.unwrap();
     let error = refusal(transaction.batch_execute("SELECT 1/0")).await;
@@ -262,7 +266,7 @@ async fn other_failures_stay_the_stores_own() {
 /// can neither lower a mark nor slip another table under the check.
 #[tokio::test]
 async fn the_schema_installs_concurrently_and_cannot_be_gone_around() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let admin = prepared(&postgres, "admin").await;
     let installs = (0..6).map(|_| async {
         let client = postgres.connect("installer").await.unwrap();
@@ -289,7 +293,7 @@ async fn the_schema_installs_concurrently_and_cannot_be_gone_around() {
 /// Thousands of statements in one fenced transaction leave one row version, not thousands.
 #[tokio::test]
 async fn many_statements_of_one_holder_write_the_mark_once() {
-    let Some(postgres) = Postgres::start_or_skip().await else { return };
+    let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
     let transaction = begin(&mut client, "orders", token(7)).await.unwrap();

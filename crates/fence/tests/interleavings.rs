@@ -1,7 +1,10 @@
 //! P1(d) and P1(e) for `PostgreSQL`: whatever order paused holders wake in, accepted tokens never go backwards and
 //! no update is lost; and the same search finds the anomaly as soon as the guard, or rule 3, is left out.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
+
 mod scratch;
+mod skip;
 mod writers;
 
 use std::cell::Cell;
@@ -10,6 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use scratch::Postgres;
+use skip::postgres_or_skip;
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 use writers::{Arena, Books, Case, Guard, STOCK, Turn, WRITERS_MAX};
@@ -61,7 +65,7 @@ struct Laboratory {
 impl Laboratory {
     fn open(guard: Guard) -> Option<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let postgres = runtime.block_on(Postgres::start_or_skip())?;
+        let postgres = runtime.block_on(postgres_or_skip())?;
         let arena = Mutex::new(runtime.block_on(Arena::new(&postgres, guard)));
         Some(Self { runtime, arena, _postgres: postgres })
     }

@@ -5,10 +5,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
 
-use nix::unistd::{Gid, Uid};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Gid, Pid, Uid};
 
 /// `$0` is the signal, `$@` the program. A background job ignores SIGINT until it handles it, so the signal is
 /// repeated until the child is gone. A child that ends by itself ends the watch and the shell.
@@ -16,64 +18,66 @@ const WATCH: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- &
 child=$!
-( read -r _ <&3; while kill -s "$0" "$child"; do sleep 0.1; done ) >/dev/null 2>&1 &
+( read -r _ <&3; trap "" TERM; while kill -s "$0" "$child"; do sleep 0.05; done ) >/dev/null 2>&1 &
 watch=$!
 exec >/dev/null
 wait "$child"
 kill "$watch" 2>/dev/null
+wait "$watch"
 "#;
 
 /// How long a stopped child may take before it is killed.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Holds a running child; dropping it stops the child and waits for its end.
 pub(crate) struct Leash {
-    shell: Child,
+    group: Pid,
+    pipe: Option<ChildStdin>,
+    /// Hears from the thread that waits for the shell.
+    end: Receiver<()>,
+    has_ended: bool,
 }
 
 impl Leash {
     /// Starts `program` in its own process group, so that a terminal's ^C reaches us first. It will be stopped
-    /// with `signal` (`INT`, `TERM`). With `stdout`, its output goes there; else it is dropped.
+    /// with `signal` (`INT`, `TERM`). Answers the reading end too, if `stdout` is a pipe.
     pub(crate) fn spawn(
         program: &str,
         arguments: &[OsString],
         signal: &str,
         user: Option<(Uid, Gid)>,
-        stdout: Option<Stdio>,
-    ) -> std::io::Result<Self> {
+        stdout: Stdio,
+    ) -> std::io::Result<(Self, Option<ChildStdout>)> {
         let mut command = Command::new("sh");
         command.args(["-c", WATCH, signal, program]).args(arguments);
-        command.stdin(Stdio::piped()).stdout(stdout.unwrap_or_else(Stdio::null));
-        command.process_group(0);
+        command.stdin(Stdio::piped()).stdout(stdout).process_group(0);
         if let Some((uid, gid)) = user {
             command.uid(uid.as_raw()).gid(gid.as_raw()).current_dir("/");
         }
-        Ok(Self { shell: command.spawn()? })
-    }
-
-    /// The child's output, if it was asked for as a pipe; once.
-    pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
-        self.shell.stdout.take()
+        let mut shell = command.spawn()?;
+        let (pipe, output) = (shell.stdin.take(), shell.stdout.take());
+        let group = Pid::from_raw(shell.id().cast_signed());
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(shell.wait());
+            drop(ended);
+        });
+        Ok((Self { group, pipe, end, has_ended: false }, output))
     }
 
     /// True when the child has ended by itself.
     pub(crate) fn ended(&mut self) -> bool {
-        !matches!(self.shell.try_wait(), Ok(None))
+        self.has_ended |= self.end.try_recv() == Err(TryRecvError::Disconnected);
+        self.has_ended
     }
 }
 
 impl Drop for Leash {
     fn drop(&mut self) {
-        drop(self.shell.stdin.take());
-        let deadline = Instant::now() + STOP_DEADLINE;
-        while !self.ended() && Instant::now() < deadline {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        if !self.ended() {
-            let group = nix::unistd::Pid::from_raw(-self.shell.id().cast_signed());
-            let _ = nix::sys::signal::kill(group, nix::sys::signal::Signal::SIGKILL);
-            drop(self.shell.wait());
+        drop(self.pipe.take());
+        if self.end.recv_timeout(STOP_DEADLINE) == Err(RecvTimeoutError::Timeout) {
+            let _ = killpg(self.group, Signal::SIGKILL);
+            let _ = self.end.recv();
         }
     }
 }

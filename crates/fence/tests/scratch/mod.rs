@@ -10,7 +10,7 @@ pub(crate) mod leash;
 use std::ffi::OsString;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::unistd::{Gid, Uid, User};
@@ -19,11 +19,9 @@ use tokio_postgres::{Client, NoTls};
 
 use leash::Leash;
 
-/// Set (to anything) where a missing `PostgreSQL` shall fail the tests instead of skipping them.
-const REQUIRE: &str = "HOLDFAST_REQUIRE_POSTGRES";
 /// Names a directory with `postgres` and `initdb`, tried before all others.
 const BIN_DIR: &str = "HOLDFAST_POSTGRES_BIN";
-const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_mins(1);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
 /// A unix socket's path has to fit into 107 bytes.
 const SOCKET_PATH_MAX: usize = 107;
@@ -44,25 +42,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server, or says on stderr that the caller's test is skipped, and why.
-    ///
-    /// # Panics
-    /// If there is a server but it does not start, or if there is none and `HOLDFAST_REQUIRE_POSTGRES` is set.
-    pub(crate) async fn start_or_skip() -> Option<Self> {
-        let Some(bin) = bin_dir() else {
-            let missing = "no PostgreSQL server found (looked in $HOLDFAST_POSTGRES_BIN, `pg_config --bindir`, \
-                           /usr/lib/postgresql/*/bin, /usr/local/bin, $PATH); install it: apt-get install postgresql";
-            assert!(std::env::var_os(REQUIRE).is_none(), "{missing}");
-            eprintln!("SKIPPED: {missing}");
-            return None;
-        };
-        match Self::start(&bin).await {
-            Ok(postgres) => Some(postgres),
-            Err(why) => panic!("PostgreSQL of {} did not start: {why}", bin.display()),
-        }
-    }
-
-    /// Starts the server whose binaries are in `bin` and waits until it accepts connections.
+    /// Starts the server of [`bin_dir`] and waits until it accepts connections.
     pub(crate) async fn start(bin: &Path) -> Result<Self, String> {
         let user = server_user()?;
         let dir = make_dir(user).map_err(|error| format!("no temporary directory: {error}"))?;
@@ -74,7 +54,7 @@ impl Postgres {
             ));
         }
         let arguments: [OsString; 4] = ["-c".into(), LAUNCH.into(), bin.into(), dir.path().into()];
-        let server = Leash::spawn("sh", &arguments, "INT", user, None)
+        let (server, _) = Leash::spawn("sh", &arguments, "INT", user, Stdio::null())
             .map_err(|error| format!("sh did not start: {error}"))?;
         let mut postgres = Self { server, dir };
         postgres.wait_until_ready().await?;
@@ -91,17 +71,16 @@ impl Postgres {
         format!("host={} user=postgres dbname=postgres", self.dir.path().display())
     }
 
+    /// Tries to connect until it works, or until there is no point in trying.
     async fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_DEADLINE;
+        let mut retry = tokio::time::interval(RETRY_EVERY);
         loop {
-            let error = match self.connect("readiness").await {
-                Ok(_) => return Ok(()),
-                Err(error) => error,
-            };
+            retry.tick().await;
+            let Err(error) = self.connect("readiness").await else { return Ok(()) };
             if self.server.ended() || Instant::now() > deadline {
                 return Err(format!("{error}\n{}", self.log()));
             }
-            tokio::time::sleep(RETRY_EVERY).await;
         }
     }
 
@@ -117,6 +96,11 @@ pub(crate) async fn connect(url: &str, name: &str) -> Result<Client, tokio_postg
     tokio::spawn(connection);
     Ok(client)
 }
+
+/// What to tell whoever has no server.
+pub(crate) const MISSING: &str = "no PostgreSQL server found (looked in $HOLDFAST_POSTGRES_BIN, \
+    `pg_config --bindir`, /usr/lib/postgresql/*/bin, /usr/local/bin, $PATH); \
+    install it: apt-get install postgresql";
 
 /// The directory with `postgres` and `initdb` of the newest version installed.
 pub(crate) fn bin_dir() -> Option<PathBuf> {
