@@ -1,0 +1,220 @@
+//! The engine on sled 0.34.7, under the rules that cutting the power taught (`docs/adr/0002`).
+//!
+//! Owns the sled database of one directory and a descriptor of its own on `<dir>/db`. sled's `flush` only starts
+//! write-back (`sync_file_range`), so [`sync`](Engine::sync) is `flush` and then `fdatasync` on our descriptor.
+//! Segments of 8 MiB with values of at most 64 KiB keep every page out of the blob files, which sled never syncs:
+//! a file in `blobs/` is an error. sled's background flusher is off and `flush_async` is never called.
+//!
+//! Everything read after an open is durable: what a killed process left in the page cache is synced before sled
+//! looks at it, and what sled repairs is synced before anybody else does. A panic inside sled is damage.
+//! Memory: the cache, bounded by the caller, and a few segments.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use ::sled as sled_crate;
+use bytes::Bytes;
+use sled_crate::{Config, Db, IVec};
+
+use super::{Engine, Order, Visit, Write, WriteBatch};
+use crate::error::{At, StoreError};
+use crate::file::sync_dir;
+
+const SEGMENT_BYTES: usize = 8 << 20;
+/// The largest value: 17 of them, the most a leaf holds, stay under a quarter of a segment, where blobs begin.
+pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// An [`Engine`] on a sled database.
+pub struct SledEngine {
+    /// Only absent while it is dropped.
+    db: Option<Db>,
+    /// Our own descriptor of sled's one data file.
+    data: File,
+    data_path: PathBuf,
+    blobs: PathBuf,
+}
+
+impl SledEngine {
+    /// Opens or creates the database in `dir`, which exists. `cache_bytes` bounds its page cache.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`], [`StoreError::Io`], [`StoreError::Full`], or [`StoreError::Corrupt`] if sled cannot
+    /// make sense of its files.
+    pub fn open(dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+        sync_files(dir)?;
+        let config = Config::new()
+            .path(dir)
+            .segment_size(SEGMENT_BYTES)
+            .flush_every_ms(None)
+            .cache_capacity(cache_bytes);
+        let db = guarded(dir, "opening", || config.open())?;
+        let data_path = dir.join("db");
+        let data = File::open(&data_path).at("opening", &data_path)?;
+        let engine = Self { db: Some(db), data, data_path, blobs: dir.join("blobs") };
+        engine.sync()?;
+        sync_files(dir)?;
+        Ok(engine)
+    }
+
+    /// Hands everything written to the operating system. It is not durable then: this is half of a
+    /// [`sync`](Engine::sync), public so that a test can show what the other half is for.
+    ///
+    /// # Errors
+    /// As [`Engine::sync`].
+    pub fn flush(&self) -> Result<(), StoreError> {
+        guarded(&self.data_path, "flushing", || self.db()?.flush().map(drop))
+    }
+
+    fn db(&self) -> Result<&Db, sled_crate::Error> {
+        self.db
+            .as_ref()
+            .ok_or_else(|| sled_crate::Error::Unsupported("the database is closed".into()))
+    }
+
+    fn refuse_blobs(&self) -> Result<(), StoreError> {
+        let mut entries = self.blobs.read_dir().at("listing", &self.blobs)?;
+        match entries.next() {
+            None => Ok(()),
+            Some(entry) => {
+                let name = entry.at("listing", &self.blobs)?.file_name();
+                Err(StoreError::corrupt(format!(
+                    "{} holds {}, a file that is never synced",
+                    self.blobs.display(),
+                    name.display()
+                )))
+            }
+        }
+    }
+}
+
+impl Engine for SledEngine {
+    fn write(&self, batch: &WriteBatch) -> Result<(), StoreError> {
+        let mut changes = sled_crate::Batch::default();
+        for write in &batch.writes {
+            match write {
+                Write::Put(key, value) => {
+                    check_len(value)?;
+                    changes.insert(key.as_slice(), value.as_ref());
+                }
+                Write::Delete(key) => changes.remove(key.as_slice()),
+            }
+        }
+        guarded(&self.data_path, "writing", || self.db()?.apply_batch(changes))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.flush()?;
+        self.data.sync_data().at("syncing", &self.data_path)?;
+        self.refuse_blobs()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let value = guarded(&self.data_path, "reading", || self.db()?.get(key))?;
+        Ok(value.map(|value| owned(&value)))
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        order: Order,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        if from >= to {
+            return Ok(());
+        }
+        let mut pairs = guarded(&self.data_path, "reading", || Ok(self.db()?.range(from..to)))?;
+        loop {
+            let next = guarded(&self.data_path, "reading", || match order {
+                Order::Ascending => pairs.next().transpose(),
+                Order::Descending => pairs.next_back().transpose(),
+            })?;
+            match next {
+                Some((key, value)) if visit(&key, owned(&value))? => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Drop for SledEngine {
+    /// Closing syncs once more, and sled panics if that fails. Nobody was promised those bytes.
+    fn drop(&mut self) {
+        let db = self.db.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(db))).is_err() {
+            tracing::error!(path = %self.data_path.display(), "the log database did not close cleanly");
+        }
+    }
+}
+
+fn owned(value: &IVec) -> Bytes {
+    Bytes::copy_from_slice(value)
+}
+
+fn check_len(value: &Bytes) -> Result<(), StoreError> {
+    if value.len() <= VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(StoreError::TooLarge {
+        what: "a value of the log database",
+        bytes: value.len() as u64,
+        bytes_max: VALUE_BYTES_MAX as u64,
+    })
+}
+
+/// Makes durable what an earlier process may have left in the page cache. Nothing to do for a new directory.
+fn sync_files(dir: &Path) -> Result<(), StoreError> {
+    for entry in dir.read_dir().at("listing", dir)? {
+        let entry = entry.at("listing", dir)?;
+        if entry.file_type().at("looking at", &entry.path())?.is_file() {
+            let path = entry.path();
+            File::open(&path).and_then(|file| file.sync_all()).at("syncing", &path)?;
+        }
+    }
+    let blobs = dir.join("blobs");
+    if blobs.is_dir() {
+        sync_dir(&blobs)?;
+    }
+    sync_dir(dir)
+}
+
+/// Runs a call of sled; its errors become ours, and so does a panic.
+fn guarded<T>(
+    path: &Path,
+    doing: &str,
+    call: impl FnOnce() -> Result<T, sled_crate::Error>,
+) -> Result<T, StoreError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(translate(path, doing, error)),
+        Err(panic) => {
+            let said = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            Err(StoreError::corrupt(format!(
+                "sled panicked while {doing} {}: {said}",
+                path.display()
+            )))
+        }
+    }
+}
+
+fn translate(path: &Path, doing: &str, error: sled_crate::Error) -> StoreError {
+    match error {
+        sled_crate::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
+            StoreError::InUse { path: path.to_owned() }
+        }
+        sled_crate::Error::Io(error) => {
+            StoreError::io(format!("{doing} {}", path.display()), &error)
+        }
+        sled_crate::Error::Corruption { .. }
+        | sled_crate::Error::CollectionNotFound(_)
+        | sled_crate::Error::Unsupported(_)
+        | sled_crate::Error::ReportableBug(_) => {
+            StoreError::corrupt(format!("{doing} {}: {error}", path.display()))
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Small files that are whole or absent: the node's identity and its like.
+//!
+//! Owns the one way this crate replaces a file: write beside it, sync, rename, sync the directory. A reader sees the
+//! old content or the new, never a part. Refuses anything large: the content is held in memory.
+//!
+//! ```text
+//! 0..4   magic "HFFL"
+//! 4      version 1
+//! 5..9   length of the content, little endian
+//! 9..13  CRC-32C of bytes 0..9 and the content, little endian
+//! 13..   content
+//! ```
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::error::{At, StoreError};
+
+const MAGIC: [u8; 5] = *b"HFFL\x01";
+const HEADER_LEN: usize = 13;
+/// The longest content, bytes.
+const CONTENT_BYTES_MAX: usize = 1 << 20;
+const FIX: &str = "if it can be restored from a backup of this very node, do that; otherwise remove the \
+    node from the cluster and add it back empty, with a new id";
+
+/// Replaces the file at `path` by `content` (at most 1 MiB), durably: after `Ok` a power cut leaves the new content, before it
+/// the old. The directory exists.
+///
+/// # Errors
+/// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which the old content or the new is there.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    if content.len() > CONTENT_BYTES_MAX {
+        return Err(StoreError::TooLarge {
+            what: "a small file",
+            bytes: content.len() as u64,
+            bytes_max: CONTENT_BYTES_MAX as u64,
+        });
+    }
+    let partial = partial_path(path);
+    let mut file = File::create(&partial).at("creating", &partial)?;
+    file.write_all(&header(content)).at("writing", &partial)?;
+    file.write_all(content).at("writing", &partial)?;
+    file.sync_all().at("syncing", &partial)?;
+    fs::rename(&partial, path).at("renaming", &partial)?;
+    sync_dir(parent(path))
+}
+
+/// Reads a file that [`write_file`] wrote; `None` if there is none. What is returned is durable, even if the process
+/// that wrote it was killed half-way.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if the bytes are not what was written, [`StoreError::Io`].
+pub fn read_file(path: &Path) -> Result<Option<Bytes>, StoreError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).at("reading", path),
+    };
+    sync_dir(parent(path))?;
+    let damaged = || StoreError::Corrupt {
+        what: format!("{} fails its checksum", path.display()),
+        fix: FIX.to_owned(),
+    };
+    let (head, content) = bytes.split_at_checked(HEADER_LEN).ok_or_else(damaged)?;
+    if head != header(content) {
+        return Err(damaged());
+    }
+    Ok(Some(Bytes::from(bytes).slice(HEADER_LEN..)))
+}
+
+/// Makes creations, renames and removals inside `dir` durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).at("syncing", dir)
+}
+
+/// Creates `dir` and what is missing above it, durably.
+pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let above = parent(dir);
+    create_dir(above)?;
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+    .at("creating", dir)?;
+    sync_dir(above)
+}
+
+/// The directory a path is in; the current one for a bare name.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn partial_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+fn header(content: &[u8]) -> [u8; HEADER_LEN] {
+    let mut header = [0; HEADER_LEN];
+    header[..5].copy_from_slice(&MAGIC);
+    let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
+    header[5..9].copy_from_slice(&len.to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&header[..9]), content);
+    header[9..].copy_from_slice(&sum.to_le_bytes());
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_a_missing_file_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("identity");
+        assert_eq!(read_file(&path).unwrap(), None);
+        for content in [&b"first"[..], b"", b"a longer second one"] {
+            write_file(&path, content).unwrap();
+            assert_eq!(read_file(&path).unwrap().as_deref(), Some(content));
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn every_flipped_or_missing_byte_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("identity");
+        write_file(&path, b"node 3 of 5").unwrap();
+        let good = fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            fs::write(&path, &bad).unwrap();
+            assert!(matches!(read_file(&path), Err(StoreError::Corrupt { .. })), "byte {at}");
+            fs::write(&path, &good[..at]).unwrap();
+            assert!(matches!(read_file(&path), Err(StoreError::Corrupt { .. })), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn content_over_the_limit_is_refused_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("big");
+        let refused = write_file(&path, &vec![0; CONTENT_BYTES_MAX + 1]);
+        assert!(matches!(refused, Err(StoreError::TooLarge { .. })));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn missing_directories_are_created_one_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b/c");
+        create_dir(&deep).unwrap();
+        create_dir(&deep).unwrap();
+        assert!(deep.is_dir());
+    }
+
+    #[test]
+    fn the_bytes_of_version_1_stay_as_they_are() {
+        let mut bytes = header(b"holdfast").to_vec();
+        bytes.extend_from_slice(b"holdfast");
+        let golden = b"HFFL\x01\x08\0\0\0\x30\x16\x65\xf3holdfast";
+        assert_eq!(bytes, golden);
+    }
+}

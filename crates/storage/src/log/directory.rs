@@ -1,0 +1,79 @@
+//! A log's directory: created whole or not at all, and opened only if nothing of it is missing.
+//!
+//! Owns the file `creating`, which exists from before the first byte of a new log until after the last, so that a
+//! half-made log, in which nobody was ever promised anything, is told from a damaged one. A log that ends before
+//! its watermark has lost something acknowledged, and does not open.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::recover::{self, Start};
+use crate::engine::{Engine as _, SledEngine};
+use crate::error::{At, StoreError};
+use crate::file::{create_dir, sync_dir};
+use crate::watermark::{self, Watermark};
+
+const CREATING: &str = "creating";
+const DATA: &str = "db";
+
+/// Opens the log in `dir`, or creates it if there is none.
+pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
+    create_dir(dir)?;
+    if dir.join(CREATING).exists() {
+        remove_half_made(dir)?;
+    }
+    match (dir.join(DATA).exists(), dir.join(watermark::FILE).exists()) {
+        (false, false) => create(dir, cache_bytes),
+        (true, true) => open_existing(dir, cache_bytes),
+        (has_data, _) => {
+            let missing = if has_data { watermark::FILE } else { DATA };
+            let what = format!("the file {missing} is missing in {}", dir.display());
+            Err(StoreError::corrupt(what))
+        }
+    }
+}
+
+fn open_existing(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
+    let watermark = Watermark::open(dir)?;
+    let engine = SledEngine::open(dir, cache_bytes)?;
+    let head = recover::recover(&engine)?.ok_or_else(|| {
+        StoreError::corrupt(format!("the log in {} is empty and was not before", dir.display()))
+    })?;
+    if head.seq < watermark.seq() {
+        return Err(StoreError::corrupt(format!(
+            "the log in {} ends at batch {}, batch {} was acknowledged",
+            dir.display(),
+            head.seq,
+            watermark.seq()
+        )));
+    }
+    Ok(Start { engine: Box::new(engine), head, watermark: Some(watermark) })
+}
+
+fn create(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
+    let creating = dir.join(CREATING);
+    File::create(&creating).and_then(|file| file.sync_all()).at("creating", &creating)?;
+    sync_dir(dir)?;
+    let engine = SledEngine::open(dir, cache_bytes)?;
+    let head = recover::create(&engine)?;
+    engine.sync()?;
+    let watermark = Watermark::create(dir, head.seq)?;
+    fs::remove_file(&creating).at("removing", &creating)?;
+    sync_dir(dir)?;
+    Ok(Start { engine: Box::new(engine), head, watermark: Some(watermark) })
+}
+
+/// Removes what an interrupted creation left; `creating` goes last, with the creation that follows.
+fn remove_half_made(dir: &Path) -> Result<(), StoreError> {
+    for entry in dir.read_dir().at("listing", dir)? {
+        let entry = entry.at("listing", dir)?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if name == "blobs" {
+            fs::remove_dir_all(&path).at("removing", &path)?;
+        } else if [DATA, "conf", watermark::FILE].contains(&&*name) || name.starts_with("snap.") {
+            fs::remove_file(&path).at("removing", &path)?;
+        }
+    }
+    sync_dir(dir)
+}

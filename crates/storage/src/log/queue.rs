@@ -1,0 +1,186 @@
+//! The bounded queue in front of the log's thread.
+//!
+//! Owns what waits, how much that is, and who waits for room. Never blocks a caller: what does not fit is handed back.
+//! Bound: `bytes_max`, or one request if that alone is longer. The list of those waiting for room has one entry for
+//! each [`Log::when_room`] call not yet answered, so it is bounded by the callers.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+use super::{Done, Log, Record};
+use crate::error::StoreError;
+use crate::keys::Mark;
+
+/// Called when the queue has room again.
+pub type WhenRoom = Box<dyn FnOnce() + Send>;
+
+/// What a request costs besides its bytes.
+const REQUEST_COST: usize = 128;
+const RECORD_COST: usize = 48;
+
+pub(super) enum Request {
+    Append { records: Vec<Record>, done: Done },
+    SetMark { mark: Mark, bytes: Bytes, durable: bool, done: Done },
+    Truncate { last_kept: Option<u64>, done: Done },
+    Purge { through: u64, mark: Bytes, done: Done },
+}
+
+impl Request {
+    fn cost(&self) -> usize {
+        REQUEST_COST
+            + match self {
+                Self::Append { records, .. } => {
+                    records.iter().map(|record| RECORD_COST + record.bytes.len()).sum()
+                }
+                Self::SetMark { bytes, .. } | Self::Purge { mark: bytes, .. } => bytes.len(),
+                Self::Truncate { .. } => 0,
+            }
+    }
+
+    pub(super) fn into_done(self) -> Done {
+        match self {
+            Self::Append { done, .. }
+            | Self::SetMark { done, .. }
+            | Self::Truncate { done, .. }
+            | Self::Purge { done, .. } => done,
+        }
+    }
+}
+
+/// A request that the log's full queue did not take. Nothing was done and its `Done` was not called: wait for room
+/// with [`Log::when_room`] and [`retry`](Self::retry), or [`give_up`](Self::give_up).
+#[must_use = "the request was not queued"]
+pub struct Refused {
+    request: Request,
+    /// Bytes that were waiting.
+    pub queued_bytes: usize,
+    /// The most that may wait.
+    pub queue_bytes_max: usize,
+}
+
+impl Refused {
+    /// Tries once more. The log is the one that refused.
+    ///
+    /// # Errors
+    /// Itself, if there is still no room.
+    pub fn retry(self, log: &Log) -> Result<(), Self> {
+        log.submit(self.request)
+    }
+
+    /// Takes back the answer that will not be called.
+    pub fn give_up(self) -> Done {
+        self.request.into_done()
+    }
+}
+
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused")
+            .field("queued_bytes", &self.queued_bytes)
+            .field("queue_bytes_max", &self.queue_bytes_max)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { queued_bytes, queue_bytes_max, .. } = self;
+        write!(
+            f,
+            "the log has {queued_bytes} of {queue_bytes_max} bytes waiting; try again when there is room"
+        )
+    }
+}
+
+impl std::error::Error for Refused {}
+
+pub(super) struct Queue {
+    bytes_max: usize,
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    requests: VecDeque<Request>,
+    bytes: usize,
+    when_room: Vec<WhenRoom>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Open,
+    /// Takes nothing new; what waits is still done.
+    Closing,
+}
+
+impl Queue {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, waiting: Mutex::default(), changed: Condvar::new() }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting.lock().bytes
+    }
+
+    /// Queues a request, hands it back, or answers it at once if the log is closed.
+    pub(super) fn push(&self, request: Request) -> Result<(), Refused> {
+        let mut waiting = self.waiting.lock();
+        if waiting.state == State::Closing {
+            drop(waiting);
+            request.into_done()(Err(StoreError::Closed));
+            return Ok(());
+        }
+        let cost = request.cost();
+        if !waiting.requests.is_empty() && waiting.bytes + cost > self.bytes_max {
+            let (queued_bytes, queue_bytes_max) = (waiting.bytes, self.bytes_max);
+            return Err(Refused { request, queued_bytes, queue_bytes_max });
+        }
+        waiting.bytes += cost;
+        waiting.requests.push_back(request);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn when_room(&self, room: WhenRoom) {
+        let mut waiting = self.waiting.lock();
+        if waiting.state == State::Open && waiting.bytes > self.bytes_max / 2 {
+            waiting.when_room.push(room);
+            return;
+        }
+        drop(waiting);
+        room();
+    }
+
+    pub(super) fn close(&self) {
+        self.waiting.lock().state = State::Closing;
+        self.changed.notify_all();
+    }
+
+    /// Takes everything that waits; with `block`, waits until there is something. `None` when the queue is closed and
+    /// empty.
+    pub(super) fn take(&self, block: bool) -> Option<VecDeque<Request>> {
+        let mut waiting = self.waiting.lock();
+        while block && waiting.requests.is_empty() && waiting.state == State::Open {
+            self.changed.wait(&mut waiting);
+        }
+        let requests = std::mem::take(&mut waiting.requests);
+        let ended = requests.is_empty() && waiting.state == State::Closing;
+        waiting.bytes = 0;
+        let when_room = std::mem::take(&mut waiting.when_room);
+        drop(waiting);
+        for room in when_room {
+            // A panic of a caller's closure must not take the log's thread with it.
+            if catch_unwind(AssertUnwindSafe(room)).is_err() {
+                tracing::error!("a closure waiting for room panicked");
+            }
+        }
+        (!ended).then_some(requests)
+    }
+}

@@ -1,0 +1,207 @@
+//! Reading a snapshot: its meta, its parts one by one, or its raw bytes to send to a peer.
+//!
+//! Owns every check on the way in: nothing is allocated before its length is checked, and nothing is handed out before
+//! its checksum is. Reads at offsets, so any number of readers share one open file.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::Place;
+use super::format::{self, FOOTER_LEN, Footer, HEADER, Kind, SECTION_HEADER_LEN};
+use crate::error::{At, QUARANTINE, StoreError};
+
+const VERIFY_BYTES: usize = 1 << 20;
+
+/// A whole snapshot, open for reading. It stays readable when a newer one replaces it.
+#[derive(Clone, Debug)]
+pub struct SnapshotReader {
+    file: Arc<OpenFile>,
+    name: String,
+    meta: Bytes,
+    footer: Footer,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    path: PathBuf,
+    len: u64,
+}
+
+impl SnapshotReader {
+    /// Opens the file and checks its frame: header, footer and meta.
+    pub(super) fn open(place: &Place) -> Result<Self, StoreError> {
+        let path = place.path.clone();
+        let file = File::open(&path).at("opening", &path)?;
+        let len = file.metadata().at("looking at", &path)?.len();
+        let file = OpenFile { file, path, len };
+        let footer_offset = len
+            .checked_sub(FOOTER_LEN)
+            .filter(|offset| *offset >= HEADER.len() as u64)
+            .ok_or_else(|| file.damaged("is cut off"))?;
+        if *file.exact(0, HEADER.len())? != HEADER {
+            return Err(
+                file.damaged("does not begin like a snapshot of a version this program knows")
+            );
+        }
+        let (body, _) = file.section(Kind::Footer, footer_offset)?;
+        let footer = Footer::decode(&body).ok_or_else(|| file.damaged("has a damaged footer"))?;
+        let (meta, end) = file.section(Kind::Meta, footer.meta_offset)?;
+        if end != footer_offset {
+            return Err(file.damaged("has its meta in the wrong place"));
+        }
+        Ok(Self { file: Arc::new(file), name: place.name.clone(), meta, footer })
+    }
+
+    /// The name it was begun with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was given to `finish`.
+    pub fn meta(&self) -> &Bytes {
+        &self.meta
+    }
+
+    /// Bytes of all parts together.
+    pub fn bytes(&self) -> u64 {
+        self.footer.bytes
+    }
+
+    /// The parts in the order they were written. After an error the iterator ends.
+    pub fn parts(&self) -> Parts {
+        Parts {
+            snapshot: self.clone(),
+            offset: HEADER.len() as u64,
+            given: 0,
+            bytes: 0,
+            ended: false,
+        }
+    }
+
+    /// The file as it is, for a peer.
+    pub fn raw(&self) -> RawSnapshot {
+        RawSnapshot { file: Arc::clone(&self.file) }
+    }
+
+    /// Reads all of it and checks every checksum there is.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] naming the file, [`StoreError::Io`].
+    pub fn verify(&self) -> Result<(), StoreError> {
+        self.parts().try_for_each(|part| part.map(drop))?;
+        let footer_offset = self.file.len - FOOTER_LEN;
+        let (mut offset, mut sum) = (0, 0);
+        while offset < footer_offset {
+            let left = usize::try_from(footer_offset - offset).unwrap_or(usize::MAX);
+            let bytes = self.file.exact(offset, left.min(VERIFY_BYTES))?;
+            sum = crc32c::crc32c_append(sum, &bytes);
+            offset += bytes.len() as u64;
+        }
+        if sum == self.footer.whole { Ok(()) } else { Err(self.file.damaged("fails its checksum")) }
+    }
+}
+
+/// The parts of a snapshot, one at a time; each is at most [`PART_BYTES_MAX`](super::PART_BYTES_MAX) bytes.
+#[derive(Debug)]
+pub struct Parts {
+    snapshot: SnapshotReader,
+    offset: u64,
+    /// How many were given, and their bytes.
+    given: u64,
+    bytes: u64,
+    ended: bool,
+}
+
+impl Parts {
+    fn read(&mut self) -> Result<Option<Bytes>, StoreError> {
+        let SnapshotReader { file, footer, .. } = &self.snapshot;
+        if self.offset == footer.meta_offset {
+            let whole = self.given == footer.parts && self.bytes == footer.bytes;
+            return if whole { Ok(None) } else { Err(file.damaged("lacks parts")) };
+        }
+        let (part, end) = file.section(Kind::Part, self.offset)?;
+        self.offset = end;
+        self.given += 1;
+        self.bytes += part.len() as u64;
+        Ok(Some(part))
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Result<Bytes, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let part = self.read().transpose();
+        self.ended = !matches!(part, Some(Ok(_)));
+        part
+    }
+}
+
+/// The bytes of a snapshot's file, for sending.
+#[derive(Clone, Debug)]
+pub struct RawSnapshot {
+    file: Arc<OpenFile>,
+}
+
+impl RawSnapshot {
+    /// Length of the file, bytes.
+    pub fn len(&self) -> u64 {
+        self.file.len
+    }
+
+    /// Never: a snapshot has at least its frame.
+    pub fn is_empty(&self) -> bool {
+        self.file.len == 0
+    }
+
+    /// Up to `bytes_max` bytes at `offset`; none at the end.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn read_at(&self, offset: u64, bytes_max: usize) -> Result<Bytes, StoreError> {
+        let left = usize::try_from(self.file.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        self.file.exact(offset, left.min(bytes_max))
+    }
+}
+
+impl OpenFile {
+    fn exact(&self, offset: u64, len: usize) -> Result<Bytes, StoreError> {
+        let mut bytes = BytesMut::zeroed(len);
+        self.file.read_exact_at(&mut bytes, offset).at("reading", &self.path)?;
+        Ok(bytes.freeze())
+    }
+
+    /// The body of the section at `offset`, checked, and where the next one begins.
+    fn section(&self, kind: Kind, offset: u64) -> Result<(Bytes, u64), StoreError> {
+        let damaged = || self.damaged(&format!("fails its checksum at offset {offset}"));
+        let body_offset = offset.checked_add(SECTION_HEADER_LEN as u64).ok_or_else(damaged)?;
+        if body_offset > self.len {
+            return Err(damaged());
+        }
+        let header = self.exact(offset, SECTION_HEADER_LEN)?;
+        let header = header.first_chunk().ok_or_else(damaged)?;
+        let len = format::body_len(kind, header).ok_or_else(damaged)?;
+        let end = body_offset + len as u64;
+        if end > self.len {
+            return Err(damaged());
+        }
+        let body = self.exact(body_offset, len)?;
+        if format::section_header(kind, &body) != *header {
+            return Err(damaged());
+        }
+        Ok((body, end))
+    }
+
+    fn damaged(&self, how: &str) -> StoreError {
+        let what = format!("the snapshot {} {how}", self.path.display());
+        StoreError::Corrupt { what, fix: QUARANTINE.to_owned() }
+    }
+}

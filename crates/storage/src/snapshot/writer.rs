@@ -1,0 +1,165 @@
+//! Writing a snapshot, our own or a peer's.
+//!
+//! Owns the partial file until it is published, and removes it if it never is. What is written is synced every
+//! [`SYNC_BYTES`], so that the last sync is short and the log's barriers, on the same disk, do not queue behind it.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::format::{self, Footer, HEADER, Kind, PART_BYTES_MAX};
+use super::{SnapshotReader, Snapshots};
+use crate::error::{At, StoreError};
+use crate::snapshot::Place;
+
+const SYNC_BYTES: u64 = 4 << 20;
+
+/// A file that is removed unless it is published.
+#[derive(Debug)]
+struct PartialFile {
+    snapshots: Snapshots,
+    name: String,
+    path: PathBuf,
+    file: File,
+    /// Bytes written.
+    len: u64,
+    unsynced: u64,
+    /// CRC-32C of all of them.
+    sum: u32,
+    published: bool,
+}
+
+impl PartialFile {
+    fn create(snapshots: Snapshots, name: &str) -> Result<Self, StoreError> {
+        let path = snapshots.partial(name)?;
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.at("creating", &path)?;
+        let name = name.to_owned();
+        Ok(Self { snapshots, name, path, file, len: 0, unsynced: 0, sum: 0, published: false })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.file.write_all(bytes).at("writing", &self.path)?;
+        self.sum = crc32c::crc32c_append(self.sum, bytes);
+        self.len += bytes.len() as u64;
+        self.unsynced += bytes.len() as u64;
+        if self.unsynced >= SYNC_BYTES {
+            self.file.sync_data().at("syncing", &self.path)?;
+            self.unsynced = 0;
+        }
+        Ok(())
+    }
+
+    fn publish(mut self) -> Result<SnapshotReader, StoreError> {
+        self.file.sync_all().at("syncing", &self.path)?;
+        let reader = self.snapshots.publish(&self.path, &self.name)?;
+        self.published = true;
+        Ok(reader)
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if !self.published
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "a partial snapshot is left; the next start removes it");
+        }
+    }
+}
+
+/// A snapshot being written. Dropping it unfinished leaves nothing behind.
+#[derive(Debug)]
+pub struct SnapshotWriter {
+    partial: PartialFile,
+    parts: u64,
+    bytes: u64,
+}
+
+impl SnapshotWriter {
+    pub(super) fn create(snapshots: Snapshots, name: &str) -> Result<Self, StoreError> {
+        let mut partial = PartialFile::create(snapshots, name)?;
+        partial.write(&HEADER)?;
+        Ok(Self { partial, parts: 0, bytes: 0 })
+    }
+
+    /// Writes the next part, at most [`PART_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which this snapshot must be dropped.
+    pub fn write_part(&mut self, part: &[u8]) -> Result<(), StoreError> {
+        self.section(Kind::Part, part)?;
+        self.parts += 1;
+        self.bytes += part.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the snapshot with its meta (at most [`PART_BYTES_MAX`] bytes), makes it durable and the latest, and removes
+    /// the one before it.
+    ///
+    /// # Errors
+    /// As [`write_part`](Self::write_part); then the snapshot before is still the latest, unless the very last step
+    /// failed, the sync of the directory: stop the node on [`StoreError::Io`].
+    pub fn finish(mut self, meta: &[u8]) -> Result<SnapshotReader, StoreError> {
+        let meta_offset = self.partial.len;
+        self.section(Kind::Meta, meta)?;
+        let whole = self.partial.sum;
+        let footer = Footer { parts: self.parts, bytes: self.bytes, meta_offset, whole };
+        self.section(Kind::Footer, &footer.encode())?;
+        self.partial.publish()
+    }
+
+    fn section(&mut self, kind: Kind, body: &[u8]) -> Result<(), StoreError> {
+        if body.len() > PART_BYTES_MAX {
+            return Err(StoreError::TooLarge {
+                what: "a part of a snapshot",
+                bytes: body.len() as u64,
+                bytes_max: PART_BYTES_MAX as u64,
+            });
+        }
+        self.partial.write(&format::section_header(kind, body))?;
+        self.partial.write(body)
+    }
+}
+
+/// A peer's snapshot being received. Dropping it unfinished leaves nothing behind.
+#[derive(Debug)]
+pub struct SnapshotReceiver {
+    partial: PartialFile,
+}
+
+impl SnapshotReceiver {
+    pub(super) fn create(snapshots: Snapshots, name: &str) -> Result<Self, StoreError> {
+        Ok(Self { partial: PartialFile::create(snapshots, name)? })
+    }
+
+    /// Bytes received so far: the offset of the next piece.
+    pub fn received(&self) -> u64 {
+        self.partial.len
+    }
+
+    /// Takes the next bytes. The caller bounds the total.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] or [`StoreError::Io`], after which this snapshot must be dropped.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.partial.write(bytes)
+    }
+
+    /// Verifies everything received, makes it durable and the latest, and removes the one before it.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if it is not a whole snapshot: nothing has changed, ask the peer again. Otherwise as
+    /// [`SnapshotWriter::finish`].
+    pub fn finish(self) -> Result<SnapshotReader, StoreError> {
+        let place =
+            Place { number: 0, name: self.partial.name.clone(), path: self.partial.path.clone() };
+        let verified = SnapshotReader::open(&place).and_then(|reader| reader.verify());
+        if let Err(StoreError::Corrupt { what, .. }) = verified {
+            let fix = "it was damaged on the way and is not used; fetch it from the leader again";
+            return Err(StoreError::Corrupt { what, fix: fix.to_owned() });
+        }
+        verified?;
+        self.partial.publish()
+    }
+}

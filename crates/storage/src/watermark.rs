@@ -1,0 +1,132 @@
+//! How far the log was once durable, kept outside the database.
+//!
+//! Owns the file `<dir>/synced`. After each barrier the number of the last batch it covered is written here, without
+//! a sync of its own: the file may lag behind the log and can never be ahead of it. A log that ends before this
+//! number has lost something that was acknowledged, even if the database thinks it is whole.
+//!
+//! Two slots, a page apart, are written in turn, so that a torn write costs one of them at most:
+//!
+//! ```text
+//! 0..4   magic "HFSY"
+//! 4..12  number of the batch, little endian
+//! 12..16 CRC-32C of bytes 0..12, little endian
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::{At, StoreError};
+use crate::file::sync_dir;
+
+const MAGIC: [u8; 4] = *b"HFSY";
+const SLOT_LEN: usize = 16;
+const SLOT_OFFSETS: [u64; 2] = [0, 4096];
+pub(crate) const FILE: &str = "synced";
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct Watermark {
+    file: File,
+    path: PathBuf,
+    /// The number in the newer slot.
+    seq: u64,
+    /// Which slot is written next.
+    turn: usize,
+}
+
+impl Watermark {
+    /// Creates the file in `dir`, durably.
+    pub(crate) fn create(dir: &Path, seq: u64) -> Result<Self, StoreError> {
+        let path = dir.join(FILE);
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .at("creating", &path)?;
+        for offset in SLOT_OFFSETS {
+            file.write_all_at(&slot(seq), offset).at("writing", &path)?;
+        }
+        file.sync_all().at("syncing", &path)?;
+        sync_dir(dir)?;
+        Ok(Self { file, path, seq, turn: 0 })
+    }
+
+    /// Opens the file in `dir`; damage of both slots is damage of the store.
+    pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join(FILE);
+        let file = OpenOptions::new().read(true).write(true).open(&path).at("opening", &path)?;
+        let slots = SLOT_OFFSETS.map(|offset| {
+            let mut bytes = [0; SLOT_LEN];
+            file.read_exact_at(&mut bytes, offset).ok().and_then(|()| parse(&bytes))
+        });
+        let seq = slots.iter().flatten().max().copied().ok_or_else(|| {
+            StoreError::corrupt(format!("both slots of {} fail their checksum", path.display()))
+        })?;
+        let turn = usize::from(slots[0] == Some(seq));
+        Ok(Self { file, path, seq, turn })
+    }
+
+    /// The highest number known to have been durable.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Notes that batch `seq` is durable. Called after the barrier, never before.
+    pub(crate) fn raise(&mut self, seq: u64) -> Result<(), StoreError> {
+        let offset = SLOT_OFFSETS[self.turn];
+        self.file.write_all_at(&slot(seq), offset).at("writing", &self.path)?;
+        self.seq = seq;
+        self.turn = 1 - self.turn;
+        Ok(())
+    }
+}
+
+fn slot(seq: u64) -> [u8; SLOT_LEN] {
+    let mut bytes = [0; SLOT_LEN];
+    bytes[..4].copy_from_slice(&MAGIC);
+    bytes[4..12].copy_from_slice(&seq.to_le_bytes());
+    let sum = crc32c::crc32c(&bytes[..12]);
+    bytes[12..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn parse(bytes: &[u8; SLOT_LEN]) -> Option<u64> {
+    let (_, rest) = bytes.split_first_chunk::<4>()?;
+    let (seq, _) = rest.split_first_chunk::<8>()?;
+    let seq = u64::from_le_bytes(*seq);
+    (slot(seq) == *bytes).then_some(seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_number_written_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mark = Watermark::create(dir.path(), 1).unwrap();
+        for seq in [2, 3, 9, 10] {
+            mark.raise(seq).unwrap();
+            assert_eq!(Watermark::open(dir.path()).unwrap().seq(), seq);
+        }
+    }
+
+    #[test]
+    fn one_torn_slot_falls_back_to_the_other_and_two_are_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mark = Watermark::create(dir.path(), 1).unwrap();
+        mark.raise(5).unwrap();
+        mark.raise(6).unwrap();
+        mark.file.write_all_at(b"torn", SLOT_OFFSETS[1]).unwrap();
+        let mut again = Watermark::open(dir.path()).unwrap();
+        assert_eq!(again.seq(), 5);
+        again.raise(7).unwrap();
+        assert_eq!(Watermark::open(dir.path()).unwrap().seq(), 7, "the torn slot was written over");
+        again.file.set_len(0).unwrap();
+        assert!(matches!(Watermark::open(dir.path()), Err(StoreError::Corrupt { .. })));
+    }
+}

@@ -1,0 +1,332 @@
+//! The log's contract, held against all three engines: order, durability answers, reads, truncation, purges, marks,
+//! bounds of the queue, and what happens after an error.
+
+mod support;
+
+use std::sync::mpsc;
+
+use bytes::Bytes;
+use holdfast_storage::{
+    FaultyDisk, Log, LogOptions, MARK_BYTES_MAX, Mark, RECORD_BYTES_MAX, Record, SledEngine,
+    StoreError,
+};
+use support::{Driver as _, content, records};
+
+/// Runs a test on a new log of each engine.
+fn on_each_engine(test: impl Fn(&Log)) {
+    test(&Log::in_memory().expect("memory"));
+    test(&Log::with_engine(FaultyDisk::default().engine()).expect("faulty"));
+    let dir = tempfile::tempdir().expect("directory");
+    let log = Log::open(dir.path(), LogOptions::default()).expect("sled");
+    test(&log);
+    log.shutdown();
+}
+
+#[test]
+fn what_was_appended_is_read_back_in_pieces_of_any_size() {
+    on_each_engine(|log| {
+        let all: Vec<Record> = (0..200).map(|index| content(index, (index * 37) % 900)).collect();
+        for batch in all.chunks(23) {
+            log.do_append(batch.to_vec()).expect("append");
+        }
+        assert_eq!(log.bounds(), (Some(0), Some(199)));
+        assert_eq!(log.written(), Some(199));
+        assert_eq!(records(log), all);
+        for at in [0_usize, 1, 22, 23, 24, 150, 199] {
+            let first = at as u64;
+            let some = log.read(first..=first + 9, usize::MAX).expect("read");
+            let last = (at + 10).min(200);
+            assert_eq!(some, all[at..last]);
+            let one = log.read(first..=199, 0).expect("read");
+            assert_eq!(one, all[at..=at], "never empty for an existing range");
+        }
+        assert_eq!(log.read(200..=300, 1000).expect("read"), []);
+    });
+}
+
+#[test]
+fn records_of_every_length_around_the_chunk_limits_survive() {
+    on_each_engine(|log| {
+        let lengths = [0, 1, 8191, 8192, 8193, 61_439, 61_440, 61_441, 122_880, 122_881, 700_000];
+        let all: Vec<Record> =
+            lengths.iter().zip(5..).map(|(&length, index)| content(index, length)).collect();
+        log.do_append(all.clone()).expect("append");
+        assert_eq!(records(log), all);
+        let largest = content(all.len() as u64 + 5, RECORD_BYTES_MAX as u64);
+        log.do_append(vec![largest.clone()]).expect("append");
+        let found = log.read(largest.index..=largest.index, 1).expect("read");
+        assert_eq!(found, [largest]);
+    });
+}
+
+#[test]
+fn a_gap_or_a_record_too_long_is_refused_and_the_log_goes_on() {
+    on_each_engine(|log| {
+        log.do_append(vec![content(7, 10)]).expect("a new log begins anywhere");
+        for wrong in [6, 7, 9] {
+            let refused = log.do_append(vec![content(wrong, 10)]);
+            assert!(matches!(refused, Err(StoreError::Misuse { .. })), "index {wrong}");
+        }
+        let half = log.do_append(vec![content(8, 10), content(10, 10)]);
+        assert!(matches!(half, Err(StoreError::Misuse { .. })));
+        let long = Record { index: 8, bytes: Bytes::from(vec![0; RECORD_BYTES_MAX + 1]) };
+        assert!(matches!(log.do_append(vec![long]), Err(StoreError::TooLarge { .. })));
+        assert_eq!(log.bounds(), (Some(7), Some(7)), "nothing of a refused call is written");
+        assert_eq!(log.failed(), None);
+        log.do_append(vec![content(8, 10)]).expect("append");
+    });
+}
+
+#[test]
+fn truncation_cuts_anywhere_and_the_log_goes_on_from_there() {
+    for kept in [0_u64, 1, 9, 10, 11, 18, 19, 20, 29] {
+        on_each_engine(|log| {
+            for first in (0..30).step_by(10) {
+                let batch = (first..first + 10).map(|index| content(index, 300)).collect();
+                log.do_append(batch).expect("append");
+            }
+            log.do_truncate(Some(kept)).expect("truncate");
+            assert_eq!(log.bounds(), (Some(0), Some(kept)));
+            let new: Vec<Record> = (kept + 1..kept + 5).map(|index| content(index, 77)).collect();
+            log.do_append(new.clone()).expect("append");
+            let mut expected: Vec<Record> = (0..=kept).map(|index| content(index, 300)).collect();
+            expected.extend(new);
+            assert_eq!(records(log), expected);
+        });
+    }
+}
+
+#[test]
+fn truncating_everything_empties_a_log_and_a_large_one_too() {
+    on_each_engine(|log| {
+        let batch = (3..1500).map(|index| content(index, 9_000)).collect();
+        log.do_append(batch).expect("append");
+        log.do_truncate(Some(900)).expect("truncate");
+        assert_eq!(log.bounds(), (Some(3), Some(900)));
+        log.do_truncate(Some(5000)).expect("beyond the end nothing happens");
+        log.do_truncate(None).expect("truncate");
+        assert_eq!(log.bounds(), (None, None));
+        assert_eq!(records(log), []);
+        log.do_append(vec![content(50, 1)]).expect("a log that never was purged begins anywhere");
+    });
+}
+
+#[test]
+fn a_purge_takes_the_beginning_and_its_mark_together() {
+    on_each_engine(|log| {
+        log.do_append((0..40).map(|index| content(index, 500)).collect()).expect("append");
+        for (through, mark) in [(0, "a"), (12, "b"), (13, "c"), (38, "d")] {
+            log.do_purge(through, mark).expect("purge");
+            assert_eq!(log.bounds(), (Some(through + 1), Some(39)));
+            assert_eq!(log.purged(), Some(through));
+            assert_eq!(log.mark(Mark::Purged).expect("mark").as_deref(), Some(mark.as_bytes()));
+            let expected: Vec<Record> =
+                (through + 1..40).map(|index| content(index, 500)).collect();
+            assert_eq!(records(log), expected);
+        }
+        log.do_purge(3, "late").expect("an earlier purge changes nothing");
+        assert_eq!(log.mark(Mark::Purged).expect("mark").as_deref(), Some(&b"d"[..]));
+        let below = log.do_truncate(Some(20));
+        assert!(matches!(below, Err(StoreError::Misuse { .. })));
+        log.do_truncate(Some(38)).expect("cutting at the purge leaves an empty log");
+        assert_eq!(log.bounds(), (None, None));
+        assert!(log.do_append(vec![content(40, 1)]).is_err());
+        log.do_append(vec![content(39, 1)]).expect("and it goes on behind the purge");
+        assert_eq!(records(log), [content(39, 1)]);
+    });
+}
+
+#[test]
+fn a_purge_beyond_the_end_empties_the_log_which_goes_on_behind_it() {
+    on_each_engine(|log| {
+        log.do_append((0..40).map(|index| content(index, 500)).collect()).expect("append");
+        log.do_purge(100, "snapshot").expect("purge");
+        assert_eq!((log.bounds(), log.purged()), ((None, None), Some(100)));
+        assert!(log.do_append(vec![content(40, 1)]).is_err());
+        log.do_append(vec![content(101, 1)]).expect("append");
+        assert_eq!(records(log), [content(101, 1)]);
+        let empty = Log::in_memory().expect("memory");
+        empty.do_purge(9, "x").expect("an empty log can be purged");
+        empty.do_append(vec![content(10, 1)]).expect("append");
+    });
+}
+
+#[test]
+fn purged_chunks_are_given_back() {
+    let disk = FaultyDisk::default();
+    let log = Log::with_engine(disk.engine()).expect("open");
+    for first in (0..5000).step_by(500) {
+        let batch = (first..first + 500).map(|index| content(index, 7_000)).collect();
+        log.do_append(batch).expect("append");
+    }
+    log.do_purge(4990, "p").expect("purge");
+    log.shutdown();
+    let log = Log::with_engine(disk.engine()).expect("what is left is swept after a restart");
+    log.shutdown();
+    assert!(disk.keys().len() < 20, "{} keys are left", disk.keys().len());
+}
+
+#[test]
+fn marks_are_kept_apart_and_the_purge_mark_belongs_to_purges() {
+    on_each_engine(|log| {
+        assert_eq!(log.mark(Mark::Vote).expect("mark"), None);
+        log.do_mark(Mark::Vote, b"v1", true).expect("set");
+        log.do_mark(Mark::Committed, b"c1", false).expect("set");
+        log.do_mark(Mark::Vote, b"", true).expect("set");
+        assert_eq!(log.mark(Mark::Vote).expect("mark").as_deref(), Some(&b""[..]));
+        assert_eq!(log.mark(Mark::Committed).expect("mark").as_deref(), Some(&b"c1"[..]));
+        assert!(matches!(log.do_mark(Mark::Purged, b"x", true), Err(StoreError::Misuse { .. })));
+        let long = vec![0; MARK_BYTES_MAX + 1];
+        assert!(matches!(log.do_mark(Mark::Vote, &long, true), Err(StoreError::TooLarge { .. })));
+    });
+}
+
+#[test]
+fn a_reopened_log_is_the_same_log() {
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().join("a/log");
+    let mut all: Vec<Record> = Vec::new();
+    for round in 0..5_u64 {
+        let log = Log::open(&path, LogOptions::default()).expect("open");
+        assert_eq!(records(&log), all, "round {round}");
+        let first = all.last().map_or(1, |record| record.index + 1);
+        let new: Vec<Record> =
+            (first..first + 20).map(|index| content(index, index * 113)).collect();
+        log.do_append(new.clone()).expect("append");
+        all.extend(new);
+        log.do_mark(Mark::Vote, &round.to_le_bytes(), true).expect("mark");
+        if round == 2 {
+            log.do_purge(25, "p").expect("purge");
+            all.retain(|record| record.index > 25);
+        }
+        log.shutdown();
+    }
+    let log = Log::open(&path, LogOptions::default()).expect("open");
+    assert_eq!(log.mark(Mark::Vote).expect("mark").as_deref(), Some(&4_u64.to_le_bytes()[..]));
+    assert_eq!(log.purged(), Some(25));
+    assert_eq!(std::fs::read_dir(path.join("blobs")).expect("blobs").count(), 0);
+}
+
+#[test]
+fn a_directory_in_use_says_so() {
+    let dir = tempfile::tempdir().expect("directory");
+    let log = Log::open(dir.path(), LogOptions::default()).expect("open");
+    let second = Log::open(dir.path(), LogOptions::default());
+    assert!(matches!(second, Err(StoreError::InUse { .. })), "{second:?}");
+    log.shutdown();
+    Log::open(dir.path(), LogOptions::default()).expect("open").shutdown();
+}
+
+#[test]
+fn answers_come_in_the_order_of_the_requests() {
+    on_each_engine(|log| {
+        let (answers, order) = mpsc::channel();
+        let note = |number: u64| -> holdfast_storage::Done {
+            let answers = answers.clone();
+            Box::new(move |result| answers.send((number, result.is_ok())).expect("send"))
+        };
+        for number in 0..300_u64 {
+            match number % 3 {
+                0 => log.append(vec![content(number / 3, 50)], note(number)),
+                1 => log.set_mark(Mark::Committed, Bytes::from_static(b"c"), false, note(number)),
+                _ => log.set_mark(Mark::Vote, Bytes::from_static(b"v"), true, note(number)),
+            }
+            .expect("room");
+        }
+        log.shutdown();
+        let seen: Vec<(u64, bool)> = order.try_iter().collect();
+        assert_eq!(seen, (0..300).map(|number| (number, true)).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_full_queue_hands_the_request_back_and_says_when_there_is_room() {
+    let (gate, log) =
+        support::gated_log(LogOptions { queue_bytes_max: 10_000, ..LogOptions::default() });
+    let (answers, answered) = mpsc::channel();
+    let done = |answers: &mpsc::Sender<bool>| -> holdfast_storage::Done {
+        let answers = answers.clone();
+        Box::new(move |result| answers.send(result.is_ok()).expect("send"))
+    };
+    let mut index = 0;
+    let refused = loop {
+        match log.append(vec![content(index, 1000)], done(&answers)) {
+            Ok(()) => index += 1,
+            Err(refused) => break refused,
+        }
+    };
+    assert!(log.queued_bytes() <= 10_000 && refused.queued_bytes <= refused.queue_bytes_max);
+    assert!(refused.to_string().contains("try again when there is room"));
+    let (room, has_room) = mpsc::channel();
+    log.when_room(Box::new(move || room.send(()).expect("send")));
+    assert!(has_room.try_recv().is_err());
+    gate.open();
+    has_room.recv().expect("room");
+    refused.retry(&log).expect("room");
+    log.shutdown();
+    assert_eq!(answered.try_iter().filter(|ok| *ok).count() as u64, index + 1);
+}
+
+#[test]
+fn after_an_error_every_pending_and_later_call_gets_it() {
+    let full = StoreError::Full { doing: "writing".to_owned() };
+    for step in 0..4 {
+        let disk = FaultyDisk::default();
+        let log = Log::with_engine(disk.engine()).expect("open");
+        log.do_append(vec![content(0, 10)]).expect("append");
+        disk.fail_at(step, full.clone());
+        let results: Vec<_> = (1..5).map(|index| log.do_append(vec![content(index, 10)])).collect();
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count() as u64, step / 2);
+        assert_eq!(results.last(), Some(&Err(full.clone())));
+        assert_eq!(log.failed(), Some(full.clone()));
+        assert_eq!(log.read(0..=0, 1), Err(full.clone()), "a log that failed is not read either");
+        assert_eq!(log.mark(Mark::Vote), Err(full.clone()));
+        assert_eq!(log.do_mark(Mark::Vote, b"v", true), Err(full.clone()));
+        let steps = disk.steps();
+        assert_eq!(log.do_append(vec![content(9, 1)]), Err(full.clone()));
+        assert_eq!(disk.steps(), steps, "nothing is tried again");
+        log.shutdown();
+        assert_eq!(log.do_append(vec![content(9, 1)]), Err(StoreError::Closed));
+    }
+}
+
+#[test]
+fn an_answer_that_panics_does_not_take_the_log_with_it() {
+    let log = Log::in_memory().expect("memory");
+    log.append(vec![content(0, 1)], Box::new(|_| panic!("an answer that panics"))).expect("room");
+    log.do_append(vec![content(1, 1)]).expect("append");
+}
+
+#[test]
+fn dropping_the_last_handle_does_what_is_queued() {
+    let dir = tempfile::tempdir().expect("directory");
+    let (ended, has_ended) = mpsc::channel();
+    let log = Log::open(dir.path(), LogOptions::default()).expect("open");
+    log.append(vec![content(0, 1)], Box::new(move |result| ended.send(result).expect("send")))
+        .expect("room");
+    drop(log);
+    assert_eq!(has_ended.recv(), Ok(Ok(())));
+}
+
+#[test]
+fn a_shutdown_from_inside_an_answer_does_not_wait_for_itself() {
+    let log = Log::in_memory().expect("memory");
+    let (ended, has_ended) = mpsc::channel();
+    let inner = log.clone();
+    let done = move |_| {
+        inner.shutdown();
+        ended.send(()).expect("send");
+    };
+    log.append(vec![content(0, 1)], Box::new(done)).expect("room");
+    has_ended.recv().expect("no deadlock");
+}
+
+#[test]
+fn values_over_the_limit_never_reach_the_database() {
+    use holdfast_storage::{Engine as _, WriteBatch};
+    let dir = tempfile::tempdir().expect("directory");
+    let engine = SledEngine::open(dir.path(), 1 << 20).expect("open");
+    let mut batch = WriteBatch::default();
+    batch.put(b"k", vec![0; 70_000]);
+    assert!(matches!(engine.write(&batch), Err(StoreError::TooLarge { .. })));
+}
