@@ -51,6 +51,18 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// The lock it is about, if it is about one.
+    pub fn lock(&self) -> Option<&str> {
+        match self {
+            Call::Acquire { lock, .. } | Call::Release { lock, .. } | Call::Read { lock } => {
+                Some(lock)
+            }
+            Call::KeepAlive { .. } | Call::Close { .. } => None,
+        }
+    }
+}
+
 /// What a client was told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]

@@ -1,9 +1,12 @@
-//! Acknowledged means durable: after a crash, every acknowledged grant of a session that must still live is there.
+//! Acknowledged means durable: after a crash, every acknowledged grant of a session that must still live is there, and
+//! no acknowledged release is undone.
 
-use super::holds::Sessions;
+use std::collections::BTreeMap;
+
+use super::holds::{Hold, Sessions};
 use crate::history::{Answer, Call, Operation};
 
-/// Judges the reads invoked after `crashed_us` against the grants acknowledged before it, and demands such a read for
+/// Judges the reads invoked after `crashed_us` against what was acknowledged before it, and demands such a read for
 /// every hold that must have survived.
 ///
 /// # Errors
@@ -12,31 +15,69 @@ pub fn acknowledged_grants_survive(
     operations: &[Operation],
     crashed_us: u64,
 ) -> Result<(), String> {
-    let sessions = Sessions::of(operations);
+    let (sessions, reads) = (Sessions::of(operations), reads_after(operations, crashed_us));
     for hold in sessions.holds().into_iter().filter(|hold| hold.acknowledged_us < crashed_us) {
-        let reads = operations.iter().filter_map(|operation| {
-            let of_the_lock = matches!(&operation.call, Call::Read { lock } if *lock == hold.lock);
-            let (at_us, Answer::Lock { holder, .. }) = operation.answered()? else { return None };
-            (of_the_lock && operation.invoked_us > crashed_us).then_some((at_us, holder))
-        });
-        let must_live_until = sessions.certain_until(&hold.session, crashed_us);
-        if hold.given_up_us < u64::MAX || must_live_until <= crashed_us {
-            continue;
-        }
-        let mut looked = false;
-        for (at_us, holder) in reads.filter(|(at_us, _)| *at_us < must_live_until) {
-            looked = true;
-            if *holder != Some((hold.session.clone(), hold.token)) {
-                return Err(format!(
-                    "after the crash a read at {at_us} shows {holder:?}, not {hold:?}"
-                ));
-            }
-        }
-        if !looked {
-            return Err(format!("nobody looked in time after {hold:?}: the test proves nothing"));
+        let reads = reads.get(hold.lock.as_str()).map_or(&[][..], Vec::as_slice);
+        if hold.given_up_us == u64::MAX {
+            survives(&sessions, &hold, reads, crashed_us)?;
+        } else if release_acknowledged(&sessions, &hold, crashed_us) {
+            stays_released(&hold, reads)?;
         }
     }
     Ok(())
+}
+
+/// When a read was answered, and whom it showed as holder, with the token.
+type Read<'a> = (u64, &'a Option<(String, u64)>);
+
+fn reads_after(operations: &[Operation], crashed_us: u64) -> BTreeMap<&str, Vec<Read<'_>>> {
+    let mut reads: BTreeMap<&str, Vec<Read<'_>>> = BTreeMap::new();
+    for operation in operations.iter().filter(|operation| operation.invoked_us > crashed_us) {
+        let Call::Read { lock } = &operation.call else { continue };
+        let Some((at_us, Answer::Lock { holder, .. })) = operation.answered() else { continue };
+        reads.entry(lock).or_default().push((at_us, holder));
+    }
+    reads
+}
+
+fn survives(
+    sessions: &Sessions<'_>,
+    hold: &Hold,
+    reads: &[Read<'_>],
+    crashed_us: u64,
+) -> Result<(), String> {
+    let must_live_until = sessions.certain_until(&hold.session, crashed_us);
+    if must_live_until <= crashed_us {
+        return Ok(());
+    }
+    let in_time: Vec<_> = reads.iter().filter(|(at_us, _)| *at_us < must_live_until).collect();
+    if in_time.is_empty() {
+        return Err(format!("nobody looked in time after {hold:?}: the test proves nothing"));
+    }
+    let expected = Some((hold.session.clone(), hold.token));
+    match in_time.into_iter().find(|(_, holder)| **holder != expected) {
+        Some((at_us, holder)) => {
+            Err(format!("after the crash a read at {at_us} shows {holder:?}, not {hold:?}"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn release_acknowledged(sessions: &Sessions<'_>, hold: &Hold, crashed_us: u64) -> bool {
+    sessions.operations(&hold.session).iter().any(|operation| {
+        matches!(&operation.call, Call::Release { lock, .. } if *lock == hold.lock)
+            && operation.invoked_us >= hold.acknowledged_us
+            && operation.answered().is_some_and(|(at_us, _)| at_us < crashed_us)
+    })
+}
+
+fn stays_released(hold: &Hold, reads: &[Read<'_>]) -> Result<(), String> {
+    let undone =
+        |(_, holder): &&Read<'_>| holder.as_ref().is_some_and(|(_, token)| *token == hold.token);
+    match reads.iter().find(undone) {
+        Some((at_us, _)) => Err(format!("{hold:?} was released, and a read at {at_us} shows it")),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -71,6 +112,16 @@ mod tests {
         let history = [
             op(acquire("a", "s1"), 0, 1, granted(1)),
             op(read("a"), 5, 6, shows(Some(("s1", 2)), &[])),
+        ];
+        assert!(acknowledged_grants_survive(&history, CRASH_US).is_err());
+    }
+
+    #[test]
+    fn an_acknowledged_release_that_is_undone_is_refused() {
+        let history = [
+            op(acquire("a", "s1"), 0, 1, granted(1)),
+            op(release("a", "s1"), 2, 3, Answer::Done),
+            op(read("a"), 5, 6, shows(Some(("s1", 1)), &[])),
         ];
         assert!(acknowledged_grants_survive(&history, CRASH_US).is_err());
     }

@@ -16,10 +16,7 @@ use crate::history::{Answer, Call, Operation};
 pub fn queue_order(operations: &[Operation]) -> Result<(), String> {
     let mut by_lock: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in operations {
-        let lock = match &operation.call {
-            Call::Acquire { lock, .. } | Call::Release { lock, .. } | Call::Read { lock } => lock,
-            Call::KeepAlive { .. } | Call::Close { .. } => continue,
-        };
+        let Some(lock) = operation.call.lock() else { continue };
         by_lock.entry(lock).or_default().push(operation);
     }
     let holds = Sessions::of(operations).holds();
