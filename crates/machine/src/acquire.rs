@@ -13,6 +13,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
 use crate::contender::{Contender, Entries};
+use crate::plant::Plant;
 use crate::sessions::Named;
 
 /// Where a new contender will stand: what is missing of its directory, its znode and its number there.
@@ -52,19 +53,25 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         let Acquire { lock, open, entry, .. } = acquire;
-        let entry = entry.filter(|entry| !contender.entries.contains(entry));
+        let entry = entry.filter(|entry| {
+            !contender.entries.contains(entry) || self.planted(Plant::EntryTwice)
+        });
         if entry.is_some() {
             self.room_for_an_entry(contender.entries.count())?;
         }
         self.touch(contender.session, open.ttl, open.labels, step);
         let waits = contender.hold.is_none();
-        let current = if waits || entry.is_some() {
+        let minted = self.planted(Plant::RenewalMints).then(|| self.mint(step));
+        let current = if waits || entry.is_some() || minted.is_some() {
             self.amend(&lock, contender.sequence, |contender| {
                 if waits {
                     contender.asked = step.revision;
                 }
                 if let Some(entry) = entry {
                     contender.entries.enter(entry);
+                }
+                if !waits && minted.is_some() {
+                    contender.hold = minted;
                 }
             })
         } else {

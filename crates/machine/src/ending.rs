@@ -8,6 +8,7 @@ use holdfast_types::{Event, LossCause, SessionEnd, SessionId};
 use crate::Machine;
 use crate::apply::Step;
 use crate::locks::Claim;
+use crate::plant::Plant;
 
 impl Machine {
     /// Ends a live session. As many steps as it has places and ephemerals.
@@ -21,7 +22,9 @@ impl Machine {
         for claim in &claims {
             self.leave(claim, cause, step);
         }
-        self.drop_ephemerals(id, step);
+        if !self.planted(Plant::EphemeralsStay) {
+            self.drop_ephemerals(id, step);
+        }
         self.sessions.end(id, end, step.now, &self.limits);
         step.emit(Event::SessionEnded { id, session: name, end });
         let mut locks: Vec<_> = claims.into_iter().filter_map(|claim| claim.lock).collect();

@@ -12,6 +12,7 @@ use crate::Machine;
 use crate::apply::Step;
 use crate::contender::{Contender, Hold};
 use crate::locks::{Claim, Lock};
+use crate::plant::Plant;
 use crate::znode::{Kind, Znode};
 
 impl Machine {
@@ -25,7 +26,8 @@ impl Machine {
         mut contender: Contender,
         step: &mut Step<'_>,
     ) -> Arc<Contender> {
-        let free = self.locks.get(lock).is_none_or(|lock| lock.holder.is_none());
+        let free = self.locks.get(lock).is_none_or(|lock| lock.holder.is_none())
+            || self.planted(Plant::TwoHolders);
         if free {
             contender.hold = Some(self.mint(step));
         }
@@ -108,9 +110,13 @@ impl Machine {
 
     /// Grants a lock that nobody holds to the first in line, if there is one.
     pub(crate) fn grant_next(&mut self, lock: &LockName, step: &mut Step<'_>) {
-        let Some(indexed) = self.locks.get(lock) else { return };
-        let next = indexed.waiters.get_min().map(|(_, waiter)| Arc::clone(waiter));
-        let (None, Some(next)) = (&indexed.holder, next) else { return };
+        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.holder.is_none()) else { return };
+        let waiters = &indexed.waiters;
+        let next = if self.planted(Plant::LastFirst) { waiters.get_max() } else { waiters.get_min() };
+        let Some(next) = next.map(|(_, waiter)| Arc::clone(waiter)) else { return };
+        if self.planted(Plant::GrantSkipped) {
+            return;
+        }
         let directory = indexed.directory.clone();
         let hold = self.mint(step);
         let granted = Arc::new(Contender { hold: Some(hold), ..(*next).clone() });
@@ -127,8 +133,10 @@ impl Machine {
     }
 
     /// The next token. `Machine::guard_tokens` has made sure that there is one.
-    fn mint(&mut self, step: &Step<'_>) -> Hold {
-        self.locks.grants += 1;
+    pub(crate) fn mint(&mut self, step: &Step<'_>) -> Hold {
+        if !self.planted(Plant::TokenRepeats) || self.locks.grants == 0 {
+            self.locks.grants += 1;
+        }
         let token = FencingToken(self.locks.grants);
         Hold { token, granted_at: step.now, granted_in: step.revision }
     }

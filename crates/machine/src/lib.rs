@@ -24,11 +24,14 @@ mod locks;
 mod memo;
 mod nodes;
 mod place;
+mod plant;
 mod reads;
 mod release;
 mod session;
 mod sessions;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod views;
 mod znode;
@@ -60,6 +63,8 @@ pub struct Machine {
     sessions: Sessions,
     locks: Locks,
     members: OrdMap<NodeId, Incarnation>,
+    #[cfg(test)]
+    plant: Option<plant::Plant>,
 }
 
 impl Machine {
@@ -74,6 +79,8 @@ impl Machine {
             sessions: Sessions::new(),
             locks: Locks::new(),
             members: OrdMap::new(),
+            #[cfg(test)]
+            plant: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use holdfast_types::{Outcome, RequestId, SessionEnd, SessionId, SessionName};
 
 use crate::Machine;
 use crate::apply::{Step, expired, no_session};
+use crate::plant::Plant;
 use crate::sessions::Named;
 
 /// One session's remembered answers, oldest first.
@@ -64,7 +65,8 @@ impl Machine {
         };
         let Some(request) = request else { return run(self, Some(caller), step) };
         let session = self.sessions.get(caller);
-        if let Some(first) = session.and_then(|session| session.memo.recall(&request)) {
+        let first = session.and_then(|session| session.memo.recall(&request));
+        if let Some(first) = first.filter(|_| !self.planted(Plant::MemoBlind)) {
             return first.clone();
         }
         let outcome = run(self, Some(caller), step);

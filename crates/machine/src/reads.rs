@@ -251,6 +251,19 @@ impl Machine {
         self.sessions.get(id).map(|session| session.name.clone())
     }
 
+    /// A live session's number and time-to-live, without its places.
+    pub fn session_id(&self, session: &SessionName) -> Option<(SessionId, Ttl)> {
+        match self.sessions.named(session)? {
+            Named::Open(id) => self.sessions.get(id).map(|session| (id, session.ttl)),
+            Named::Ended { .. } => None,
+        }
+    }
+
+    /// Whether a sweep of containers empty since before `empty_before` would remove any.
+    pub fn has_empty_containers(&self, empty_before: Stamp) -> bool {
+        self.tree.idlest().is_some_and(|(since, _)| since < empty_before)
+    }
+
     /// A live session's time-to-live and the generation of its lease.
     pub fn lease(&self, id: SessionId) -> Option<(Ttl, u64)> {
         self.sessions.get(id).map(|session| (session.ttl, session.generation))

@@ -11,6 +11,7 @@ use crate::Machine;
 use crate::apply::{Step, expired, no_session};
 use crate::contender::{Contender, Leaving};
 use crate::locks::Claim;
+use crate::plant::Plant;
 use crate::sessions::Named;
 
 const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
@@ -54,6 +55,7 @@ impl Machine {
             return Ok(Reply::Granted(grant));
         }
         if contender.asked > asked
+            && !self.planted(Plant::CancelBlind)
             && let Some(queued) = self.queued_of(&lock, &contender)
         {
             return Ok(Reply::Queued(queued));

@@ -9,6 +9,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached, no_session};
+use crate::plant::Plant;
 use crate::sessions::Named;
 
 impl Machine {
@@ -68,7 +69,9 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         match self.sessions.get(session) {
-            Some(live) if live.generation == generation => {
+            Some(live)
+                if live.generation == generation || self.planted(Plant::ExpiryBlind) =>
+            {
                 self.end_session(session, SessionEnd::Expired, step);
                 Ok(Reply::SessionEnded)
             }

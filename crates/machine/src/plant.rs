@@ -1,0 +1,47 @@
+//! Bugs that can be planted on purpose, to prove that the checks find them.
+//!
+//! Owns their names. Only tests can plant one: everywhere else the question is the constant `false`.
+
+use crate::Machine;
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plant {
+    /// A grant does not count: its token was minted before.
+    TokenRepeats,
+    /// The next in line is not granted.
+    GrantSkipped,
+    /// The last in line is granted first.
+    LastFirst,
+    /// A free lock is not looked at: a second holder comes beside the first.
+    TwoHolders,
+    /// The end of a session leaves its plain ephemerals behind.
+    EphemeralsStay,
+    /// An expiry does not look at the generation.
+    ExpiryBlind,
+    /// A retry is not recognised.
+    MemoBlind,
+    /// An entry that is counted is counted again under another name.
+    EntryTwice,
+    /// A renewal mints a token.
+    RenewalMints,
+    /// A cancel does not see that the owner asked again.
+    CancelBlind,
+    /// A sequence number is given again after its node went.
+    SequenceReused,
+}
+
+impl Machine {
+    /// Whether this bug is planted.
+    #[cfg(test)]
+    pub(crate) fn planted(&self, plant: Plant) -> bool {
+        self.plant == Some(plant)
+    }
+
+    /// Whether this bug is planted: never.
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "the same call in both builds")]
+    pub(crate) fn planted(&self, _: Plant) -> bool {
+        false
+    }
+}

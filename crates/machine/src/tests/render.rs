@@ -1,0 +1,191 @@
+//! Outcomes, events and views as lines of a golden script.
+
+use std::sync::Arc;
+
+use holdfast_types::*;
+
+pub(super) fn outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(reply) => self::reply(reply),
+        Err(rejection) => format!("REJECTED {}", self::rejection(rejection)),
+    }
+}
+
+fn reply(reply: &Reply) -> String {
+    match reply {
+        Reply::Granted(grant) => format!("granted {}", self::grant(grant)),
+        Reply::Queued(queued) => format!("queued {}", self::queued(queued)),
+        Reply::Released(Released { entries_left, changed }) => {
+            let what = if *changed { "released" } else { "nothing to release" };
+            format!("{what} entries_left={entries_left}")
+        }
+        Reply::SessionOpened { id, ttl, created } => {
+            format!("session #{id} ttl={} created={created}", ttl.as_millis())
+        }
+        Reply::SessionRenewed { id, ttl } => {
+            format!("session #{id} renewed ttl={}", ttl.as_millis())
+        }
+        Reply::Created { path, stat } => format!("created {path} {}", self::stat(stat)),
+        Reply::DataSet { stat } => format!("set {}", self::stat(stat)),
+        Reply::Swept { count } => format!("swept {count}"),
+        Reply::Cancelled
+        | Reply::SessionEnded
+        | Reply::Deleted
+        | Reply::LimitsSet
+        | Reply::NodeRegistered => format!("{reply:?}"),
+    }
+}
+
+fn rejection(rejection: &Rejection) -> String {
+    match rejection {
+        Rejection::LockBusy { holder, waiters } => {
+            format!("LockBusy {} waiters={waiters}", self::holder(holder))
+        }
+        Rejection::NotHolder { holder } => format!("NotHolder {}", self::holder(holder)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn grant(grant: &Grant) -> String {
+    format!(
+        "{} to {}/{} token={} ticket={} entries={} waiters={} ttl={} at={} in=r{}{}",
+        grant.lock,
+        grant.session,
+        grant.owner,
+        grant.token,
+        grant.ticket,
+        grant.entries,
+        grant.waiters,
+        grant.ttl.as_millis(),
+        grant.granted_at.0,
+        grant.granted_in,
+        if grant.renewed { " renewed" } else { "" },
+    )
+}
+
+fn queued(queued: &Queued) -> String {
+    format!(
+        "ticket={} asked={} ahead={} session=#{} ttl={} behind {}",
+        queued.ticket,
+        queued.asked,
+        queued.ahead,
+        queued.session,
+        queued.ttl.as_millis(),
+        holder(&queued.holder),
+    )
+}
+
+fn holder(holder: &HolderView) -> String {
+    format!(
+        "{}/{} token={} since={} entries={}{}",
+        holder.session,
+        holder.owner,
+        holder.token,
+        holder.granted_at.0,
+        holder.entries,
+        labels(&holder.labels),
+    )
+}
+
+fn labels(labels: &Labels) -> String {
+    labels.iter().fold(String::new(), |text, (key, value)| format!("{text} {key}:{value}"))
+}
+
+fn stat(stat: &Stat) -> String {
+    format!(
+        "c=r{} m=r{} p=r{} ctime={} mtime={} version={} cversion={} owner={} bytes={} children={}",
+        stat.czxid,
+        stat.mzxid,
+        stat.pzxid,
+        stat.ctime.0,
+        stat.mtime.0,
+        stat.version,
+        stat.cversion,
+        match stat.ephemeral_owner {
+            0 => "-".to_owned(),
+            CONTAINER_OWNER => "container".to_owned(),
+            owner => format!("#{owner}"),
+        },
+        stat.data_length,
+        stat.num_children,
+    )
+}
+
+pub(super) fn event(event: &Event) -> String {
+    match event {
+        Event::Granted(grant) => format!("granted {}", self::grant(grant)),
+        Event::Lost { lock, session, owner, ticket, cause } => {
+            format!("{session}/{owner} lost {lock} ticket={ticket} {cause:?}")
+        }
+        Event::Left { lock, session, owner, ticket, cause } => {
+            format!("{session}/{owner} left {lock} ticket={ticket} {cause:?}")
+        }
+        Event::SessionTouched { id, ttl, generation } => {
+            format!("session #{id} touched ttl={} generation={generation}", ttl.as_millis())
+        }
+        Event::SessionEnded { id, session, end } => format!("session #{id} {session} {end:?}"),
+        Event::NodeCreated { path } => format!("node {path} created"),
+        Event::NodeDeleted { path } => format!("node {path} deleted"),
+        Event::NodeChanged { path } => format!("node {path} changed"),
+        Event::NodeRegistered { node } => format!("node {node} registered"),
+    }
+}
+
+pub(super) fn lock(view: &LockView) -> Vec<String> {
+    let holder = view.holder.as_ref().map_or("free".to_owned(), holder);
+    let last = view.last_token.map_or("-".to_owned(), |token| token.to_string());
+    let mut lines =
+        vec![format!("{}: {holder}, {} wait, last token {last}", view.lock, view.waiters_total)];
+    lines.extend(view.waiters.iter().map(|waiter| {
+        let WaiterView { session, owner, ticket, since, labels } = waiter;
+        format!("  {session}/{owner} ticket={ticket} since={}{}", since.0, self::labels(labels))
+    }));
+    lines
+}
+
+pub(super) fn session(view: &SessionView) -> Vec<String> {
+    let holds = view.holds.iter().map(|(lock, token)| format!(" {lock}={token}"));
+    let waits = view.waits.iter().map(|lock| format!(" {lock}"));
+    vec![format!(
+        "{} #{} ttl={} generation={} since={}{}{} holds:{} waits:{}",
+        view.session,
+        view.id,
+        view.ttl.as_millis(),
+        view.generation,
+        view.opened_at.0,
+        if view.anonymous { " anonymous" } else { "" },
+        labels(&view.labels),
+        holds.collect::<String>(),
+        waits.collect::<String>(),
+    )]
+}
+
+pub(super) fn status(status: &SessionStatus) -> Vec<String> {
+    match status {
+        SessionStatus::Open(view) => session(view),
+        other => vec![format!("{other:?}")],
+    }
+}
+
+pub(super) fn standing(standing: Option<&Standing>) -> Vec<String> {
+    vec![match standing {
+        Some(Standing::Holding(grant)) => format!("holding {}", self::grant(grant)),
+        Some(Standing::Waiting(queued)) => format!("waiting {}", self::queued(queued)),
+        None => "none".to_owned(),
+    }]
+}
+
+pub(super) fn node(node: Option<(Stat, Arc<[u8]>)>) -> Vec<String> {
+    vec![match node {
+        Some((stat, data)) => {
+            format!("{} data={:?}", self::stat(&stat), String::from_utf8_lossy(&data))
+        }
+        None => "no node".to_owned(),
+    }]
+}
+
+pub(super) fn page<T>(page: &Page<T>, item: impl Fn(&T) -> Vec<String>) -> Vec<String> {
+    let mut lines: Vec<String> = page.items.iter().flat_map(item).collect();
+    lines.push(format!("next: {}", page.next.as_deref().unwrap_or("-")));
+    lines
+}

@@ -1,0 +1,125 @@
+//! The golden scripts of `scripts/`: a transcript of commands and questions with their answers.
+//!
+//! A line that begins with `> ` is a command (several, parted by ` ; `, are one entry), with `? ` a question, with `#`
+//! a comment. `> at N` sets the stamp of what follows, `> reload` takes the machine through a snapshot. Everything
+//! else was written by the machine: the test runs the commands and compares. `UPDATE_GOLDEN=1` rewrites the files.
+//! After every entry all invariants are checked.
+#![expect(clippy::disallowed_methods, reason = "the scripts are files")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use holdfast_types::{Entry, Stamp};
+
+use super::render;
+use super::words::Words;
+use crate::Machine;
+
+/// A machine and the stamp of its next entry.
+struct Run {
+    machine: Machine,
+    stamp: Stamp,
+    transcript: String,
+}
+
+#[test]
+fn golden_scripts_say_what_the_machine_does() {
+    let mut wrong = Vec::new();
+    for path in scripts() {
+        let golden = std::fs::read_to_string(&path).unwrap();
+        let transcript = run(&golden);
+        if transcript == golden {
+            continue;
+        }
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, transcript).unwrap();
+        } else {
+            wrong.push(difference(&path, &golden, &transcript));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n(UPDATE_GOLDEN=1 rewrites them)", wrong.join("\n"));
+}
+
+/// One topic to a file, and the topic is named by a comment that quotes the promise.
+#[test]
+fn every_script_begins_with_the_sentence_it_proves() {
+    for path in scripts() {
+        let script = std::fs::read_to_string(&path).unwrap();
+        assert!(script.starts_with("# "), "{} has no comment on top", path.display());
+        assert!(script.contains("\n> "), "{} has no commands", path.display());
+    }
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut scripts: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|ext| ext == "txt")).collect();
+    scripts.sort();
+    assert!(scripts.len() >= 25, "only {} scripts found", scripts.len());
+    scripts
+}
+
+fn difference(path: &Path, golden: &str, transcript: &str) -> String {
+    let mut lines = golden.lines().zip(transcript.lines()).enumerate();
+    let (number, (expected, actual)) = lines
+        .find(|(_, (expected, actual))| expected != actual)
+        .unwrap_or((golden.lines().count(), ("(its end)", "(more)")));
+    format!("{}:{}\n  expected {expected}\n  actual   {actual}", path.display(), number + 1)
+}
+
+fn run(golden: &str) -> String {
+    let mut run =
+        Run { machine: Machine::new(), stamp: Stamp(0), transcript: String::new() };
+    for line in golden.lines() {
+        let said = line.starts_with("> ") || line.starts_with("? ") || line.starts_with('#');
+        if said || line.is_empty() {
+            run.say(line);
+        }
+        if let Some(commands) = line.strip_prefix("> ") {
+            run.commands(commands);
+        } else if let Some(question) = line.strip_prefix("? ") {
+            let answer = Words::of(&format!("show {question}")).show(&run.machine);
+            answer.iter().for_each(|line| run.say(&format!("  {line}")));
+        }
+    }
+    run.transcript
+}
+
+impl Run {
+    fn say(&mut self, line: &str) {
+        writeln!(self.transcript, "{line}").unwrap();
+    }
+
+    fn commands(&mut self, line: &str) {
+        if let Some(stamp) = line.strip_prefix("at ") {
+            self.stamp = Stamp(stamp.parse().unwrap());
+        } else if line == "reload" {
+            self.reload();
+        } else {
+            self.entry(line);
+        }
+    }
+
+    fn entry(&mut self, line: &str) {
+        let commands = line.split(" ; ").map(|line| Words::of(line).command(&self.machine));
+        let entry = Entry { stamped_at: self.stamp, commands: commands.collect() };
+        let applied = self.machine.apply(entry);
+        let first = applied.revision.0 + 1 - applied.outcomes.len() as u64;
+        for (outcome, revision) in applied.outcomes.iter().zip(first..) {
+            self.say(&format!("  r{revision} {}", render::outcome(outcome)));
+            for (_, event) in applied.events.iter().filter(|(r, _)| r.0 == revision) {
+                self.say(&format!("    ! {}", render::event(event)));
+            }
+        }
+        self.machine.check_invariants().unwrap_or_else(|broken| panic!("{line}: {broken}"));
+    }
+
+    fn reload(&mut self) {
+        let loaded = Machine::load(self.machine.dump()).unwrap();
+        assert_eq!(loaded.state_digest(), self.machine.state_digest());
+        assert_eq!(loaded.digest(), self.machine.digest());
+        self.machine = loaded;
+        self.say("  the same state");
+    }
+}

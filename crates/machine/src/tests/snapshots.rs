@@ -1,0 +1,1 @@
+//! Snapshots that lie are refused, whatever the lie.
