@@ -1,0 +1,200 @@
+//! What the service answers, and why it could not.
+
+use std::time::Duration;
+
+use holdfast_raft::{ProposeError, ReadError};
+use holdfast_types::{
+    FenceView, FencingToken, Grant, LockView, NodeId, Page, Rejection, Released, Revision,
+    SessionView,
+};
+
+/// An answer with the position in the log it was true at.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The answer.
+    pub reply: Answer,
+    /// Revision of the write, or the revision the read saw.
+    pub revision: Revision,
+    /// For stale reads: how long ago this node last heard from a leader.
+    pub leader_contact: Option<Duration>,
+}
+
+/// One answer to each kind of request.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The caller holds the lock.
+    Granted {
+        /// The hold.
+        grant: Grant,
+        /// From the request's arrival to this answer.
+        waited: Duration,
+        /// What is certainly left of the lease at the moment of this answer. A client that counts
+        /// `waited + expires_in` from the moment it *sent* the request gives up before the server does.
+        expires_in: Duration,
+    },
+    /// The caller no longer holds or waits.
+    Released(Released),
+    /// One lock.
+    Lock(LockView),
+    /// A page of locks.
+    Locks(Page<LockView>),
+    /// One session.
+    Session {
+        /// What it has.
+        view: SessionView,
+        /// True if the call opened it.
+        created: bool,
+        /// What is certainly left of its lease.
+        expires_in: Duration,
+    },
+    /// A page of sessions.
+    Sessions(Page<SessionView>),
+    /// The session has ended.
+    SessionClosed,
+    /// Whether a token is good.
+    Fence {
+        /// The verdict.
+        valid: bool,
+        /// The token asked about.
+        token: FencingToken,
+        /// The lock's tokens.
+        view: FenceView,
+    },
+}
+
+/// Why there is no answer. Each says what the caller may do.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// The machine refused: the same on every node, asking again gives the same until something changes.
+    Rejected(Rejection),
+    /// The wait ended without a grant; the caller is no longer in the queue.
+    WaitTimeout {
+        /// The lock as it was then.
+        lock: Box<LockView>,
+        /// From the request's arrival.
+        waited: Duration,
+    },
+    /// The wait is longer than allowed. Nothing was done.
+    WaitTooLong {
+        /// The longest allowed.
+        max: Duration,
+    },
+    /// No leader is known. Nothing was done; ask again soon.
+    NoLeader,
+    /// No answer came: it may or may not have been done. Ask again with the same session.
+    OutcomeUnknown,
+    /// Too much is queued. Nothing was done; ask again after a while.
+    Overloaded {
+        /// How long a while.
+        retry_after: Duration,
+    },
+    /// Too many callers are parked on this node. Nothing was done.
+    TooManyWaiters {
+        /// The bound.
+        limit: usize,
+    },
+    /// Too little disk is left. Nothing was done; reads and renewals go on.
+    DiskFull,
+    /// The command is larger than an entry may be. Nothing was done.
+    TooLarge,
+    /// The node is about to stop. Ask another one.
+    ShuttingDown,
+    /// The node cannot trust its disk and serves nothing any more.
+    Failed(String),
+}
+
+impl From<ProposeError> for Failure {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::NoLeader => Self::NoLeader,
+            ProposeError::Unknown => Self::OutcomeUnknown,
+            ProposeError::Overloaded => Self::Overloaded { retry_after: Duration::from_secs(1) },
+            ProposeError::DiskFull => Self::DiskFull,
+            ProposeError::TooLarge => Self::TooLarge,
+            ProposeError::ShuttingDown => Self::ShuttingDown,
+            ProposeError::Failed => Self::Failed("the node has stopped".to_owned()),
+        }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NoLeader | ReadError::Lagging => Self::NoLeader,
+            ReadError::Overloaded => Self::Overloaded { retry_after: Duration::from_secs(1) },
+            ReadError::ShuttingDown => Self::ShuttingDown,
+            ReadError::Failed => Self::Failed("the node has stopped".to_owned()),
+        }
+    }
+}
+
+/// A node's part in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It orders the log.
+    Leader,
+    /// It follows a leader.
+    Follower,
+    /// It asks for votes.
+    Candidate,
+    /// It receives the log without a vote.
+    Learner,
+    /// It answers, but has failed or is about to stop.
+    Stopped,
+    /// It did not answer.
+    Unreachable,
+}
+
+/// The cluster as one node sees it.
+#[derive(Clone, Debug)]
+pub struct ClusterView {
+    /// Its name.
+    pub cluster: String,
+    /// The present term.
+    pub term: u64,
+    /// Who leads, as far as this node knows.
+    pub leader: Option<NodeId>,
+    /// All members, by id.
+    pub nodes: Vec<NodeView>,
+}
+
+/// One member.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    /// Its id.
+    pub id: NodeId,
+    /// Its part.
+    pub role: Role,
+    /// Where clients reach it.
+    pub http: String,
+    /// Where nodes reach it.
+    pub peer: String,
+    /// Where `ZooKeeper` clients will reach it.
+    pub zookeeper: String,
+    /// The last revision it has applied.
+    pub applied: Revision,
+    /// Digest of what it has applied so far.
+    pub digest: u64,
+    /// It answered and knows a leader.
+    pub healthy: bool,
+}
+
+/// One thing that must hold for a node to be well.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Short name.
+    pub name: &'static str,
+    /// Whether it holds.
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+}
+
+/// A node's health.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// If any fails, the process should be restarted.
+    pub live: Vec<Check>,
+    /// If any fails, traffic should go elsewhere.
+    pub ready: Vec<Check>,
+}

@@ -1,0 +1,129 @@
+//! The cluster as this node sees it: it asks every member how it is, all at once, and waits for none for long.
+
+use std::time::{Duration, Instant};
+
+use holdfast_raft::{Member, Role as RaftRole};
+use holdfast_types::{NodeId, Revision};
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Check, ClusterView, Health, NodeView, Role};
+use crate::leader::{PeerReply, PeerRequest};
+use crate::service::Service;
+
+/// How long a member has to answer before it counts as unreachable.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// What a node says about itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NodeReport {
+    term: u64,
+    leader: Option<NodeId>,
+    role: u8,
+    applied: Revision,
+    digest: u64,
+    failed: bool,
+}
+
+/// This node's own report.
+pub(crate) fn report(service: &Service) -> NodeReport {
+    let status = service.raft().status();
+    let (applied, digest) = service.raft().read(|machine| (machine.revision(), machine.digest()));
+    let role = match status.role {
+        RaftRole::Leader => 0,
+        RaftRole::Follower => 1,
+        RaftRole::Candidate => 2,
+        RaftRole::Learner => 3,
+        RaftRole::Stopped => 4,
+    };
+    let failed = service.failed().is_some();
+    NodeReport { term: status.term, leader: status.leader, role, applied, digest, failed }
+}
+
+fn role(number: u8) -> Role {
+    match number {
+        0 => Role::Leader,
+        1 => Role::Follower,
+        2 => Role::Candidate,
+        3 => Role::Learner,
+        _ => Role::Stopped,
+    }
+}
+
+impl Service {
+    /// Asks every member how it is. Takes at most about half a second.
+    pub async fn cluster(&self) -> ClusterView {
+        let own = report(self);
+        let asked =
+            self.config().members.iter().map(|(id, member)| self.ask_member(*id, member, &own));
+        let nodes = futures_util::future::join_all(asked).await;
+        let cluster = self.config().cluster.clone();
+        ClusterView { cluster, term: own.term, leader: own.leader, nodes }
+    }
+
+    async fn ask_member(&self, id: NodeId, member: &Member, own: &NodeReport) -> NodeView {
+        let found = if id == self.node() {
+            Some(own.clone())
+        } else {
+            match self.ask(id, &PeerRequest::Report, Instant::now() + PATIENCE).await {
+                PeerReply::Report(report) => Some(report),
+                PeerReply::Renewed(_)
+                | PeerReply::Remaining { .. }
+                | PeerReply::Rejected(_)
+                | PeerReply::Notes(_)
+                | PeerReply::NotLeader => None,
+            }
+        };
+        NodeView {
+            id,
+            role: found.as_ref().map_or(Role::Unreachable, |report| role(report.role)),
+            http: member.http.clone(),
+            peer: member.peer.clone(),
+            zookeeper: member.zookeeper.clone(),
+            applied: found.as_ref().map_or(Revision(0), |report| report.applied),
+            digest: found.as_ref().map_or(0, |report| report.digest),
+            healthy: found.is_some_and(|report| report.leader.is_some() && !report.failed),
+        }
+    }
+
+    /// Whether this node is well enough to be left running, and to be sent traffic.
+    pub fn health(&self) -> Health {
+        let status = self.raft().status();
+        let failed = self.failed();
+        let storage = Check {
+            name: "storage",
+            ok: failed.is_none(),
+            detail: failed.unwrap_or_else(|| "the log can be trusted".to_owned()),
+        };
+        let leader = Check {
+            name: "leader",
+            ok: status.leader.is_some(),
+            detail: match status.leader {
+                Some(leader) => format!("node {leader} leads in term {}", status.term),
+                None => format!("no leader is known in term {}", status.term),
+            },
+        };
+        let serving = Check {
+            name: "serving",
+            ok: !self.is_draining(),
+            detail: if self.is_draining() { "shutting down" } else { "yes" }.to_owned(),
+        };
+        Health { live: vec![storage.clone()], ready: vec![storage, leader, serving] }
+    }
+
+    /// Brings the gauges up to date; call before the registry is encoded.
+    pub fn refresh_metrics(&self) {
+        let status = self.raft().status();
+        let (revision, counts) = self.raft().read(|machine| (machine.revision(), machine.counts()));
+        let metrics = self.metrics();
+        metrics.has_leader.set(i64::from(status.leader.is_some()));
+        metrics.is_leader.set(i64::from(status.leader == Some(self.node())));
+        metrics.term.set(status.term.cast_signed());
+        metrics.revision.set(revision.0.cast_signed());
+        metrics.sessions.set(counts.sessions.cast_signed());
+        metrics.znodes.set(counts.znodes.cast_signed());
+        metrics.locks_held.set(counts.locks_held.cast_signed());
+        metrics.waiters.set(counts.waiters.cast_signed());
+        metrics.parked.set(i64::try_from(self.waiters().len()).unwrap_or(i64::MAX));
+        metrics.disk_free.set(status.disk_free_bytes.cast_signed());
+    }
+}

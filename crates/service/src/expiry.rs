@@ -1,0 +1,145 @@
+//! The leader's clockwork: expires the leases that ran out, and sweeps empty lock directories.
+//!
+//! Runs on every node and does nothing on those that do not lead. A new leadership begins only after a quorum has
+//! confirmed it, so that everything acknowledged before is visible, and gives every session its full time-to-live.
+//! A tick that comes late (a paused process, a stalled machine) extends all leases by the gap: nobody could renew
+//! meanwhile. Expiries are proposed in this leadership's name and never forwarded, and only by one batch at a time.
+
+use std::time::{Duration, Instant};
+
+use holdfast_raft::LeaderEpoch;
+use holdfast_types::{Command, SessionId, Stamp};
+use tokio::time::MissedTickBehavior;
+
+use crate::service::Service;
+
+/// Sessions expired by one proposal at most, so that an expiry storm leaves room for others.
+const BATCH_MAX: usize = 128;
+/// A tick later than this is a gap in which nobody was served.
+const LATE: Duration = Duration::from_millis(250);
+/// How often empty directories are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// Directories swept by one command at most.
+const SWEEP_MAX: u32 = 1_000;
+
+/// Runs until the service is stopped.
+pub(crate) async fn run(service: Service) {
+    let mut leadership = service.raft().leadership();
+    let mut ticks = tokio::time::interval(service.tunables().tick);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut clockwork = Clockwork::new(service.clone());
+    loop {
+        tokio::select! {
+            () = service.stopped().cancelled() => return,
+            changed = leadership.changed() => if changed.is_err() { return },
+            _ = ticks.tick() => {}
+        }
+        let epoch = leadership.borrow_and_update().epoch;
+        clockwork.turn(epoch).await;
+    }
+}
+
+struct Clockwork {
+    service: Service,
+    /// The leadership whose leases are running.
+    epoch: Option<LeaderEpoch>,
+    last_turn: Instant,
+    last_sweep: Instant,
+}
+
+impl Clockwork {
+    fn new(service: Service) -> Self {
+        let now = Instant::now();
+        Self { service, epoch: None, last_turn: now, last_sweep: now }
+    }
+
+    async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
+        self.forgive_the_gap();
+        if epoch != self.epoch {
+            self.service.leases().lock().clear();
+            self.epoch = None;
+        }
+        match (epoch, self.epoch.clone()) {
+            (None, _) => {}
+            (Some(_), None) => self.begin().await,
+            (Some(_), Some(epoch)) => {
+                self.expire(&epoch).await;
+                self.sweep(&epoch).await;
+            }
+        }
+    }
+
+    fn forgive_the_gap(&mut self) {
+        let now = Instant::now();
+        let gap = now.duration_since(self.last_turn);
+        self.last_turn = now;
+        if gap > self.service.tunables().tick + LATE {
+            tracing::warn!(
+                gap_ms = gap.as_millis(),
+                "the clockwork was late: all leases are extended"
+            );
+            self.service.leases().lock().extend(gap);
+        }
+    }
+
+    /// Begins a leadership once a quorum stands behind it and all it inherits is applied.
+    async fn begin(&mut self) {
+        let confirmed = self.service.raft().confirm_leadership(self.service.deadline()).await;
+        let Ok(epoch) = confirmed else { return };
+        self.service.raft().read(|machine| {
+            self.service.leases().lock().reset(machine.leases(), Instant::now());
+        });
+        tracing::info!(?epoch, "leases begin anew");
+        self.epoch = Some(epoch);
+        self.last_turn = Instant::now();
+    }
+
+    async fn expire(&mut self, epoch: &LeaderEpoch) {
+        let overdue = self.service.leases().lock().overdue(Instant::now(), BATCH_MAX);
+        if overdue.is_empty() {
+            return;
+        }
+        let expire = |&(session, generation)| Command::ExpireSession { session, generation };
+        let commands = overdue.iter().map(expire).collect();
+        let proposed = self.service.raft().propose_as_leader(commands, epoch.clone()).await;
+        if let Err(error) = &proposed {
+            tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
+        }
+        // Those that took effect have no lease any more; the others live on.
+        self.spare(&overdue);
+        self.last_turn = Instant::now();
+    }
+
+    fn spare(&self, overdue: &[(SessionId, u64)]) {
+        let mut leases = self.service.leases().lock();
+        for (session, _) in overdue {
+            leases.spare(*session, Instant::now());
+        }
+    }
+
+    async fn sweep(&mut self, epoch: &LeaderEpoch) {
+        if self.last_sweep.elapsed() < SWEEP_EVERY {
+            return;
+        }
+        self.last_sweep = Instant::now();
+        let idle =
+            u64::try_from(self.service.tunables().container_idle.as_millis()).unwrap_or(u64::MAX);
+        let now = wall_clock();
+        let empty_before = Stamp(now.saturating_sub(idle));
+        if !self.service.raft().read(|machine| machine.has_empty_containers(empty_before)) {
+            return;
+        }
+        let sweep = Command::Sweep { empty_before, count_max: SWEEP_MAX };
+        if let Err(error) = self.service.raft().propose_as_leader(vec![sweep], epoch.clone()).await
+        {
+            tracing::debug!(%error, "failed to propose a sweep");
+        }
+        self.last_turn = Instant::now();
+    }
+}
+
+/// Milliseconds since the Unix epoch; only for idle times of empty directories.
+fn wall_clock() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,106 @@
+//! Where `apply` meets this node's own memory: what an entry changed reaches leases and parked callers here, and
+//! nowhere else, in log order, before the entry's outcomes are answered.
+//!
+//! Runs inside the apply step with the machine locked: it must not block, wait, propose, or read the machine again.
+//! Requests of other nodes' services enter here too and are passed on to the service.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdfast_machine::Machine;
+use holdfast_raft::Observer;
+use holdfast_types::{Applied, Event, LossCause, NodeId, SessionEnd};
+use parking_lot::Mutex;
+
+use crate::audit::Notes;
+use crate::lease::Leases;
+use crate::metrics::Metrics;
+use crate::service::Service;
+use crate::waiters::Waiters;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) leases: Mutex<Leases>,
+    pub(crate) waiters: Waiters,
+    pub(crate) notes: Mutex<Notes>,
+    pub(crate) metrics: Metrics,
+    service: OnceLock<Service>,
+}
+
+impl Hub {
+    pub(crate) fn new(waiters_max: usize, metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self {
+            leases: Mutex::default(),
+            waiters: Waiters::new(waiters_max),
+            notes: Mutex::default(),
+            metrics,
+            service: OnceLock::new(),
+        })
+    }
+
+    /// Opens the way for requests of other nodes. The cycle it makes lives as long as the process.
+    pub(crate) fn connect(&self, service: Service) {
+        let _only_once = self.service.set(service);
+    }
+
+    fn see(&self, event: &Event) {
+        match event {
+            Event::Granted(grant) => self.waiters.granted(grant),
+            Event::Left { ticket, cause, .. } => self.waiters.left(*ticket, *cause),
+            Event::Lost { cause, .. } => self.count_loss(*cause),
+            Event::SessionTouched { id, ttl, generation } => {
+                self.leases.lock().touch(*id, *ttl, *generation, Instant::now());
+            }
+            Event::SessionEnded { id, session, end } => {
+                self.leases.lock().end(*id);
+                if *end == SessionEnd::Expired {
+                    self.metrics.session_expired.inc();
+                    tracing::info!(%session, "session expired");
+                }
+            }
+            Event::NodeCreated { .. }
+            | Event::NodeDeleted { .. }
+            | Event::NodeChanged { .. }
+            | Event::NodeRegistered { .. } => {}
+        }
+    }
+
+    fn count_loss(&self, cause: LossCause) {
+        match cause {
+            LossCause::Released => {}
+            LossCause::SessionClosed => drop(self.metrics.lost_closed.inc()),
+            LossCause::SessionExpired => drop(self.metrics.lost_expired.inc()),
+            LossCause::Deleted => drop(self.metrics.lost_deleted.inc()),
+        }
+    }
+}
+
+impl Observer for Hub {
+    fn applied(&self, machine: &Machine, applied: &Applied) {
+        for (_, event) in &applied.events {
+            self.see(event);
+        }
+        self.notes.lock().see(applied.revision, || machine.digest());
+    }
+
+    fn restored(&self, machine: &Machine) {
+        let mut leases = self.leases.lock();
+        if leases.is_active() {
+            leases.reset(machine.leases(), Instant::now());
+        }
+        drop(leases);
+        self.notes.lock().skip_to(machine.revision());
+        self.waiters.look();
+    }
+
+    fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {
+        match self.service.get().cloned() {
+            Some(service) => async move { service.called(from, &request).await }.boxed(),
+            None => async { Bytes::new() }.boxed(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a front-end asks of the service. Names and bounds were checked when the values were made.
+
+use std::time::Duration;
+
+use holdfast_machine::LockFilter;
+use holdfast_types::{EntryId, FencingToken, Labels, LockName, Owner, SessionName, Ttl};
+
+/// Who asks. Everybody is anonymous until authentication exists; authorisation has its place here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Principal {
+    /// Nobody in particular, allowed everything.
+    Anonymous,
+}
+
+/// The circumstances of a request.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Who asks.
+    pub principal: Principal,
+    /// Names the request in logs.
+    pub request_id: String,
+}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// It sees every write acknowledged before it began.
+    Linearizable,
+    /// What this node has, labelled with its age.
+    Stale,
+}
+
+/// Which tokens a fence check accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceMode {
+    /// Only that of the present holder.
+    Current,
+    /// Any that is not smaller than the largest minted for the lock.
+    Monotonic,
+}
+
+/// One thing asked.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Take a lock, or renew it if it is the caller's already.
+    Acquire(AcquireRequest),
+    /// Give it back, or leave its queue.
+    Release {
+        /// Which lock.
+        lock: LockName,
+        /// Whose.
+        session: SessionName,
+        /// Who within the session.
+        owner: Option<Owner>,
+        /// One entry only.
+        entry: Option<EntryId>,
+    },
+    /// Who holds it and who waits.
+    Lock {
+        /// Which lock.
+        lock: LockName,
+        /// How fresh.
+        read: ReadMode,
+    },
+    /// Many locks, by name.
+    Locks {
+        /// Which ones.
+        filter: LockFilter,
+        /// Those after this name.
+        after: Option<String>,
+        /// At most so many.
+        limit: usize,
+        /// How fresh.
+        read: ReadMode,
+    },
+    /// Open a session, or renew it.
+    OpenSession {
+        /// Its name; none lets the server choose.
+        session: Option<SessionName>,
+        /// Its time-to-live.
+        ttl: Option<Ttl>,
+        /// Its labels.
+        labels: Labels,
+    },
+    /// Renew a session.
+    KeepAlive {
+        /// Which.
+        session: SessionName,
+    },
+    /// End a session and release everything it has.
+    CloseSession {
+        /// Which.
+        session: SessionName,
+    },
+    /// What a session has.
+    Session {
+        /// Which.
+        session: SessionName,
+        /// How fresh.
+        read: ReadMode,
+    },
+    /// Many sessions, by name.
+    Sessions {
+        /// Those after this name.
+        after: Option<String>,
+        /// At most so many.
+        limit: usize,
+        /// How fresh.
+        read: ReadMode,
+    },
+    /// Is this token still good?
+    Fence {
+        /// Of which lock.
+        lock: LockName,
+        /// The token.
+        token: FencingToken,
+        /// Which tokens are good.
+        mode: FenceMode,
+        /// How fresh.
+        read: ReadMode,
+    },
+}
+
+/// See [`Request::Acquire`].
+#[derive(Clone, Debug)]
+pub struct AcquireRequest {
+    /// Which lock.
+    pub lock: LockName,
+    /// For which session; none gets one made by the server, whose life is the lock's.
+    pub session: Option<SessionName>,
+    /// Who within the session.
+    pub owner: Option<Owner>,
+    /// The entry to count.
+    pub entry: Option<EntryId>,
+    /// The session's time-to-live.
+    pub ttl: Option<Ttl>,
+    /// How long to wait for the grant; zero means not at all. At most `ServiceConfig::wait_max`.
+    pub wait: Duration,
+    /// Labels of a session that is opened by this call.
+    pub labels: Labels,
+}

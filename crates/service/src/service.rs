@@ -1,0 +1,235 @@
+//! The service of one node: started once, cloned freely, asked through [`Service::call`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_raft::{Member, RaftConfig, RaftNode, StartError};
+use holdfast_types::{Command, NodeId, Outcome, Revision};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::{Answer, Failure, Response};
+use crate::hub::Hub;
+use crate::lease::Leases;
+use crate::metrics::Metrics;
+use crate::request::{Call, Request};
+use crate::waiters::Waiters;
+
+/// The service's tunables.
+#[derive(Clone, Debug)]
+pub struct ServiceConfig {
+    /// The longest wait of one acquire.
+    pub wait_max: Duration,
+    /// Callers parked on this node at most.
+    pub waiters_max: usize,
+    /// How long a write or a linearizable read may take before the answer is `OutcomeUnknown` or `NoLeader`.
+    pub patience: Duration,
+    /// How often the leader looks for leases that ran out.
+    pub tick: Duration,
+    /// Empty lock directories stay at least this long.
+    pub container_idle: Duration,
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        Self {
+            wait_max: Duration::from_secs(300),
+            waiters_max: 20_000,
+            patience: Duration::from_secs(5),
+            tick: Duration::from_millis(50),
+            container_idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What the service remembers of the cluster's configuration.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) cluster: String,
+    pub(crate) members: BTreeMap<NodeId, Member>,
+}
+
+struct Inner {
+    raft: RaftNode,
+    hub: Arc<Hub>,
+    node: NodeId,
+    membership: Membership,
+    config: ServiceConfig,
+    /// Set once, when the node contradicts the majority.
+    diverged: tokio::sync::watch::Sender<Option<String>>,
+    draining: CancellationToken,
+    stopped: CancellationToken,
+}
+
+/// A handle to the node's service; clones share it.
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Service").field(&self.0.node).finish()
+    }
+}
+
+impl Service {
+    /// Starts the node: opens its data, joins its peers, and serves as soon as there is a leader.
+    ///
+    /// # Errors
+    /// [`StartError`] says what is wrong with the data directory or the configuration, and what to do.
+    pub async fn start(
+        config: ServiceConfig,
+        raft: RaftConfig,
+        metrics: Metrics,
+    ) -> Result<Self, StartError> {
+        let node = raft.node;
+        let membership =
+            Membership { cluster: raft.cluster.clone(), members: raft.members.clone() };
+        let hub = Hub::new(config.waiters_max, metrics);
+        let raft = RaftNode::start(raft, |_| hub.clone()).await?;
+        let (draining, stopped) = (CancellationToken::new(), CancellationToken::new());
+        let diverged = tokio::sync::watch::Sender::new(None);
+        let inner = Inner { raft, hub, node, membership, config, diverged, draining, stopped };
+        let service = Self(Arc::new(inner));
+        service.0.hub.connect(service.clone());
+        tokio::spawn(crate::expiry::run(service.clone()));
+        tokio::spawn(crate::audit::run(service.clone()));
+        Ok(service)
+    }
+
+    /// Answers one request. Dropping the future means that the client hung up: a waiter whose session was made by
+    /// the server leaves the queue, one with a session of its own keeps its place until its wait ends.
+    ///
+    /// # Errors
+    /// [`Failure`] says why not, and whether anything was done.
+    pub async fn call(&self, call: Call, request: Request) -> Result<Response, Failure> {
+        match request {
+            Request::Acquire(acquire) => self.acquire(call, acquire).await,
+            Request::Release { lock, session, owner, entry } => {
+                self.release(lock, session, owner, entry).await
+            }
+            Request::OpenSession { session, ttl, labels } => {
+                self.open_session(session, ttl, labels).await
+            }
+            Request::KeepAlive { session } => self.keep_alive(session).await,
+            Request::CloseSession { session } => self.close_session(session).await,
+            Request::Lock { .. }
+            | Request::Locks { .. }
+            | Request::Session { .. }
+            | Request::Sessions { .. }
+            | Request::Fence { .. } => self.read(request).await,
+        }
+    }
+
+    /// Refuses new waits, and answers the parked ones with `ShuttingDown`. Resolves when none is parked.
+    pub async fn drain(&self) {
+        self.0.draining.cancel();
+        self.waiters().empty().await;
+    }
+
+    /// Drains, hands leadership over and stops.
+    pub async fn shutdown(&self) {
+        self.drain().await;
+        self.0.stopped.cancel();
+        self.0.raft.shutdown().await;
+    }
+
+    /// Resolves with the reason when the node cannot go on.
+    pub async fn wait_failed(&self) -> String {
+        let mut diverged = self.0.diverged.subscribe();
+        tokio::select! {
+            reason = self.0.raft.wait_failed() => reason,
+            found = diverged.wait_for(Option::is_some) => {
+                found.ok().and_then(|reason| reason.clone()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Why the node cannot go on, if so.
+    pub(crate) fn failed(&self) -> Option<String> {
+        self.0.diverged.borrow().clone().or_else(|| self.0.raft.failed())
+    }
+
+    /// Stops the node for good.
+    pub(crate) fn fail(&self, reason: String) {
+        tracing::error!(reason, "this node must stop");
+        self.0.diverged.send_replace(Some(reason));
+    }
+
+    pub(crate) fn notes(&self) -> Vec<crate::audit::Note> {
+        self.0.hub.notes.lock().list()
+    }
+
+    /// This node's id.
+    pub fn node(&self) -> NodeId {
+        self.0.node
+    }
+
+    /// Who leads, as far as this node knows.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.0.raft.leadership().borrow().leader
+    }
+
+    /// Where clients reach the leader.
+    pub fn leader_http(&self) -> Option<String> {
+        self.leader().and_then(|leader| self.config().members.get(&leader)).map(|m| m.http.clone())
+    }
+
+    /// The last revision this node has applied.
+    pub fn revision(&self) -> Revision {
+        self.0.raft.read(holdfast_machine::Machine::revision)
+    }
+
+    pub(crate) fn raft(&self) -> &RaftNode {
+        &self.0.raft
+    }
+
+    pub(crate) fn leases(&self) -> &Mutex<Leases> {
+        &self.0.hub.leases
+    }
+
+    pub(crate) fn waiters(&self) -> &Waiters {
+        &self.0.hub.waiters
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.hub.metrics
+    }
+
+    pub(crate) fn config(&self) -> &Membership {
+        &self.0.membership
+    }
+
+    pub(crate) fn tunables(&self) -> &ServiceConfig {
+        &self.0.config
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.is_cancelled()
+    }
+
+    pub(crate) fn draining(&self) -> &CancellationToken {
+        &self.0.draining
+    }
+
+    pub(crate) fn stopped(&self) -> &CancellationToken {
+        &self.0.stopped
+    }
+
+    /// When an operation that begins now must be answered.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.0.config.patience
+    }
+
+    /// Proposes one command and waits for its outcome.
+    pub(crate) async fn propose(&self, command: Command) -> Result<(Outcome, Revision), Failure> {
+        let committed = self.0.raft.propose(command, self.deadline()).await?;
+        Ok((committed.outcome, committed.revision))
+    }
+}
+
+/// An answer to a write or a linearizable read.
+pub(crate) fn respond(reply: Answer, revision: Revision) -> Response {
+    Response { reply, revision, leader_contact: None }
+}

@@ -1,0 +1,74 @@
+//! Opening, renewing and closing sessions.
+
+use std::time::Instant;
+
+use holdfast_types::{
+    Command, Labels, Rejection, Reply, SessionName, SessionStatus, SessionView, Ttl,
+};
+
+use crate::acquire::{opening, server_made_name};
+use crate::answer::{Answer, Failure, Response};
+use crate::service::{Service, respond};
+
+impl Service {
+    pub(crate) async fn open_session(
+        &self,
+        session: Option<SessionName>,
+        ttl: Option<Ttl>,
+        labels: Labels,
+    ) -> Result<Response, Failure> {
+        let arrived = Instant::now();
+        let session = match session {
+            Some(session) => session,
+            None => server_made_name()?,
+        };
+        let command = Command::OpenSession(opening(session.clone(), ttl, labels));
+        let (outcome, revision) = self.propose(command).await?;
+        let (created, ttl) = match outcome {
+            Ok(Reply::SessionOpened { created, ttl, .. }) => (created, ttl),
+            Ok(_) => return Err(Failure::OutcomeUnknown),
+            Err(rejection) => return Err(Failure::Rejected(rejection)),
+        };
+        // The view must show the session just opened, so this node has to have applied it.
+        self.raft().read_barrier(self.deadline()).await?;
+        let view = self.view(&session)?;
+        let expires_in = ttl.as_duration().saturating_sub(arrived.elapsed());
+        Ok(respond(Answer::Session { view, created, expires_in }, revision))
+    }
+
+    pub(crate) async fn keep_alive(&self, session: SessionName) -> Result<Response, Failure> {
+        let arrived = Instant::now();
+        let renewed = self.renew(&session, None, self.deadline()).await?;
+        let view = match self.view(&session) {
+            Ok(view) => view,
+            // Opened through another node a moment ago: catch up with the leader first.
+            Err(_) => {
+                self.raft().read_barrier(self.deadline()).await?;
+                self.view(&session)?
+            }
+        };
+        let expires_in = renewed.ttl.as_duration().saturating_sub(arrived.elapsed());
+        Ok(respond(Answer::Session { view, created: false, expires_in }, renewed.revision))
+    }
+
+    pub(crate) async fn close_session(&self, session: SessionName) -> Result<Response, Failure> {
+        let (outcome, revision) = self.propose(Command::CloseSession { session }).await?;
+        match outcome {
+            Ok(Reply::SessionEnded) => Ok(respond(Answer::SessionClosed, revision)),
+            Ok(_) => Err(Failure::OutcomeUnknown),
+            Err(rejection) => Err(Failure::Rejected(rejection)),
+        }
+    }
+
+    /// A session as this node has it.
+    pub(crate) fn view(&self, session: &SessionName) -> Result<SessionView, Failure> {
+        let rejection = match self.raft().read(|machine| machine.session(session)) {
+            SessionStatus::Open(view) => return Ok(view),
+            SessionStatus::Expired => Rejection::SessionExpired { session: session.clone() },
+            SessionStatus::Closed | SessionStatus::Unknown => {
+                Rejection::NoSession { session: session.clone() }
+            }
+        };
+        Err(Failure::Rejected(rejection))
+    }
+}

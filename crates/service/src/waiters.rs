@@ -1,0 +1,128 @@
+//! Callers parked on this node until their place in a queue is granted or gone.
+//!
+//! Owns who is to be woken; only the caller whose ticket an event names wakes. Refuses to know why somebody waits
+//! or for how long. Bound: `waiters_max` callers a node; one more is told so before anything is proposed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_types::{Grant, LossCause, Ticket};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+/// Why a parked caller wakes.
+#[derive(Clone, Debug)]
+pub(crate) enum Woken {
+    /// Its place was granted.
+    Granted(Grant),
+    /// Its place is gone.
+    Left(LossCause),
+    /// Events may have been missed: look at the state.
+    Look,
+}
+
+/// The registry of parked callers.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiters {
+    parked: Arc<Mutex<BTreeMap<(Ticket, u64), mpsc::Sender<Woken>>>>,
+    permits: Arc<tokio::sync::Semaphore>,
+    limit: usize,
+}
+
+/// A permission to park, taken before anything is proposed.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    waiters: Waiters,
+    _permit: tokio::sync::OwnedSemaphorePermit,
+}
+
+/// One parked caller. Dropping it leaves the registry.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    seat: Seat,
+    key: (Ticket, u64),
+    woken: mpsc::Receiver<Woken>,
+}
+
+impl Waiters {
+    pub(crate) fn new(limit: usize) -> Self {
+        let permits = Arc::new(tokio::sync::Semaphore::new(limit));
+        Self { parked: Arc::default(), permits, limit }
+    }
+
+    /// Takes a seat.
+    ///
+    /// # Errors
+    /// The bound, if all seats are taken.
+    pub(crate) fn seat(&self) -> Result<Seat, usize> {
+        match self.permits.clone().try_acquire_owned() {
+            Ok(permit) => Ok(Seat { waiters: self.clone(), _permit: permit }),
+            Err(_) => Err(self.limit),
+        }
+    }
+
+    /// Resolves when nobody has a seat, and then nobody gets one any more.
+    pub(crate) async fn empty(&self) {
+        let all = u32::try_from(self.limit).unwrap_or(u32::MAX);
+        if let Ok(seats) = self.permits.acquire_many(all).await {
+            seats.forget();
+        }
+    }
+
+    /// Callers parked now.
+    pub(crate) fn len(&self) -> usize {
+        self.parked.lock().len()
+    }
+
+    pub(crate) fn granted(&self, grant: &Grant) {
+        self.wake(grant.ticket, &Woken::Granted(grant.clone()));
+    }
+
+    pub(crate) fn left(&self, ticket: Ticket, cause: LossCause) {
+        self.wake(ticket, &Woken::Left(cause));
+    }
+
+    /// Wakes everybody to look at the state, after events were skipped.
+    pub(crate) fn look(&self) {
+        for sender in self.parked.lock().values() {
+            // A full channel already holds a reason to wake.
+            let _full_is_fine = sender.try_send(Woken::Look);
+        }
+    }
+
+    fn wake(&self, ticket: Ticket, woken: &Woken) {
+        let parked = self.parked.lock();
+        for (_, sender) in parked.range((ticket, 0)..=(ticket, u64::MAX)) {
+            let _full_is_fine = sender.try_send(woken.clone());
+        }
+    }
+}
+
+impl Seat {
+    /// Parks for a ticket. From now on its events are kept; look at the state once after this.
+    pub(crate) fn park(self, ticket: Ticket) -> Parked {
+        let (sender, woken) = mpsc::channel(2);
+        let key = {
+            let mut parked = self.waiters.parked.lock();
+            let last = parked.range((ticket, 0)..=(ticket, u64::MAX)).next_back();
+            let key = (ticket, last.map_or(0, |((_, number), _)| number + 1));
+            parked.insert(key, sender);
+            key
+        };
+        Parked { seat: self, key, woken }
+    }
+}
+
+impl Parked {
+    /// Waits for the next reason to wake.
+    pub(crate) async fn woken(&mut self) -> Woken {
+        // The sender lives in the registry until `self` is dropped.
+        self.woken.recv().await.unwrap_or(Woken::Look)
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        self.seat.waiters.parked.lock().remove(&self.key);
+    }
+}

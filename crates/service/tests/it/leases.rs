@@ -1,0 +1,111 @@
+//! Sessions live at least their time-to-live after their last renewal, and not much longer.
+
+use std::time::{Duration, Instant};
+
+use holdfast_service::{Answer, Request};
+use holdfast_types::Rejection;
+
+use crate::nodes::*;
+
+const NO_WAIT: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(60);
+
+async fn keep_alive(node: &holdfast_service::Service, who: &str) -> Result<Duration, Rejection> {
+    let request = Request::KeepAlive { session: session(who) };
+    match node.call(call(), request).await {
+        Ok(response) => match response.reply {
+            Answer::Session { expires_in, .. } => Ok(expires_in),
+            other => panic!("{other:?}"),
+        },
+        Err(failure) => Err(rejection(Err::<(), _>(failure))),
+    }
+}
+
+/// "A session expires no sooner than its TTL after its last acknowledged renewal."
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_holder_is_expired_after_its_ttl_and_not_before() {
+    let nodes = Nodes::start(3).await;
+    let sent = Instant::now();
+    take(&nodes.services[0], acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
+    let granted = take(&nodes.services[1], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
+    assert!(sent.elapsed() >= Duration::from_secs(1), "after {:?}", sent.elapsed());
+    assert_eq!(granted.session.as_str(), "you");
+    let lost = rejection(take(&nodes.services[0], acquire("a", Some("me"), 1_000, NO_WAIT)).await);
+    assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
+    assert!(matches!(
+        keep_alive(&nodes.services[2], "me").await,
+        Err(Rejection::SessionExpired { .. })
+    ));
+}
+
+/// Renewals by any node reach the leader's lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_on_any_node_keep_a_session_alive() {
+    let nodes = Nodes::start(3).await;
+    let held = take(&nodes.services[0], acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
+    let began = Instant::now();
+    let mut turn = 0;
+    while began.elapsed() < Duration::from_secs(3) {
+        let left = keep_alive(&nodes.services[turn % 3], "me").await.unwrap();
+        assert!(left <= Duration::from_secs(1));
+        turn += 1;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert_eq!(view(&nodes.services[0], "a").await.holder.unwrap().token, held.token);
+}
+
+/// While a call waits, its node renews the caller's session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_caller_does_not_expire() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let node = nodes.follower().await;
+    let waiting =
+        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 1_000, LONG)).await });
+    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    release(&nodes.services[0], "a", "me").await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
+}
+
+/// "A paused client must learn that it lost", and may then start again under the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
+    let nodes = Nodes::start(1).await;
+    let node = &nodes.services[0];
+    take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
+    until(node, "a", |view| view.holder.is_none()).await;
+    let lost = rejection(release(node, "a", "me").await);
+    assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
+    node.call(call(), Request::CloseSession { session: session("me") }).await.unwrap();
+    take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
+}
+
+/// "A new leader gives every session its full TTL": across a failover nobody expires early.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_leader_gives_every_session_its_full_ttl() {
+    let nodes = Nodes::start(3).await;
+    let leader = nodes.leader().await;
+    let others: Vec<_> =
+        nodes.services.iter().filter(|s| s.node() != leader.node()).cloned().collect();
+    take(&leader, acquire("a", Some("me"), 2_000, NO_WAIT)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    leader.shutdown().await;
+    let left_at = Instant::now();
+    nodes.leader_among(&others).await;
+    let granted = take(&others[0], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
+    assert_eq!(granted.session.as_str(), "you");
+    assert!(left_at.elapsed() >= Duration::from_millis(1_500), "after {:?}", left_at.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_a_session_hands_its_locks_on_at_once() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let node = nodes.services[1].clone();
+    let waiting =
+        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
+    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    nodes.services[2].call(call(), Request::CloseSession { session: session("me") }).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
+}

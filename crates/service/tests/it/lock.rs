@@ -1,0 +1,115 @@
+//! Taking, renewing and giving back, on any node.
+
+use std::time::Duration;
+
+use holdfast_service::{Answer, Failure, FenceMode, ReadMode, Request, ServiceConfig};
+use holdfast_types::Rejection;
+
+use crate::nodes::*;
+
+const NO_WAIT: Duration = Duration::ZERO;
+
+/// "An acquire by the same session and owner is a renewal with the same token", on every node.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_call_renews_on_every_node() {
+    let nodes = Nodes::start(3).await;
+    let first = take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    assert!(!first.renewed);
+    for service in &nodes.services {
+        let again = take(service, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+        assert_eq!((again.token, again.renewed), (first.token, true));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_session_is_told_who_holds_it() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    for service in &nodes.services {
+        let busy = rejection(take(service, acquire("a", Some("you"), 30_000, NO_WAIT)).await);
+        let Rejection::LockBusy { holder, waiters } = busy else { panic!("{busy:?}") };
+        assert_eq!((holder.session.as_str(), waiters), ("me", 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_by_a_stranger_names_the_holder_and_changes_nothing() {
+    let nodes = Nodes::start(1).await;
+    let node = &nodes.services[0];
+    let held = take(node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    take(node, acquire("b", Some("you"), 30_000, NO_WAIT)).await.unwrap();
+    let refused = rejection(release(node, "a", "you").await);
+    let Rejection::NotHolder { holder } = refused else { panic!("{refused:?}") };
+    assert_eq!(holder.session.as_str(), "me");
+    assert_eq!(view(node, "a").await.holder.unwrap().token, held.token);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_can_be_repeated_even_when_another_holds_by_then() {
+    let nodes = Nodes::start(1).await;
+    let node = &nodes.services[0];
+    take(node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    release(node, "a", "me").await.unwrap();
+    take(node, acquire("a", Some("you"), 30_000, NO_WAIT)).await.unwrap();
+    release(node, "a", "me").await.unwrap();
+    assert_eq!(view(node, "a").await.holder.unwrap().session.as_str(), "you");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_grow_from_holder_to_holder() {
+    let nodes = Nodes::start(3).await;
+    let mut last = None;
+    for round in 0..12 {
+        let (node, who) = (&nodes.services[round % 3], format!("s{}", round % 4));
+        let grant = take(node, acquire("a", Some(&who), 30_000, NO_WAIT)).await.unwrap();
+        assert!(Some(grant.token) > last, "round {round}");
+        last = Some(grant.token);
+        release(node, "a", &who).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_check_knows_the_present_token() {
+    let nodes = Nodes::start(3).await;
+    let old = take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    release(&nodes.services[0], "a", "me").await.unwrap();
+    let new = take(&nodes.services[1], acquire("a", Some("you"), 30_000, NO_WAIT)).await.unwrap();
+    for (token, good) in [(old.token, false), (new.token, true)] {
+        let (mode, read) = (FenceMode::Current, ReadMode::Linearizable);
+        let request = Request::Fence { lock: lock("a"), token, mode, read };
+        let reply = nodes.services[2].call(call(), request).await.unwrap().reply;
+        let Answer::Fence { valid, view, .. } = reply else { panic!("{reply:?}") };
+        assert_eq!((valid, view.current), (good, Some(new.token)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_the_servers_making_ends_with_its_lock() {
+    let nodes = Nodes::start(1).await;
+    let node = &nodes.services[0];
+    let grant = take(node, acquire("a", None, 30_000, NO_WAIT)).await.unwrap();
+    release(node, "a", grant.session.as_str()).await.unwrap();
+    release(node, "a", grant.session.as_str()).await.unwrap();
+    let request = Request::Session { session: grant.session, read: ReadMode::Linearizable };
+    assert!(matches!(rejection(node.call(call(), request).await), Rejection::NoSession { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_beyond_the_cap_is_refused_before_anything_is_done() {
+    let config = ServiceConfig { wait_max: Duration::from_secs(1), ..ServiceConfig::default() };
+    let nodes = Nodes::start_with(1, config).await;
+    let node = &nodes.services[0];
+    let long = acquire("a", Some("me"), 30_000, Duration::from_secs(2));
+    assert!(matches!(take(node, long).await, Err(Failure::WaitTooLong { .. })));
+    assert_eq!(view(node, "a").await.holder, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_read_is_labelled_with_its_age() {
+    let nodes = Nodes::start(3).await;
+    let request = Request::Lock { lock: lock("a"), read: ReadMode::Stale };
+    let response = nodes.follower().await.call(call(), request).await.unwrap();
+    assert!(response.leader_contact.is_some());
+    let response = nodes.follower().await.call(call(), read("a")).await.unwrap();
+    assert!(response.leader_contact.is_none());
+}

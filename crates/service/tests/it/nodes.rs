@@ -1,0 +1,159 @@
+//! A cluster of services in one process, and short ways to ask them.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use holdfast_raft::{Member, PeerListen, RaftConfig};
+use holdfast_service::{
+    AcquireRequest, Answer, Call, Failure, Metrics, Principal, ReadMode, Request, Response,
+    Service, ServiceConfig,
+};
+use holdfast_types::{
+    Grant, Labels, LockName, LockView, NodeId, Owner, Rejection, SessionName, Ttl,
+};
+use tempfile::TempDir;
+
+/// Long enough for anything that should happen; reached only by a failing test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Nodes {
+    pub(crate) services: Vec<Service>,
+    _dirs: Vec<TempDir>,
+}
+
+impl Nodes {
+    pub(crate) async fn start(count: usize) -> Self {
+        Self::start_with(count, ServiceConfig::default()).await
+    }
+
+    pub(crate) async fn start_with(count: usize, config: ServiceConfig) -> Self {
+        let listeners: Vec<TcpListener> =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let member = |listener: &TcpListener| Member {
+            peer: listener.local_addr().unwrap().to_string(),
+            http: String::new(),
+            zookeeper: String::new(),
+        };
+        let members: BTreeMap<NodeId, Member> =
+            (1..).map(NodeId).zip(listeners.iter().map(member)).collect();
+        let mut nodes = Self { services: Vec::new(), _dirs: Vec::new() };
+        for (id, listener) in (1..).map(NodeId).zip(listeners) {
+            let dir = tempfile::tempdir().unwrap();
+            let listen = PeerListen::Bound(listener);
+            let raft = RaftConfig::new("test", id, members.clone(), dir.path(), listen);
+            let metrics = Metrics::default();
+            nodes.services.push(Service::start(config.clone(), raft, metrics).await.unwrap());
+            nodes._dirs.push(dir);
+        }
+        nodes.leader().await;
+        nodes
+    }
+
+    /// Waits until every node knows the same leader, and one node agrees to be it.
+    pub(crate) async fn leader(&self) -> Service {
+        self.leader_among(&self.services).await
+    }
+
+    pub(crate) async fn leader_among(&self, services: &[Service]) -> Service {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let known: Vec<_> = services.iter().map(Service::leader).collect();
+            let leader = services.iter().find(|service| known[0] == Some(service.node()));
+            if let (Some(leader), true) = (leader, known.iter().all(|id| *id == known[0])) {
+                if leader.call(call(), read("none-such")).await.is_ok() {
+                    return leader.clone();
+                }
+            }
+            assert!(Instant::now() < deadline, "no leader: {known:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// A node that does not lead.
+    pub(crate) async fn follower(&self) -> Service {
+        let leader = self.leader().await.node();
+        self.services.iter().find(|service| service.node() != leader).unwrap().clone()
+    }
+}
+
+pub(crate) fn call() -> Call {
+    Call { principal: Principal::Anonymous, request_id: "test".to_owned() }
+}
+
+pub(crate) fn lock(name: &str) -> LockName {
+    LockName::new(name).unwrap()
+}
+
+pub(crate) fn session(name: &str) -> SessionName {
+    SessionName::new(name).unwrap()
+}
+
+pub(crate) fn ttl(ms: u64) -> Option<Ttl> {
+    Some(Ttl::from_millis(ms).unwrap())
+}
+
+pub(crate) fn read(name: &str) -> Request {
+    Request::Lock { lock: lock(name), read: ReadMode::Linearizable }
+}
+
+pub(crate) fn acquire(
+    name: &str,
+    who: Option<&str>,
+    ttl_ms: u64,
+    wait: Duration,
+) -> AcquireRequest {
+    AcquireRequest {
+        lock: lock(name),
+        session: who.map(session),
+        owner: None::<Owner>,
+        entry: None,
+        ttl: ttl(ttl_ms),
+        wait,
+        labels: Labels::default(),
+    }
+}
+
+pub(crate) async fn take(service: &Service, request: AcquireRequest) -> Result<Grant, Failure> {
+    match service.call(call(), Request::Acquire(request)).await?.reply {
+        Answer::Granted { grant, .. } => Ok(grant),
+        other => panic!("not a grant: {other:?}"),
+    }
+}
+
+pub(crate) async fn release(service: &Service, name: &str, who: &str) -> Result<Response, Failure> {
+    let request =
+        Request::Release { lock: lock(name), session: session(who), owner: None, entry: None };
+    service.call(call(), request).await
+}
+
+pub(crate) async fn view(service: &Service, name: &str) -> LockView {
+    match service.call(call(), read(name)).await.unwrap().reply {
+        Answer::Lock(view) => view,
+        other => panic!("not a lock: {other:?}"),
+    }
+}
+
+/// Waits until the lock looks as wanted.
+pub(crate) async fn until(
+    service: &Service,
+    name: &str,
+    wanted: impl Fn(&LockView) -> bool,
+) -> LockView {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let view = view(service, name).await;
+        if wanted(&view) {
+            return view;
+        }
+        assert!(Instant::now() < deadline, "still {view:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn rejection<T: std::fmt::Debug>(result: Result<T, Failure>) -> Rejection {
+    match result.unwrap_err() {
+        Failure::Rejected(rejection) => rejection,
+        other => panic!("not a rejection: {other:?}"),
+    }
+}

@@ -1,0 +1,159 @@
+//! Waiting on any node: by push, in order, and without a trace when it ends.
+
+use std::time::{Duration, Instant};
+
+use holdfast_service::{Failure, ServiceConfig};
+use holdfast_types::Rejection;
+
+use crate::nodes::*;
+
+const NO_WAIT: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(60);
+
+/// "The waiting call is parked on the node that received it and is woken by that node's own apply."
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_on_any_node_is_granted_when_the_holder_releases_on_another() {
+    let nodes = Nodes::start(3).await;
+    for (holder, waiter) in [(0, 1), (1, 2), (2, 0), (0, 0)] {
+        let name = format!("lock-{holder}-{waiter}");
+        let held = take(&nodes.services[holder], acquire(&name, Some("me"), 30_000, NO_WAIT));
+        let held = held.await.unwrap();
+        let node = nodes.services[waiter].clone();
+        let request = acquire(&name, Some("you"), 30_000, LONG);
+        let waiting = tokio::spawn(async move { take(&node, request).await });
+        until(&nodes.services[holder], &name, |view| view.waiters_total == 1).await;
+        release(&nodes.services[holder], &name, "me").await.unwrap();
+        let granted = waiting.await.unwrap().unwrap();
+        assert!(granted.token > held.token);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_are_granted_in_the_order_of_the_log() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let mut waiting = Vec::new();
+    for number in 0..6_u32 {
+        let node = nodes.services[number as usize % 3].clone();
+        let request = acquire("a", Some(&format!("w{number}")), 30_000, LONG);
+        waiting.push(tokio::spawn(async move { take(&node, request).await }));
+        until(&nodes.services[0], "a", |view| view.waiters_total == number + 1).await;
+    }
+    let mut holder = "me".to_owned();
+    for (number, call) in waiting.into_iter().enumerate() {
+        release(&nodes.services[0], "a", &holder).await.unwrap();
+        let granted = call.await.unwrap().unwrap();
+        holder = format!("w{number}");
+        assert_eq!(granted.session.as_str(), holder);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_ends_leaves_no_place_behind() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let began = Instant::now();
+    let wait = Duration::from_millis(200);
+    let outcome = take(&nodes.services[1], acquire("a", Some("you"), 30_000, wait)).await;
+    let Err(Failure::WaitTimeout { lock, .. }) = outcome else { panic!("{outcome:?}") };
+    assert!(began.elapsed() >= wait);
+    assert_eq!(lock.holder.unwrap().session.as_str(), "me");
+    assert_eq!(view(&nodes.services[0], "a").await.waiters_total, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nameless_caller_that_hangs_up_leaves_the_queue() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let node = nodes.services[1].clone();
+    let waiting = tokio::spawn(async move { take(&node, acquire("a", None, 30_000, LONG)).await });
+    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    waiting.abort();
+    until(&nodes.services[0], "a", |view| view.waiters_total == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_caller_that_hangs_up_keeps_its_place_and_may_ask_again_elsewhere() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let node = nodes.services[1].clone();
+    let short = Duration::from_millis(700);
+    let waiting =
+        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, short)).await });
+    let place =
+        until(&nodes.services[0], "a", |view| view.waiters_total == 1).await.waiters[0].ticket;
+    waiting.abort();
+    let node = nodes.services[2].clone();
+    let waiting =
+        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
+    // The first call's wait ends meanwhile; its cancel must not take the place that was asked for again.
+    tokio::time::sleep(short + Duration::from_millis(300)).await;
+    assert_eq!(view(&nodes.services[0], "a").await.waiters[0].ticket, place);
+    release(&nodes.services[0], "a", "me").await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().ticket, place);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_caller_that_never_comes_back_loses_its_place_when_its_wait_ends() {
+    let nodes = Nodes::start(3).await;
+    take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let node = nodes.services[1].clone();
+    let wait = Duration::from_millis(500);
+    let waiting =
+        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, wait)).await });
+    until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
+    waiting.abort();
+    until(&nodes.services[0], "a", |view| view.waiters_total == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_caller_more_than_the_bound_is_told_so_and_not_queued() {
+    let config = ServiceConfig { waiters_max: 1, ..ServiceConfig::default() };
+    let nodes = Nodes::start_with(1, config).await;
+    let node = nodes.services[0].clone();
+    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let parked = node.clone();
+    let waiting =
+        tokio::spawn(async move { take(&parked, acquire("a", Some("w1"), 30_000, LONG)).await });
+    until(&node, "a", |view| view.waiters_total == 1).await;
+    let refused = take(&node, acquire("a", Some("w2"), 30_000, LONG)).await;
+    assert!(matches!(refused, Err(Failure::TooManyWaiters { limit: 1 })), "{refused:?}");
+    assert_eq!(view(&node, "a").await.waiters_total, 1);
+    release(&node, "a", "me").await.unwrap();
+    waiting.await.unwrap().unwrap();
+    let seat_is_free = take(&node, acquire("b", Some("w2"), 30_000, LONG)).await;
+    assert!(seat_is_free.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_answers_waiters_and_a_named_one_keeps_its_place() {
+    let nodes = Nodes::start(3).await;
+    let leader = nodes.leader().await;
+    let others: Vec<_> =
+        nodes.services.iter().filter(|s| s.node() != leader.node()).cloned().collect();
+    take(&others[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let node = leader.clone();
+    let waiting =
+        tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
+    until(&leader, "a", |view| view.waiters_total == 1).await;
+    leader.shutdown().await;
+    assert!(matches!(waiting.await.unwrap(), Err(Failure::ShuttingDown)));
+    let successor = nodes.leader_among(&others).await;
+    assert_eq!(view(&successor, "a").await.waiters_total, 1);
+    let held = view(&successor, "a").await.holder.unwrap();
+    assert_eq!(held.session.as_str(), "me");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_a_session_answers_its_waiting_call() {
+    let nodes = Nodes::start(1).await;
+    let node = nodes.services[0].clone();
+    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let parked = node.clone();
+    let waiting =
+        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, LONG)).await });
+    until(&node, "a", |view| view.waiters_total == 1).await;
+    let close = holdfast_service::Request::CloseSession { session: session("you") };
+    node.call(call(), close).await.unwrap();
+    assert!(matches!(rejection(waiting.await.unwrap()), Rejection::NoSession { .. }));
+}
