@@ -221,6 +221,26 @@ async fn the_newer_holder_waits_for_the_older_and_reads_its_write() {
     assert_stale(&error, 70, 71, Some("newer"));
 }
 
+/// Rule 2 with two connections of one holder: the second waits for the first and is accepted, on a new mark too.
+#[tokio::test]
+async fn one_holder_may_write_over_two_connections_at_once() {
+    let Some(postgres) = postgres_or_skip().await else { return };
+    let mut first = prepared(&postgres, "first").await;
+    let mut second = postgres.connect("second").await.unwrap();
+    let observer = postgres.connect("observer").await.unwrap();
+    for number in [70, 71] {
+        let writing = begin(&mut first, "orders", token(number)).await.unwrap();
+        let joining = async {
+            begin(&mut second, "orders", token(number)).await.unwrap().commit().await.unwrap();
+        };
+        let committing = async {
+            wait_until_blocked(&observer, "second").await;
+            writing.commit().await.unwrap();
+        };
+        tokio::join!(joining, committing);
+    }
+}
+
 async fn wait_until_blocked(observer: &Client, name: &str) {
     let question = "SELECT 1 FROM pg_stat_activity \
         WHERE application_name = $1 AND cardinality(pg_blocking_pids(pid)) > 0";

@@ -1,0 +1,122 @@
+//! Every SQL block of `docs/fencing.md` does what the page says, pasted into psql from top to bottom.
+//!
+//! A block must go through, unless its last line is `-- ERROR <SQLSTATE>: <message>`: then exactly that error, word
+//! for word, must end it.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
+
+mod scratch;
+mod skip;
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use scratch::{Postgres, bin_dir};
+use skip::postgres_or_skip;
+
+const GUIDE: &str = include_str!("../../../docs/fencing.md");
+const REFUSAL: &str = "-- ERROR ";
+
+fn sql_blocks(page: &str) -> Vec<&str> {
+    let openings = page.split("\n```sql\n").skip(1);
+    openings.map(|rest| rest.split("\n```").next().unwrap()).collect()
+}
+
+/// Runs a block as one psql session at the repository's root; answers stdout, or the first error with its SQLSTATE.
+fn paste(postgres: &Postgres, sql: &str) -> Result<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let psql = bin_dir().unwrap().join("psql");
+    let psql = if psql.is_file() { psql } else { "psql".into() };
+    let mut child = Command::new(psql)
+        .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
+        .args(["--set", "ON_ERROR_STOP=1", "--set", "VERBOSITY=verbose"])
+        .args(["--dbname", &postgres.url()])
+        .current_dir(root)
+        .env("PGCLIENTENCODING", "UTF8")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    if output.status.success() {
+        return Ok(stdout);
+    }
+    let error = stderr.lines().find_map(|line| line.split_once("ERROR:  ")).map(|(_, rest)| rest);
+    Err(error.map_or(stderr.clone(), str::to_owned))
+}
+
+/// What is wrong with the outcome of a block, if anything.
+fn objection(sql: &str, outcome: &Result<String, String>) -> Option<String> {
+    let promised = sql.lines().last().and_then(|line| line.strip_prefix(REFUSAL));
+    match (promised, outcome) {
+        (None, Ok(_)) => None,
+        (Some(promised), Err(error)) if promised == error => None,
+        (None, Err(error)) => Some(format!("failed: {error}")),
+        (Some(promised), Ok(_)) => Some(format!("was to fail with {promised}")),
+        (Some(promised), Err(error)) => {
+            Some(format!("was to fail with {promised}\nfailed with {error}"))
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_sql_block_of_the_guide_does_what_it_says() {
+    let Some(postgres) = postgres_or_skip().await else { return };
+    let blocks = sql_blocks(GUIDE);
+    assert!(blocks.len() > 10, "found only {} blocks", blocks.len());
+    let (mut objections, mut said) = (String::new(), String::new());
+    for sql in &blocks {
+        let outcome = paste(&postgres, sql);
+        if let Some(objection) = objection(sql, &outcome) {
+            writeln!(objections, "{sql}\n=> {objection}\n").unwrap();
+        }
+        said.push_str(&outcome.unwrap_or_default());
+    }
+    assert!(objections.is_empty(), "{objections}");
+    for expected in ["refused\n", "orders|35|web3|"] {
+        assert!(said.contains(expected), "{expected:?} was not printed: {said}");
+    }
+    let client = postgres.connect("reader").await.unwrap();
+    let stock: i64 =
+        client.query_one("SELECT stock_count FROM seckill_good", &[]).await.unwrap().get(0);
+    assert_eq!(stock, 97, "100, one sale by each of three accepted transactions");
+}
+
+/// The pattern's file, as it is, does what its comments say.
+#[tokio::test]
+async fn the_conditional_update_refuses_a_stale_token() {
+    let Some(postgres) = postgres_or_skip().await else { return };
+    let pattern = holdfast_fence::CONDITIONAL_UPDATE_SQL;
+    let calls = "INSERT INTO account VALUES (1, 100);
+        EXECUTE account_claim (1, 70);
+        EXECUTE account_claim (1, 71);
+        EXECUTE account_write (1, 70, 999);
+        EXECUTE account_claim (1, 70);
+        EXECUTE account_write (1, 71, 99);
+        EXECUTE account_write (1, 71, 98);
+        SELECT 'left', balance, fence FROM account;";
+    let printed = paste(&postgres, &format!("{pattern}\n{calls}")).unwrap();
+    assert_eq!(printed, "100\n100\n1\n1\nleft|98|71\n");
+}
+
+#[test]
+fn the_judge_of_blocks_can_object() {
+    let (fine, failed) = (Ok(String::new()), Err("FN001: stale".to_owned()));
+    assert_eq!(objection("SELECT 1;", &fine), None);
+    assert_eq!(objection("SELECT 1;\n-- ERROR FN001: stale", &failed), None);
+    for (sql, outcome) in [
+        ("SELECT 1;", &failed),
+        ("SELECT 1;\n-- ERROR FN001: stale", &fine),
+        ("SELECT 1;\n-- ERROR FN002: stale", &failed),
+    ] {
+        assert!(objection(sql, outcome).is_some(), "{sql}");
+    }
+    let page = "a\n```sql\nSELECT 1;\n```\nb\n```text\nc\n```\n```sql\nSELECT 2;\n```\n";
+    assert_eq!(sql_blocks(page), ["SELECT 1;", "SELECT 2;"]);
+}
