@@ -183,7 +183,7 @@ impl Machine {
                 (directory, missing)
             }
         };
-        let sequence = self.tree.get(&directory).map_or(0, |node| node.created);
+        let sequence = self.tree.get(&directory).map_or(0, |node| self.next_sequence(node));
         self.room_in_counter(sequence)?;
         let name = format!("lock-{sequence:010}");
         let path = self.child_path(&directory, &name)?;

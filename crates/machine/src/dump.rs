@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Machine;
 use crate::contender::Contender;
 use crate::digest::Fold;
-use crate::sessions::{Named, Session};
+use crate::sessions::{Session, Tombstone};
 use crate::znode::{Kind, Znode};
 
 /// Items in one part at most.
@@ -31,7 +31,8 @@ pub enum Part {
     Head(Head),
     /// Live sessions, by number.
     Sessions(Vec<SessionPart>),
-    /// Ended sessions that are still remembered, in the order of their endings.
+    /// Ended sessions that are still remembered: those that expired, then those that were closed, each in the order
+    /// of their endings.
     Tombstones(Vec<TombstonePart>),
     /// The registry of nodes, by id.
     Members(Vec<(NodeId, Incarnation)>),
@@ -184,7 +185,7 @@ pub struct End {
 enum Stage {
     Head,
     Sessions(SessionId),
-    Tombstones(u64),
+    Tombstones(SessionEnd, u64),
     Members(Option<NodeId>),
     Nodes(Option<ZnodePath>),
     End,
@@ -235,7 +236,7 @@ impl Iterator for Dump {
             let (part, stage) = match &self.stage {
                 Stage::Head => (Some(Part::Head(self.head())), Stage::Sessions(SessionId(0))),
                 Stage::Sessions(after) => self.sessions(*after),
-                Stage::Tombstones(after) => self.tombstones(*after),
+                Stage::Tombstones(end, after) => self.tombstones(*end, *after),
                 Stage::Members(after) => self.members(*after),
                 Stage::Nodes(after) => self.nodes(after.as_ref()),
                 Stage::End => (Some(Part::End(self.end())), Stage::Done),
@@ -272,26 +273,24 @@ impl Dump {
                 let stage = Stage::Sessions(last.id);
                 (Some(Part::Sessions(items)), stage)
             }
-            None => (None, Stage::Tombstones(0)),
+            None => (None, Stage::Tombstones(SessionEnd::Expired, 0)),
         }
     }
 
-    fn tombstones(&self, after: u64) -> (Option<Part>, Stage) {
-        let sessions = &self.machine.sessions;
-        let tombstones = sessions.tombstones_after(after).filter_map(|(number, tombstone)| {
-            let Some(Named::Ended { end, .. }) = sessions.named(&tombstone.name) else {
-                return None;
-            };
-            let name = tombstone.name.clone();
-            Some(TombstonePart { number, name, end, ended_at: tombstone.ended_at })
+    fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, Stage) {
+        let tombstones = self.machine.sessions.tombstones_after(end, after);
+        let tombstones = tombstones.map(|(number, Tombstone { name, ended_at })| {
+            let (name, ended_at) = (name.clone(), *ended_at);
+            TombstonePart { number, name, end, ended_at }
         });
         let items = fill(tombstones, |tombstone| 64 + tombstone.name.as_str().len());
-        match items.last() {
-            Some(last) => {
-                let stage = Stage::Tombstones(last.number);
+        match (items.last(), end) {
+            (Some(last), _) => {
+                let stage = Stage::Tombstones(end, last.number);
                 (Some(Part::Tombstones(items)), stage)
             }
-            None => (None, Stage::Members(None)),
+            (None, SessionEnd::Expired) => (None, Stage::Tombstones(SessionEnd::Closed, 0)),
+            (None, SessionEnd::Closed) => (None, Stage::Members(None)),
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_types::{FencingToken, LockName, Revision, SessionId, ZnodePath};
+use holdfast_types::{FencingToken, LockName, Revision, SessionEnd, SessionId, ZnodePath};
 use imbl::OrdSet;
 
 use crate::Machine;
@@ -57,13 +57,14 @@ impl Machine {
                 format!("session {name} has a number that was never given")
             })?;
         }
-        for (number, tombstone) in self.sessions.tombstones_after(0) {
-            names += 1;
-            let named = self.sessions.named(&tombstone.name);
-            ensure(matches!(named, Some(Named::Ended { number: n, .. }) if n == number), || {
-                format!("the tombstone of {} is not found by its name", tombstone.name)
-            })?;
-            ensure(number <= buried, || "a tombstone has a number never given".to_owned())?;
+        for end in [SessionEnd::Expired, SessionEnd::Closed] {
+            for (number, tombstone) in self.sessions.tombstones_after(end, 0) {
+                names += 1;
+                let name = &tombstone.name;
+                let named = self.sessions.named(name) == Some(Named::Ended { end, number });
+                ensure(named, || format!("the tombstone of {name} is not found by its name"))?;
+                ensure(number <= buried, || "a tombstone has a number never given".to_owned())?;
+            }
         }
         let known = self.sessions.names_after(None).count();
         ensure(known == names && names == self.sessions.len() + self.sessions.tombstones(), || {

@@ -14,6 +14,7 @@ use crate::Machine;
 use crate::apply::{Step, limit_reached};
 use crate::contender::{Contender, Entries};
 use crate::locks::Claim;
+use crate::plant::Plant;
 use crate::tree::{BUILT_IN, CONFIG, ZOOKEEPER};
 use crate::znode::{Kind, Znode};
 
@@ -137,7 +138,7 @@ impl Machine {
         if [ZOOKEEPER, CONFIG].contains(&directory.as_str()) {
             return Err(Rejection::Reserved { path: create.path.clone() });
         }
-        let sequence = parent.created;
+        let sequence = self.next_sequence(parent);
         self.room_in_counter(sequence)?;
         let path = if create.sequential {
             self.child_path(&directory, &format!("{prefix}{sequence:010}"))?
@@ -187,6 +188,14 @@ impl Machine {
     ) -> Result<ZnodePath, Rejection> {
         let too_long = |_| limit_reached(Bound::PathLength, ZnodePath::MAX_LEN as u64);
         directory.child(name).map_err(too_long)
+    }
+
+    /// The number of a directory's next child.
+    pub(crate) fn next_sequence(&self, directory: &Znode) -> u64 {
+        if self.planted(Plant::SequenceReused) {
+            return directory.children.into();
+        }
+        directory.created
     }
 
     /// Refuses a child whose number would be beyond the end.

@@ -21,7 +21,7 @@ pub(crate) enum Plant {
     ExpiryBlind,
     /// A retry is not recognised.
     MemoBlind,
-    /// An entry that is counted is counted again under another name.
+    /// An entry that is counted is refused room as if it were new.
     EntryTwice,
     /// A renewal mints a token.
     RenewalMints,

@@ -83,8 +83,9 @@ pub(crate) struct Sessions {
     by_id: OrdMap<SessionId, Arc<Session>>,
     /// Invariant: names every live session and every tombstone, and nothing else.
     by_name: OrdMap<SessionName, Named>,
-    /// In the order in which they ended.
-    ended: OrdMap<u64, Tombstone>,
+    /// Tombstones in the order of the endings, by how the session ended.
+    expired: OrdMap<u64, Tombstone>,
+    closed: OrdMap<u64, Tombstone>,
     /// The last session number given.
     minted: u64,
     /// The last tombstone number given.
@@ -101,8 +102,8 @@ impl Sessions {
 
     /// Empty, with the counters of a snapshot.
     pub(crate) fn restored(minted: u64, buried: u64) -> Self {
-        let (by_id, by_name, ended) = (OrdMap::new(), OrdMap::new(), OrdMap::new());
-        Self { by_id, by_name, ended, minted, buried }
+        let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
+        Self { by_id, by_name, expired: OrdMap::new(), closed: OrdMap::new(), minted, buried }
     }
 
     /// The last session number given, and the last tombstone's.
@@ -130,7 +131,7 @@ impl Sessions {
 
     /// How many tombstones there are.
     pub(crate) fn tombstones(&self) -> usize {
-        self.ended.len()
+        self.expired.len() + self.closed.len()
     }
 
     /// Live sessions by number.
@@ -158,10 +159,25 @@ impl Sessions {
         self.by_name.range::<_, str>(range).map(|(name, named)| (name, *named))
     }
 
-    /// Tombstones in the order of the endings, after one.
-    pub(crate) fn tombstones_after(&self, after: u64) -> impl Iterator<Item = (u64, &Tombstone)> {
+    /// Tombstones of one kind in the order of the endings, after one.
+    pub(crate) fn tombstones_after(
+        &self,
+        end: SessionEnd,
+        after: u64,
+    ) -> impl Iterator<Item = (u64, &Tombstone)> {
+        let graves = match end {
+            SessionEnd::Expired => &self.expired,
+            SessionEnd::Closed => &self.closed,
+        };
         let start = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
-        self.ended.range(start).map(|(number, tombstone)| (*number, tombstone))
+        graves.range(start).map(|(number, tombstone)| (*number, tombstone))
+    }
+
+    fn graves_mut(&mut self, end: SessionEnd) -> &mut OrdMap<u64, Tombstone> {
+        match end {
+            SessionEnd::Expired => &mut self.expired,
+            SessionEnd::Closed => &mut self.closed,
+        }
     }
 
     /// A new session under a name that no live one has; a tombstone of that name goes.
@@ -196,29 +212,33 @@ impl Sessions {
             Some(named) => *named = Named::Ended { end, number },
             None => drop(self.by_name.insert(name.clone(), Named::Ended { end, number })),
         }
-        self.ended.insert(number, Tombstone { name, ended_at: now });
+        self.graves_mut(end).insert(number, Tombstone { name, ended_at: now });
         self.forget_old(now, limits);
     }
 
     /// Drops a tombstone, if the name has one.
     pub(crate) fn forget(&mut self, name: &SessionName) {
-        if let Some(Named::Ended { number, .. }) = self.named(name) {
+        if let Some(Named::Ended { end, number }) = self.named(name) {
             self.by_name.remove(name);
-            self.ended.remove(&number);
+            self.graves_mut(end).remove(&number);
         }
     }
 
+    /// Forgets what is old, and what is too many. Those that were closed go first: who closed its session knows, who
+    /// lost it may not have heard yet.
     fn forget_old(&mut self, now: Stamp, limits: &Limits) {
         let room = usize::try_from(limits.tombstones_max).unwrap_or(usize::MAX);
         for _ in 0..Self::FORGET_MAX {
-            let Some((number, oldest)) = self.ended.get_min() else { return };
-            let aged = oldest.ended_at.0.saturating_add(limits.tombstone_ms) < now.0;
-            if self.ended.len() <= room && !aged {
+            let crowded = self.tombstones() > room;
+            let aged = |grave: &&(u64, Tombstone)| {
+                crowded || grave.1.ended_at.0.saturating_add(limits.tombstone_ms) < now.0
+            };
+            let oldest = self.closed.get_min().filter(aged);
+            let Some((_, oldest)) = oldest.or_else(|| self.expired.get_min().filter(aged)) else {
                 return;
-            }
-            let (number, name) = (*number, oldest.name.clone());
-            self.ended.remove(&number);
-            self.by_name.remove(&name);
+            };
+            let name = oldest.name.clone();
+            self.forget(&name);
         }
     }
 
@@ -238,6 +258,6 @@ impl Sessions {
     ) -> bool {
         let named = Named::Ended { end, number };
         self.by_name.insert(tombstone.name.clone(), named).is_none()
-            && self.ended.insert(number, tombstone).is_none()
+            && self.graves_mut(end).insert(number, tombstone).is_none()
     }
 }

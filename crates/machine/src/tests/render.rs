@@ -25,7 +25,7 @@ fn reply(reply: &Reply) -> String {
         Reply::SessionRenewed { id, ttl } => {
             format!("session #{id} renewed ttl={}", ttl.as_millis())
         }
-        Reply::Created { path, stat } => format!("created {path} {}", self::stat(stat)),
+        Reply::Created { path, stat } => format!("created {} {}", short(path), self::stat(stat)),
         Reply::DataSet { stat } => format!("set {}", self::stat(stat)),
         Reply::Swept { count } => format!("swept {count}"),
         Reply::Cancelled
@@ -33,6 +33,15 @@ fn reply(reply: &Reply) -> String {
         | Reply::Deleted
         | Reply::LimitsSet
         | Reply::NodeRegistered => format!("{reply:?}"),
+    }
+}
+
+/// A path, its middle left out if it is long.
+fn short(path: &ZnodePath) -> String {
+    let path = path.as_str();
+    match path.len() {
+        0..=100 => path.to_owned(),
+        len => format!("{}...{} ({len} bytes)", &path[..8], &path[len - 12..]),
     }
 }
 
@@ -124,7 +133,7 @@ pub(super) fn event(event: &Event) -> String {
             format!("session #{id} touched ttl={} generation={generation}", ttl.as_millis())
         }
         Event::SessionEnded { id, session, end } => format!("session #{id} {session} {end:?}"),
-        Event::NodeCreated { path } => format!("node {path} created"),
+        Event::NodeCreated { path } => format!("node {} created", short(path)),
         Event::NodeDeleted { path } => format!("node {path} deleted"),
         Event::NodeChanged { path } => format!("node {path} changed"),
         Event::NodeRegistered { node } => format!("node {node} registered"),

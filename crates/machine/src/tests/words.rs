@@ -89,7 +89,7 @@ impl<'a> Words<'a> {
 
     fn limits(&self, machine: &Machine) -> Limits {
         let mut limits = *machine.limits();
-        let mut set = |key, field: &mut u32| *field = self.number(key).unwrap_or(*field);
+        let set = |key, field: &mut u32| *field = self.number(key).unwrap_or(*field);
         set("sessions", &mut limits.sessions_max);
         set("znodes", &mut limits.znodes_max);
         set("waiters", &mut limits.waiters_per_lock_max);
@@ -225,6 +225,13 @@ pub(super) fn session_name(name: &str) -> SessionName {
     SessionName::new(name).unwrap()
 }
 
+/// A path; `/x*1000` is one long component.
 pub(super) fn path(path: &str) -> ZnodePath {
-    ZnodePath::new(path).unwrap()
+    match path.split_once('*') {
+        Some((start, count)) => {
+            let (directory, part) = start.split_at(start.len() - 1);
+            ZnodePath::new(format!("{directory}{}", part.repeat(count.parse().unwrap()))).unwrap()
+        }
+        None => ZnodePath::new(path).unwrap(),
+    }
 }
