@@ -9,6 +9,7 @@
 
 mod cluster;
 mod crew;
+mod judge;
 mod lock;
 mod message;
 #[path = "../../tests/scratch/mod.rs"]

@@ -11,6 +11,7 @@ use tokio_postgres::Client;
 use crate::Fallible;
 use crate::cluster::{Cluster, binary};
 use crate::crew::{DEADLINE, Worker};
+use crate::judge::{self, Ending};
 use crate::lock::{TTL, http, look};
 use crate::message::{Order, Plan, Report};
 use crate::scratch::{MISSING, Postgres, bin_dir};
@@ -32,15 +33,6 @@ struct Scene {
     http: Http,
 }
 
-/// How one run ended.
-struct Ending {
-    books: Books,
-    /// The refusal of the stopped seller's write, in the error's words.
-    refused: Option<String>,
-    /// Its token.
-    stale: u64,
-}
-
 /// Tells the whole story; true if both observations were made.
 pub(crate) async fn tell(holdfast: Option<&str>) -> Fallible<bool> {
     let started = Instant::now();
@@ -49,8 +41,9 @@ pub(crate) async fn tell(holdfast: Option<&str>) -> Fallible<bool> {
     let without = run(&scene, false).await?;
     println!("\nRun 2: the same, and the token goes with every write");
     let with = run(&scene, true).await?;
-    print_table(&without, &with);
-    let shown = judge(&without, &with);
+    println!("{}", judge::table(&without, &with));
+    let (shown, observations) = judge::judge(&without, &with);
+    println!("{}", observations.join("\n"));
     println!("({:.1} s)", started.elapsed().as_secs_f64());
     Ok(shown)
 }
@@ -180,43 +173,4 @@ async fn wake(sleeper: &mut Worker) -> Fallible<Option<String>> {
 
 fn describe(books: Books) -> String {
     format!("{} on the shelf + {} orders = {}", books.stock, books.orders, books.sum())
-}
-
-fn print_table(without: &Ending, with: &Ending) {
-    println!(
-        "\n  {:<16}{:>8}{:>8}{:>16}{:>22}",
-        "", "shelf", "orders", "shelf + orders", "stale writes taken"
-    );
-    for (name, ending) in [("without fence", without), ("with fence", with)] {
-        let Books { stock, orders, out_of_order } = ending.books;
-        let sum = ending.books.sum();
-        println!("  {name:<16}{stock:>8}{orders:>8}{sum:>16}{out_of_order:>22}");
-    }
-    println!();
-}
-
-/// Both observations, each said plainly.
-fn judge(without: &Ending, with: &Ending) -> bool {
-    let surplus = without.books.sum() - PIECES;
-    let broken = surplus != 0 && without.books.out_of_order > 0;
-    let observation = if broken {
-        format!(
-            "Without the fence the books are wrong: {surplus} of {PIECES} pieces were sold twice."
-        )
-    } else {
-        "NOT SHOWN: the books were to be wrong without the fence.".into()
-    };
-    println!("{observation}");
-    let (stale, refused) = (format!("token {}", with.stale), with.refused.as_deref().unwrap_or(""));
-    let named = refused.contains(&stale);
-    let exact = with.books.sum() == PIECES && with.books.out_of_order == 0;
-    let observation = if named && exact {
-        format!(
-            "With the fence the stale write ({stale}) was refused by name, and the books are exact."
-        )
-    } else {
-        "NOT SHOWN: the stale write was to be refused by name, and the books to be exact.".into()
-    };
-    println!("{observation}");
-    broken && named && exact
 }

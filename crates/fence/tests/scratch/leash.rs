@@ -20,9 +20,9 @@ exec 3<&0
 child=$!
 ( read -r _ <&3; trap "" TERM; while kill -s "$0" "$child"; do sleep 0.05; done ) >/dev/null 2>&1 &
 watch=$!
-exec >/dev/null
+exec >/dev/null 2>&1
 wait "$child"
-kill "$watch" 2>/dev/null
+kill "$watch"
 wait "$watch"
 "#;
 
