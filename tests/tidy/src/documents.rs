@@ -137,7 +137,7 @@ pub fn stale_names(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
                 Some((file, name)) if !has_test(sources, file, name) => {
                     format!("there is no test `{name}` in {file}: name one that exists")
                 }
-                None if is_path(span) && !tree.exists(span) => {
+                None if is_path(span) && !tree.exists(span.trim_start_matches("./")) => {
                     format!("`{span}` is not there: name what is")
                 }
                 _ => continue,
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn paths_and_tests_that_are_gone_are_caught() {
-        let text = "`crates/a/src/lib.rs` `crates/b` `crates/a/src/lib.rs::proves_it` `crates/a/src/lib.rs::gone`\n\
+        let text = "`./crates/a/src/lib.rs` `crates/b` `crates/a/src/lib.rs::proves_it` `crates/a/src/lib.rs::gone`\n\
                     `crates/<name>` `docs/*.md`\n";
         let code = "#[test] fn proves_it() {} fn gone() {}";
         let tree = Tree::of([("docs/a.md", text), ("crates/a/src/lib.rs", code)]);

@@ -94,9 +94,11 @@ fn is_std_module(tokens: &[Token], i: usize) -> bool {
     matches!(text(1), "{" | ",") && open.is_some_and(is_list)
 }
 
-/// Only `http` knows status codes; an example is a user's program, and asks by plain HTTP.
+/// Only `http` knows status codes, beside programs that stand for a user's.
 pub fn status_codes(sources: &[Source]) -> Vec<Violation> {
-    let ours = sources.iter().filter(|source| !source.path.contains("/examples/"));
+    let is_user =
+        |source: &&Source| policy::BY_PLAIN_HTTP.iter().any(|part| source.path.contains(part));
+    let ours = sources.iter().filter(|source| !is_user(source));
     ours.flat_map(status_codes_of).collect()
 }
 

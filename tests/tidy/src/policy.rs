@@ -101,6 +101,8 @@ pub const STAT_CRATES: [&str; 2] = ["types", "machine"];
 /// Crates that may say "zxid" as they like.
 pub const ZXID_CRATES: [&str; 2] = ["zk", "zkwire"];
 
+/// Folders that stand for a user's program and speak plain HTTP on purpose: statuses are all they have.
+pub const BY_PLAIN_HTTP: [&str; 2] = ["/examples/", "crates/holdfast/src/bench/"];
 /// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` answers with them.
 pub const STATUS_CODE_CRATES: [&str; 1] = ["http"];
 /// Crates that may say the type `StatusCode`: `client` tells an answer of ours from a proxy's by its class, and by
@@ -144,13 +146,48 @@ pub const SLEEPS: &[Exception] = &[
     },
     Exception {
         path: "tests/cluster/src/disk.rs",
-        function: "retried",
-        reason: "the step of the wait, with a deadline, for a mount to succeed",
+        function: "within",
+        reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "tests/cluster/src/disk.rs",
-        function: "unmount",
-        reason: "the step of the wait, with a deadline, for a file system to be let go",
+        path: "crates/service/tests/it/nodes.rs",
+        function: "leader_among",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
+        path: "crates/service/tests/it/nodes.rs",
+        function: "until",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
+        path: "crates/service/tests/it/leases.rs",
+        function: "renewals_on_any_node_keep_a_session_alive",
+        reason: "the subject is that nothing happens while this time passes",
+    },
+    Exception {
+        path: "crates/service/tests/it/leases.rs",
+        function: "a_waiting_caller_does_not_expire",
+        reason: "the subject is that nothing happens while this time passes",
+    },
+    Exception {
+        path: "crates/service/tests/it/leases.rs",
+        function: "a_new_leader_gives_every_session_its_full_ttl",
+        reason: "the subject is that nothing happens while this time passes",
+    },
+    Exception {
+        path: "crates/service/tests/it/waiting.rs",
+        function: "a_named_caller_that_hangs_up_keeps_its_place_and_may_ask_again_elsewhere",
+        reason: "the subject is that nothing happens while this time passes",
+    },
+    Exception {
+        path: "crates/raft/tests/lab/mod.rs",
+        function: "eventually",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
+        path: "crates/client/src/tests.rs",
+        function: "a_renewal_moves_the_deadline",
+        reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
         path: "crates/fence/tests/scratch/mod.rs",

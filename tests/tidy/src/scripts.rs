@@ -5,6 +5,9 @@ use crate::{Tree, Violation};
 
 const CI: &str = ".ci/run";
 const TEST: &str = "scripts/test";
+/// First lines, and what makes that shell stop at an error.
+const SHELLS: [(&str, &str); 2] =
+    [("#!/usr/bin/env bash", "set -euo pipefail"), ("#!/bin/sh", "set -eu")];
 
 /// Scripts that cannot be run, do not stop at an error, or are too long.
 pub fn check(tree: &Tree) -> Vec<Violation> {
@@ -16,11 +19,13 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         if !file.executable {
             object("not executable: chmod +x".to_owned());
         }
-        if !file.text.starts_with("#!/usr/bin/env bash\n") {
-            object("begin it with `#!/usr/bin/env bash`".to_owned());
-        }
-        if path != CI && !file.text.lines().any(|line| line.starts_with("set -euo pipefail")) {
-            object("`set -euo pipefail` is missing: an error must stop it".to_owned());
+        let first = file.text.lines().next().unwrap_or_default();
+        match SHELLS.iter().find(|(shell, _)| *shell == first) {
+            None => object("begin it with `#!/usr/bin/env bash` or `#!/bin/sh`".to_owned()),
+            Some((_, stop)) if path != CI && !file.text.lines().any(|line| line == *stop) => {
+                object(format!("`{stop}` is missing: an error must stop it"));
+            }
+            Some(_) => {}
         }
         let lines = file
             .text
@@ -63,6 +68,8 @@ mod tests {
         assert_eq!(found(GOOD, false), 1);
         assert_eq!(found(&GOOD.replace("set -euo pipefail\n", ""), true), 1);
         assert_eq!(found(&GOOD.replace("#!/usr/bin/env bash", "#!/bin/sh"), true), 1);
+        assert_eq!(found("#!/bin/sh\nset -eu\necho hello\n", true), 0);
+        assert_eq!(found(&GOOD.replace("#!/usr/bin/env bash", "#!/bin/fish"), true), 1);
     }
 
     #[test]
