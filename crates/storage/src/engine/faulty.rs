@@ -63,6 +63,19 @@ impl FaultyDisk {
         self.state.lock().lie = true;
     }
 
+    /// Another disk with the same content, durable and not; no engine is open on it and no fault is planned.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let state = self.state.lock();
+        let copy = State {
+            durable: state.durable.clone(),
+            visible: state.visible.clone(),
+            unsynced: state.unsynced.clone(),
+            ..State::default()
+        };
+        Self { state: Arc::new(Mutex::new(copy)) }
+    }
+
     /// Writes and syncs since the last engine was opened.
     pub fn steps(&self) -> u64 {
         self.state.lock().steps

@@ -6,6 +6,8 @@
     reason = "an expectation would fail in the targets that use all of it"
 )]
 
+pub(crate) mod model;
+
 use std::sync::mpsc;
 
 use bytes::Bytes;

@@ -1,0 +1,402 @@
+//! The campaign: start a worker, let it work, cut the power or kill it, start the next, judge what it finds.
+//!
+//! Owns the moments, the history of what was asked and acknowledged, and the table. A store lives through up to a dozen
+//! cuts before a new one is made. After a kill the next worker runs on the same mount: what it is shown counts as
+//! acknowledged, because a node builds on it.
+
+use std::fmt;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+use crate::lab::Lab;
+use crate::model::{History, Model, Op, Rng};
+use crate::worker;
+
+const IMAGE_BYTES: u64 = 192 << 20;
+/// A worker that has not opened its store after this long never will.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+const CUTS_A_LIFE_MAX: u64 = 12;
+
+/// A bug that the campaign must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plant {
+    /// The barrier is sled's `flush` alone, as documented by sled.
+    FlushOnly,
+    /// The log acknowledges before anything is written.
+    NoBarrier,
+    /// A snapshot is renamed into place without being synced.
+    SnapshotWithoutSync,
+}
+
+impl Plant {
+    const ALL: [Self; 3] = [Self::FlushOnly, Self::NoBarrier, Self::SnapshotWithoutSync];
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plant| format!("{plant:?}") == name)
+    }
+}
+
+/// What a store did that it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Acknowledged and not there, or there and never asked for.
+    Lost(String),
+    WouldNotOpen(String),
+}
+
+/// The result, as the documentation shows it.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) cuts: u64,
+    kills: u64,
+    records: u64,
+    snapshots: u64,
+    pub(crate) faults: Vec<Fault>,
+    seconds: f64,
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lost = self.faults.iter().filter(|fault| matches!(fault, Fault::Lost(_))).count();
+        let shut = self.faults.len() - lost;
+        writeln!(
+            f,
+            "| power cuts | kills | acknowledged records | acknowledged snapshots | acknowledged lost | would not open | seconds |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|---|")?;
+        let Self { cuts, kills, records, snapshots, seconds, .. } = self;
+        write!(f, "| {cuts} | {kills} | {records} | {snapshots} | {lost} | {shut} | {seconds:.0} |")
+    }
+}
+
+/// What a worker has said.
+#[derive(Clone, Default)]
+struct Heard {
+    found: Model,
+    found_snapshot: u64,
+    found_file: u64,
+    opened: bool,
+    failed: Option<String>,
+    ended: bool,
+    ops: usize,
+    acknowledged: usize,
+    /// The highest number begun, and the highest acknowledged.
+    snapshots: (u64, u64),
+    files: (u64, u64),
+}
+
+/// A running worker and the thread that listens to it.
+struct Worker {
+    child: Child,
+    heard: Arc<(Mutex<Heard>, Condvar)>,
+    listener: JoinHandle<()>,
+    seed: u64,
+    /// Whether what it found was judged.
+    judged: bool,
+}
+
+pub(crate) struct Campaign {
+    lab: Option<Lab>,
+    /// Where a store without a lab lives.
+    home: tempfile::TempDir,
+    plant: Option<Plant>,
+    rng: Rng,
+    /// What the store must show next.
+    history: History,
+    snapshots: (u64, u64),
+    files: (u64, u64),
+    cuts_left: u64,
+    /// The store has failed, and nothing is expected of it any more.
+    broken: bool,
+    stores: u64,
+    table: Table,
+    begun: Instant,
+}
+
+impl Campaign {
+    /// A campaign of power cuts; says what is missing where that is not possible.
+    pub(crate) fn new(plant: Option<Plant>, seed: u64) -> Result<Self, String> {
+        let lab = Lab::new(IMAGE_BYTES)?;
+        Ok(Self { lab: Some(lab), plant, ..Self::without_power(seed) })
+    }
+
+    /// A campaign of kills alone, which works everywhere.
+    pub(crate) fn without_power(seed: u64) -> Self {
+        Self {
+            lab: None,
+            home: tempfile::tempdir().expect("directory"),
+            plant: None,
+            rng: Rng(seed),
+            history: History::default(),
+            snapshots: (0, 0),
+            files: (0, 0),
+            cuts_left: CUTS_A_LIFE_MAX,
+            broken: false,
+            stores: 0,
+            table: Table::default(),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Cuts the power (or kills) so many times, or until `enough` of the faults so far.
+    pub(crate) fn run(&mut self, cuts: u64, enough: impl Fn(&[Fault]) -> bool) {
+        for number in 1..=cuts {
+            self.round();
+            if number % 250 == 0 {
+                println!("after {number} cuts:\n{}", self.sum());
+            }
+            if enough(&self.table.faults) {
+                return;
+            }
+        }
+    }
+
+    /// Looks at what the last cut left, and gives the table.
+    pub(crate) fn end(mut self) -> Table {
+        self.look();
+        self.sum();
+        self.table
+    }
+
+    fn look(&mut self) {
+        if !self.broken {
+            let mut worker = self.start();
+            self.open(&mut worker);
+            self.stop(worker);
+        }
+    }
+
+    fn sum(&mut self) -> &Table {
+        self.table.seconds = self.begun.elapsed().as_secs_f64();
+        &self.table
+    }
+
+    fn round(&mut self) {
+        if self.broken || self.cuts_left == 0 {
+            self.look();
+            self.replace_store();
+        }
+        self.cuts_left -= 1;
+        let mut worker = self.start();
+        // One cut in six may fall into the opening of the store.
+        if self.rng.one_in(6) {
+            self.pause(90);
+        } else if self.open(&mut worker) {
+            self.pause(100);
+            if self.lab.is_some() && self.rng.one_in(4) {
+                worker = self.kill_and_start(worker);
+            }
+        }
+        if let Some(lab) = &mut self.lab {
+            lab.cut().expect("the power is cut");
+            self.table.cuts += 1;
+        } else {
+            self.table.kills += 1;
+        }
+        self.stop(worker);
+        if let Some(lab) = &mut self.lab {
+            lab.restart().expect("the disk is there again");
+        }
+    }
+
+    fn kill_and_start(&mut self, worker: Worker) -> Worker {
+        self.stop(worker);
+        self.table.kills += 1;
+        let mut next = self.start();
+        if self.open(&mut next) {
+            self.pause(40);
+        }
+        next
+    }
+
+    /// Lets the worker go on for a random time: the moment of the cut is the point of it all.
+    fn pause(&mut self, ms_max: u64) {
+        thread::sleep(Duration::from_micros(self.rng.between(0, ms_max * 1000)));
+    }
+
+    fn replace_store(&mut self) {
+        if let Some(lab) = &mut self.lab {
+            lab.format().expect("a new file system");
+        }
+        self.stores += 1;
+        self.broken = false;
+        self.history = History::default();
+        self.snapshots = (0, 0);
+        self.files = (0, 0);
+        self.cuts_left = self.rng.between(1, CUTS_A_LIFE_MAX);
+    }
+
+    fn dir(&self) -> PathBuf {
+        let base = self.lab.as_ref().map_or(self.home.path(), Lab::dir);
+        base.join(format!("store-{}", self.stores))
+    }
+
+    fn start(&mut self) -> Worker {
+        let next = self.snapshots.0.max(self.files.0) + 1;
+        Worker::start(&self.dir(), self.rng.next(), self.plant, next)
+    }
+
+    /// Waits until the store is open and judges what it shows.
+    fn open(&mut self, worker: &mut Worker) -> bool {
+        let heard = worker.wait_open();
+        if !heard.opened {
+            let why = heard.failed.unwrap_or_else(|| "the worker ended or hung".to_owned());
+            self.fault(Fault::WouldNotOpen(why));
+            return false;
+        }
+        worker.judged = true;
+        self.judge(&heard);
+        !self.broken
+    }
+
+    /// Holds what a worker found against the history, and goes on from there.
+    fn judge(&mut self, heard: &Heard) {
+        if let Err(verdict) = self.history.judge(&heard.found) {
+            return self.fault(Fault::Lost(verdict));
+        }
+        let numbers = [
+            ("snapshot", heard.found_snapshot, self.snapshots),
+            ("file", heard.found_file, self.files),
+        ];
+        for (what, found, (begun, acknowledged)) in numbers {
+            if found < acknowledged || found > begun {
+                let verdict =
+                    format!("{what} {found} found, {acknowledged} acknowledged, {begun} begun");
+                return self.fault(Fault::Lost(verdict));
+            }
+        }
+        self.snapshots = (heard.found_snapshot, heard.found_snapshot);
+        self.files = (heard.found_file, heard.found_file);
+        self.history = History { start: heard.found.clone(), ..History::default() };
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        println!("cut {} of store {}: {fault:?}", self.table.cuts, self.stores);
+        self.table.faults.push(fault);
+        self.broken = true;
+    }
+
+    /// Kills the worker and takes into the history what it had said.
+    fn stop(&mut self, worker: Worker) {
+        let (seed, judged) = (worker.seed, worker.judged);
+        let heard = worker.kill();
+        if heard.opened && !judged {
+            self.judge(&heard);
+        }
+        if heard.opened && !self.broken {
+            self.continue_history(seed, &heard);
+        }
+    }
+
+    fn continue_history(&mut self, seed: u64, heard: &Heard) {
+        let (sizes, _) = worker::sizes(seed);
+        let mut rng = Rng(seed);
+        let mut model = self.history.start.clone();
+        for number in 0..heard.ops {
+            let op = Op::random(&mut rng, &model, sizes);
+            model.apply(&op);
+            if let Op::Append { lengths, .. } = &op
+                && number < heard.acknowledged
+            {
+                self.table.records += lengths.len() as u64;
+            }
+            self.history.ops.push(op);
+        }
+        self.history.acknowledged = heard.acknowledged;
+        self.table.snapshots += heard.snapshots.1.saturating_sub(self.snapshots.1);
+        let later = |old: (u64, u64), new: (u64, u64)| (old.0.max(new.0), old.1.max(new.1));
+        self.snapshots = later(self.snapshots, heard.snapshots);
+        self.files = later(self.files, heard.files);
+    }
+}
+
+impl Worker {
+    fn start(dir: &Path, seed: u64, plant: Option<Plant>, next: u64) -> Self {
+        std::fs::create_dir_all(dir).expect("directory");
+        let program = std::env::current_exe().expect("this program");
+        let mut child = Command::new(program)
+            .args(["--exact", "worker", "--nocapture", "--test-threads=1"])
+            .env(worker::DIR, dir)
+            .env(worker::SEED, seed.to_string())
+            .env(worker::PLANT, plant.map_or_else(String::new, |plant| format!("{plant:?}")))
+            .env(worker::NEXT, next.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a worker");
+        let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
+        let (out, shared) = (child.stdout.take().expect("a pipe"), Arc::clone(&heard));
+        let listener = thread::spawn(move || listen(out, &shared));
+        Self { child, heard, listener, seed, judged: false }
+    }
+
+    fn wait_open(&self) -> Heard {
+        let deadline = Instant::now() + OPEN_TIMEOUT;
+        let mut heard = self.heard.0.lock();
+        while !heard.opened && !heard.ended && heard.failed.is_none() {
+            if self.heard.1.wait_until(&mut heard, deadline).timed_out() {
+                break;
+            }
+        }
+        heard.clone()
+    }
+
+    fn kill(mut self) -> Heard {
+        self.child.kill().and_then(|()| self.child.wait()).expect("the worker is killed");
+        self.listener.join().expect("the listener");
+        self.heard.0.lock().clone()
+    }
+}
+
+fn listen(out: ChildStdout, shared: &(Mutex<Heard>, Condvar)) {
+    for line in BufReader::new(out).lines().map_while(Result::ok) {
+        if let Some(said) = line.strip_prefix('@') {
+            shared.0.lock().take(said);
+            shared.1.notify_all();
+        }
+    }
+    shared.0.lock().ended = true;
+    shared.1.notify_all();
+}
+
+impl Heard {
+    fn take(&mut self, said: &str) {
+        let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
+        if word == "fail" {
+            self.failed = Some(rest.to_owned());
+            return;
+        }
+        let numbers: Vec<u64> =
+            rest.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let first = || usize::try_from(numbers[0]).expect("a count");
+        match (word, &numbers[..]) {
+            ("open", []) => self.opened = true,
+            ("purged", [index]) => self.found.purged = Some(*index),
+            ("mark", [_, value]) => {
+                self.found.marks[first()] = Some(Bytes::copy_from_slice(&value.to_le_bytes()));
+            }
+            ("record", [index, length, sum]) => {
+                let sum = u32::try_from(*sum).expect("a checksum");
+                self.found.records.insert(*index, (*length, sum));
+            }
+            ("snapshot", [number]) => self.found_snapshot = *number,
+            ("file", [number]) => self.found_file = *number,
+            ("ops", [_]) => self.ops = first(),
+            ("ack", [_]) => self.acknowledged = first(),
+            ("snapping", [number]) => self.snapshots.0 = *number,
+            ("snapped", [number]) => self.snapshots.1 = *number,
+            ("filing", [number]) => self.files.0 = *number,
+            ("filed", [number]) => self.files.1 = *number,
+            // The last line may be cut off by the kill.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Cutting the power under the store, and killing it, at random moments, many times.
+//!
+//! A worker process (`worker`) runs the log, the snapshots and the small files of one node on an ext4 file system in
+//! an image (`lab`), and reports what it was promised. At a random moment the file system is shut down without
+//! another byte reaching the image, the worker is killed, the image is mounted again, and the next worker reports what
+//! it finds. The judge (`campaign`) holds that against what was acknowledged. Needs root and loop devices; without
+//! them it says so and tests nothing.
+//!
+//! `HOLDFAST_POWER_CUTS` is the number of cuts (60), `HOLDFAST_POWER_SEED` the seed of the moments and operations.
+
+mod campaign;
+mod lab;
+#[path = "../support/model.rs"]
+#[allow(dead_code, reason = "the log tests use the rest")]
+#[allow(clippy::allow_attributes, reason = "it depends on the target")]
+mod model;
+mod worker;
+
+use campaign::{Campaign, Fault, Plant, Table};
+
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(value) => value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")),
+        Err(_) => default,
+    }
+}
+
+/// A campaign on a new image, or none where there can be no image.
+fn campaign(plant: Option<Plant>, seed: u64) -> Option<Campaign> {
+    match Campaign::new(plant, seed) {
+        Ok(campaign) => Some(campaign),
+        Err(missing) => {
+            println!("SKIPPED: no power can be cut here: {missing}");
+            None
+        }
+    }
+}
+
+/// The other process. Does nothing unless a campaign has started it.
+#[test]
+fn worker() {
+    worker::main();
+}
+
+#[test]
+fn power_cuts_lose_nothing_acknowledged() {
+    let seed = number("HOLDFAST_POWER_SEED", 1);
+    let Some(mut campaign) = campaign(None, seed) else { return };
+    campaign.run(number("HOLDFAST_POWER_CUTS", 60), |_| false);
+    let table = campaign.end();
+    println!("{table}");
+    assert_eq!(table.faults, [], "seed {seed}");
+}
+
+/// Runs a planted bug until it is caught; answers after how many cuts.
+fn cuts_until_caught(plant: Plant) -> Option<Table> {
+    let mut campaign = campaign(Some(plant), number("HOLDFAST_POWER_SEED", 1))?;
+    campaign.run(60, |faults: &[Fault]| !faults.is_empty());
+    let table = campaign.end();
+    println!("{plant:?} was caught after {} cuts: {:?}", table.cuts, table.faults);
+    assert!(!table.faults.is_empty(), "{plant:?} was not caught in {} cuts", table.cuts);
+    Some(table)
+}
+
+#[test]
+fn a_log_without_fdatasync_is_caught() {
+    cuts_until_caught(Plant::FlushOnly);
+}
+
+#[test]
+fn a_log_that_acknowledges_before_the_barrier_is_caught() {
+    cuts_until_caught(Plant::NoBarrier);
+}
+
+#[test]
+fn a_snapshot_without_fsync_is_caught() {
+    cuts_until_caught(Plant::SnapshotWithoutSync);
+}
+
+#[test]
+fn a_killed_process_loses_nothing_acknowledged() {
+    let mut campaign = Campaign::without_power(number("HOLDFAST_POWER_SEED", 1));
+    campaign.run(number("HOLDFAST_KILLS", 12), |_| false);
+    let table = campaign.end();
+    println!("{table}");
+    assert_eq!(table.faults, []);
+}
