@@ -1,0 +1,78 @@
+//! What the metrics page counts. Each only grows while the process lives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One count.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, n: usize) {
+        self.0.fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) proposed_entries: Count,
+    pub(crate) proposed_commands: Count,
+    pub(crate) forwarded_batches: Count,
+    pub(crate) forwarded_commands: Count,
+    pub(crate) unknown_outcomes: Count,
+    pub(crate) read_rounds: Count,
+    pub(crate) reads: Count,
+    pub(crate) applied_entries: Count,
+    pub(crate) applied_commands: Count,
+    pub(crate) snapshots_built: Count,
+    pub(crate) snapshots_installed: Count,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RaftCounts {
+    /// Entries this node appended as leader for clients.
+    pub proposed_entries: u64,
+    /// Commands in them.
+    pub proposed_commands: u64,
+    /// Batches this node forwarded to the leader.
+    pub forwarded_batches: u64,
+    /// Commands in them.
+    pub forwarded_commands: u64,
+    /// Commands whose outcome stayed unknown.
+    pub unknown_outcomes: u64,
+    /// Rounds in which a leader was confirmed.
+    pub read_rounds: u64,
+    /// Reads, renewals and read indexes that those rounds served.
+    pub reads: u64,
+    /// Entries applied, those of a restart included.
+    pub applied_entries: u64,
+    /// Commands in them.
+    pub applied_commands: u64,
+    /// Snapshots made.
+    pub snapshots_built: u64,
+    /// Snapshots installed, those of a restart included.
+    pub snapshots_installed: u64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> RaftCounts {
+        RaftCounts {
+            proposed_entries: self.proposed_entries.get(),
+            proposed_commands: self.proposed_commands.get(),
+            forwarded_batches: self.forwarded_batches.get(),
+            forwarded_commands: self.forwarded_commands.get(),
+            unknown_outcomes: self.unknown_outcomes.get(),
+            read_rounds: self.read_rounds.get(),
+            reads: self.reads.get(),
+            applied_entries: self.applied_entries.get(),
+            applied_commands: self.applied_commands.get(),
+            snapshots_built: self.snapshots_built.get(),
+            snapshots_installed: self.snapshots_installed.get(),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What this node answers its peers.
+//!
+//! Owns the table from request to answer. A node that failed answers nothing but that; one whose disk is below its
+//! reserve refuses what would make its log grow, and goes on with heartbeats, votes and reads.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use holdfast_types::{Command, NodeId};
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use crate::barrier::Barrier;
+use crate::contact::Contact;
+use crate::disk::DiskGauge;
+use crate::error::ProposeError;
+use crate::failure::Failure;
+use crate::proposer::Proposer;
+use crate::snapshot::{Arrival, SnapshotStore};
+use crate::state_machine::Replica;
+use crate::type_config::{Raft, TypeConfig};
+use crate::wire::{
+    AppendDto, AppendReplyDto, ProposeRefusal, ReplyBody, RequestBody, SnapshotMetaDto, StatusDto,
+    VoteDto, decode_record,
+};
+
+/// What a connection has begun and not yet finished.
+pub(crate) struct Visit {
+    from: NodeId,
+    arrival: Option<Arrival>,
+}
+
+impl Visit {
+    pub(crate) fn new(from: NodeId) -> Self {
+        Self { from, arrival: None }
+    }
+}
+
+/// See the module.
+pub(crate) struct Dispatch {
+    pub(crate) raft: Raft,
+    pub(crate) replica: Arc<Replica>,
+    pub(crate) snapshots: SnapshotStore,
+    pub(crate) proposer: Proposer,
+    pub(crate) barrier: Barrier,
+    pub(crate) disk: Arc<DiskGauge>,
+    pub(crate) contact: Arc<Contact>,
+    pub(crate) failure: Failure,
+    /// Who hung up, for those who wait for it; a full queue has enough to do already.
+    pub(crate) hung_up: mpsc::Sender<NodeId>,
+}
+
+impl Dispatch {
+    /// A peer's connection has ended.
+    pub(crate) fn hung_up(&self, from: NodeId) {
+        self.hung_up.try_send(from).ok();
+    }
+
+    /// Answers one request.
+    pub(crate) async fn answer(
+        &self,
+        visit: &mut Visit,
+        body: RequestBody,
+        deadline: Instant,
+    ) -> ReplyBody {
+        if self.failure.is_set() {
+            return ReplyBody::Refused("this node has failed".into());
+        }
+        match body {
+            RequestBody::Ping => ReplyBody::Pong,
+            RequestBody::Append(append) => self.append(append).await,
+            RequestBody::Vote(request) => {
+                reply(self.raft.vote(request.into()).await, |vote| ReplyBody::Vote(vote.into()))
+            }
+            RequestBody::PreVote(request) => {
+                reply(self.raft.pre_vote(request.into()).await, |vote| ReplyBody::Vote(vote.into()))
+            }
+            RequestBody::Transfer(request) => {
+                let answer = self.raft.handle_transfer_leader(request.into()).await;
+                reply(answer, |answer| ReplyBody::Transfer(answer.into()))
+            }
+            RequestBody::SnapshotBegin { vote, meta } => self.snapshot_begin(visit, vote, meta),
+            RequestBody::SnapshotPiece(bytes) => self.snapshot_piece(visit, bytes).await,
+            RequestBody::SnapshotEnd => self.snapshot_end(visit).await,
+            RequestBody::Propose(commands) => self.propose(commands, deadline).await,
+            RequestBody::ReadIndex => ReplyBody::ReadIndex(self.barrier.index(deadline).await.ok()),
+            RequestBody::Status => ReplyBody::Status(self.status()),
+            RequestBody::Service(request) => self.service(visit.from, request, deadline).await,
+        }
+    }
+
+    async fn append(&self, append: AppendDto) -> ReplyBody {
+        if self.disk.is_low() && !append.records.is_empty() {
+            return ReplyBody::DiskFull;
+        }
+        let leader = NodeId(append.vote.node);
+        let entries: Result<Vec<_>, _> =
+            append.records.iter().map(|record| decode_record(record)).collect();
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => return ReplyBody::Refused(format!("not a log record: {error}")),
+        };
+        let request = AppendEntriesRequest {
+            vote: append.vote.into(),
+            prev_log_id: append.previous.map(Into::into),
+            entries,
+            leader_commit: append.commit.map(Into::into),
+        };
+        match self.raft.append_entries(request).await {
+            Ok(response) => {
+                let dto = append_reply(response);
+                if !matches!(dto, AppendReplyDto::HigherVote(_)) {
+                    self.contact.heard(leader);
+                }
+                ReplyBody::Append(dto)
+            }
+            Err(error) => ReplyBody::Refused(error.to_string()),
+        }
+    }
+
+    fn snapshot_begin(&self, visit: &mut Visit, vote: VoteDto, meta: SnapshotMetaDto) -> ReplyBody {
+        visit.arrival = None;
+        if self.disk.is_low() {
+            return ReplyBody::DiskFull;
+        }
+        match self.snapshots.receive(vote.into(), meta) {
+            Ok(arrival) => {
+                visit.arrival = Some(arrival);
+                ReplyBody::SnapshotNext
+            }
+            Err(error) => ReplyBody::Refused(error.to_string()),
+        }
+    }
+
+    async fn snapshot_piece(&self, visit: &mut Visit, bytes: Bytes) -> ReplyBody {
+        let Some(arrival) = visit.arrival.take() else {
+            return ReplyBody::Refused("no snapshot was begun".into());
+        };
+        if self.disk.is_low() {
+            return ReplyBody::DiskFull;
+        }
+        match arrival.add(bytes).await {
+            Ok(arrival) => {
+                visit.arrival = Some(arrival);
+                ReplyBody::SnapshotNext
+            }
+            Err(error) => ReplyBody::Refused(error.to_string()),
+        }
+    }
+
+    async fn snapshot_end(&self, visit: &mut Visit) -> ReplyBody {
+        let Some(arrival) = visit.arrival.take() else {
+            return ReplyBody::Refused("no snapshot was begun".into());
+        };
+        let (vote, snapshot) = arrival.finish();
+        let installed = self.raft.install_full_snapshot(vote, snapshot).await;
+        reply(installed, |response| ReplyBody::SnapshotInstalled(response.vote.into()))
+    }
+
+    async fn propose(&self, commands: Vec<Command>, deadline: Instant) -> ReplyBody {
+        let proposals = commands.into_iter().map(|command| async {
+            let proposed = self.proposer.propose(command, deadline, true).await;
+            proposed.map(|done| (done.outcome, done.revision)).map_err(|error| refusal(&error))
+        });
+        ReplyBody::Propose(join_all(proposals).await)
+    }
+
+    fn status(&self) -> StatusDto {
+        StatusDto {
+            disk_free_bytes: self.disk.free_bytes(),
+            disk_low: self.disk.is_low(),
+            applied: self.replica.applied().borrow().map(Into::into),
+        }
+    }
+
+    async fn service(&self, from: NodeId, request: Bytes, deadline: Instant) -> ReplyBody {
+        let Some(observer) = self.replica.observer() else {
+            return ReplyBody::Refused("this node is not ready".into());
+        };
+        match timeout_at(deadline, observer.called(from, request)).await {
+            Ok(answer) => ReplyBody::Service(answer),
+            Err(_) => ReplyBody::Refused("no answer in time".into()),
+        }
+    }
+}
+
+fn reply<T, E: ToString>(result: Result<T, E>, ok: impl FnOnce(T) -> ReplyBody) -> ReplyBody {
+    match result {
+        Ok(value) => ok(value),
+        Err(error) => ReplyBody::Refused(error.to_string()),
+    }
+}
+
+fn append_reply(response: AppendEntriesResponse<TypeConfig>) -> AppendReplyDto {
+    match response {
+        AppendEntriesResponse::Success => AppendReplyDto::Success,
+        AppendEntriesResponse::PartialSuccess(through) => {
+            AppendReplyDto::Partial(through.map(Into::into))
+        }
+        AppendEntriesResponse::Conflict => AppendReplyDto::Conflict,
+        AppendEntriesResponse::HigherVote(vote) => AppendReplyDto::HigherVote(vote.into()),
+    }
+}
+
+fn refusal(error: &ProposeError) -> ProposeRefusal {
+    match error {
+        // Not appended, and another node may well lead by now.
+        ProposeError::NoLeader | ProposeError::ShuttingDown | ProposeError::Failed => {
+            ProposeRefusal::NotLeader
+        }
+        ProposeError::Overloaded => ProposeRefusal::Overloaded,
+        ProposeError::DiskFull => ProposeRefusal::DiskFull,
+        ProposeError::TooLarge => ProposeRefusal::TooLarge,
+        ProposeError::Unknown => ProposeRefusal::Unknown,
+    }
+}

@@ -1,0 +1,156 @@
+//! Whose data directory it is.
+//!
+//! Owns the directory's lock, which two processes never hold at once, and its identity file: cluster, node and a
+//! random incarnation by which peers tell a restarted node from a wiped one. Refuses to guess: a directory of somebody
+//! else, or one with a log but without the file, is an error.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+use holdfast_codec::Kind;
+use holdfast_types::{Incarnation, NodeId};
+use serde::{Deserialize, Serialize};
+
+use crate::error::StartError;
+
+const IDENTITY_FILE: &str = "identity";
+const LOCK_FILE: &str = "lock";
+/// Where the log lives within a data directory.
+pub(crate) const LOG_DIR: &str = "log";
+/// Where snapshots live within a data directory.
+pub(crate) const SNAPSHOT_DIR: &str = "snapshots";
+
+/// What the identity file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) cluster: String,
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+}
+
+/// A data directory that this process alone may use, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    pub(crate) identity: Identity,
+    _lock: File,
+}
+
+impl DataDir {
+    /// Opens a directory, making it ours if it is new.
+    pub(crate) fn open(path: &Path, cluster: &str, node: NodeId) -> Result<Self, StartError> {
+        let failed = |source| StartError::DataDir { dir: path.to_owned(), source };
+        std::fs::create_dir_all(path).map_err(failed)?;
+        let lock = lock(path)?;
+        let identity = match read(path)? {
+            Some(identity) => check(path, identity, cluster, node)?,
+            None => create(path, cluster, node)?,
+        };
+        Ok(Self { identity, _lock: lock })
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, StartError> {
+    let failed = |source| StartError::DataDir { dir: dir.to_owned(), source };
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(dir.join(LOCK_FILE))
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StartError::InUse(dir.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn read(dir: &Path) -> Result<Option<Identity>, StartError> {
+    let path = dir.join(IDENTITY_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let damaged = |reason: String| {
+        StartError::Store(format!("{}: {reason}: restore the file", path.display()))
+    };
+    let bytes = holdfast_storage::read_file(&path).map_err(|error| damaged(error.to_string()))?;
+    let bytes = bytes.ok_or_else(|| damaged("it vanished".into()))?;
+    let identity = holdfast_codec::decode(Kind::Identity, &bytes)
+        .map_err(|error| damaged(error.to_string()))?;
+    Ok(Some(identity))
+}
+
+fn check(
+    dir: &Path,
+    identity: Identity,
+    cluster: &str,
+    node: NodeId,
+) -> Result<Identity, StartError> {
+    if identity.cluster != cluster {
+        return Err(StartError::OtherCluster {
+            dir: dir.to_owned(),
+            found: identity.cluster,
+            expected: cluster.to_owned(),
+        });
+    }
+    if identity.node != node {
+        return Err(StartError::OtherNode {
+            dir: dir.to_owned(),
+            cluster: identity.cluster,
+            found: identity.node,
+            expected: node,
+        });
+    }
+    Ok(identity)
+}
+
+fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartError> {
+    if dir.join(LOG_DIR).exists() || dir.join(SNAPSHOT_DIR).exists() {
+        return Err(StartError::NoIdentity(dir.to_owned()));
+    }
+    let random = getrandom::u64().map_err(|error| StartError::Store(error.to_string()))?;
+    let identity = Identity { cluster: cluster.to_owned(), node, incarnation: Incarnation(random) };
+    let bytes = holdfast_codec::encode(Kind::Identity, &identity)
+        .map_err(|error| StartError::Store(error.to_string()))?;
+    holdfast_storage::write_file(&dir.join(IDENTITY_FILE), &bytes)
+        .map_err(|error| StartError::Store(error.to_string()))?;
+    Ok(identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restarted_node_finds_its_own_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
+        let second = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn a_directory_of_another_node_or_cluster_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DataDir::open(dir.path(), "a", NodeId(1)).unwrap());
+        let node = DataDir::open(dir.path(), "a", NodeId(2)).unwrap_err().to_string();
+        assert!(node.contains("belongs to node 1") && node.contains("this is node 2"), "{node}");
+        let cluster = DataDir::open(dir.path(), "b", NodeId(1)).unwrap_err().to_string();
+        assert!(cluster.contains("\"a\"") && cluster.contains("\"b\""), "{cluster}");
+    }
+
+    #[test]
+    fn a_log_without_an_identity_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(LOG_DIR)).unwrap();
+        let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
+        assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
+    }
+
+    #[test]
+    fn two_users_of_one_directory_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let _first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap();
+        let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
+        assert!(matches!(error, StartError::InUse(_)), "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Who leads, as far as this node knows.
+//!
+//! Owns the watch that says so, and the moment at which a new leader may act: only once its own first entry is
+//! applied has it seen everything its predecessors committed, and only from then on does it have an epoch here.
+
+use holdfast_types::NodeId;
+use openraft::ServerState;
+use openraft::async_runtime::watch::WatchReceiver;
+use tokio::sync::watch;
+
+use crate::type_config::{LeaderEpoch, LogId, Raft, TypeConfig};
+
+/// Who leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    /// The newest term this node has seen.
+    pub term: u64,
+    /// The leader, if one is known. Only a hint: it may have gone.
+    pub leader: Option<NodeId>,
+    /// This node's own leadership. Some only while it leads, and once all that was committed before is applied here.
+    pub epoch: Option<LeaderEpoch>,
+}
+
+type ServerMetrics = openraft::metrics::RaftServerMetrics<TypeConfig>;
+
+/// Keeps `sender` current until openraft stops.
+pub(crate) async fn follow(
+    raft: Raft,
+    mut applied: watch::Receiver<Option<LogId>>,
+    sender: watch::Sender<Leadership>,
+) {
+    let mut metrics = raft.server_metrics();
+    loop {
+        let server = metrics.borrow_watched().clone();
+        let now = view(&server, *applied.borrow_and_update());
+        sender.send_if_modified(|old| std::mem::replace(old, now) != now);
+        // Only a leader that has not applied its first entry yet cares for each applied one.
+        let waits = server.state == ServerState::Leader && now.epoch.is_none();
+        let ended = tokio::select! {
+            changed = metrics.changed() => changed.is_err(),
+            changed = applied.changed(), if waits => changed.is_err(),
+        };
+        if ended {
+            let last = *sender.borrow();
+            sender.send_replace(Leadership { term: last.term, leader: None, epoch: None });
+            return;
+        }
+    }
+}
+
+fn view(server: &ServerMetrics, applied: Option<LogId>) -> Leadership {
+    let leader_id = server.vote.leader_id;
+    let leads = server.state == ServerState::Leader
+        && server.vote.committed
+        && leader_id.node_id == server.id
+        && applied.is_some_and(|id| id.leader_id == leader_id);
+    Leadership {
+        term: leader_id.term,
+        leader: server.current_leader.map(NodeId),
+        epoch: leads.then(|| LeaderEpoch::of(leader_id)),
+    }
+}

@@ -1,0 +1,395 @@
+//! openraft's log, kept by `storage`.
+//!
+//! Owns the order in which things become visible and durable: an entry is readable when `append` returns, its
+//! callback runs when it is on the disk, a vote is on the disk when `save_vote` returns, and the committed mark and a
+//! purge follow whenever they do, in the same queue. Everything goes through that one queue, so a crash at any point
+//! leaves a prefix of what was asked. Any error of the disk is reported as the node's failure.
+//!
+//! Bounds: the cache of the log's tail (see [`Cache`]); a read for replication has at most [`READ_BYTES_MAX`].
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds, RangeInclusive};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use holdfast_codec::Kind;
+use holdfast_storage::{Done, Log, Mark, Record, Refused, StoreError};
+use openraft::alias::{EntryOf, LogIdOf, VoteOf};
+use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
+use openraft::{LogState, OptionalSend};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+
+use crate::cache::Cache;
+use crate::failure::Failure;
+use crate::type_config::{LogId, RaftEntry, TypeConfig, Vote};
+use crate::wire::{LogIdDto, VoteDto, decode_record, encode_record};
+
+/// Bytes of entries read at once to be sent or applied, unless a single one is larger.
+const READ_BYTES_MAX: usize = 1 << 20;
+
+/// Cheap to clone; every clone sees the same log.
+#[derive(Clone)]
+pub(crate) struct LogStore {
+    log: Log,
+    failure: Failure,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    vote: Option<Vote>,
+    committed: Option<LogId>,
+    purged: Option<LogId>,
+    /// No entry lies below this index: it follows `purged`, or is where the log began.
+    base: u64,
+    /// The last entry, or `purged` when there is none.
+    last: Option<LogId>,
+    cache: Cache,
+    /// Grows with every truncation: what was durable before it says nothing about the entries after it.
+    generation: u64,
+}
+
+impl LogStore {
+    /// Takes over an open log.
+    pub(crate) fn open(log: Log, failure: Failure, cache_bytes: usize) -> io::Result<Self> {
+        let purged = read_mark::<LogIdDto>(&log, Mark::Purged, Kind::Purged)?.map(LogId::from);
+        let mut last = purged;
+        let (first_index, last_index) = log.bounds();
+        if let Some(index) = last_index.filter(|index| Some(*index) > purged.map(|id| id.index)) {
+            let records = log.read(index..=index, usize::MAX).map_err(io::Error::other)?;
+            let record = records.first().ok_or_else(|| missing(index))?;
+            last = Some(decode_entry(record)?.log_id);
+        }
+        let state = State {
+            vote: read_mark::<VoteDto>(&log, Mark::Vote, Kind::Vote)?.map(Vote::from),
+            committed: read_mark::<LogIdDto>(&log, Mark::Committed, Kind::Committed)?
+                .map(LogId::from),
+            purged,
+            base: purged.map(|id| id.index + 1).or(first_index).unwrap_or_default(),
+            last,
+            cache: Cache::new(cache_bytes),
+            generation: 0,
+        };
+        Ok(Self { log, failure, state: Arc::new(Mutex::new(state)) })
+    }
+
+    /// Reads entries from `range`, as far as they exist, until their bytes reach `bytes_max`; never none of some.
+    async fn read(
+        &self,
+        range: RangeInclusive<u64>,
+        bytes_max: usize,
+    ) -> io::Result<Vec<RaftEntry>> {
+        let (start, end, cached) = {
+            let state = self.state.lock();
+            let start = state.base.max(*range.start());
+            let Some(last) = state.last.map(|id| id.index.min(*range.end())) else {
+                return Ok(Vec::new());
+            };
+            if start > last {
+                return Ok(Vec::new());
+            }
+            let from_cache = state.cache.first().filter(|first| *first <= start).is_some();
+            let cached = from_cache.then(|| state.cache.read(start, last + 1, bytes_max));
+            let end = state.cache.first().map_or(last, |first| last.min(first.saturating_sub(1)));
+            (start, end, cached)
+        };
+        match cached {
+            Some(entries) => Ok(entries),
+            None => self.read_engine(start..=end, bytes_max).await,
+        }
+    }
+
+    /// Reads what only the engine has. An answer may stop short of the range's end, but never has a hole.
+    async fn read_engine(
+        &self,
+        range: RangeInclusive<u64>,
+        bytes_max: usize,
+    ) -> io::Result<Vec<RaftEntry>> {
+        let log = self.log.clone();
+        let start = *range.start();
+        let read = move || {
+            let records = log.read(range, bytes_max).map_err(io::Error::other)?;
+            records.iter().map(decode_entry).collect::<io::Result<Vec<_>>>()
+        };
+        let entries = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        let mut expected = start.max(self.state.lock().base);
+        let entries: Vec<_> =
+            entries.into_iter().skip_while(|entry| entry.log_id.index < expected).collect();
+        for entry in &entries {
+            if entry.log_id.index != expected {
+                return Err(self.failed(&missing(expected)));
+            }
+            expected += 1;
+        }
+        Ok(entries)
+    }
+
+    async fn read_all(&self, range: RangeInclusive<u64>) -> io::Result<Vec<RaftEntry>> {
+        let mut all = Vec::new();
+        let mut start = *range.start();
+        loop {
+            let some = self.read(start..=*range.end(), READ_BYTES_MAX).await?;
+            let Some(last) = some.last().map(|entry| entry.log_id.index) else { return Ok(all) };
+            all.extend(some);
+            if last >= *range.end() {
+                return Ok(all);
+            }
+            start = last + 1;
+        }
+    }
+
+    fn publish(&self, entries: impl Iterator<Item = RaftEntry>) -> io::Result<(Vec<Record>, u64)> {
+        let mut records = Vec::new();
+        for entry in entries {
+            let bytes = encode_record(&entry).map_err(io::Error::other)?;
+            let mut state = self.state.lock();
+            if state.last.is_none() {
+                state.base = entry.log_id.index;
+            }
+            state.last = Some(entry.log_id);
+            records.push(Record { index: entry.log_id.index, bytes: bytes.clone() });
+            state.cache.push(entry, &bytes);
+        }
+        Ok((records, self.state.lock().generation))
+    }
+
+    fn durable(&self, end: u64, generation: u64) {
+        let mut state = self.state.lock();
+        if state.generation == generation {
+            state.cache.readable(end);
+        }
+    }
+
+    fn failed(&self, error: &(impl ToString + ?Sized)) -> io::Error {
+        self.failure.report(format!("log: {}", error.to_string()));
+        io::Error::other(error.to_string())
+    }
+
+    /// Waits until a request has its place in the log's queue. openraft asks for one thing at a time, so waiting keeps
+    /// the order.
+    async fn queue(&self, mut queued: Result<(), Refused>) {
+        while let Err(refused) = queued {
+            let (room, has_room) = oneshot::channel();
+            self.log.when_room(Box::new(move || room.send(()).unwrap_or_default()));
+            // A log that closes drops the sender, and answers the request.
+            has_room.await.ok();
+            queued = refused.retry(&self.log);
+        }
+    }
+
+    /// A callback for what nobody waits for.
+    fn unattended(&self) -> Done {
+        let store = self.clone();
+        Box::new(move |result| {
+            if let Err(error) = result {
+                store.failed(&error);
+            }
+        })
+    }
+
+    /// A callback whose result somebody waits for.
+    fn attended(&self) -> (Done, oneshot::Receiver<Result<(), StoreError>>) {
+        let (sender, receiver) = oneshot::channel();
+        // Whoever waited may be gone with its runtime.
+        (Box::new(move |result| drop(sender.send(result))), receiver)
+    }
+
+    async fn wait(&self, receiver: oneshot::Receiver<Result<(), StoreError>>) -> io::Result<()> {
+        match receiver.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(self.failed(&error)),
+            Err(_) => Err(io::Error::other("the log is closed")),
+        }
+    }
+}
+
+impl RaftLogReader<TypeConfig> for LogStore {
+    async fn try_get_log_entries<RB>(&mut self, range: RB) -> io::Result<Vec<RaftEntry>>
+    where
+        RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
+    {
+        match inclusive(&range) {
+            Some(range) => self.read_all(range).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<VoteOf<TypeConfig>>> {
+        Ok(self.state.lock().vote)
+    }
+
+    async fn limited_get_log_entries(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> io::Result<Vec<RaftEntry>> {
+        match inclusive(&(start..end)) {
+            Some(range) => self.read(range, READ_BYTES_MAX).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn entries_stream<RB>(
+        &mut self,
+        range: RB,
+    ) -> impl Stream<Item = io::Result<EntryOf<TypeConfig>>> + OptionalSend
+    where
+        RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
+    {
+        let chunks = stream::unfold((self.clone(), inclusive(&range)), |(store, range)| async {
+            let range = range?;
+            let end = *range.end();
+            match store.read(range, READ_BYTES_MAX).await {
+                Ok(entries) => {
+                    let next = entries.last()?.log_id.index + 1;
+                    Some((Ok(entries), (store, (next <= end).then_some(next..=end))))
+                }
+                Err(error) => Some((Err(error), (store, None))),
+            }
+        });
+        Box::pin(flatten(chunks))
+    }
+}
+
+impl RaftLogStorage<TypeConfig> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
+        let state = self.state.lock();
+        Ok(LogState { last_purged_log_id: state.purged, last_log_id: state.last })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &VoteOf<TypeConfig>) -> io::Result<()> {
+        let bytes = encode(Kind::Vote, &VoteDto::from(*vote))?;
+        let (done, receiver) = self.attended();
+        self.queue(self.log.set_mark(Mark::Vote, bytes, true, done)).await;
+        self.wait(receiver).await?;
+        self.state.lock().vote = Some(*vote);
+        Ok(())
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogIdOf<TypeConfig>>) -> io::Result<()> {
+        let Some(committed) = committed else { return Ok(()) };
+        let bytes = encode(Kind::Committed, &LogIdDto::from(committed))?;
+        self.state.lock().committed = Some(committed);
+        self.queue(self.log.set_mark(Mark::Committed, bytes, false, self.unattended())).await;
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogIdOf<TypeConfig>>> {
+        Ok(self.state.lock().committed)
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = RaftEntry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let (records, generation) = self.publish(entries.into_iter())?;
+        let Some(end) = records.last().map(|record| record.index + 1) else {
+            callback.io_completed(Ok(()));
+            return Ok(());
+        };
+        let store = self.clone();
+        let done = Box::new(move |result: Result<(), StoreError>| match result {
+            Ok(()) => {
+                store.durable(end, generation);
+                callback.io_completed(Ok(()));
+            }
+            Err(error) => callback.io_completed(Err(store.failed(&error))),
+        });
+        self.queue(self.log.append(records, done)).await;
+        Ok(())
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogIdOf<TypeConfig>>) -> io::Result<()> {
+        {
+            let mut state = self.state.lock();
+            state.generation += 1;
+            state.cache.truncate(last.map_or(0, |id| id.index + 1));
+            if state.last > last {
+                state.last = last.max(state.purged);
+            }
+        }
+        let kept = last.map(|id| id.index);
+        self.queue(self.log.truncate_after(kept, self.unattended())).await;
+        Ok(())
+    }
+
+    async fn purge(&mut self, through: LogIdOf<TypeConfig>) -> io::Result<()> {
+        let bytes = encode(Kind::Purged, &LogIdDto::from(through))?;
+        {
+            let mut state = self.state.lock();
+            if state.purged >= Some(through) {
+                return Ok(());
+            }
+            state.purged = Some(through);
+            state.base = through.index + 1;
+            if state.last.map(|id| id.index) <= Some(through.index) {
+                state.generation += 1;
+                state.last = Some(through);
+            }
+            state.cache.purge(through.index);
+        }
+        self.queue(self.log.purge_through(through.index, bytes, self.unattended())).await;
+        Ok(())
+    }
+}
+
+/// Yields the entries of chunks one by one; an error ends it.
+fn flatten<S>(chunks: S) -> impl Stream<Item = io::Result<RaftEntry>>
+where
+    S: Stream<Item = io::Result<Vec<RaftEntry>>>,
+{
+    use futures_util::StreamExt;
+    chunks.flat_map(|chunk| {
+        let items: Vec<io::Result<RaftEntry>> = match chunk {
+            Ok(entries) => entries.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        };
+        stream::iter(items)
+    })
+}
+
+fn inclusive(range: &impl RangeBounds<u64>) -> Option<RangeInclusive<u64>> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => start.checked_add(1)?,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => *end,
+        Bound::Excluded(end) => end.checked_sub(1)?,
+        Bound::Unbounded => u64::MAX - 1,
+    };
+    (start <= end).then_some(start..=end)
+}
+
+fn read_mark<T: DeserializeOwned>(log: &Log, mark: Mark, kind: Kind) -> io::Result<Option<T>> {
+    let Some(bytes) = log.mark(mark).map_err(io::Error::other)? else { return Ok(None) };
+    holdfast_codec::decode(kind, &bytes).map(Some).map_err(io::Error::other)
+}
+
+fn decode_entry(record: &Record) -> io::Result<RaftEntry> {
+    let entry = decode_record(&record.bytes).map_err(io::Error::other)?;
+    if entry.log_id.index != record.index {
+        return Err(missing(record.index));
+    }
+    Ok(entry)
+}
+
+fn encode<T: Serialize>(kind: Kind, value: &T) -> io::Result<Bytes> {
+    holdfast_codec::encode(kind, value).map(Bytes::from).map_err(io::Error::other)
+}
+
+fn missing(index: u64) -> io::Error {
+    io::Error::other(format!("the log has no entry {index} where one must be"))
+}

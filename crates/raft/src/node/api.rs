@@ -1,0 +1,229 @@
+//! What the rest of holdfast asks a node.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use holdfast_machine::Machine;
+use holdfast_types::{Command, NodeId, Outcome};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::{Instant as _, ServerState};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::RaftNode;
+use crate::error::{CallError, ProposeError, ReadError};
+use crate::leadership::Leadership;
+use crate::proposer::{Committed, command_len, write_as_leader};
+use crate::status::{PeerStatus, RaftStatus, Role};
+use crate::type_config::{LeaderEpoch, TypeConfig};
+use crate::wire::{Purpose, ReplyBody, RequestBody};
+
+/// A write of the leader's own takes at most this long; then its outcome is unknown.
+const OWN_WRITE_BOUND: Duration = Duration::from_secs(10);
+
+type Metrics = openraft::RaftMetrics<TypeConfig>;
+
+impl RaftNode {
+    /// Proposes a command, from any node: it is packed with others, and forwarded to the leader if need be.
+    ///
+    /// # Errors
+    /// [`ProposeError`]; all but [`ProposeError::Unknown`] mean that the command was certainly not appended.
+    pub async fn propose(
+        &self,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Committed, ProposeError> {
+        if self.inner.closing.load(Ordering::Acquire) {
+            return Err(ProposeError::ShuttingDown);
+        }
+        self.inner.proposer.propose(command, deadline.into(), false).await
+    }
+
+    /// Proposes commands of the leader's own, if it still leads in `epoch`; never forwarded. They go into one entry,
+    /// or into several if they are many, and then the first failure ends it.
+    ///
+    /// # Errors
+    /// [`ProposeError::NoLeader`] if the epoch has ended, and otherwise as [`RaftNode::propose`]. If an earlier entry
+    /// of the same call was applied, the error is [`ProposeError::Unknown`].
+    pub async fn propose_as_leader(
+        &self,
+        commands: Vec<Command>,
+        epoch: LeaderEpoch,
+    ) -> Result<Vec<Outcome>, ProposeError> {
+        self.check_leader(epoch)?;
+        let mut outcomes = Vec::with_capacity(commands.len());
+        for pack in self.split(commands)? {
+            let writing = write_as_leader(&self.inner.means, pack, epoch);
+            let written = timeout(OWN_WRITE_BOUND, writing).await;
+            match written.unwrap_or(Err(ProposeError::Unknown)) {
+                Ok(reply) => outcomes.extend(reply.outcomes),
+                Err(_) if !outcomes.is_empty() => return Err(ProposeError::Unknown),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn check_leader(&self, epoch: LeaderEpoch) -> Result<(), ProposeError> {
+        if self.inner.failure.is_set() {
+            return Err(ProposeError::Failed);
+        }
+        if epoch.node != self.inner.node {
+            return Err(ProposeError::NoLeader);
+        }
+        if self.inner.disk.is_low() {
+            return Err(ProposeError::DiskFull);
+        }
+        Ok(())
+    }
+
+    fn split(&self, commands: Vec<Command>) -> Result<Vec<Vec<Command>>, ProposeError> {
+        let packing = &self.inner.packing;
+        let mut packs: Vec<Vec<Command>> = Vec::new();
+        let mut bytes = 0;
+        for command in commands {
+            let len = command_len(&command)?;
+            match packs.last_mut() {
+                Some(pack)
+                    if pack.len() < packing.commands_max && bytes + len <= packing.bytes_max =>
+                {
+                    pack.push(command);
+                    bytes += len;
+                }
+                _ => {
+                    packs.push(vec![command]);
+                    bytes = len;
+                }
+            }
+        }
+        Ok(packs)
+    }
+
+    /// Resolves when [`RaftNode::read`] on this node sees every write acknowledged anywhere before the call.
+    ///
+    /// # Errors
+    /// [`ReadError`]; a retry is always safe.
+    pub async fn read_barrier(&self, deadline: Instant) -> Result<(), ReadError> {
+        self.inner.barrier.read(deadline.into()).await
+    }
+
+    /// Resolves when a quorum has confirmed, after the call began, that this node leads, and everything committed
+    /// before is applied here.
+    ///
+    /// # Errors
+    /// [`ReadError::NoLeader`] if this node does not lead.
+    pub async fn confirm_leadership(&self, deadline: Instant) -> Result<LeaderEpoch, ReadError> {
+        self.inner.barrier.lead(deadline.into()).await
+    }
+
+    /// Reads the machine as it is on this node now, however old that is. Applying waits for `read`: be quick.
+    pub fn read<T>(&self, read: impl FnOnce(&Machine) -> T) -> T {
+        self.inner.replica.read(read)
+    }
+
+    /// Who leads, as it changes.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.inner.leadership.clone()
+    }
+
+    /// Asks the service of another node.
+    ///
+    /// # Errors
+    /// [`CallError::NotSent`] if it certainly did not get the request.
+    pub async fn call_peer(
+        &self,
+        to: NodeId,
+        request: Bytes,
+        deadline: Instant,
+    ) -> Result<Bytes, CallError> {
+        let body = RequestBody::Service(request);
+        match self.inner.peers.call(to, Purpose::Calls, &body, deadline.into()).await? {
+            ReplyBody::Service(answer) => Ok(answer),
+            ReplyBody::Refused(reason) => Err(CallError::Unknown(reason)),
+            _ => Err(CallError::Unknown("the reply is not one to a call".into())),
+        }
+    }
+
+    /// Which node this is.
+    pub fn node(&self) -> NodeId {
+        self.inner.node
+    }
+
+    /// Where this node listens for its peers.
+    pub fn peer_address(&self) -> SocketAddr {
+        self.inner.peer_address
+    }
+
+    /// Why this node stopped voting and serving, if it did: its disk, or a bug. It does not recover; stop the process.
+    pub fn failed(&self) -> Option<String> {
+        self.inner.failure.reason()
+    }
+
+    /// Resolves when [`RaftNode::failed`] has a reason.
+    pub async fn wait_failed(&self) -> String {
+        self.inner.failure.wait().await
+    }
+
+    /// What this node says about itself.
+    pub fn status(&self) -> RaftStatus {
+        let inner = &self.inner;
+        let metrics = inner.raft.metrics().borrow_watched().clone();
+        let leads = metrics.state == ServerState::Leader;
+        let quorum_contact = metrics.last_quorum_acked.as_ref().map(|at| at.elapsed());
+        RaftStatus {
+            node: inner.node,
+            role: self.role(&metrics),
+            term: metrics.current_term,
+            leader: metrics.current_leader.map(NodeId),
+            applied_revision: self.read(Machine::revision),
+            applied_index: inner.replica.applied().borrow().map(|id| id.index),
+            committed_index: metrics.local_committed.map(|id| id.index),
+            last_log_index: metrics.last_log_index,
+            snapshot_index: metrics.snapshot.map(|id| id.index),
+            purged_index: metrics.purged.map(|id| id.index),
+            leader_contact: if leads { quorum_contact } else { inner.contact.age() },
+            disk_free_bytes: inner.disk.free_bytes(),
+            disk_low: inner.disk.is_low(),
+            voters: self.voters(),
+            peers: self.peer_status(&metrics),
+            counts: inner.counters.read(),
+        }
+    }
+
+    fn role(&self, metrics: &Metrics) -> Role {
+        if self.inner.failure.is_set() {
+            return Role::Stopped;
+        }
+        match metrics.state {
+            ServerState::Leader => Role::Leader,
+            ServerState::Follower => Role::Follower,
+            ServerState::Candidate => Role::Candidate,
+            ServerState::Learner => Role::Learner,
+            ServerState::Shutdown => Role::Stopped,
+        }
+    }
+
+    fn peer_status(&self, metrics: &Metrics) -> BTreeMap<NodeId, PeerStatus> {
+        let others = self.inner.members.iter().filter(|id| **id != self.inner.node);
+        others
+            .map(|id| {
+                let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id.0)?);
+                let contact = metrics.heartbeat.as_ref().and_then(|all| all.get(&id.0)?.as_ref());
+                let status = PeerStatus {
+                    matched: matched.map(|position| position.index),
+                    contact: contact.map(|at| at.elapsed()),
+                    connected: self.inner.peers.is_connected(*id),
+                };
+                (*id, status)
+            })
+            .collect()
+    }
+
+    pub(super) fn voters(&self) -> Vec<NodeId> {
+        let metrics = self.inner.raft.server_metrics().borrow_watched().clone();
+        metrics.membership_config.voter_ids().map(NodeId).collect()
+    }
+}

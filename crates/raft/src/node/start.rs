@@ -1,0 +1,314 @@
+//! Starting a node.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use holdfast_storage::{Log, LogOptions};
+use holdfast_types::NodeId;
+use openraft::EmptyNode;
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::{Inner, RaftNode};
+use crate::barrier::{self, Barrier};
+use crate::campaign::Campaign;
+use crate::config::{PeerListen, RaftConfig};
+use crate::contact::Contact;
+use crate::counters::Counters;
+use crate::disk::{DiskGauge, Inspector};
+use crate::dispatch::Dispatch;
+use crate::error::StartError;
+use crate::failure::Failure;
+use crate::handover;
+use crate::identity::{DataDir, Identity, LOG_DIR, SNAPSHOT_DIR};
+use crate::leadership::{self, Leadership};
+use crate::log_store::LogStore;
+use crate::network::NetworkFactory;
+use crate::peers::Peers;
+use crate::proposer::{Means, Packing, Proposer};
+use crate::registrar::Registrar;
+use crate::snapshot::SnapshotStore;
+use crate::state_machine::{Observer, Replica, StateMachine};
+use crate::supervisor;
+use crate::transport::handshake::Doorman;
+use crate::transport::server;
+use crate::type_config::Raft;
+
+/// Peers that may hang up before anybody looks.
+const HUNG_UP_MAX: usize = 16;
+
+/// What is on the disk, open and verified.
+struct Opened {
+    data_dir: DataDir,
+    log: Log,
+    log_store: LogStore,
+    snapshots: SnapshotStore,
+}
+
+impl RaftNode {
+    /// Starts a node. `observer` is made once the node can be read, and is told of everything applied from then on.
+    ///
+    /// # Errors
+    /// [`StartError`] says what to fix; nothing is left running.
+    pub async fn start(
+        config: RaftConfig,
+        observer: impl FnOnce(RaftNode) -> Arc<dyn Observer>,
+    ) -> Result<Self, StartError> {
+        config.check()?;
+        let failure = Failure::new();
+        let opened = open(&config, &failure).await?;
+        let log = opened.log.clone();
+        let started = build(config, opened, failure, observer).await;
+        if started.is_err() {
+            // Blocks only until the log's thread has ended: nothing is queued.
+            log.shutdown();
+        }
+        started
+    }
+}
+
+async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartError> {
+    let (dir, cluster, node) = (config.data_dir.clone(), config.cluster.clone(), config.node);
+    let (failure, cache_bytes) = (failure.clone(), config.log_cache_bytes);
+    let open = move || {
+        let data_dir = DataDir::open(&dir, &cluster, node)?;
+        let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
+        let snapshots =
+            SnapshotStore::open(&dir.join(SNAPSHOT_DIR)).map_err(|error| store(&error))?;
+        let log =
+            Log::open(&dir.join(LOG_DIR), LogOptions::default()).map_err(|error| store(&error))?;
+        let log_store = LogStore::open(log.clone(), failure, cache_bytes)
+            .inspect_err(|_| log.shutdown())
+            .map_err(|error| store(&error))?;
+        Ok(Opened { data_dir, log, log_store, snapshots })
+    };
+    tokio::task::spawn_blocking(open).await.map_err(|error| StartError::Store(error.to_string()))?
+}
+
+async fn build(
+    config: RaftConfig,
+    opened: Opened,
+    failure: Failure,
+    observer: impl FnOnce(RaftNode) -> Arc<dyn Observer>,
+) -> Result<RaftNode, StartError> {
+    let listener = listen(&config).await?;
+    let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
+    let counters = Arc::new(Counters::default());
+    let replica = Arc::new(Replica::new(config.snapshot_log_bytes, counters.clone()));
+    let doorman = Arc::new(doorman(&config, opened.data_dir.identity.clone(), replica.clone()));
+    let peers = Arc::new(Peers::new(&doorman, config.node, &config.members));
+    let raft = raft(&config, &opened, &replica, &peers).await?;
+    let disk = Arc::new(DiskGauge::new());
+    let inspector = inspector(&config);
+    inspector.look(&disk).await;
+
+    let (leadership_sender, leadership) = watch::channel(Leadership::default());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(leadership::follow(raft.clone(), replica.applied(), leadership_sender));
+    tasks.spawn(inspector.run(disk.clone()));
+    let means = Means {
+        raft: raft.clone(),
+        node: config.node,
+        peers: peers.clone(),
+        leadership: leadership.clone(),
+        disk: disk.clone(),
+        clock: config.clock.clone(),
+        counters: counters.clone(),
+    };
+    let packing = Packing::of(&config);
+    let (proposer, packer) = Proposer::new(means.clone(), packing, failure.clone());
+    tasks.spawn(packer);
+    let (barrier, rounds) = barrier(&means, &replica, &failure);
+    tasks.spawn(rounds);
+
+    let inner = Arc::new(Inner {
+        node: config.node,
+        members: config.members.keys().copied().collect(),
+        raft,
+        log: opened.log,
+        replica,
+        proposer,
+        means,
+        packing,
+        barrier,
+        peers,
+        disk,
+        contact: Arc::new(Contact::default()),
+        counters,
+        failure,
+        leadership,
+        peer_address,
+        transfer_bound: config.timing.election_max * 2,
+        closing: AtomicBool::new(false),
+        tasks: Mutex::new(tasks),
+        data_dir: Mutex::new(Some(opened.data_dir)),
+    });
+    let node = RaftNode { inner };
+    node.inner.replica.go_live(observer(node.clone()));
+    node.run(&config, listener, doorman, opened.snapshots);
+    node.bootstrap().await;
+    Ok(node)
+}
+
+fn doorman(config: &RaftConfig, identity: Identity, replica: Arc<Replica>) -> Doorman {
+    let registered = move |node| replica.read(|machine| machine.incarnation(node));
+    Doorman::new(identity, config.members.keys().copied().collect(), Arc::new(registered))
+}
+
+fn inspector(config: &RaftConfig) -> Inspector {
+    Inspector {
+        dir: config.data_dir.clone(),
+        free_bytes: config.free_bytes.clone(),
+        reserve: config.disk_reserve_bytes,
+        every: config.disk_check,
+    }
+}
+
+async fn raft(
+    config: &RaftConfig,
+    opened: &Opened,
+    replica: &Arc<Replica>,
+    peers: &Arc<Peers>,
+) -> Result<Raft, StartError> {
+    let settings = Arc::new(config.openraft()?);
+    let network = NetworkFactory { peers: peers.clone() };
+    let state_machine = StateMachine::new(replica.clone(), opened.snapshots.clone());
+    let log_store = opened.log_store.clone();
+    // Loads the snapshot and applies what is known to be committed.
+    Raft::build(config.node.0, settings, network, log_store, state_machine)
+        .await
+        .map_err(|error| StartError::Store(error.to_string()))
+}
+
+fn barrier(
+    means: &Means,
+    replica: &Replica,
+    failure: &Failure,
+) -> (Barrier, impl Future<Output = ()> + Send + 'static) {
+    let means = barrier::Means {
+        raft: means.raft.clone(),
+        node: means.node,
+        peers: means.peers.clone(),
+        leadership: means.leadership.clone(),
+        applied: replica.applied(),
+        counters: means.counters.clone(),
+    };
+    Barrier::new(means, failure.clone())
+}
+
+async fn listen(config: &RaftConfig) -> Result<TcpListener, StartError> {
+    let listener = match &config.peer_listen {
+        PeerListen::Address(address) => TcpListener::bind(address).await,
+        PeerListen::Bound(listener) => listener
+            .try_clone()
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .and_then(TcpListener::from_std),
+    };
+    listener.map_err(|source| listen_error(config, source))
+}
+
+fn listen_error(config: &RaftConfig, source: std::io::Error) -> StartError {
+    let address = match &config.peer_listen {
+        PeerListen::Address(address) => address.to_string(),
+        PeerListen::Bound(listener) => {
+            listener.local_addr().as_ref().map_or_else(ToString::to_string, SocketAddr::to_string)
+        }
+    };
+    StartError::Listen { address, source }
+}
+
+impl RaftNode {
+    fn run(
+        &self,
+        config: &RaftConfig,
+        listener: TcpListener,
+        doorman: Arc<Doorman>,
+        snapshots: SnapshotStore,
+    ) {
+        let inner = &self.inner;
+        let (hung_up, hang_ups) = mpsc::channel(HUNG_UP_MAX);
+        let dispatch = Arc::new(Dispatch {
+            raft: inner.raft.clone(),
+            replica: inner.replica.clone(),
+            snapshots: snapshots.clone(),
+            proposer: inner.proposer.clone(),
+            barrier: inner.barrier.clone(),
+            disk: inner.disk.clone(),
+            contact: inner.contact.clone(),
+            failure: inner.failure.clone(),
+            hung_up,
+        });
+        let campaign = Campaign {
+            raft: inner.raft.clone(),
+            node: inner.node,
+            members: inner.members.clone(),
+            contact: inner.contact.clone(),
+            leadership: inner.leadership.clone(),
+            lease: config.timing.election_max,
+        };
+        let registrar = Registrar {
+            means: inner.means.clone(),
+            replica: inner.replica.clone(),
+            doorman: doorman.clone(),
+            members: inner.members.clone(),
+        };
+        let compactor = supervisor::Compactor {
+            raft: inner.raft.clone(),
+            replica: inner.replica.clone(),
+            snapshots,
+            disk: inner.disk.clone(),
+            reserve: config.disk_reserve_bytes,
+        };
+        inner.raft.run();
+        let mut tasks = inner.tasks.lock();
+        tasks.spawn(campaign.run(hang_ups));
+        tasks.spawn(registrar.run(inner.leadership.clone()));
+        tasks.spawn(compactor.run());
+        tasks.spawn(handover::when_disk_is_low(inner.means.clone(), inner.members.clone()));
+        let serving = server::serve(listener, doorman, dispatch);
+        tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
+        tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
+    }
+
+    /// The member with the lowest id makes the first entry of a new cluster's log; the others wait to be called.
+    async fn bootstrap(&self) {
+        let inner = &self.inner;
+        match inner.raft.is_initialized().await {
+            Ok(false) if inner.members.first() == Some(&inner.node) => {}
+            Ok(false) => {
+                tracing::info!(node = %inner.node, "new node: waiting to be called by its cluster");
+                return;
+            }
+            Ok(true) => {
+                self.compare_members();
+                return;
+            }
+            Err(error) => {
+                inner.failure.report(error.to_string());
+                return;
+            }
+        }
+        let members: BTreeMap<u64, EmptyNode> =
+            inner.members.iter().map(|id| (id.0, EmptyNode::new())).collect();
+        match inner.raft.initialize(members).await {
+            Ok(()) => tracing::info!(members = ?inner.members, "made a new cluster"),
+            // Somebody else was faster, which is as good.
+            Err(error) => tracing::info!(%error, "the cluster exists already"),
+        }
+    }
+
+    fn compare_members(&self) {
+        let voters: Vec<NodeId> = self.voters();
+        if !voters.is_empty() && !voters.iter().eq(self.inner.members.iter()) {
+            tracing::warn!(
+                configured = ?self.inner.members,
+                ?voters,
+                "the members of the configuration are not those of the log, which count"
+            );
+        }
+    }
+}

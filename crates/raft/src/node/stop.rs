@@ -1,0 +1,39 @@
+//! Stopping a node.
+
+use std::sync::atomic::Ordering;
+
+use super::RaftNode;
+use crate::handover;
+
+impl RaftNode {
+    /// Stops: refuses new work, hands leadership to a caught-up voter if this node leads (within about twice the
+    /// longest election timeout), stops openraft, and closes the log once everything queued is on the disk.
+    pub async fn shutdown(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+        if self.inner.failure.reason().is_none() {
+            let bound = self.inner.transfer_bound;
+            handover::to_the_most_current(&self.inner.means, bound, |_| true).await;
+        }
+        self.stop().await;
+    }
+
+    /// Stops at once, without handing anything over: what its peers see of a killed process.
+    pub async fn halt(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+        self.stop().await;
+    }
+
+    async fn stop(&self) {
+        let mut tasks = std::mem::take(&mut *self.inner.tasks.lock());
+        tasks.shutdown().await;
+        if let Err(error) = self.inner.raft.shutdown().await {
+            tracing::error!(%error, "openraft did not stop cleanly");
+        }
+        self.inner.replica.go_dark();
+        let log = self.inner.log.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || log.shutdown()).await {
+            tracing::error!(%error, "the log did not close cleanly");
+        }
+        self.inner.data_dir.lock().take();
+    }
+}

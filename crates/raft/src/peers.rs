@@ -1,0 +1,67 @@
+//! The other members, and the lanes to them.
+//!
+//! Owns one lane for each member and purpose. Addresses come from this node's own configuration: the membership in the
+//! log holds ids only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_types::NodeId;
+use tokio::time::Instant;
+
+use crate::config::Member;
+use crate::error::CallError;
+use crate::transport::handshake::Doorman;
+use crate::transport::lane::Lane;
+use crate::wire::{Purpose, ReplyBody, RequestBody};
+
+const PURPOSES: [Purpose; 4] =
+    [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls];
+
+/// See the module.
+pub(crate) struct Peers {
+    lanes: BTreeMap<(NodeId, Purpose), Lane>,
+}
+
+impl Peers {
+    pub(crate) fn new(
+        doorman: &Arc<Doorman>,
+        own: NodeId,
+        members: &BTreeMap<NodeId, Member>,
+    ) -> Self {
+        let others = members.iter().filter(|(id, _)| **id != own);
+        let lanes = others
+            .flat_map(|(id, member)| PURPOSES.map(|purpose| (*id, member.peer.clone(), purpose)))
+            .map(|(id, address, purpose)| {
+                ((id, purpose), Lane::new(doorman.clone(), id, address, purpose))
+            })
+            .collect();
+        Self { lanes }
+    }
+
+    /// Asks a peer, connecting first if need be.
+    pub(crate) async fn call(
+        &self,
+        to: NodeId,
+        purpose: Purpose,
+        body: &RequestBody,
+        deadline: Instant,
+    ) -> Result<ReplyBody, CallError> {
+        match self.lanes.get(&(to, purpose)) {
+            Some(lane) => lane.call(body, deadline).await,
+            None => Err(CallError::NotSent(format!("node {to} is not among the members"))),
+        }
+    }
+
+    /// Gives up the connection for a purpose: what was asked on it is not wanted any more.
+    pub(crate) fn close(&self, to: NodeId, purpose: Purpose) {
+        if let Some(lane) = self.lanes.get(&(to, purpose)) {
+            lane.close();
+        }
+    }
+
+    /// Whether any connection to a peer is open.
+    pub(crate) fn is_connected(&self, to: NodeId) -> bool {
+        PURPOSES.iter().any(|purpose| self.lanes.get(&(to, *purpose)).is_some_and(Lane::is_open))
+    }
+}

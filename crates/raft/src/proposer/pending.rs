@@ -1,0 +1,75 @@
+//! A command on its way, and whether it can still be called back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use holdfast_types::Command;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Committed;
+use crate::error::ProposeError;
+
+const WAITING: u8 = 0;
+const TAKEN: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+/// Says who may decide about a command: its caller while it waits, the worker while it is in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Ticket(AtomicU8);
+
+impl Ticket {
+    /// The worker takes the command into flight; false if the caller has given up.
+    pub(crate) fn take(&self) -> bool {
+        self.change(WAITING, TAKEN)
+    }
+
+    /// The worker brings it back: it was certainly not appended.
+    pub(crate) fn put_back(&self) -> bool {
+        self.change(TAKEN, WAITING)
+    }
+
+    /// The caller gives up; false if the command is in flight.
+    pub(crate) fn give_up(&self) -> bool {
+        self.change(WAITING, GIVEN_UP)
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// A command in the queue.
+pub(crate) struct Pending {
+    pub(crate) command: Command,
+    /// Its length in an entry.
+    pub(crate) bytes: usize,
+    /// It came from a peer: it is proposed here or not at all.
+    pub(crate) forwarded: bool,
+    pub(crate) deadline: Instant,
+    pub(crate) since: Instant,
+    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) reply: oneshot::Sender<Result<Committed, ProposeError>>,
+}
+
+impl Pending {
+    /// Answers the caller, who may have gone.
+    pub(crate) fn answer(self, result: Result<Committed, ProposeError>) {
+        self.reply.send(result).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_gives_up_only_what_is_not_in_flight() {
+        let ticket = Ticket::default();
+        assert!(ticket.take());
+        assert!(!ticket.give_up());
+        assert!(ticket.put_back());
+        assert!(ticket.give_up());
+        assert!(!ticket.take());
+    }
+}

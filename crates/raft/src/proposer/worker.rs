@@ -1,0 +1,160 @@
+//! Packs what waits and sends it off, as soon as a place in flight is free.
+//!
+//! Owns the order: what came back goes before what is new. It pauses after a pack came back, until the leader changes
+//! or [`PAUSE`] has passed, so that a cluster without a leader is asked calmly.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::flight::{Landing, Route, fly};
+use super::pending::Pending;
+use super::{Means, Packing};
+use crate::error::ProposeError;
+
+/// Between two attempts, unless the leader changes.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// See the module.
+pub(crate) struct Worker {
+    means: Means,
+    packing: Packing,
+    queue: mpsc::Receiver<Pending>,
+    /// Certainly not appended, oldest first.
+    returned: VecDeque<Pending>,
+    flights: FuturesUnordered<BoxFuture<'static, Landing>>,
+    paused_until: Option<Instant>,
+}
+
+impl Worker {
+    pub(crate) fn new(means: Means, packing: Packing, queue: mpsc::Receiver<Pending>) -> Self {
+        Self {
+            means,
+            packing,
+            queue,
+            returned: VecDeque::new(),
+            flights: FuturesUnordered::new(),
+            paused_until: None,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.launch();
+            let paused = self.paused_until;
+            let hungry = paused.is_none()
+                && self.returned.is_empty()
+                && self.flights.len() < self.packing.inflight_max;
+            tokio::select! {
+                Some(landing) = self.flights.next(), if !self.flights.is_empty() => {
+                    self.land(landing);
+                }
+                item = self.queue.recv(), if hungry => match item {
+                    Some(item) => self.returned.push_back(item),
+                    None => return,
+                },
+                () = sleep_until(paused.unwrap_or_else(Instant::now)), if paused.is_some() => {
+                    self.paused_until = None;
+                    self.dismiss();
+                }
+                changed = self.means.leadership.changed(), if paused.is_some() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.paused_until = None;
+                }
+            }
+        }
+    }
+
+    /// Sends off packs while there is something to pack, somewhere to send it, and a place in flight.
+    fn launch(&mut self) {
+        while self.paused_until.is_none() && self.flights.len() < self.packing.inflight_max {
+            let Some(first) = self.next() else { return };
+            let Some(route) = self.route() else {
+                self.returned.push_front(first);
+                self.pause();
+                return;
+            };
+            if route == Route::Here && self.means.disk.is_low() {
+                first.answer(Err(ProposeError::DiskFull));
+                continue;
+            }
+            let pack = self.pack(first, route);
+            if !pack.is_empty() {
+                self.flights.push(Box::pin(fly(self.means.clone(), route, pack)));
+            }
+        }
+    }
+
+    fn route(&self) -> Option<Route> {
+        let leader = self.means.leadership.borrow().leader?;
+        Some(if leader == self.means.node { Route::Here } else { Route::To(leader) })
+    }
+
+    fn next(&mut self) -> Option<Pending> {
+        self.returned.pop_front().or_else(|| self.queue.try_recv().ok())
+    }
+
+    fn pack(&mut self, first: Pending, route: Route) -> Vec<Pending> {
+        let mut pack = Vec::new();
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(item) = next {
+            if bytes + item.bytes > self.packing.bytes_max && !pack.is_empty() {
+                self.returned.push_front(item);
+                break;
+            }
+            if item.forwarded && route != Route::Here {
+                // One hop only: its sender finds the leader itself.
+                item.answer(Err(ProposeError::NoLeader));
+            } else if item.ticket.take() {
+                bytes += item.bytes;
+                pack.push(item);
+            }
+            if pack.len() >= self.packing.commands_max {
+                break;
+            }
+            next = self.next();
+        }
+        pack
+    }
+
+    fn land(&mut self, landing: Landing) {
+        if landing.is_empty() {
+            return;
+        }
+        for item in landing.into_iter().rev() {
+            if item.ticket.put_back() {
+                self.returned.push_front(item);
+            }
+        }
+        self.pause();
+    }
+
+    fn pause(&mut self) {
+        self.means.leadership.borrow_and_update();
+        self.paused_until = Some(Instant::now() + PAUSE);
+    }
+
+    /// Tells those who waited too long for a leader. Looks at the whole queue, which has room for them.
+    fn dismiss(&mut self) {
+        while self.returned.len() < self.packing.queue_max {
+            let Ok(item) = self.queue.try_recv() else { break };
+            self.returned.push_back(item);
+        }
+        let (now, wait) = (Instant::now(), self.packing.leader_wait);
+        for item in std::mem::take(&mut self.returned) {
+            if now.duration_since(item.since) < wait {
+                self.returned.push_back(item);
+            } else if item.ticket.give_up() {
+                item.answer(Err(ProposeError::NoLeader));
+            }
+        }
+    }
+}

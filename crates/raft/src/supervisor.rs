@@ -1,0 +1,77 @@
+//! Watching over a running node: its failure, and the length of its log.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::Fatal;
+use tokio::time::sleep;
+
+use crate::disk::DiskGauge;
+use crate::failure::Failure;
+use crate::snapshot::SnapshotStore;
+use crate::state_machine::Replica;
+use crate::type_config::Raft;
+
+/// Between two looks at whether a snapshot fits on the disk.
+const ROOM_PAUSE: Duration = Duration::from_secs(5);
+
+/// Serves until the node fails; then stops openraft, so that it neither votes nor leads.
+pub(crate) async fn until_failure(serving: impl Future<Output = ()>, raft: Raft, failure: Failure) {
+    tokio::select! {
+        () = serving => {}
+        _ = failure.wait() => {
+            raft.shutdown().await.ok();
+        }
+    }
+}
+
+/// Reports the error that openraft stopped with. A regular stop is no failure.
+pub(crate) async fn watch_openraft(raft: Raft, failure: Failure) {
+    let mut metrics = raft.metrics();
+    loop {
+        let state = metrics.borrow_watched().running_state.clone();
+        match state {
+            Ok(()) => {}
+            Err(Fatal::Stopped) => return,
+            Err(error) => {
+                failure.report(error.to_string());
+                return;
+            }
+        }
+        if metrics.changed().await.is_err() {
+            failure.report("openraft ended without a word");
+            return;
+        }
+    }
+}
+
+/// Makes a snapshot when the log has grown enough, which lets the log be purged.
+pub(crate) struct Compactor {
+    pub(crate) raft: Raft,
+    pub(crate) replica: Arc<Replica>,
+    pub(crate) snapshots: SnapshotStore,
+    pub(crate) disk: Arc<DiskGauge>,
+    pub(crate) reserve: u64,
+}
+
+impl Compactor {
+    pub(crate) async fn run(self) {
+        loop {
+            self.replica.snapshot_due().await;
+            // A snapshot must never be what fills the disk: that would end the node.
+            while !self.has_room() {
+                sleep(ROOM_PAUSE).await;
+            }
+            if self.raft.trigger().snapshot().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let needed = self.snapshots.bytes().saturating_mul(2);
+        !self.disk.is_low() && self.disk.free_bytes() >= self.reserve.saturating_add(needed)
+    }
+}

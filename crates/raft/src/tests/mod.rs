@@ -1,0 +1,4 @@
+//! Tests that need more than one module, or openraft itself.
+
+mod log_store;
+mod suite;

@@ -1,0 +1,72 @@
+//! openraft's own suite over our log and state machine, on every engine.
+
+use std::sync::Arc;
+
+use holdfast_storage::{FaultyDisk, Log, LogOptions};
+use openraft::StorageError;
+use openraft::testing::log::{StoreBuilder, Suite};
+use tempfile::TempDir;
+
+use crate::counters::Counters;
+use crate::failure::Failure;
+use crate::log_store::LogStore;
+use crate::snapshot::SnapshotStore;
+use crate::state_machine::{Replica, StateMachine};
+use crate::type_config::TypeConfig;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Sled,
+    Memory,
+    FaultyWithoutFaults,
+}
+
+/// Builds stores on an engine, with a cache of so many bytes: none at all sends every read to the engine.
+struct Builder {
+    kind: Kind,
+    cache_bytes: usize,
+}
+
+impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
+    async fn build(&self) -> Result<(TempDir, LogStore, StateMachine), StorageError<TypeConfig>> {
+        let dir = tempfile::tempdir().unwrap();
+        let log = match self.kind {
+            Kind::Sled => Log::open(&dir.path().join("log"), LogOptions::default()),
+            Kind::Memory => Log::in_memory(),
+            Kind::FaultyWithoutFaults => Log::with_engine(FaultyDisk::default().engine()),
+        };
+        let store = LogStore::open(log.unwrap(), Failure::new(), self.cache_bytes).unwrap();
+        let replica = Arc::new(Replica::new(u64::MAX, Arc::new(Counters::default())));
+        let snapshots = SnapshotStore::open(&dir.path().join("snapshots")).unwrap();
+        Ok((dir, store, StateMachine::new(replica, snapshots)))
+    }
+}
+
+async fn run(kind: Kind, cache_bytes: usize) {
+    Suite::test_all(Builder { kind, cache_bytes }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openrafts_suite_holds_on_sled() {
+    run(Kind::Sled, 1 << 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openrafts_suite_holds_on_sled_without_a_cache() {
+    run(Kind::Sled, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openrafts_suite_holds_in_memory() {
+    run(Kind::Memory, 1 << 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openrafts_suite_holds_in_memory_without_a_cache() {
+    run(Kind::Memory, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openrafts_suite_holds_on_the_faulty_twin_without_faults() {
+    run(Kind::FaultyWithoutFaults, 0).await;
+}

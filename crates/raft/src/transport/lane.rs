@@ -1,0 +1,127 @@
+//! The way to one peer for one purpose, whether or not a connection is open.
+//!
+//! Owns opening it, at most one attempt at a time, and the pause after a failed one, which grows to
+//! [`BACKOFF_MAX`]. During a pause callers are told at once that nothing was sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_types::NodeId;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::connection::Connection;
+use super::handshake::Doorman;
+use crate::error::CallError;
+use crate::wire::{Purpose, ReplyBody, RequestBody};
+
+const BACKOFF_MIN: Duration = Duration::from_millis(20);
+/// Short enough that a healed link is used again before anybody calls an election.
+const BACKOFF_MAX: Duration = Duration::from_millis(250);
+/// A connection attempt takes at most this long.
+const CONNECT_BOUND: Duration = Duration::from_millis(1000);
+
+/// See the module.
+pub(crate) struct Lane {
+    doorman: Arc<Doorman>,
+    target: NodeId,
+    address: String,
+    purpose: Purpose,
+    open: Mutex<Option<Arc<Connection>>>,
+    attempt: tokio::sync::Mutex<Attempt>,
+}
+
+#[derive(Default)]
+struct Attempt {
+    pause: Duration,
+    retry_at: Option<Instant>,
+    /// The last failure, so that each is logged once.
+    reason: String,
+}
+
+impl Lane {
+    pub(crate) fn new(
+        doorman: Arc<Doorman>,
+        target: NodeId,
+        address: String,
+        purpose: Purpose,
+    ) -> Self {
+        let attempt = tokio::sync::Mutex::default();
+        Self { doorman, target, address, purpose, open: Mutex::new(None), attempt }
+    }
+
+    /// Asks the peer, connecting first if need be.
+    pub(crate) async fn call(
+        &self,
+        body: &RequestBody,
+        deadline: Instant,
+    ) -> Result<ReplyBody, CallError> {
+        let connection = match self.current() {
+            Some(connection) => connection,
+            None => timeout_at(deadline, self.connect())
+                .await
+                .unwrap_or_else(|_| Err("no connection in time".into()))
+                .map_err(CallError::NotSent)?,
+        };
+        connection.call(body, deadline).await
+    }
+
+    /// Whether a connection is open now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.current().is_some()
+    }
+
+    /// Closes the connection, if one is open.
+    pub(crate) fn close(&self) {
+        self.open.lock().take();
+    }
+
+    fn current(&self) -> Option<Arc<Connection>> {
+        self.open.lock().as_ref().filter(|connection| connection.is_open()).cloned()
+    }
+
+    async fn connect(&self) -> Result<Arc<Connection>, String> {
+        let mut attempt = self.attempt.lock().await;
+        if let Some(connection) = self.current() {
+            return Ok(connection);
+        }
+        if attempt.retry_at.is_some_and(|at| Instant::now() < at) {
+            return Err(attempt.reason.clone());
+        }
+        match self.open_stream().await {
+            Ok(stream) => {
+                *attempt = Attempt::default();
+                let connection = Connection::new(stream, self.purpose);
+                *self.open.lock() = Some(connection.clone());
+                tracing::debug!(peer = %self.target, purpose = ?self.purpose, "connected");
+                Ok(connection)
+            }
+            Err(reason) => {
+                self.pause(&mut attempt, &reason);
+                Err(reason)
+            }
+        }
+    }
+
+    fn pause(&self, attempt: &mut Attempt, reason: &str) {
+        attempt.pause = (attempt.pause * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
+        attempt.retry_at = Some(Instant::now() + attempt.pause);
+        if attempt.reason != reason {
+            let (peer, address) = (self.target, &self.address);
+            tracing::warn!(%peer, address, purpose = ?self.purpose, reason, "cannot reach a peer");
+            reason.clone_into(&mut attempt.reason);
+        }
+    }
+
+    async fn open_stream(&self) -> Result<TcpStream, String> {
+        let connecting = timeout(CONNECT_BOUND, TcpStream::connect(&self.address));
+        let mut stream = connecting
+            .await
+            .map_err(|_| "no connection in time".to_owned())?
+            .map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        self.doorman.introduce(&mut stream, self.target, self.purpose).await?;
+        Ok(stream)
+    }
+}

@@ -1,0 +1,112 @@
+//! The types this crate fills openraft in with, and short names for what comes out.
+//!
+//! Owns the payload of a log entry ([`Batch`]) and the reply to one ([`BatchReply`]). A batch is encoded once, when
+//! it is proposed or received, and carries those bytes with it: the log, every follower and the snapshot's byte count
+//! use them as they are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_codec::{DecodeError, EncodeError, Kind};
+use holdfast_types::{Entry, NodeId, Outcome, Revision};
+use openraft::alias::{LogIdOf, SnapshotMetaOf, StoredMembershipOf, VoteOf};
+use openraft::{EmptyNode, RaftTypeConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::state_machine::StateMachine;
+
+openraft::declare_raft_types!(
+    /// What openraft is filled in with.
+    pub(crate) TypeConfig:
+        D = Batch,
+        R = BatchReply,
+        NodeId = u64,
+        Node = EmptyNode,
+        AsyncRuntime = openraft_rt_tokio::TokioRuntime,
+);
+
+pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
+pub(crate) type RaftEntry = <TypeConfig as RaftTypeConfig>::Entry;
+pub(crate) type LeaderId = <TypeConfig as RaftTypeConfig>::LeaderId;
+pub(crate) type Payload = <TypeConfig as RaftTypeConfig>::Payload;
+pub(crate) type Membership = openraft::Membership<u64, EmptyNode>;
+pub(crate) type LogId = LogIdOf<TypeConfig>;
+pub(crate) type Vote = VoteOf<TypeConfig>;
+pub(crate) type StoredMembership = StoredMembershipOf<TypeConfig>;
+pub(crate) type SnapshotMeta = SnapshotMetaOf<TypeConfig>;
+
+/// One leadership: no two leaders ever share one. A term alone is not enough, since two nodes may lead in one term,
+/// one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaderEpoch {
+    /// The term.
+    pub term: u64,
+    /// Who leads.
+    pub node: NodeId,
+}
+
+impl LeaderEpoch {
+    pub(crate) fn of(id: LeaderId) -> Self {
+        Self { term: id.term, node: NodeId(id.node_id) }
+    }
+
+    pub(crate) fn leader_id(self) -> LeaderId {
+        LeaderId { term: self.term, node_id: self.node.0 }
+    }
+}
+
+impl fmt::Display for LeaderEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "term {} of node {}", self.term, self.node)
+    }
+}
+
+/// The commands of one log entry, and the bytes they are stored and sent as.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Batch {
+    entry: Arc<Entry>,
+    /// Invariant: `entry`, encoded.
+    bytes: Bytes,
+}
+
+impl Batch {
+    pub(crate) fn encode(entry: Entry) -> Result<Self, EncodeError> {
+        let bytes = holdfast_codec::encode(Kind::Batch, &entry)?.into();
+        Ok(Self { entry: Arc::new(entry), bytes })
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
+        let entry = holdfast_codec::decode(Kind::Batch, &bytes)?;
+        Ok(Self { entry: Arc::new(entry), bytes })
+    }
+
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} commands in {} bytes", self.entry.commands.len(), self.bytes.len())
+    }
+}
+
+/// What applying one entry answered. Blank and membership entries answer nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BatchReply {
+    /// One to each command, in order.
+    pub(crate) outcomes: Vec<Outcome>,
+    /// Revision of the last command.
+    pub(crate) revision: Revision,
+}

@@ -1,0 +1,229 @@
+//! A cluster in one process, over real TCP, with links that can be cut.
+//!
+//! Owns the nodes, their directories and a proxy for every direction of every pair. Nodes get a new port at each
+//! start; the proxies' ports stay. Waiting is always for a condition, with a bound that is far larger than needed.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub mod links;
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use holdfast_machine::Machine;
+use holdfast_raft::{
+    Committed, LeaderEpoch, Member, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
+    StartError, Timing,
+};
+use holdfast_types::{
+    Applied, Command, Labels, NodeId, OpenSession, Revision, SessionName, SessionStatus, Ttl,
+};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use self::links::Links;
+
+/// Nothing takes this long, not even on a busy machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Writes down what it is told.
+#[derive(Default)]
+pub struct Notes {
+    /// Revisions of applied entries, as told.
+    pub applied: Mutex<Vec<Revision>>,
+    /// Revision of the machine each time it was restored.
+    pub restored: Mutex<Vec<Revision>>,
+}
+
+impl Observer for Notes {
+    fn applied(&self, machine: &Machine, applied: &Applied) {
+        assert_eq!(machine.revision(), applied.revision, "the machine is that after the entry");
+        self.applied.lock().push(applied.revision);
+    }
+
+    fn restored(&self, machine: &Machine) {
+        self.restored.lock().push(machine.revision());
+    }
+
+    fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {
+        let answer = format!("{from} said {}", String::from_utf8_lossy(&request));
+        Box::pin(async move { Bytes::from(answer) })
+    }
+}
+
+pub struct Lab {
+    pub cluster: String,
+    pub dirs: BTreeMap<u64, TempDir>,
+    pub nodes: BTreeMap<u64, RaftNode>,
+    pub notes: BTreeMap<u64, Arc<Notes>>,
+    pub links: Links,
+    pub free_bytes: BTreeMap<u64, Arc<AtomicU64>>,
+    pub tune: fn(&mut RaftConfig),
+}
+
+impl Lab {
+    /// A cluster of `count` nodes, all running.
+    pub async fn start(count: u64) -> Self {
+        Self::start_with(count, |_| {}).await
+    }
+
+    pub async fn start_with(count: u64, tune: fn(&mut RaftConfig)) -> Self {
+        let mut lab = Self::prepare(count, tune).await;
+        for id in 1..=count {
+            lab.boot(id).await.unwrap();
+        }
+        lab
+    }
+
+    pub async fn prepare(count: u64, tune: fn(&mut RaftConfig)) -> Self {
+        let ids = 1..=count;
+        let free = |id| (id, Arc::new(AtomicU64::new(1 << 40)));
+        Self {
+            cluster: "lab".into(),
+            dirs: ids.clone().map(|id| (id, tempfile::tempdir().unwrap())).collect(),
+            nodes: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            links: Links::new(count).await,
+            free_bytes: ids.map(free).collect(),
+            tune,
+        }
+    }
+
+    pub fn config(&self, id: u64) -> RaftConfig {
+        let members = self.dirs.keys().map(|other| {
+            let peer = self.links.address(id, *other);
+            (NodeId(*other), Member { peer, http: String::new(), zookeeper: String::new() })
+        });
+        let listener = PeerListen::Bound(TcpListener::bind("127.0.0.1:0").unwrap());
+        let dir = self.dirs[&id].path();
+        let mut config =
+            RaftConfig::new(&self.cluster, NodeId(id), members.collect(), dir, listener);
+        config.timing = Timing {
+            heartbeat: Duration::from_millis(150),
+            election_min: Duration::from_millis(800),
+            election_max: Duration::from_millis(1200),
+        };
+        config.disk_check = Duration::from_millis(20);
+        let free = self.free_bytes[&id].clone();
+        config.free_bytes = Arc::new(move |_| Ok(free.load(Ordering::Relaxed)));
+        (self.tune)(&mut config);
+        config
+    }
+
+    /// Starts one node.
+    pub async fn boot(&mut self, id: u64) -> Result<RaftNode, StartError> {
+        let notes = Arc::new(Notes::default());
+        let observer = notes.clone();
+        let node = RaftNode::start(self.config(id), |_| observer).await?;
+        self.links.point(id, Some(node.peer_address()));
+        self.nodes.insert(id, node.clone());
+        self.notes.insert(id, notes);
+        Ok(node)
+    }
+
+    /// Stops one node as a kill would.
+    pub async fn kill(&mut self, id: u64) {
+        let node = self.nodes.remove(&id).unwrap();
+        self.links.point(id, None);
+        node.halt().await;
+    }
+
+    /// Stops every node as a kill would.
+    pub async fn kill_all(&mut self) {
+        for id in self.nodes.keys().copied().collect::<Vec<_>>() {
+            self.kill(id).await;
+        }
+    }
+
+    pub fn node(&self, id: u64) -> &RaftNode {
+        &self.nodes[&id]
+    }
+
+    /// Waits for a leader that the running nodes agree on and that is ready; gives its id.
+    pub async fn leader(&self) -> u64 {
+        let agreed = eventually("a leader that all agree on", || {
+            let views: Vec<_> =
+                self.nodes.values().map(|node| *node.leadership().borrow()).collect();
+            let first = views.first()?;
+            let same = views.iter().all(|v| v.leader == first.leader && v.term == first.term);
+            let ready = views.iter().any(|view| view.epoch.is_some());
+            (same && ready).then_some(first.leader?)
+        });
+        agreed.await.0
+    }
+
+    pub async fn epoch(&self) -> LeaderEpoch {
+        let leader = self.leader().await;
+        eventually("an epoch", || self.node(leader).leadership().borrow().epoch).await
+    }
+
+    pub fn follower_of(&self, leader: u64) -> u64 {
+        *self.nodes.keys().find(|id| **id != leader).unwrap()
+    }
+
+    /// Opens a session through a node.
+    pub async fn open(&self, id: u64, name: &str) -> Result<Committed, ProposeError> {
+        self.node(id).propose(open_session(name), soon()).await
+    }
+
+    /// Waits until every running node has applied as much as the one with the most.
+    pub async fn settle(&self) {
+        eventually("all nodes at the same revision", || {
+            let mut revisions =
+                self.nodes.values().map(|node| node.read(Machine::revision).0).collect::<Vec<_>>();
+            revisions.dedup();
+            (revisions.len() == 1).then_some(())
+        })
+        .await;
+    }
+
+    /// The digests of the running nodes' machines must be equal once they are settled.
+    pub async fn agree(&self) {
+        self.settle().await;
+        let digests: Vec<_> = self
+            .nodes
+            .values()
+            .map(|node| node.read(|machine| (machine.digest(), machine.state_digest())))
+            .collect();
+        assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
+    }
+}
+
+pub fn session_name(name: &str) -> SessionName {
+    SessionName::new(name).unwrap()
+}
+
+pub fn open_session(name: &str) -> Command {
+    Command::OpenSession(OpenSession {
+        session: session_name(name),
+        ttl: Some(Ttl::DEFAULT),
+        anonymous: false,
+        labels: Labels::default(),
+    })
+}
+
+pub fn has_session(node: &RaftNode, name: &str) -> bool {
+    let name = session_name(name);
+    node.read(|machine| matches!(machine.session(&name), SessionStatus::Open(_)))
+}
+
+pub fn soon() -> Instant {
+    Instant::now() + LONG
+}
+
+/// Waits until `look` sees something.
+pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < end, "never saw {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
