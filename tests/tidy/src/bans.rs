@@ -179,6 +179,15 @@ mod tests {
     }
 
     #[test]
+    fn exceptions_whose_place_is_gone_are_caught() {
+        let all = policy::SLEEPS.len() + policy::PANICS.len();
+        assert_eq!(stale_exceptions(&[]).len(), all);
+        let text = format!("fn {}() {{}}", policy::SLEEPS[0].function);
+        let sources = Tree::of([(policy::SLEEPS[0].path, text.as_str())]).sources().unwrap();
+        assert_eq!(stale_exceptions(&sources).len(), all - 1);
+    }
+
+    #[test]
     fn unfinished_marks_are_caught_in_comments_too() {
         let mark = concat!("// TO", "DO: later\n// TODOMIR is a town");
         let tree = Tree::of([("a.md", mark), ("scripts/b", mark), ("c.bin", mark)]);

@@ -101,8 +101,10 @@ pub const STAT_CRATES: [&str; 2] = ["types", "machine"];
 /// Crates that may say "zxid" as they like.
 pub const ZXID_CRATES: [&str; 2] = ["zk", "zkwire"];
 
+/// Examples are programs beside the crate: what the crate refuses to know, they may know.
+pub const EXAMPLES: &str = "/examples/";
 /// Folders that stand for a user's program and speak plain HTTP on purpose: statuses are all they have.
-pub const BY_PLAIN_HTTP: [&str; 2] = ["/examples/", "crates/holdfast/src/bench/"];
+pub const BY_PLAIN_HTTP: [&str; 2] = [EXAMPLES, "crates/holdfast/src/bench/"];
 /// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` answers with them.
 pub const STATUS_CODE_CRATES: [&str; 1] = ["http"];
 /// Crates that may say the type `StatusCode`: `client` tells an answer of ours from a proxy's by its class, and by
@@ -181,6 +183,21 @@ pub const SLEEPS: &[Exception] = &[
     },
     Exception {
         path: "crates/raft/tests/lab/mod.rs",
+        function: "eventually",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
+        path: "crates/storage/tests/power_cut/campaign.rs",
+        function: "pause",
+        reason: "a random time before the power is cut: the moment is the fault",
+    },
+    Exception {
+        path: "crates/holdfast/tests/program/mod.rs",
+        function: "wait_for",
+        reason: "the step of the wait for a process to end, with a deadline",
+    },
+    Exception {
+        path: "crates/holdfast/tests/program/mod.rs",
         function: "eventually",
         reason: "the step of the wait for a condition, with a deadline",
     },
