@@ -18,7 +18,7 @@ use crate::keys;
 use crate::log::{RECORD_BYTES_MAX, Record};
 
 /// A pack is closed when the next record would make it longer than this.
-pub(crate) const PACK_BYTES: usize = 8 << 10;
+pub(crate) const PACK_BYTES: usize = 16 << 10;
 /// The bytes of one record in one piece.
 pub(crate) const PIECE_BYTES: usize = 60 << 10;
 

@@ -47,7 +47,10 @@ fn what_was_appended_is_read_back_in_pieces_of_any_size() {
 #[test]
 fn records_of_every_length_around_the_chunk_limits_survive() {
     on_each_engine(|log| {
-        let lengths = [0, 1, 8191, 8192, 8193, 61_439, 61_440, 61_441, 122_880, 122_881, 700_000];
+        let lengths = [
+            0, 1, 8191, 8192, 16_369, 16_370, 16_385, 61_439, 61_440, 61_441, 122_880, 122_881,
+            700_000,
+        ];
         let all: Vec<Record> =
             lengths.iter().zip(5..).map(|(&length, index)| content(index, length)).collect();
         log.do_append(all.clone()).expect("append");

@@ -1,0 +1,238 @@
+//! A log's directory as the file system may hand it back: damaged, cut short, half made, mixed with an older copy, full.
+//! It opens as the log that was closed, or it does not open.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use holdfast_storage::{Log, LogOptions, Mark, StoreError, free_bytes};
+use support::model::{Model, Rng};
+use support::{Driver as _, content};
+
+fn open(dir: &Path) -> Result<Log, StoreError> {
+    Log::open(dir, LogOptions::default())
+}
+
+/// Opens a log, works on it, closes it, and says what it held.
+fn use_log(dir: &Path, first: u64) -> Model {
+    let log = open(dir).expect("open");
+    for index in first..first + 30 {
+        let large = if index % 10 == 0 { 70_000 } else { index * 31 % 3000 };
+        log.do_append(vec![content(index, large)]).expect("append");
+    }
+    log.do_mark(Mark::Vote, &first.to_le_bytes(), true).expect("mark");
+    if first > 1 {
+        log.do_purge(first, "p").expect("purge");
+    }
+    let model = Model::observe(&log).expect("readable");
+    log.shutdown();
+    model
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to.join("blobs")).expect("directory");
+    for entry in fs::read_dir(from).expect("list") {
+        let path = entry.expect("entry").path();
+        if path.is_file() {
+            fs::copy(&path, to.join(path.file_name().expect("name"))).expect("copy");
+        }
+    }
+}
+
+/// A damaged copy must be refused or be, byte for byte, the log it was. Answers whether it was refused.
+fn refused_or_whole(dir: &Path, model: &Model, how: &str) -> bool {
+    match open(dir) {
+        Ok(log) => {
+            assert_eq!(Model::observe(&log).as_ref(), Ok(model), "{how}");
+            log.shutdown();
+            false
+        }
+        Err(StoreError::Corrupt { fix, .. }) => {
+            assert!(fix.contains("new id") || fix.contains("version"), "{how}: {fix}");
+            true
+        }
+        Err(other) => panic!("{how}: {other}"),
+    }
+}
+
+#[test]
+fn a_damaged_database_is_refused_or_harmless() {
+    let home = tempfile::tempdir().expect("directory");
+    let good = home.path().join("good");
+    use_log(&good, 1);
+    let model = use_log(&good, 31);
+    let mut rng = Rng(11);
+    let mut refused = 0;
+    for trial in 0..60 {
+        let bad = home.path().join(format!("bad-{trial}"));
+        copy(&good, &bad);
+        let db = bad.join("db");
+        let mut bytes = fs::read(&db).expect("read");
+        // The bytes in use lie at the front of the first segment.
+        let at = usize::try_from(rng.between(0, 700_000)).expect("offset").min(bytes.len() - 5000);
+        let how = match trial % 4 {
+            0 => {
+                bytes[at] ^= 1 << rng.between(0, 7);
+                format!("bit at {at}")
+            }
+            1 => {
+                bytes[at..at + 512].fill(0);
+                format!("sector at {at} zeroed")
+            }
+            2 => {
+                bytes.truncate(at);
+                format!("cut at {at}")
+            }
+            _ => {
+                let other = at / 2;
+                bytes.copy_within(other..other + 4096, at);
+                format!("page at {at} is that of {other}")
+            }
+        };
+        fs::write(&db, bytes).expect("write");
+        if trial % 2 == 0 {
+            // Without its snapshot file sled reads all of its log again, and forgives more.
+            for entry in fs::read_dir(&bad).expect("list") {
+                let path = entry.expect("entry").path();
+                if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap."))
+                {
+                    fs::remove_file(path).expect("remove");
+                }
+            }
+        }
+        refused += u64::from(refused_or_whole(&bad, &model, &how));
+        fs::remove_dir_all(&bad).expect("remove");
+    }
+    assert!(refused > 20, "{refused} of 60 were refused");
+}
+
+#[test]
+fn a_missing_file_is_refused() {
+    let home = tempfile::tempdir().expect("directory");
+    let good = home.path().join("good");
+    let model = use_log(&good, 1);
+    for file in ["db", "synced"] {
+        let bad = home.path().join(file);
+        copy(&good, &bad);
+        fs::remove_file(bad.join(file)).expect("remove");
+        assert!(refused_or_whole(&bad, &model, file), "{file}");
+    }
+}
+
+#[test]
+fn a_database_older_than_its_watermark_is_refused() {
+    let home = tempfile::tempdir().expect("directory");
+    let (log, old) = (home.path().join("log"), home.path().join("old"));
+    use_log(&log, 1);
+    copy(&log, &old);
+    let model = use_log(&log, 31);
+    fs::copy(log.join("synced"), old.join("synced")).expect("copy");
+    match open(&old) {
+        Err(StoreError::Corrupt { what, .. }) => {
+            assert!(what.contains("was acknowledged"), "{what}")
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!refused_or_whole(&log, &model, "undamaged"));
+}
+
+#[test]
+fn a_half_made_log_is_made_again() {
+    let home = tempfile::tempdir().expect("directory");
+    let whole = home.path().join("whole");
+    open(&whole).expect("open").shutdown();
+    for (name, files) in
+        [("a", &["conf"][..]), ("b", &["db", "conf"]), ("c", &["db", "synced"]), ("d", &[])]
+    {
+        let half = home.path().join(name);
+        fs::create_dir_all(half.join("blobs")).expect("directory");
+        fs::write(half.join("creating"), "").expect("write");
+        for file in files {
+            // The content never reached the disk.
+            fs::write(half.join(file), "").expect("write");
+        }
+        let log = open(&half).expect("made again");
+        log.do_append(vec![content(1, 1)]).expect("append");
+        log.shutdown();
+        assert!(!half.join("creating").exists());
+        assert_eq!(open(&half).expect("open").bounds(), (Some(1), Some(1)));
+    }
+}
+
+#[test]
+fn a_file_in_blobs_is_refused() {
+    let dir = tempfile::tempdir().expect("directory");
+    use_log(dir.path(), 1);
+    fs::write(dir.path().join("blobs/77"), "x").expect("write");
+    let refused = open(dir.path());
+    assert!(matches!(refused, Err(StoreError::Corrupt { .. })), "{refused:?}");
+}
+
+/// A file system in memory of a given size; nothing where that is not allowed.
+struct SmallDisk {
+    dir: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    fn new(mib: u64) -> Option<Self> {
+        let dir = tempfile::tempdir().expect("directory");
+        let options = format!("size={mib}m");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(dir.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if !mounted {
+            println!("SKIPPED: no small disk can be mounted here (not root?)");
+        }
+        mounted.then_some(Self { dir })
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _unmounted = Command::new("umount").arg("-l").arg(self.dir.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
+    for mib in [10, 17, 24, 33] {
+        let Some(disk) = SmallDisk::new(mib) else { return };
+        let dir = disk.dir.path().join("log");
+        let log = match open(&dir) {
+            Ok(log) => log,
+            Err(error) => {
+                assert!(matches!(error, StoreError::Full { .. }), "{mib} MiB: {error}");
+                continue;
+            }
+        };
+        let mut last = 0;
+        let error = loop {
+            match log.do_append(vec![content(last + 1, 50_000)]) {
+                Ok(()) => last += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, StoreError::Full { .. }), "{mib} MiB: {error}");
+        assert!(error.to_string().contains("make room"), "{error}");
+        assert_eq!(log.failed(), Some(error.clone()));
+        assert_eq!(log.do_mark(Mark::Vote, b"v", true), Err(error));
+        assert!(free_bytes(&dir).expect("statvfs") < 9 << 20);
+        log.shutdown();
+        drop(log);
+        // Room is made by somebody, and the node started again.
+        let grow = Command::new("mount")
+            .args(["-o", "remount,size=96m"])
+            .arg(disk.dir.path())
+            .status()
+            .expect("mount");
+        assert!(grow.success());
+        let log = open(&dir).expect("it opens when there is room");
+        assert_eq!(log.bounds().0, Some(1));
+        assert!(log.bounds().1 >= Some(last), "{:?} of {last}", log.bounds());
+        log.shutdown();
+    }
+}
