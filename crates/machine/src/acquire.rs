@@ -13,6 +13,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
 use crate::contender::{Contender, Entries};
+use crate::nodes::{child_path, room_in_counter};
 use crate::plant::Plant;
 use crate::sessions::Named;
 
@@ -53,9 +54,8 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         let Acquire { lock, open, entry, .. } = acquire;
-        let entry = entry.filter(|entry| {
-            !contender.entries.contains(entry) || self.planted(Plant::EntryTwice)
-        });
+        let entry = entry
+            .filter(|entry| !contender.entries.contains(entry) || self.planted(Plant::EntryTwice));
         if entry.is_some() {
             self.room_for_an_entry(contender.entries.count())?;
         }
@@ -175,24 +175,23 @@ impl Machine {
 
     /// Finds the place of a new contender of our own door.
     fn site_of(&self, lock: &LockName, step: &Step<'_>) -> Result<Site, Rejection> {
-        let (directory, missing) = match self.locks.get(lock) {
-            Some(indexed) => (indexed.directory.clone(), Vec::new()),
-            None => {
-                let directory = ZnodePath::of_lock(lock);
-                let missing = self.missing_directories(&directory)?;
-                (directory, missing)
-            }
+        let (directory, missing) = if let Some(indexed) = self.locks.get(lock) {
+            (indexed.directory.clone(), Vec::new())
+        } else {
+            let directory = ZnodePath::of_lock(lock);
+            let missing = self.missing_directories(&directory)?;
+            (directory, missing)
         };
         let sequence = self.tree.get(&directory).map_or(0, |node| self.next_sequence(node));
-        self.room_in_counter(sequence)?;
+        room_in_counter(sequence)?;
         let name = format!("lock-{sequence:010}");
-        let path = self.child_path(&directory, &name)?;
+        let path = child_path(&directory, &name)?;
         if !self.tree.contains(&path) {
             return Ok(Site { directory, missing, path, sequence });
         }
         // Somebody made a plain node of that name. The number counts, not the name: take another one.
         let name = format!("lock-r{}-{sequence:010}", step.revision);
-        let path = self.child_path(&directory, &name)?;
+        let path = child_path(&directory, &name)?;
         if self.tree.contains(&path) {
             return Err(Rejection::NodeExists { path });
         }

@@ -73,7 +73,7 @@ impl Machine {
             }
             Command::Acquire(acquire) => self.acquire(acquire, step),
             Command::Release(release) => self.release(release, step),
-            Command::Cancel(cancel) => self.cancel(cancel, step),
+            Command::Cancel(cancel) => Ok(self.cancel(cancel, step)),
             Command::Create(mut create) => {
                 let key = (create.session.take(), create.request.take());
                 self.once(step, key, |machine, caller, step| machine.create(create, caller, step))

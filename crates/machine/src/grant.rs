@@ -54,17 +54,14 @@ impl Machine {
             self.locks.by_name.insert(lock.clone(), new);
         }
         let Some(indexed) = self.locks.get_mut(lock) else { return };
-        match contender.hold {
-            Some(hold) => {
-                indexed.holder = Some(Arc::clone(contender));
-                indexed.last_token = hold.token;
-                self.locks.held += 1;
-                self.note_token(directory, hold.token);
-            }
-            None => {
-                indexed.waiters.insert(contender.sequence, Arc::clone(contender));
-                self.locks.waiting += 1;
-            }
+        if let Some(hold) = contender.hold {
+            indexed.holder = Some(Arc::clone(contender));
+            indexed.last_token = hold.token;
+            self.locks.held += 1;
+            self.note_token(directory, hold.token);
+        } else {
+            indexed.waiters.insert(contender.sequence, Arc::clone(contender));
+            self.locks.waiting += 1;
         }
     }
 
@@ -110,9 +107,12 @@ impl Machine {
 
     /// Grants a lock that nobody holds to the first in line, if there is one.
     pub(crate) fn grant_next(&mut self, lock: &LockName, step: &mut Step<'_>) {
-        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.holder.is_none()) else { return };
+        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.holder.is_none()) else {
+            return;
+        };
         let waiters = &indexed.waiters;
-        let next = if self.planted(Plant::LastFirst) { waiters.get_max() } else { waiters.get_min() };
+        let next =
+            if self.planted(Plant::LastFirst) { waiters.get_max() } else { waiters.get_min() };
         let Some(next) = next.map(|(_, waiter)| Arc::clone(waiter)) else { return };
         if self.planted(Plant::GrantSkipped) {
             return;

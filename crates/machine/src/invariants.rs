@@ -61,8 +61,8 @@ impl Machine {
             for (number, tombstone) in self.sessions.tombstones_after(end, 0) {
                 names += 1;
                 let name = &tombstone.name;
-                let named = self.sessions.named(name) == Some(Named::Ended { end, number });
-                ensure(named, || format!("the tombstone of {name} is not found by its name"))?;
+                let found = self.sessions.named(name) == Some(Named::Ended { end, number });
+                ensure(found, || format!("the tombstone of {name} is not found by its name"))?;
                 ensure(number <= buried, || "a tombstone has a number never given".to_owned())?;
             }
         }
@@ -104,8 +104,10 @@ impl Machine {
         ensure(revisions.iter().all(|r| *r >= node.czxid && *r <= self.revision), || {
             format!("the revisions of {path} lie between its creation and now")
         })?;
+        let built_in = BUILT_IN.contains(&path.as_str());
+        ensure(built_in || node.czxid.0 > 0, || format!("{path} was created by a command"))?;
         ensure(node.created <= COUNTER_END, || format!("{path} counts beyond the end"))?;
-        let is_lock = path.as_lock().is_some();
+        let is_lock = path.as_lock().is_some() && !node.is_ephemeral();
         ensure(node.last_token.is_none() || is_lock, || format!("{path} is no lock's directory"))
     }
 

@@ -43,23 +43,20 @@ impl Machine {
         let plan = self.plan(&create, caller)?;
         let data: Arc<[u8]> = create.data.into();
         let path = plan.path.clone();
-        match plan.contends {
-            Some((lock, session)) => {
-                let name = self.session_name(session);
-                let Some(name) = name else { return Err(Rejection::Reserved { path }) };
-                let entries = Entries::of(EntryId::unnamed());
-                let owner = Owner::unnamed();
-                let contender = Contender {
-                    path: plan.path,
-                    ..Contender::new(plan.sequence, session, name, owner, entries, step)
-                };
-                self.enqueue(&lock, &plan.directory, data, contender, step);
-            }
-            None => {
-                let node = Znode::new(plan.kind, data, step.revision, step.now);
-                self.tree.insert(&plan.directory, plan.path, node);
-                step.emit(Event::NodeCreated { path: path.clone() });
-            }
+        if let Some((lock, session)) = plan.contends {
+            let name = self.session_name(session);
+            let Some(name) = name else { return Err(Rejection::Reserved { path }) };
+            let entries = Entries::of(EntryId::unnamed());
+            let owner = Owner::unnamed();
+            let contender = Contender {
+                path: plan.path,
+                ..Contender::new(plan.sequence, session, name, owner, entries, step)
+            };
+            self.enqueue(&lock, &plan.directory, data, contender, step);
+        } else {
+            let node = Znode::new(plan.kind, data, step.revision, step.now);
+            self.tree.insert(&plan.directory, plan.path, node);
+            step.emit(Event::NodeCreated { path: path.clone() });
         }
         let stat = self.tree.get(&path).map(Znode::stat).unwrap_or_default();
         Ok(Reply::Created { path, stat })
@@ -139,9 +136,9 @@ impl Machine {
             return Err(Rejection::Reserved { path: create.path.clone() });
         }
         let sequence = self.next_sequence(parent);
-        self.room_in_counter(sequence)?;
+        room_in_counter(sequence)?;
         let path = if create.sequential {
-            self.child_path(&directory, &format!("{prefix}{sequence:010}"))?
+            child_path(&directory, &format!("{prefix}{sequence:010}"))?
         } else {
             create.path.clone()
         };
@@ -180,30 +177,12 @@ impl Machine {
         }
     }
 
-    /// A child's path.
-    pub(crate) fn child_path(
-        &self,
-        directory: &ZnodePath,
-        name: &str,
-    ) -> Result<ZnodePath, Rejection> {
-        let too_long = |_| limit_reached(Bound::PathLength, ZnodePath::MAX_LEN as u64);
-        directory.child(name).map_err(too_long)
-    }
-
     /// The number of a directory's next child.
     pub(crate) fn next_sequence(&self, directory: &Znode) -> u64 {
         if self.planted(Plant::SequenceReused) {
             return directory.children.into();
         }
         directory.created
-    }
-
-    /// Refuses a child whose number would be beyond the end.
-    pub(crate) fn room_in_counter(&self, sequence: u64) -> Result<(), Rejection> {
-        if sequence >= COUNTER_END {
-            return Err(limit_reached(Bound::Counter, COUNTER_END));
-        }
-        Ok(())
     }
 
     /// Refuses some znodes too many.
@@ -231,4 +210,18 @@ fn split(path: &ZnodePath, sequential: bool) -> Result<(ZnodePath, &str), Reject
         None if sequential => Ok((ZnodePath::root(), "")),
         None => Err(Rejection::NodeExists { path: path.clone() }),
     }
+}
+
+/// A child's path.
+pub(crate) fn child_path(directory: &ZnodePath, name: &str) -> Result<ZnodePath, Rejection> {
+    let too_long = |_| limit_reached(Bound::PathLength, ZnodePath::MAX_LEN as u64);
+    directory.child(name).map_err(too_long)
+}
+
+/// Refuses a child whose number would be beyond the end.
+pub(crate) fn room_in_counter(sequence: u64) -> Result<(), Rejection> {
+    if sequence >= COUNTER_END {
+        return Err(limit_reached(Bound::Counter, COUNTER_END));
+    }
+    Ok(())
 }

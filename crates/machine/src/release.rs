@@ -42,26 +42,26 @@ impl Machine {
     }
 
     /// Leaves a queue, unless the grant came first, the owner has asked again since, or the place is gone.
-    pub(crate) fn cancel(&mut self, cancel: Cancel, step: &mut Step<'_>) -> Outcome {
+    pub(crate) fn cancel(&mut self, cancel: Cancel, step: &mut Step<'_>) -> Reply {
         let Cancel { lock, session, owner, ticket, asked } = cancel;
         let Some(Named::Open(id)) = self.sessions.named(&session) else {
-            return Ok(Reply::Cancelled);
+            return Reply::Cancelled;
         };
         let found = self.locks.find(id, &lock, &owner, ticket).cloned();
         let Some(contender) = found.filter(|contender| contender.ticket == ticket) else {
-            return Ok(Reply::Cancelled);
+            return Reply::Cancelled;
         };
         if let Some(grant) = self.grant_of(&lock, &contender, false) {
-            return Ok(Reply::Granted(grant));
+            return Reply::Granted(grant);
         }
         if contender.asked > asked
             && !self.planted(Plant::CancelBlind)
             && let Some(queued) = self.queued_of(&lock, &contender)
         {
-            return Ok(Reply::Queued(queued));
+            return Reply::Queued(queued);
         }
         self.give_up(&lock, &contender, step);
-        Ok(Reply::Cancelled)
+        Reply::Cancelled
     }
 
     /// The owner has no place: it gave it up before, the lock is free, or it never had one.

@@ -69,9 +69,7 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         match self.sessions.get(session) {
-            Some(live)
-                if live.generation == generation || self.planted(Plant::ExpiryBlind) =>
-            {
+            Some(live) if live.generation == generation || self.planted(Plant::ExpiryBlind) => {
                 self.end_session(session, SessionEnd::Expired, step);
                 Ok(Reply::SessionEnded)
             }

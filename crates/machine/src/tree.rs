@@ -22,14 +22,19 @@ pub(crate) const QUOTA: &str = "/zookeeper/quota";
 /// What is there from the start and stays. Parents first.
 pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QUOTA];
 
+/// Ephemerals by their sessions.
+pub(crate) type Ephemerals = OrdSet<(SessionId, ZnodePath)>;
+/// Containers by the time since which they are empty.
+pub(crate) type Idle = OrdSet<(Stamp, ZnodePath)>;
+
 /// The znodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     nodes: OrdMap<Place, Arc<Znode>>,
     /// Invariant: the ephemerals that are not contenders (those are found through their claims).
-    ephemerals: OrdSet<(SessionId, ZnodePath)>,
+    ephemerals: Ephemerals,
     /// Invariant: the containers without children, by `emptied_at`.
-    idle: OrdSet<(Stamp, ZnodePath)>,
+    idle: Idle,
 }
 
 impl Tree {
@@ -199,7 +204,7 @@ impl Tree {
     }
 
     /// The orders, for comparison with rebuilt ones.
-    pub(crate) fn orders(&self) -> (&OrdSet<(SessionId, ZnodePath)>, &OrdSet<(Stamp, ZnodePath)>) {
+    pub(crate) fn orders(&self) -> (&Ephemerals, &Idle) {
         (&self.ephemerals, &self.idle)
     }
 }

@@ -106,6 +106,5 @@ impl Znode {
 
 /// The low 32 bits as a signed number: a counter that wraps as `ZooKeeper`'s do.
 fn low_half(n: u64) -> i32 {
-    let [a, b, c, d, ..] = n.to_le_bytes();
-    i32::from_le_bytes([a, b, c, d])
+    u32::try_from(n & u64::from(u32::MAX)).unwrap_or_default().cast_signed()
 }

@@ -1,5 +1,21 @@
 //! Golden scripts, the model, the properties, and the proof that the checks find planted bugs.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "the numbers of tests are small"
+)]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    clippy::needless_pass_by_value,
+    clippy::needless_for_each,
+    reason = "what a test does not expect is a failure anyway, and short is better than fast"
+)]
 
+mod history;
+mod judge;
+mod large;
+mod model;
+mod properties;
 mod render;
 mod scripts;
 mod snapshots;

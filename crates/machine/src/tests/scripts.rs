@@ -69,8 +69,7 @@ fn difference(path: &Path, golden: &str, transcript: &str) -> String {
 }
 
 fn run(golden: &str) -> String {
-    let mut run =
-        Run { machine: Machine::new(), stamp: Stamp(0), transcript: String::new() };
+    let mut run = Run { machine: Machine::new(), stamp: Stamp(0), transcript: String::new() };
     for line in golden.lines() {
         let said = line.starts_with("> ") || line.starts_with("? ") || line.starts_with('#');
         if said || line.is_empty() {

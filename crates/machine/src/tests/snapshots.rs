@@ -1,1 +1,303 @@
-//! Snapshots that lie are refused, whatever the lie.
+//! Snapshots: whole ones come back as they were, and those that lie are refused, whatever the lie.
+
+use holdfast_types::*;
+use proptest::prelude::*;
+
+use super::words::{lock_name, path, session_name};
+use crate::{LoadError, Machine, Part};
+
+/// A machine with something in every part.
+fn machine() -> Machine {
+    let mut machine = Machine::new();
+    let open = |name| OpenSession {
+        session: session_name(name),
+        ttl: None,
+        anonymous: false,
+        labels: Labels::default(),
+    };
+    let acquire = |lock, name| {
+        let (lock, owner) = (lock_name(lock), Owner::unnamed());
+        Command::Acquire(Acquire { lock, open: open(name), owner, entry: None, wait: true })
+    };
+    let commands = vec![
+        acquire("a", "s1"),
+        acquire("a", "s2"),
+        acquire("b/c", "s2"),
+        Command::Create(Create {
+            path: path("/e"),
+            data: vec![1, 2, 3],
+            kind: CreateKind::Ephemeral,
+            sequential: false,
+            session: Some(session_name("s1")),
+            request: Some(RequestId::new("q1").unwrap()),
+        }),
+        Command::OpenSession(open("s3")),
+        Command::OpenSession(open("s4")),
+        Command::CloseSession { session: session_name("s3") },
+        Command::ExpireSession { session: SessionId(4), generation: 1 },
+        Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) },
+    ];
+    drop(machine.apply(Entry { stamped_at: Stamp(1000), commands }));
+    machine.check_invariants().unwrap();
+    machine
+}
+
+fn parts() -> Vec<Part> {
+    machine().dump().collect()
+}
+
+fn refused(parts: Vec<Part>) -> LoadError {
+    Machine::load(parts).err().unwrap_or_else(|| panic!("the lie was believed"))
+}
+
+/// Changes the parts of one kind.
+fn altered(alter: impl Fn(&mut Part)) -> Vec<Part> {
+    let mut parts = parts();
+    parts.iter_mut().for_each(alter);
+    parts
+}
+
+#[test]
+fn every_kind_of_part_is_there_once() {
+    let names: Vec<_> = parts()
+        .iter()
+        .map(|part| match part {
+            Part::Head(_) => "head",
+            Part::Sessions(_) => "sessions",
+            Part::Tombstones(_) => "tombstones",
+            Part::Members(_) => "members",
+            Part::Nodes(_) => "nodes",
+            Part::End(_) => "end",
+        })
+        .collect();
+    assert_eq!(names, ["head", "sessions", "tombstones", "tombstones", "members", "nodes", "end"]);
+}
+
+#[test]
+fn a_snapshot_without_one_of_its_parts_is_refused() {
+    for missing in 0..parts().len() {
+        let mut parts = parts();
+        parts.remove(missing);
+        let error = refused(parts);
+        match missing {
+            0 => assert_eq!(error, LoadError::NoHead),
+            _ => assert!(matches!(error, LoadError::CutShort | LoadError::Unsound { .. })),
+        }
+    }
+}
+
+#[test]
+fn a_part_that_comes_twice_or_in_another_place_is_refused() {
+    for (from, to) in
+        (0..parts().len()).flat_map(|from| (0..parts().len()).map(move |to| (from, to)))
+    {
+        let mut twice = parts();
+        let part = twice[from].clone();
+        twice.insert(to, part);
+        refused(twice);
+        let mut moved = parts();
+        let part = moved.remove(from);
+        moved.insert(to, part);
+        // The two kinds of tombstones may come in either order.
+        if from != to && (from, to) != (2, 3) && (from, to) != (3, 2) {
+            refused(moved);
+        }
+    }
+}
+
+#[test]
+fn counters_beyond_their_end_are_refused() {
+    for alter in [
+        (|head| head.revision = Revision(u64::MAX)) as fn(&mut crate::Head),
+        |head| head.revision = Revision(0),
+        |head| head.grants = u64::MAX,
+        |head| head.grants = FencingToken::END,
+        |head| head.grants = 1,
+        |head| head.sessions_minted = u64::MAX,
+        |head| head.sessions_minted = 1,
+        |head| head.tombstones_minted = u64::MAX,
+        |head| head.tombstones_minted = 1,
+    ] {
+        refused(altered(|part| {
+            if let Part::Head(head) = part {
+                alter(head);
+            }
+        }));
+    }
+}
+
+#[test]
+fn sessions_that_cannot_be_are_refused() {
+    for alter in [
+        (|s| s[0].id = SessionId(0)) as fn(&mut Vec<crate::SessionPart>),
+        |s| s[0].id = SessionId(99),
+        |s| s[0].id = s[1].id,
+        |s| s[0].name = s[1].name.clone(),
+        |s| s[0].name = session_name("s4"),
+        |s| s[0].generation = u64::MAX,
+        |s| {
+            let again = s[0].memo[0].clone();
+            s[0].memo.push(again);
+        },
+        |s| s[0].given_up = vec![(lock_name("a"), Owner::unnamed()); 65],
+        |s| drop(s.remove(0)),
+    ] {
+        refused(altered(|part| {
+            if let Part::Sessions(sessions) = part {
+                alter(sessions);
+            }
+        }));
+    }
+}
+
+#[test]
+fn znodes_that_cannot_be_are_refused() {
+    let node = |nodes: &[crate::NodePart], at: &str| {
+        nodes.iter().position(|node| node.path.as_str() == at).unwrap()
+    };
+    let lies: [fn(&mut crate::NodePart); 17] = [
+        |n| n.path = path("/nowhere/x"),
+        |n| n.path = path("/locks"),
+        |n| n.kind = crate::KindPart::Persistent,
+        |n| n.kind = crate::KindPart::Ephemeral(SessionId(9)),
+        |n| n.czxid = Revision(99),
+        |n| n.czxid = Revision(0),
+        |n| n.mzxid = Revision(99),
+        |n| n.pzxid = Revision(99),
+        |n| n.created = u64::MAX,
+        |n| n.last_token = Some(FencingToken(1)),
+        |n| n.contender = None,
+        |n| n.contender.as_mut().unwrap().sequence = 7,
+        |n| n.contender.as_mut().unwrap().entries.clear(),
+        |n| n.contender.as_mut().unwrap().entries.push(EntryId::unnamed()),
+        |n| n.contender.as_mut().unwrap().hold = None,
+        |n| n.contender.as_mut().unwrap().hold.as_mut().unwrap().token = FencingToken(9),
+        |n| n.contender.as_mut().unwrap().hold.as_mut().unwrap().granted_in = Revision(99),
+    ];
+    for (number, lie) in lies.iter().enumerate() {
+        let lying = altered(|part| {
+            if let Part::Nodes(nodes) = part {
+                let at = node(nodes, "/locks/a/lock-0000000000");
+                lie(&mut nodes[at]);
+            }
+        });
+        assert!(Machine::load(lying).is_err(), "lie {number} was believed");
+    }
+    for (at, lie) in [
+        ("/locks/a", (|n| n.last_token = None) as fn(&mut crate::NodePart)),
+        ("/locks/a", |n| n.last_token = Some(FencingToken(0))),
+        ("/locks/a", |n| n.kind = crate::KindPart::Ephemeral(SessionId(1))),
+        ("/e", |n| n.last_token = Some(FencingToken(1))),
+        ("/locks", |n| n.kind = crate::KindPart::Container),
+        ("/locks/a/lock-0000000001", |n| n.contender = None),
+    ] {
+        let lying = altered(|part| {
+            if let Part::Nodes(nodes) = part {
+                let at = node(nodes, at);
+                lie(&mut nodes[at]);
+            }
+        });
+        assert!(Machine::load(lying).is_err(), "a lie about {at} was believed");
+    }
+}
+
+/// Parts are bounded by items and by weight, and a machine of many parts comes back whole.
+#[test]
+fn parts_are_bounded() {
+    let mut machine = machine();
+    let create = |number: usize, data: Vec<u8>| {
+        Command::Create(Create {
+            path: path(&format!("/n{number}")),
+            data,
+            kind: CreateKind::Persistent,
+            sequential: false,
+            session: None,
+            request: None,
+        })
+    };
+    let small = (0..5_000).map(|n| create(n, vec![]));
+    let large = (5_000..5_020).map(|n| create(n, vec![7; 200_000]));
+    let commands = small.chain(large).collect();
+    drop(machine.apply(Entry { stamped_at: Stamp(0), commands }));
+    let parts: Vec<_> = machine.dump().collect();
+    for part in &parts {
+        if let Part::Nodes(nodes) = part {
+            let bytes: usize = nodes.iter().map(|node| node.data.len()).sum();
+            assert!(nodes.len() <= 1024 && bytes <= 256 * 1024 + 200_000);
+        }
+    }
+    assert!(parts.len() > 15);
+    assert_eq!(Machine::load(parts).unwrap().state_digest(), machine.state_digest());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is done to the items of a snapshot, the answer is a sound machine or an error.
+    #[test]
+    fn nonsense_never_makes_an_unsound_machine(
+        edits in prop::collection::vec((any::<usize>(), any::<usize>(), 0..14_usize, 0..12_u64), 1..4),
+    ) {
+        let mut parts = parts();
+        for (part, item, what, number) in edits {
+            let part = part % parts.len();
+            garble(&mut parts[part], item, what, number);
+        }
+        if let Ok(mut machine) = Machine::load(parts) {
+            prop_assert_eq!(machine.check_invariants(), Ok(()));
+            for name in ["s1", "s2"] {
+                let commands = vec![Command::CloseSession { session: session_name(name) }];
+                drop(machine.apply(Entry { stamped_at: Stamp(0), commands }));
+                prop_assert_eq!(machine.check_invariants(), Ok(()));
+            }
+        }
+    }
+}
+
+fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
+    match part {
+        Part::Head(head) => match what % 4 {
+            0 => head.revision = Revision(number),
+            1 => head.grants = number,
+            2 => head.sessions_minted = number,
+            _ => head.limits.sessions_max = 0,
+        },
+        Part::Sessions(sessions) => {
+            let session = &mut sessions[item % 2];
+            match what % 3 {
+                0 => session.id = SessionId(number),
+                1 => session.name = session_name(["s1", "s3", "x"][number as usize % 3]),
+                _ => session.anonymous = true,
+            }
+        }
+        Part::Tombstones(tombstones) => tombstones[0].number = number,
+        Part::Members(members) => members[0].0 = NodeId(number),
+        Part::Nodes(nodes) => {
+            let count = nodes.len();
+            let node = &mut nodes[item % count];
+            let other = ["/locks/a", "/locks/a/x", "/locks/b", "/e/x", "/locks/x"];
+            match (what, &mut node.contender) {
+                (0, _) => node.kind = crate::KindPart::Ephemeral(SessionId(number)),
+                (1, _) => node.kind = crate::KindPart::Container,
+                (2, _) => node.path = path(other[number as usize % 5]),
+                (3, _) => node.czxid = Revision(number),
+                (4, _) => node.created = number,
+                (5, _) => node.last_token = Some(FencingToken(number)),
+                (6, _) => node.last_token = None,
+                (7, contender) => *contender = None,
+                (8, Some(contender)) => contender.sequence = number,
+                (9, Some(contender)) => contender.hold = None,
+                (10, Some(contender)) => {
+                    contender.hold = Some(crate::HoldPart {
+                        token: FencingToken(number),
+                        granted_at: Stamp(0),
+                        granted_in: Revision(number),
+                    });
+                }
+                (11, Some(contender)) => contender.asked = Revision(number),
+                (_, _) => drop(nodes.remove(item % count)),
+            }
+        }
+        Part::End(end) => end.znodes = number,
+    }
+}

@@ -129,9 +129,7 @@ impl<'a> Words<'a> {
                 })
             }
             "open" => Command::OpenSession(self.open(self.at(1))),
-            "renew" => {
-                Command::RenewSession { session: session_name(self.at(1)), ttl: self.ttl() }
-            }
+            "renew" => Command::RenewSession { session: session_name(self.at(1)), ttl: self.ttl() },
             "close" => Command::CloseSession { session: session_name(self.at(1)) },
             "expire" => self.expire(machine),
             "create" => Command::Create(self.create()),

@@ -1,0 +1,213 @@
+//! Random histories: what may happen next, said so that it always means something in the state it meets.
+
+use holdfast_types::*;
+use proptest::prelude::*;
+
+use super::model::Model;
+use super::words::{lock_name, path, session_name};
+
+/// One step of a history. Numbers pick from what there is.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Command(Command),
+    /// Deletes the n-th node.
+    DeleteNode(usize, Option<i32>),
+    /// Sets the n-th node's data.
+    SetNode(usize, Option<i32>, Option<u8>),
+    /// Cancels the n-th place of all queues, as asked first or last.
+    Cancel(usize, bool),
+    /// Expires the n-th session, with the present generation or one before.
+    Expire(usize, bool),
+    /// Sends the n-th command before again.
+    Retry(usize),
+    /// Goes through a snapshot.
+    Reload,
+    /// Keeps a frozen view, to be looked at in the end.
+    Freeze,
+    /// Time passes.
+    Wait(u64),
+}
+
+impl Op {
+    /// The command of this step in this state; none if it is no command, or nothing is there to pick.
+    pub(super) fn command(&self, model: &Model, before: &[Command]) -> Option<Command> {
+        match self {
+            Op::Command(command) => Some(command.clone()),
+            Op::DeleteNode(n, version) => {
+                let path = path(&model.nodes[n % model.nodes.len()].path);
+                let version = *version;
+                Some(Command::Delete(Delete { path, version, session: None, request: None }))
+            }
+            Op::SetNode(n, version, request) => {
+                let path = path(&model.nodes[n % model.nodes.len()].path);
+                let (session, request) = (Some(session_name("s1")), request.map(request_id));
+                let (version, data) = (*version, vec![1]);
+                Some(Command::SetData(SetData { path, data, version, session, request }))
+            }
+            Op::Cancel(n, last) => cancel(model, *n, *last),
+            Op::Expire(n, current) => {
+                let session = model.sessions.get(n % model.sessions.len().max(1))?;
+                let generation = session.generation - u64::from(!current);
+                Some(Command::ExpireSession { session: SessionId(session.id), generation })
+            }
+            Op::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
+            Op::Reload | Op::Freeze | Op::Wait(_) => None,
+        }
+    }
+}
+
+fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
+    let places: Vec<_> = model.nodes.iter().filter(|node| node.place.is_some()).collect();
+    let node = places.get(n % places.len().max(1))?;
+    let place = node.place.as_ref()?;
+    let owner = node.stat.ephemeral_owner;
+    let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
+    let ticket = node.stat.czxid.0;
+    Some(Command::Cancel(Cancel {
+        lock: node_parent(&node.path).as_lock()?,
+        session: session.name.clone(),
+        owner: place.owner.clone(),
+        ticket: Ticket(ticket),
+        asked: Revision(if last { place.asked } else { ticket }),
+    }))
+}
+
+fn node_parent(of: &str) -> ZnodePath {
+    path(of).parent().unwrap()
+}
+
+fn request_id(n: u8) -> RequestId {
+    RequestId::new(format!("q{n}")).unwrap()
+}
+
+fn lock() -> impl Strategy<Value = LockName> {
+    prop::sample::select(vec!["a", "b", "a/c"]).prop_map(lock_name)
+}
+
+fn session() -> impl Strategy<Value = SessionName> {
+    prop::sample::select(vec!["s1", "s2", "s3", "s4"]).prop_map(session_name)
+}
+
+fn owner() -> impl Strategy<Value = Owner> {
+    prop::sample::select(vec!["-", "-", "t1"]).prop_map(|name| Owner::new(name).unwrap())
+}
+
+fn entry() -> impl Strategy<Value = Option<EntryId>> {
+    let names = prop::sample::select(vec!["x", "y", "-"]);
+    prop::option::of(names.prop_map(|name| EntryId::new(name).unwrap()))
+}
+
+fn ttl() -> impl Strategy<Value = Option<Ttl>> {
+    prop::option::of(prop::sample::select(vec![Ttl::MIN, Ttl::DEFAULT]))
+}
+
+fn open() -> impl Strategy<Value = OpenSession> {
+    let anonymous = prop::sample::select(vec!["n1", "n2"]).prop_map(session_name);
+    let name = prop_oneof![
+        3 => session().prop_map(|name| (name, false)),
+        1 => anonymous.prop_map(|name| (name, true)),
+    ];
+    (name, ttl()).prop_map(|((session, anonymous), ttl)| OpenSession {
+        session,
+        ttl,
+        anonymous,
+        labels: Labels::default(),
+    })
+}
+
+fn acquire() -> impl Strategy<Value = Command> {
+    (lock(), open(), owner(), entry(), prop::bool::weighted(0.8)).prop_map(
+        |(lock, open, owner, entry, wait)| {
+            Command::Acquire(Acquire { lock, open, owner, entry, wait })
+        },
+    )
+}
+
+fn release() -> impl Strategy<Value = Command> {
+    (lock(), open(), owner(), entry()).prop_map(|(lock, open, owner, entry)| {
+        Command::Release(Release { lock, session: open.session, owner, entry })
+    })
+}
+
+fn create() -> impl Strategy<Value = Command> {
+    let paths = vec![
+        "/x",
+        "/x/y",
+        "/x/n-",
+        "/e",
+        "/locks/a",
+        "/locks/a/m-",
+        "/locks/b/m-",
+        "/locks/a/lock-0000000002",
+        "/locks/a/c",
+    ];
+    let kind = prop_oneof![
+        1 => Just(CreateKind::Persistent),
+        1 => Just(CreateKind::Container),
+        2 => Just(CreateKind::Ephemeral)
+    ];
+    let request = prop::option::of((0..8_u8).prop_map(request_id));
+    (prop::sample::select(paths), kind, any::<bool>(), session(), request, 0..3_usize).prop_map(
+        |(at, kind, sequential, session, request, len)| {
+            let (session, data) = (Some(session), vec![0; len]);
+            Command::Create(Create { path: path(at), data, kind, sequential, session, request })
+        },
+    )
+}
+
+fn limits() -> impl Strategy<Value = Command> {
+    (2..6_u32, 10..20_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32).prop_map(
+        |(sessions, znodes, waiters, contenders, entries, memo)| {
+            Command::SetLimits(Limits {
+                sessions_max: sessions,
+                znodes_max: znodes,
+                waiters_per_lock_max: waiters,
+                contenders_per_session_max: contenders,
+                entries_per_hold_max: entries,
+                data_bytes_max: 1,
+                memo_per_session_max: memo,
+                ..Limits::default()
+            })
+        },
+    )
+}
+
+fn session_command() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        2 => open().prop_map(Command::OpenSession),
+        1 => (session(), ttl())
+            .prop_map(|(session, ttl)| Command::RenewSession { session, ttl }),
+        1 => open().prop_map(|open| Command::CloseSession { session: open.session }),
+    ]
+}
+
+fn sweep() -> impl Strategy<Value = Command> {
+    (0..200_u64, 0..4_u32)
+        .prop_map(|(before, count_max)| Command::Sweep { empty_before: Stamp(before), count_max })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let version = || prop::option::of(0..2_i32);
+    prop_oneof![
+        30 => acquire().prop_map(Op::Command),
+        15 => release().prop_map(Op::Command),
+        12 => create().prop_map(Op::Command),
+        6 => (any::<usize>(), version()).prop_map(|(n, version)| Op::DeleteNode(n, version)),
+        4 => (any::<usize>(), version(), prop::option::of(0..8_u8))
+            .prop_map(|(n, version, request)| Op::SetNode(n, version, request)),
+        10 => session_command().prop_map(Op::Command),
+        8 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Op::Cancel(n, last)),
+        6 => (any::<usize>(), prop::bool::weighted(0.7)).prop_map(|(n, right)| Op::Expire(n, right)),
+        12 => (0..6_usize).prop_map(Op::Retry),
+        3 => sweep().prop_map(Op::Command),
+        1 => limits().prop_map(Op::Command),
+        4 => Just(Op::Reload),
+        1 => Just(Op::Freeze),
+        4 => (1..50_u64).prop_map(Op::Wait),
+    ]
+}
+
+/// A history of up to `len` steps.
+pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 1..len)
+}

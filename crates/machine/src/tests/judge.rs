@@ -1,0 +1,161 @@
+//! The judge: a machine and the model go through the same history, and everything that can be seen must agree.
+
+use holdfast_types::*;
+
+use super::history::Op;
+use super::model::{Model, Node};
+use super::words::{lock_name, path, session_name};
+use crate::Machine;
+use crate::plant::Plant;
+
+/// The names that histories use.
+const LOCKS: [&str; 3] = ["a", "a/c", "b"];
+const SESSIONS: [&str; 6] = ["n1", "n2", "s1", "s2", "s3", "s4"];
+
+/// A machine on trial.
+pub(super) struct Trial {
+    pub(super) machine: Machine,
+    pub(super) model: Model,
+    /// Every command, with its stamp.
+    pub(super) commands: Vec<(u64, Command)>,
+    frozen: Vec<(Machine, u64)>,
+    stamp: u64,
+    /// The last token granted.
+    token: u64,
+}
+
+impl Trial {
+    pub(super) fn new(plant: Option<Plant>) -> Self {
+        let mut machine = Machine::new();
+        machine.plant = plant;
+        let (commands, frozen) = (Vec::new(), Vec::new());
+        Self { machine, model: Model::new(), commands, frozen, stamp: 0, token: 0 }
+    }
+
+    /// Runs a whole history; the first disagreement is the error.
+    pub(super) fn run(plant: Option<Plant>, history: &[Op]) -> Result<Self, String> {
+        let mut trial = Self::new(plant);
+        for op in history {
+            trial.step(op).map_err(|what| format!("at {op:?}: {what}"))?;
+        }
+        for (machine, digest) in &trial.frozen {
+            ensure(machine.state_digest() == *digest, "a frozen view stays as it is")?;
+        }
+        Ok(trial)
+    }
+
+    fn step(&mut self, op: &Op) -> Result<(), String> {
+        match op {
+            Op::Reload => return self.reload(),
+            Op::Freeze => {
+                self.frozen.push((self.machine.clone(), self.machine.state_digest()));
+                return Ok(());
+            }
+            Op::Wait(time) => self.stamp += time,
+            Op::Command(_)
+            | Op::DeleteNode(..)
+            | Op::SetNode(..)
+            | Op::Cancel(..)
+            | Op::Expire(..)
+            | Op::Retry(_) => {}
+        }
+        let before: Vec<_> = self.commands.iter().map(|(_, command)| command.clone()).collect();
+        match op.command(&self.model, &before) {
+            Some(command) => self.command(command),
+            None => Ok(()),
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), String> {
+        self.commands.push((self.stamp, command.clone()));
+        let entry = Entry { stamped_at: Stamp(self.stamp), commands: vec![command.clone()] };
+        let applied = self.machine.apply(entry);
+        let expected = self.model.apply(self.stamp, command);
+        let outcome = &applied.outcomes[0];
+        if *outcome != expected {
+            return Err(format!("outcome {outcome:?}\nexpected {expected:?}"));
+        }
+        self.machine.check_invariants()?;
+        self.check_grants(&applied)?;
+        self.compare()
+    }
+
+    /// Promise 2: tokens strictly increase, and the grants are the model's.
+    fn check_grants(&mut self, applied: &Applied) -> Result<(), String> {
+        let mut granted = Vec::new();
+        for (_, event) in &applied.events {
+            if let Event::Granted(grant) = event {
+                ensure(grant.token.0 > self.token, "tokens strictly increase")?;
+                self.token = grant.token.0;
+                granted.push((grant.lock.clone(), grant.session.clone(), grant.token.0));
+            }
+        }
+        if granted != self.model.granted {
+            return Err(format!("grants {granted:?}\nexpected {:?}", self.model.granted));
+        }
+        Ok(())
+    }
+
+    fn reload(&mut self) -> Result<(), String> {
+        let plant = self.machine.plant;
+        let mut loaded = Machine::load(self.machine.dump()).map_err(|error| error.to_string())?;
+        ensure(loaded.state_digest() == self.machine.state_digest(), "a reload keeps the state")?;
+        ensure(loaded.digest() == self.machine.digest(), "a reload keeps the rolling digest")?;
+        loaded.plant = plant;
+        self.machine = loaded;
+        self.compare()
+    }
+
+    fn compare(&self) -> Result<(), String> {
+        for node in &self.model.nodes {
+            let found = self.machine.node(&path(&node.path));
+            let same = found
+                .as_ref()
+                .is_some_and(|(stat, data)| *stat == node.stat && **data == *node.data);
+            if !same {
+                return Err(format!("{} is {found:?}\nexpected {node:?}", node.path));
+            }
+        }
+        let counts = self.machine.counts();
+        ensure(counts.znodes == self.model.nodes.len() as u64, "no node too many")?;
+        ensure(counts.grants == self.model.grants, "grants are counted")?;
+        ensure(counts.sessions == self.model.sessions.len() as u64, "no session too many")?;
+        LOCKS.iter().try_for_each(|lock| self.compare_lock(&lock_name(lock)))?;
+        SESSIONS.iter().try_for_each(|session| self.compare_session(&session_name(session)))
+    }
+
+    fn compare_lock(&self, lock: &LockName) -> Result<(), String> {
+        let view = self.machine.lock(lock, usize::MAX);
+        let ticket = |node: &&Node| Ticket(node.stat.czxid.0);
+        let tickets: Vec<_> = self.model.waiters(lock).iter().map(ticket).collect();
+        let seen: Vec<_> = view.waiters.iter().map(|waiter| waiter.ticket).collect();
+        ensure(seen == tickets, "the queue is in order")?;
+        let hold = |node: &&Node| node.place.as_ref().and_then(|place| place.hold);
+        let token = self.model.queue(lock).iter().find_map(hold).map(|(token, ..)| token);
+        let fence = self.machine.fence(lock);
+        ensure(fence.current.map(|token| token.0) == token, "the holder's token is current")?;
+        let directory = self.model.find(&format!("/locks/{lock}"));
+        let last = directory.map(|node| node.last_token).filter(|token| *token > 0);
+        ensure(fence.highest.map(|token| token.0) == last, "the directory remembers its token")
+    }
+
+    fn compare_session(&self, name: &SessionName) -> Result<(), String> {
+        let status = self.machine.session(name);
+        let same = match (&status, self.model.live(name)) {
+            (SessionStatus::Open(view), Some(session)) => {
+                view.id.0 == session.id
+                    && view.ttl == session.ttl
+                    && view.generation == session.generation
+            }
+            (SessionStatus::Open(_), None) | (_, Some(_)) => false,
+            (SessionStatus::Expired, None) => self.model.end_of(name) == Some(SessionEnd::Expired),
+            (SessionStatus::Closed, None) => self.model.end_of(name) == Some(SessionEnd::Closed),
+            (SessionStatus::Unknown, None) => self.model.end_of(name).is_none(),
+        };
+        if same { Ok(()) } else { Err(format!("session {name} is {status:?}")) }
+    }
+}
+
+fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("not so: {sentence}")) }
+}

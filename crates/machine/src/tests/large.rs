@@ -1,0 +1,142 @@
+//! Machines of thousands of things, where the persistent maps have several levels and share nodes with frozen views,
+//! and the ends of counters.
+
+use holdfast_types::*;
+
+use super::words::{lock_name, path, session_name};
+use crate::Machine;
+
+/// A small fixed generator: the same numbers in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+fn acquire(lock: u64, session: u64, wait: bool) -> Command {
+    let session = session_name(&format!("s{session}"));
+    let open = OpenSession { session, ttl: None, anonymous: false, labels: Labels::default() };
+    let (lock, owner) = (lock_name(&format!("l{lock}")), Owner::unnamed());
+    Command::Acquire(Acquire { lock, open, owner, entry: None, wait })
+}
+
+fn apply(machine: &mut Machine, now: u64, command: Command) -> Outcome {
+    machine.apply(Entry { stamped_at: Stamp(now), commands: vec![command] }).outcomes.remove(0)
+}
+
+#[test]
+fn thousands_of_locks_keep_every_invariant_beside_frozen_views() {
+    let (mut machine, mut numbers) = (Machine::new(), Numbers(1));
+    let mut frozen = Vec::new();
+    for step in 0..40_000 {
+        let (lock, session) = (numbers.below(1_500), numbers.below(2_000));
+        let command = match numbers.below(10) {
+            0..=4 => acquire(lock, session, true),
+            5..=7 => Command::Release(Release {
+                lock: lock_name(&format!("l{lock}")),
+                session: session_name(&format!("s{session}")),
+                owner: Owner::unnamed(),
+                entry: None,
+            }),
+            8 => Command::CloseSession { session: session_name(&format!("s{session}")) },
+            _ => Command::Sweep { empty_before: Stamp(step), count_max: 3 },
+        };
+        drop(apply(&mut machine, step, command));
+        if step % 4_000 == 0 {
+            machine.check_invariants().unwrap();
+            frozen.push((machine.clone(), machine.state_digest()));
+        }
+    }
+    machine.check_invariants().unwrap();
+    let counts = machine.counts();
+    assert!(counts.locks_held > 500 && counts.waiters > 500, "{counts:?}");
+    for (view, digest) in &frozen {
+        view.check_invariants().unwrap();
+        assert_eq!(view.state_digest(), *digest);
+    }
+    let loaded = Machine::load(machine.dump()).unwrap();
+    assert_eq!(loaded.state_digest(), machine.state_digest());
+}
+
+#[test]
+fn a_long_queue_is_handed_on_in_order() {
+    let mut machine = Machine::new();
+    for session in 0..3_000 {
+        let outcome = apply(&mut machine, 0, acquire(0, session, true));
+        match outcome.unwrap() {
+            Reply::Queued(queued) => assert_eq!(u64::from(queued.ahead), session - 1),
+            other => assert!(session == 0, "{other:?}"),
+        }
+    }
+    match apply(&mut machine, 0, acquire(0, 1_500, true)).unwrap() {
+        Reply::Queued(queued) => assert_eq!(queued.ahead, 1_499),
+        other => panic!("{other:?}"),
+    }
+    for session in 0..3_000_u64 {
+        let view = machine.lock(&lock_name("l0"), 0);
+        let holder = view.holder.unwrap();
+        assert_eq!(holder.session.as_str(), format!("s{session}"));
+        assert_eq!(holder.token.0, session + 1);
+        let session = holder.session;
+        apply(&mut machine, 0, Command::CloseSession { session }).unwrap();
+    }
+    machine.check_invariants().unwrap();
+}
+
+/// At the end of the tokens commands that would need one are refused, and nothing is stuck that was not before.
+#[test]
+fn tokens_stay_below_their_end() {
+    let mut machine = Machine::new();
+    apply(&mut machine, 0, acquire(0, 0, true)).unwrap();
+    apply(&mut machine, 0, acquire(1, 0, true)).unwrap();
+    apply(&mut machine, 0, acquire(0, 1, true)).unwrap();
+    apply(&mut machine, 0, acquire(1, 1, true)).unwrap();
+    machine.locks.grants = FencingToken::END - 2;
+    let close = || Command::CloseSession { session: session_name("s0") };
+    let refused = Err(Rejection::LimitReached { bound: Bound::Counter, limit: FencingToken::END });
+    // Two locks would be granted on, one token is left.
+    assert_eq!(apply(&mut machine, 0, close()), refused);
+    let release = |lock: &str| {
+        let (lock, session) = (lock_name(lock), session_name("s0"));
+        Command::Release(Release { lock, session, owner: Owner::unnamed(), entry: None })
+    };
+    apply(&mut machine, 0, release("l0")).unwrap();
+    assert_eq!(machine.fence(&lock_name("l0")).current, Some(FencingToken(FencingToken::END - 1)));
+    assert_eq!(apply(&mut machine, 0, release("l1")), refused);
+    assert_eq!(apply(&mut machine, 0, acquire(2, 2, true)), refused);
+    assert_eq!(apply(&mut machine, 0, close()), refused);
+    machine.check_invariants().unwrap();
+}
+
+#[test]
+fn sequence_numbers_stay_below_their_end() {
+    let mut machine = Machine::new();
+    let create = |at: &str, sequential| {
+        let kind = CreateKind::Persistent;
+        let (session, request) = (None, None);
+        let (path, data) = (path(at), Vec::new());
+        Command::Create(Create { path, data, kind, sequential, session, request })
+    };
+    apply(&mut machine, 0, create("/locks/l0", false)).unwrap();
+    machine.tree.get_mut(&path("/locks/l0")).unwrap().created = crate::nodes::COUNTER_END - 1;
+    let outcome = apply(&mut machine, 0, create("/locks/l0/n-", true));
+    assert!(matches!(outcome, Ok(Reply::Created { path, .. })
+        if path.as_str() == "/locks/l0/n-4611686018427387903"));
+    let limit = crate::nodes::COUNTER_END;
+    let refused = Err(Rejection::LimitReached { bound: Bound::Counter, limit });
+    assert_eq!(apply(&mut machine, 0, create("/locks/l0/n-", true)), refused);
+    assert_eq!(apply(&mut machine, 0, acquire(0, 0, true)), refused);
+    machine.check_invariants().unwrap();
+}
+
+#[test]
+fn an_entry_without_commands_only_moves_the_time() {
+    let mut machine = Machine::new();
+    let applied = machine.apply(Entry { stamped_at: Stamp(5), commands: Vec::new() });
+    assert_eq!((applied.revision, machine.now()), (Revision(0), Stamp(5)));
+    assert!(applied.outcomes.is_empty() && applied.events.is_empty());
+}

@@ -1,0 +1,197 @@
+//! What holds of every history.
+
+use holdfast_types::*;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::history::{Op, history};
+use super::judge::Trial;
+use super::words::{path, session_name};
+use crate::Machine;
+use crate::plant::Plant;
+
+/// `PROPTEST_CASES` makes a campaign of it.
+fn config() -> Config {
+    Config { failure_persistence: None, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Promises 1, 2, 4, 6 and 8: the machine does what the naive model does, whatever happens, retries and snapshots
+    /// at any point included, and every invariant holds after every command.
+    #[test]
+    fn the_machine_does_what_the_model_does(history in history(80)) {
+        if let Err(what) = Trial::run(None, &history) {
+            prop_assert!(false, "{what}");
+        }
+    }
+
+    /// The state and the digests depend on the commands and their stamps, not on how they were batched.
+    #[test]
+    fn batching_changes_nothing(history in history(60), sizes in prop::collection::vec(1..9_usize, 60)) {
+        let Ok(trial) = Trial::run(None, &history) else { return Ok(()) };
+        let mut batched = Machine::new();
+        let mut rest = &trial.commands[..];
+        for size in sizes {
+            let Some(((stamp, _), _)) = rest.split_first() else { break };
+            let same_stamp = rest.iter().take_while(|(other, _)| other == stamp).count();
+            let (batch, later) = rest.split_at(size.min(same_stamp));
+            let commands: Vec<_> = batch.iter().map(|(_, command)| command.clone()).collect();
+            let applied = batched.apply(Entry { stamped_at: Stamp(*stamp), commands });
+            prop_assert_eq!(applied.outcomes.len(), batch.len());
+            rest = later;
+        }
+        if rest.is_empty() {
+            prop_assert_eq!(batched.state_digest(), trial.machine.state_digest());
+            prop_assert_eq!(batched.digest(), trial.machine.digest());
+        }
+    }
+
+    /// P12, exactly once: with a request id to every call, a history and the same history with any of its commands sent
+    /// again at any later time leave the same tree, and every retry gets the first answer.
+    #[test]
+    fn a_retry_of_any_prefix_has_no_effect(
+        steps in prop::collection::vec((0..6_usize, 0..4_usize, prop::option::of(0..40_usize)), 1..40),
+    ) {
+        let (mut once, mut retried) = (opened(), opened());
+        let mut firsts: Vec<(Command, Outcome)> = Vec::new();
+        for (number, (kind, at, again)) in steps.into_iter().enumerate() {
+            let command = change(number, kind, at);
+            let first = outcome(&mut retried, command.clone());
+            prop_assert_eq!(strip(&first), strip(&outcome(&mut once, command.clone())));
+            firsts.push((command, first));
+            let retry = again.and_then(|n| firsts.len().checked_sub(1 + n)).unwrap_or(firsts.len());
+            for (command, first) in firsts.iter().skip(retry) {
+                prop_assert_eq!(&outcome(&mut retried, command.clone()), first);
+            }
+        }
+        prop_assert_eq!(contents(&once), contents(&retried));
+    }
+}
+
+/// A machine with an open session that remembers enough.
+fn opened() -> Machine {
+    let mut machine = Machine::new();
+    let session = session_name("s1");
+    let (ttl, anonymous, labels) = (None, false, Labels::default());
+    let open = Command::OpenSession(OpenSession { session, ttl, anonymous, labels });
+    outcome(&mut machine, open).unwrap();
+    machine
+}
+
+fn outcome(machine: &mut Machine, command: Command) -> Outcome {
+    machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }).outcomes.remove(0)
+}
+
+fn change(number: usize, kind: usize, at: usize) -> Command {
+    let path = path(["/a", "/a/b", "/a/c", "/d"][at]);
+    let (session, request) =
+        (Some(session_name("s1")), Some(RequestId::new(format!("q{number}")).unwrap()));
+    let (data, version) = (vec![number as u8], None);
+    match kind {
+        0 => Command::Delete(Delete { path, version, session, request }),
+        1 => Command::SetData(SetData { path, data, version, session, request }),
+        _ => {
+            let kind = CreateKind::Persistent;
+            let sequential = at == 1;
+            Command::Create(Create { path, data, kind, sequential, session, request })
+        }
+    }
+}
+
+/// An outcome without the revisions, which retries move.
+fn strip(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(Reply::Created { path, stat }) => format!("created {path} {}", stat.version),
+        Ok(Reply::DataSet { stat }) => format!("set {}", stat.version),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Every node with its data and version.
+fn contents(machine: &Machine) -> Vec<(String, Vec<u8>, i32)> {
+    let mut found = Vec::new();
+    let mut rest = vec![ZnodePath::root()];
+    while let Some(path) = rest.pop() {
+        let (stat, data) = machine.node(&path).unwrap();
+        found.push((path.to_string(), data.to_vec(), stat.version));
+        let children = machine.children(&path).unwrap();
+        rest.extend(children.iter().map(|name| path.child(name).unwrap()));
+    }
+    found.sort();
+    found
+}
+
+/// The proof that the checks check: every planted bug is found within a few hundred histories, and no bug is not.
+#[test]
+fn every_planted_bug_is_caught() {
+    let plants = [
+        Plant::TokenRepeats,
+        Plant::GrantSkipped,
+        Plant::LastFirst,
+        Plant::TwoHolders,
+        Plant::EphemeralsStay,
+        Plant::ExpiryBlind,
+        Plant::MemoBlind,
+        Plant::EntryTwice,
+        Plant::RenewalMints,
+        Plant::CancelBlind,
+        Plant::SequenceReused,
+    ];
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let mut histories: Vec<Vec<Op>> = Vec::new();
+    for _ in 0..400 {
+        histories.push(history(80).new_tree(&mut runner).unwrap().current());
+    }
+    for plant in plants {
+        let caught = histories.iter().any(|history| Trial::run(Some(plant), history).is_err());
+        assert!(caught, "{plant:?} was not caught");
+    }
+}
+
+/// Some plants must be caught by the invariants alone, without the model: the simulator has no model.
+#[test]
+fn the_invariants_alone_catch_what_breaks_a_promise() {
+    let plants = [
+        (Plant::TokenRepeats, "token"),
+        (Plant::GrantSkipped, "is free, and waited for"),
+        (Plant::LastFirst, "came before its waiters"),
+        (Plant::TwoHolders, "one holder"),
+        (Plant::EphemeralsStay, "has a live owner"),
+    ];
+    for (plant, sentence) in plants {
+        let mut machine = opened();
+        machine.plant = Some(plant);
+        let broken = ["s1", "s2", "s3", "s4"]
+            .into_iter()
+            .flat_map(|name| [acquire(name, "a"), acquire(name, "b"), ephemeral(name)])
+            .chain(
+                ["s1", "s2"]
+                    .into_iter()
+                    .map(|name| Command::CloseSession { session: session_name(name) }),
+            )
+            .find_map(|command| {
+                drop(machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }));
+                machine.check_invariants().err()
+            });
+        let broken = broken.unwrap_or_else(|| panic!("{plant:?} was not caught"));
+        assert!(broken.contains(sentence), "{plant:?}: {broken}");
+    }
+}
+
+fn acquire(name: &str, lock: &str) -> Command {
+    let session = session_name(name);
+    let open = OpenSession { session, ttl: None, anonymous: false, labels: Labels::default() };
+    let (lock, owner) = (super::words::lock_name(lock), Owner::unnamed());
+    Command::Acquire(Acquire { lock, open, owner, entry: None, wait: true })
+}
+
+fn ephemeral(name: &str) -> Command {
+    let (session, request) = (Some(session_name(name)), None);
+    let (data, kind) = (Vec::new(), CreateKind::Ephemeral);
+    let path = path(&format!("/of-{name}"));
+    Command::Create(Create { path, data, kind, sequential: false, session, request })
+}
