@@ -192,12 +192,12 @@ pub const SLEEPS: &[Exception] = &[
         reason: "a random time before the power is cut: the moment is the fault",
     },
     Exception {
-        path: "crates/holdfast/tests/program/mod.rs",
+        path: "crates/holdfast/tests/end_to_end/program.rs",
         function: "wait_for",
         reason: "the step of the wait for a process to end, with a deadline",
     },
     Exception {
-        path: "crates/holdfast/tests/program/mod.rs",
+        path: "crates/holdfast/tests/end_to_end/program.rs",
         function: "eventually",
         reason: "the step of the wait for a condition, with a deadline",
     },
