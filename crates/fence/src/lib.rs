@@ -2,7 +2,7 @@
 //!
 //! Owns the check that a holder's fencing token is not older than the newest one the protected resource has
 //! seen: for `PostgreSQL` as plain SQL (`sql/`, [`schema_sql`], [`guard_table_sql`]) and, with the feature
-//! `postgres`, as a transaction that raises the mark before anything is read ([`postgres::begin`]). Refuses to
+//! `postgres`, as a transaction that raises the mark before anything is read (`postgres::begin`). Refuses to
 //! know locks, sessions and the cluster: a token is a number, and the resource decides alone.
 //!
 //! There are no queues and no state here; the only memory is the resource's own. `docs/fencing.md` explains the

@@ -26,8 +26,8 @@ kill "$watch"
 wait "$watch"
 "#;
 
-/// How long a stopped child may take before it is killed.
-const STOP_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a stopped child may take before it is killed; longer than what `holdfast dev` gives its nodes.
+const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Holds a running child; dropping it stops the child and waits for its end.
 pub(crate) struct Leash {
