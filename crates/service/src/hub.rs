@@ -100,7 +100,8 @@ impl Observer for Hub {
     fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {
         match self.service.get().cloned() {
             Some(service) => async move { service.called(from, &request).await }.boxed(),
-            None => async { Bytes::new() }.boxed(),
+            // A moment after the start; the peer asks again.
+            None => async { crate::leader::not_leader() }.boxed(),
         }
     }
 }

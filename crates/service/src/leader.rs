@@ -158,7 +158,7 @@ impl Service {
                 PeerReply::NotLeader
             }
         };
-        holdfast_codec::encode(Kind::ServiceReply, &reply).map(Bytes::from).unwrap_or_default()
+        encode(&reply)
     }
 
     async fn answer(&self, request: PeerRequest) -> PeerReply {
@@ -230,6 +230,16 @@ impl Service {
             }
         }
     }
+}
+
+/// What a node answers whose service is not up yet.
+pub(crate) fn not_leader() -> Bytes {
+    encode(&PeerReply::NotLeader)
+}
+
+/// Bytes that no peer understands, should the reply not fit an envelope: it then counts as unanswered.
+fn encode(reply: &PeerReply) -> Bytes {
+    holdfast_codec::encode(Kind::ServiceReply, reply).map(Bytes::from).unwrap_or_default()
 }
 
 fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {

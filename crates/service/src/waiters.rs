@@ -61,11 +61,12 @@ impl Waiters {
         }
     }
 
-    /// Resolves when nobody has a seat, and then nobody gets one any more.
+    /// Resolves when nobody has a seat, and then nobody gets one any more. Can be asked again.
     pub(crate) async fn empty(&self) {
         let all = u32::try_from(self.limit).unwrap_or(u32::MAX);
-        if let Ok(seats) = self.permits.acquire_many(all).await {
-            seats.forget();
+        // An error means that they were closed before.
+        if let Ok(_all_seats) = self.permits.acquire_many(all).await {
+            self.permits.close();
         }
     }
 
@@ -124,5 +125,36 @@ impl Parked {
 impl Drop for Parked {
     fn drop(&mut self) {
         self.seat.waiters.parked.lock().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn emptiness_waits_for_the_last_seat_and_can_be_asked_again() {
+        let waiters = Waiters::new(2);
+        let seat = waiters.seat().unwrap();
+        let mut empty = std::pin::pin!(waiters.empty());
+        assert!(futures_util::poll!(&mut empty).is_pending());
+        drop(seat);
+        empty.await;
+        waiters.empty().await;
+        assert_eq!(waiters.seat().unwrap_err(), 2);
+    }
+
+    #[tokio::test]
+    async fn only_callers_with_the_ticket_wake() {
+        let waiters = Waiters::new(3);
+        let mut one = waiters.seat().unwrap().park(Ticket(1));
+        let mut other = waiters.seat().unwrap().park(Ticket(2));
+        let mut same = waiters.seat().unwrap().park(Ticket(1));
+        waiters.left(Ticket(1), LossCause::Deleted);
+        assert!(matches!(one.woken().await, Woken::Left(LossCause::Deleted)));
+        assert!(matches!(same.woken().await, Woken::Left(LossCause::Deleted)));
+        assert!(futures_util::poll!(std::pin::pin!(other.woken())).is_pending());
+        drop((one, other, same));
+        assert_eq!(waiters.len(), 0);
     }
 }
