@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::proposer::Proposer;
 use crate::snapshot::{Arrival, SnapshotStore};
 use crate::state_machine::Replica;
-use crate::type_config::{Raft, TypeConfig};
+use crate::type_config::{Payload, Raft, RaftEntry, TypeConfig};
 use crate::wire::{
     AppendDto, AppendReplyDto, ProposeRefusal, ReplyBody, RequestBody, SnapshotMetaDto, StatusDto,
     VoteDto, decode_record,
@@ -92,29 +92,32 @@ impl Dispatch {
     }
 
     async fn append(&self, append: AppendDto) -> ReplyBody {
-        if self.disk.is_low() && !append.records.is_empty() {
-            return ReplyBody::DiskFull;
-        }
         let leader = NodeId(append.vote.node);
         let entries: Result<Vec<_>, _> =
             append.records.iter().map(|record| decode_record(record)).collect();
-        let entries = match entries {
+        let mut entries = match entries {
             Ok(entries) => entries,
             Err(error) => return ReplyBody::Refused(format!("not a log record: {error}")),
         };
+        let cut = self.disk.is_low() && cut_at_commands(&mut entries);
+        if cut && entries.is_empty() {
+            return ReplyBody::DiskFull;
+        }
+        let last = entries.last().map(|entry| entry.log_id.into());
         let request = AppendEntriesRequest {
             vote: append.vote.into(),
             prev_log_id: append.previous.map(Into::into),
             entries,
             leader_commit: append.commit.map(Into::into),
         };
-        match self.raft.append_entries(request).await {
-            Ok(response) => {
-                let dto = append_reply(response);
-                if !matches!(dto, AppendReplyDto::HigherVote(_)) {
-                    self.contact.heard(leader);
-                }
-                ReplyBody::Append(dto)
+        match self.raft.append_entries(request).await.map(append_reply) {
+            Ok(AppendReplyDto::HigherVote(vote)) => {
+                ReplyBody::Append(AppendReplyDto::HigherVote(vote))
+            }
+            Ok(dto) => {
+                self.contact.heard(leader);
+                let partial = cut && dto == AppendReplyDto::Success;
+                ReplyBody::Append(if partial { AppendReplyDto::Partial(last) } else { dto })
             }
             Err(error) => ReplyBody::Refused(error.to_string()),
         }
@@ -184,6 +187,16 @@ impl Dispatch {
             Err(_) => ReplyBody::Refused("no answer in time".into()),
         }
     }
+}
+
+/// Leaves what a full disk still takes: the blank entry of a new leader, without which nobody could even read.
+/// True if anything was cut off.
+fn cut_at_commands(entries: &mut Vec<RaftEntry>) -> bool {
+    let commands = entries.iter().position(|entry| matches!(entry.payload, Payload::Normal(_)));
+    if let Some(at) = commands {
+        entries.truncate(at);
+    }
+    commands.is_some()
 }
 
 fn reply<T, E: ToString>(result: Result<T, E>, ok: impl FnOnce(T) -> ReplyBody) -> ReplyBody {

@@ -9,6 +9,7 @@ mod start;
 mod stop;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -60,4 +61,10 @@ struct Inner {
     tasks: Mutex<JoinSet<()>>,
     /// Locked until the node has stopped.
     data_dir: Mutex<Option<DataDir>>,
+}
+
+impl fmt::Debug for RaftNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RaftNode").field("node", &self.inner.node).finish_non_exhaustive()
+    }
 }

@@ -1,13 +1,15 @@
-//! A cluster elects, accepts writes on every node, survives a killed leader, restarts, and answers reads.
+//! A healthy cluster: writes and reads on every node, packs, the leader's own proposals, calls between services.
 
 mod lab;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use holdfast_machine::Machine;
-use holdfast_raft::{ProposeError, ReadError, Role};
-use holdfast_types::NodeId;
+use holdfast_raft::{CallError, LeaderEpoch, ProposeError, ReadError, Role};
+use holdfast_types::{Command, Create, CreateKind, NodeId, ZnodePath};
 
 use self::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -34,4 +36,148 @@ async fn a_single_node_is_a_cluster() {
     assert!(lab.open(1, "s").await.unwrap().outcome.is_ok());
     lab.node(1).read_barrier(soon()).await.unwrap();
     assert!(has_session(lab.node(1), "s"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_callers_share_few_entries_and_each_gets_its_own_outcome() {
+    let lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    let before = lab.node(leader).status().counts;
+    let names: Vec<_> = (0..600).map(|n| (n % 3 + 1, format!("s{n}"))).collect();
+    let results = join_all(names.iter().map(|(id, name)| lab.open(*id, name))).await;
+    let revisions: BTreeSet<_> =
+        results.iter().map(|done| done.as_ref().unwrap().revision).collect();
+    assert_eq!(revisions.len(), 600, "every command has a revision of its own");
+    let after = lab.node(leader).status().counts;
+    assert_eq!(after.proposed_commands - before.proposed_commands, 600);
+    let entries = after.proposed_entries - before.proposed_entries;
+    assert!(entries <= 300, "{entries} entries for 600 commands of 600 callers");
+    lab.agree().await;
+    let follower = lab.node(lab.follower_of(leader)).status().counts;
+    assert!(follower.forwarded_batches < follower.forwarded_commands, "{follower:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_barrier_on_any_node_sees_every_write_acknowledged_before_it() {
+    let lab = Lab::start(3).await;
+    lab.leader().await;
+    for round in 0..30_u64 {
+        let (writer, reader) = (round % 3 + 1, (round / 3) % 3 + 1);
+        let name = format!("s{round}");
+        lab.open(writer, &name).await.unwrap();
+        lab.node(reader).read_barrier(soon()).await.unwrap();
+        assert!(
+            has_session(lab.node(reader), &name),
+            "{name} written on {writer}, read on {reader}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_that_wait_together_share_a_round() {
+    let lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    let follower = lab.follower_of(leader);
+    for id in [leader, follower] {
+        let before = lab.node(id).status().counts;
+        let reads = (0..500).map(|_| lab.node(id).read_barrier(soon()));
+        assert!(join_all(reads).await.iter().all(Result::is_ok));
+        let after = lab.node(id).status().counts;
+        let rounds = after.read_rounds - before.read_rounds;
+        assert!(rounds <= 50, "{rounds} rounds for 500 readers");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_leader_confirms_its_leadership() {
+    let lab = Lab::start(3).await;
+    let epoch = lab.epoch().await;
+    let leader = epoch.node.0;
+    assert_eq!(lab.node(leader).confirm_leadership(soon()).await.unwrap(), epoch);
+    let follower = lab.follower_of(leader);
+    let refused = lab.node(follower).confirm_leadership(soon()).await;
+    assert_eq!(refused, Err(ReadError::NoLeader));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proposal_of_an_epoch_that_ended_is_refused() {
+    let lab = Lab::start(3).await;
+    let epoch = lab.epoch().await;
+    let leader = lab.node(epoch.node.0);
+    let good = leader.propose_as_leader(vec![open_session("a"), open_session("b")], epoch).await;
+    assert_eq!(good.unwrap().len(), 2);
+    let old = LeaderEpoch { term: epoch.term - 1, ..epoch };
+    let refused = leader.propose_as_leader(vec![open_session("c")], old).await;
+    assert_eq!(refused, Err(ProposeError::NoLeader));
+    let follower = lab.node(lab.follower_of(epoch.node.0));
+    let refused = follower.propose_as_leader(vec![open_session("d")], epoch).await;
+    assert_eq!(refused, Err(ProposeError::NoLeader));
+    lab.agree().await;
+    assert!(has_session(leader, "b") && !has_session(leader, "c") && !has_session(leader, "d"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_observer_is_told_of_each_entry_once_and_in_order() {
+    let lab = Lab::start(3).await;
+    lab.leader().await;
+    let writes = (0..50).map(|n| (n % 3 + 1, format!("s{n}"))).collect::<Vec<_>>();
+    join_all(writes.iter().map(|(id, name)| lab.open(*id, name))).await;
+    lab.settle().await;
+    for (id, notes) in &lab.notes {
+        let told = notes.applied.lock().clone();
+        assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{id}: {told:?}");
+        assert_eq!(told.last(), Some(&lab.node(*id).read(Machine::revision)));
+        assert_eq!(notes.restored.lock().len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_call_each_other() {
+    let lab = Lab::start(3).await;
+    let answer = lab.node(1).call_peer(NodeId(2), Bytes::from("hello"), soon()).await.unwrap();
+    assert_eq!(answer, "1 said hello");
+    let nobody = lab.node(1).call_peer(NodeId(9), Bytes::new(), soon()).await;
+    assert!(matches!(nobody, Err(CallError::NotSent(_))), "{nobody:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_are_tied_to_their_data_directories() {
+    let lab = Lab::start(3).await;
+    eventually("all members registered on all nodes", || {
+        let registered = |id| move |machine: &Machine| machine.incarnation(NodeId(id)).is_some();
+        let all = lab.nodes.values().all(|node| (1..=3).all(|id| node.read(registered(id))));
+        all.then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_too_large_for_an_entry_is_refused_before_anything() {
+    let lab = Lab::start(1).await;
+    lab.leader().await;
+    let create = |bytes| {
+        Command::Create(Create {
+            path: ZnodePath::new("/big").unwrap(),
+            data: vec![7; bytes],
+            kind: CreateKind::Persistent,
+            sequential: false,
+            session: None,
+            request: None,
+        })
+    };
+    let refused = lab.node(1).propose(create(3 << 20), soon()).await;
+    assert_eq!(refused, Err(ProposeError::TooLarge));
+    let fits = lab.node(1).propose(create((1 << 20) - 1), soon()).await;
+    assert!(fits.unwrap().outcome.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_nobody_is_promised_anything() {
+    let mut lab = Lab::prepare(3, |_| {}).await;
+    lab.boot(1).await.unwrap();
+    let deadline = Instant::now() + Duration::from_millis(300);
+    let refused = lab.node(1).propose(open_session("s"), deadline).await;
+    assert_eq!(refused, Err(ProposeError::NoLeader));
+    let refused = lab.node(1).read_barrier(Instant::now() + Duration::from_millis(300)).await;
+    assert_eq!(refused, Err(ReadError::NoLeader));
 }

@@ -74,9 +74,6 @@ impl RaftNode {
         if epoch.node != self.inner.node {
             return Err(ProposeError::NoLeader);
         }
-        if self.inner.disk.is_low() {
-            return Err(ProposeError::DiskFull);
-        }
         Ok(())
     }
 

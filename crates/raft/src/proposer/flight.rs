@@ -90,6 +90,9 @@ pub(crate) async fn write_as_leader(
     commands: Vec<Command>,
     epoch: LeaderEpoch,
 ) -> Result<BatchReply, ProposeError> {
+    if means.disk.is_low() {
+        return Err(ProposeError::DiskFull);
+    }
     means.counters.proposed_entries.add(1);
     means.counters.proposed_commands.add(commands.len());
     let entry = Entry { stamped_at: (means.clock)(), commands };

@@ -1,1 +1,184 @@
+//! Golden bytes: what version 1 writes must be read forever.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use holdfast_codec::Kind;
+use holdfast_types::{Command, Entry, Incarnation, NodeId, SessionName, Stamp};
+use openraft::EmptyNode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::type_config::{
+    Batch, LeaderId, LogId, Membership, Payload, RaftEntry, SnapshotMeta, StoredMembership,
+};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn log_id() -> LogId {
+    LogId::new(LeaderId { term: 7, node_id: 2 }, 0x0102)
+}
+
+fn membership() -> Membership {
+    let nodes: BTreeMap<_, _> = (1..=3).map(|id| (id, EmptyNode::new())).collect();
+    Membership::new(vec![BTreeSet::from([1, 2, 3])], nodes).unwrap()
+}
+
+fn batch() -> Batch {
+    let session = SessionName::new("me").unwrap();
+    let commands = vec![Command::CloseSession { session }];
+    Batch::encode(Entry { stamped_at: Stamp(5), commands }).unwrap()
+}
+
+#[track_caller]
+fn golden<T>(kind: Kind, value: &T, expected: &str)
+where
+    T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let bytes = holdfast_codec::encode(kind, value).unwrap();
+    assert_eq!(hex(&bytes), expected, "the format has changed: that needs a new version");
+    assert_eq!(&holdfast_codec::decode::<T>(kind, &bytes).unwrap(), value);
+}
+
+#[track_caller]
+fn golden_record(payload: Payload, expected: &str) {
+    let entry = RaftEntry { log_id: log_id(), payload };
+    let bytes = encode_record(&entry).unwrap();
+    assert_eq!(hex(&bytes), expected, "the format has changed: that needs a new version");
+    assert_eq!(decode_record(&bytes).unwrap(), entry);
+}
+
+#[test]
+fn records_keep_their_bytes() {
+    golden_record(
+        Payload::Blank,
+        "484601011c000000915b9e250700000000000000020000000000000002010000000000000000\
+         0000",
+    );
+    golden_record(
+        Payload::Normal(batch()),
+        "484601014e000000774afb8a0700000000000000020000000000000002010000000000000100\
+         00002a000000000000004846010d1e00000017a80fe705000000000000000100000000000000\
+         0200000002000000000000006d65",
+    );
+    golden_record(
+        Payload::Membership(membership()),
+        "4846010164000000c0b83d340700000000000000020000000000000002010000000000000200\
+         0000010000000000000003000000000000000100000000000000020000000000000003000000\
+         000000000300000000000000010000000000000002000000000000000300000000000000",
+    );
+}
+
+#[test]
+fn votes_and_positions_keep_their_bytes() {
+    golden(
+        Kind::Vote,
+        &VoteDto { term: 7, node: 2, committed: true },
+        "4846010211000000180283de0700000000000000020000000000000001",
+    );
+    golden(
+        Kind::Committed,
+        &LogIdDto::from(log_id()),
+        "4846010318000000a7e14e52070000000000000002000000000000000201000000000000",
+    );
+}
+
+#[test]
+fn snapshot_metas_keep_their_bytes() {
+    let meta = SnapshotMeta {
+        last_log_id: Some(log_id()),
+        last_membership: StoredMembership::new(Some(log_id()), membership()),
+    };
+    let dto = SnapshotMetaDto::from(&meta);
+    golden(
+        Kind::SnapshotMeta,
+        &dto,
+        "484601057a0000003143d7a90107000000000000000200000000000000020100000000000001\
+         0700000000000000020000000000000002010000000000000100000000000000030000000000\
+         0000010000000000000002000000000000000300000000000000030000000000000001000000\
+         0000000002000000000000000300000000000000",
+    );
+    assert_eq!(dto.into_meta().unwrap(), meta);
+    let empty = SnapshotMeta::default();
+    assert_eq!(SnapshotMetaDto::from(&empty).into_meta().unwrap(), empty);
+}
+
+#[test]
+fn hellos_keep_their_bytes() {
+    let hello = Hello {
+        protocol: PROTOCOL,
+        cluster: "c".into(),
+        from: NodeId(1),
+        incarnation: Incarnation(0xAB),
+        to: NodeId(2),
+        purpose: Purpose::Calls,
+    };
+    golden(
+        Kind::Hello,
+        &hello,
+        "48460108270000002caa05e901000100000000000000630100000000000000ab000000000000\
+         00020000000000000003000000",
+    );
+    golden(
+        Kind::Hello,
+        &HelloReply::Refused(Refusal::Incarnation),
+        "4846010808000000d5fa363b0100000004000000",
+    );
+}
+
+#[test]
+fn requests_and_replies_keep_their_bytes() {
+    let append = AppendDto {
+        vote: VoteDto { term: 7, node: 2, committed: true },
+        previous: Some(log_id().into()),
+        commit: None,
+        records: vec![Bytes::from_static(b"r")],
+    };
+    let request = Request { id: 9, remaining_ms: 250, body: RequestBody::Append(append) };
+    golden(
+        Kind::PeerRequest,
+        &request,
+        "484601094c000000aa2c344e0900000000000000fa0000000100000007000000000000000200\
+         0000000000000101070000000000000002000000000000000201000000000000000100000000\
+         000000010000000000000072",
+    );
+    let outgoing = Outgoing { id: 9, remaining_ms: 250, body: &request.body };
+    assert_eq!(
+        holdfast_codec::encode(Kind::PeerRequest, &outgoing).unwrap(),
+        holdfast_codec::encode(Kind::PeerRequest, &request).unwrap(),
+    );
+    let service = Request { id: 1, remaining_ms: 0, body: RequestBody::Service(Bytes::new()) };
+    golden(
+        Kind::PeerRequest,
+        &service,
+        "48460109180000007e1ca54a0100000000000000000000000b0000000000000000000000",
+    );
+    let refused = vec![Err(ProposeRefusal::Unknown)];
+    let reply = Reply { id: 9, body: ReplyBody::Propose(refused) };
+    golden(
+        Kind::PeerReply,
+        &reply,
+        "4846010a1c0000003b07f3390900000000000000060000000100000000000000010000000400\
+         0000",
+    );
+    let reply = Reply { id: 9, body: ReplyBody::Refused("no".into()) };
+    golden(
+        Kind::PeerReply,
+        &reply,
+        "4846010a16000000085a16ca09000000000000000b00000002000000000000006e6f",
+    );
+}
+
+#[test]
+fn damaged_records_are_errors() {
+    let bytes = encode_record(&RaftEntry { log_id: log_id(), payload: Payload::Blank }).unwrap();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.to_vec();
+        damaged[at] ^= 1;
+        assert!(decode_record(&damaged).is_err(), "bit {at}");
+        assert!(decode_record(&bytes[..at]).is_err(), "cut at {at}");
+    }
+}

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub struct Links {
+pub(crate) struct Links {
     links: BTreeMap<(u64, u64), Link>,
     targets: BTreeMap<u64, Arc<watch::Sender<Option<SocketAddr>>>>,
 }
@@ -22,7 +22,7 @@ struct Link {
 }
 
 impl Links {
-    pub async fn new(count: u64) -> Self {
+    pub(crate) async fn new(count: u64) -> Self {
         let targets: BTreeMap<_, _> =
             (1..=count).map(|id| (id, Arc::new(watch::Sender::new(None)))).collect();
         let mut links = BTreeMap::new();
@@ -35,17 +35,17 @@ impl Links {
     }
 
     /// Where `from` reaches `to`.
-    pub fn address(&self, from: u64, to: u64) -> String {
+    pub(crate) fn address(&self, from: u64, to: u64) -> String {
         self.links[&(from, to)].address.to_string()
     }
 
     /// Says where a node listens now; none closes every connection to it.
-    pub fn point(&self, id: u64, address: Option<SocketAddr>) {
+    pub(crate) fn point(&self, id: u64, address: Option<SocketAddr>) {
         self.targets[&id].send_replace(address);
     }
 
     /// Cuts a node off from all others, silently, or heals that.
-    pub fn isolate(&self, id: u64, cut: bool) {
+    pub(crate) fn isolate(&self, id: u64, cut: bool) {
         for ((from, to), link) in &self.links {
             if (*from == id) != (*to == id) {
                 link.open.send_replace(!cut);

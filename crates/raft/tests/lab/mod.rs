@@ -5,7 +5,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-pub mod links;
+pub(crate) mod links;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -29,15 +29,15 @@ use tempfile::TempDir;
 use self::links::Links;
 
 /// Nothing takes this long, not even on a busy machine.
-pub const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Writes down what it is told.
 #[derive(Default)]
-pub struct Notes {
+pub(crate) struct Notes {
     /// Revisions of applied entries, as told.
-    pub applied: Mutex<Vec<Revision>>,
+    pub(crate) applied: Mutex<Vec<Revision>>,
     /// Revision of the machine each time it was restored.
-    pub restored: Mutex<Vec<Revision>>,
+    pub(crate) restored: Mutex<Vec<Revision>>,
 }
 
 impl Observer for Notes {
@@ -56,23 +56,23 @@ impl Observer for Notes {
     }
 }
 
-pub struct Lab {
-    pub cluster: String,
-    pub dirs: BTreeMap<u64, TempDir>,
-    pub nodes: BTreeMap<u64, RaftNode>,
-    pub notes: BTreeMap<u64, Arc<Notes>>,
-    pub links: Links,
-    pub free_bytes: BTreeMap<u64, Arc<AtomicU64>>,
-    pub tune: fn(&mut RaftConfig),
+pub(crate) struct Lab {
+    pub(crate) cluster: String,
+    pub(crate) dirs: BTreeMap<u64, TempDir>,
+    pub(crate) nodes: BTreeMap<u64, RaftNode>,
+    pub(crate) notes: BTreeMap<u64, Arc<Notes>>,
+    pub(crate) links: Links,
+    pub(crate) free_bytes: BTreeMap<u64, Arc<AtomicU64>>,
+    pub(crate) tune: fn(&mut RaftConfig),
 }
 
 impl Lab {
     /// A cluster of `count` nodes, all running.
-    pub async fn start(count: u64) -> Self {
+    pub(crate) async fn start(count: u64) -> Self {
         Self::start_with(count, |_| {}).await
     }
 
-    pub async fn start_with(count: u64, tune: fn(&mut RaftConfig)) -> Self {
+    pub(crate) async fn start_with(count: u64, tune: fn(&mut RaftConfig)) -> Self {
         let mut lab = Self::prepare(count, tune).await;
         for id in 1..=count {
             lab.boot(id).await.unwrap();
@@ -80,7 +80,7 @@ impl Lab {
         lab
     }
 
-    pub async fn prepare(count: u64, tune: fn(&mut RaftConfig)) -> Self {
+    pub(crate) async fn prepare(count: u64, tune: fn(&mut RaftConfig)) -> Self {
         let ids = 1..=count;
         let free = |id| (id, Arc::new(AtomicU64::new(1 << 40)));
         Self {
@@ -94,7 +94,7 @@ impl Lab {
         }
     }
 
-    pub fn config(&self, id: u64) -> RaftConfig {
+    pub(crate) fn config(&self, id: u64) -> RaftConfig {
         let members = self.dirs.keys().map(|other| {
             let peer = self.links.address(id, *other);
             (NodeId(*other), Member { peer, http: String::new(), zookeeper: String::new() })
@@ -116,7 +116,7 @@ impl Lab {
     }
 
     /// Starts one node.
-    pub async fn boot(&mut self, id: u64) -> Result<RaftNode, StartError> {
+    pub(crate) async fn boot(&mut self, id: u64) -> Result<RaftNode, StartError> {
         let notes = Arc::new(Notes::default());
         let observer = notes.clone();
         let node = RaftNode::start(self.config(id), |_| observer).await?;
@@ -127,25 +127,25 @@ impl Lab {
     }
 
     /// Stops one node as a kill would.
-    pub async fn kill(&mut self, id: u64) {
+    pub(crate) async fn kill(&mut self, id: u64) {
         let node = self.nodes.remove(&id).unwrap();
         self.links.point(id, None);
         node.halt().await;
     }
 
     /// Stops every node as a kill would.
-    pub async fn kill_all(&mut self) {
+    pub(crate) async fn kill_all(&mut self) {
         for id in self.nodes.keys().copied().collect::<Vec<_>>() {
             self.kill(id).await;
         }
     }
 
-    pub fn node(&self, id: u64) -> &RaftNode {
+    pub(crate) fn node(&self, id: u64) -> &RaftNode {
         &self.nodes[&id]
     }
 
     /// Waits for a leader that the running nodes agree on and that is ready; gives its id.
-    pub async fn leader(&self) -> u64 {
+    pub(crate) async fn leader(&self) -> u64 {
         let agreed = eventually("a leader that all agree on", || {
             let views: Vec<_> =
                 self.nodes.values().map(|node| *node.leadership().borrow()).collect();
@@ -157,22 +157,22 @@ impl Lab {
         agreed.await.0
     }
 
-    pub async fn epoch(&self) -> LeaderEpoch {
+    pub(crate) async fn epoch(&self) -> LeaderEpoch {
         let leader = self.leader().await;
         eventually("an epoch", || self.node(leader).leadership().borrow().epoch).await
     }
 
-    pub fn follower_of(&self, leader: u64) -> u64 {
+    pub(crate) fn follower_of(&self, leader: u64) -> u64 {
         *self.nodes.keys().find(|id| **id != leader).unwrap()
     }
 
     /// Opens a session through a node.
-    pub async fn open(&self, id: u64, name: &str) -> Result<Committed, ProposeError> {
+    pub(crate) async fn open(&self, id: u64, name: &str) -> Result<Committed, ProposeError> {
         self.node(id).propose(open_session(name), soon()).await
     }
 
     /// Waits until every running node has applied as much as the one with the most.
-    pub async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         eventually("all nodes at the same revision", || {
             let mut revisions =
                 self.nodes.values().map(|node| node.read(Machine::revision).0).collect::<Vec<_>>();
@@ -183,7 +183,7 @@ impl Lab {
     }
 
     /// The digests of the running nodes' machines must be equal once they are settled.
-    pub async fn agree(&self) {
+    pub(crate) async fn agree(&self) {
         self.settle().await;
         let digests: Vec<_> = self
             .nodes
@@ -194,11 +194,11 @@ impl Lab {
     }
 }
 
-pub fn session_name(name: &str) -> SessionName {
+pub(crate) fn session_name(name: &str) -> SessionName {
     SessionName::new(name).unwrap()
 }
 
-pub fn open_session(name: &str) -> Command {
+pub(crate) fn open_session(name: &str) -> Command {
     Command::OpenSession(OpenSession {
         session: session_name(name),
         ttl: Some(Ttl::DEFAULT),
@@ -207,17 +207,17 @@ pub fn open_session(name: &str) -> Command {
     })
 }
 
-pub fn has_session(node: &RaftNode, name: &str) -> bool {
+pub(crate) fn has_session(node: &RaftNode, name: &str) -> bool {
     let name = session_name(name);
     node.read(|machine| matches!(machine.session(&name), SessionStatus::Open(_)))
 }
 
-pub fn soon() -> Instant {
+pub(crate) fn soon() -> Instant {
     Instant::now() + LONG
 }
 
 /// Waits until `look` sees something.
-pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
         if let Some(seen) = look() {

@@ -1,0 +1,87 @@
+//! Disks that run full: below the reserve nothing is appended, everything else goes on, and it ends by itself.
+
+mod lab;
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use holdfast_raft::ProposeError;
+
+use self::lab::{Lab, eventually, has_session, open_session, soon};
+
+fn set_free(lab: &Lab, id: u64, bytes: u64) {
+    lab.free_bytes[&id].store(bytes, Ordering::Relaxed);
+}
+
+async fn low(lab: &Lab, id: u64, low: bool) {
+    eventually("the node to look at its disk", || {
+        (lab.node(id).status().disk_low == low).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_with_a_full_disk_waits_and_catches_up_without_a_restart() {
+    let lab = Lab::start(3).await;
+    let before = lab.epoch().await;
+    let follower = lab.follower_of(before.node.0);
+    lab.open(before.node.0, "before").await.unwrap();
+    lab.agree().await;
+    set_free(&lab, follower, 0);
+    low(&lab, follower, true).await;
+    for n in 0..10 {
+        lab.open(before.node.0, &format!("s{n}")).await.unwrap();
+    }
+    assert!(!has_session(lab.node(follower), "s9"));
+    // It still hears its leader.
+    assert_eq!(lab.leader().await, before.node.0);
+    set_free(&lab, follower, 1 << 40);
+    lab.agree().await;
+    assert!(has_session(lab.node(follower), "s9"));
+    assert_eq!(lab.epoch().await, before, "no election was needed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_with_a_full_disk_gives_way_to_a_node_that_has_room() {
+    let lab = Lab::start(3).await;
+    let before = lab.epoch().await;
+    let old = before.node.0;
+    lab.open(old, "before").await.unwrap();
+    set_free(&lab, old, 0);
+    eventually("another leader", || {
+        let view = *lab.node(lab.follower_of(old)).leadership().borrow();
+        view.leader.filter(|leader| leader.0 != old)
+    })
+    .await;
+    lab.open(old, "forwarded").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_full_disks_everywhere_writes_are_refused_and_reads_go_on() {
+    let lab = Lab::start(3).await;
+    lab.open(1, "before").await.unwrap();
+    for id in 1..=3 {
+        set_free(&lab, id, 0);
+    }
+    for id in 1..=3 {
+        low(&lab, id, true).await;
+    }
+    // The leader may have given way to one whose disk ran full a moment later.
+    let before = lab.epoch().await;
+    for id in 1..=3 {
+        assert_eq!(lab.open(id, "refused").await, Err(ProposeError::DiskFull), "through {id}");
+        lab.node(id).read_barrier(soon()).await.unwrap();
+    }
+    let own = lab.node(before.node.0).propose_as_leader(vec![open_session("own")], before).await;
+    assert_eq!(own, Err(ProposeError::DiskFull));
+    lab.node(before.node.0).confirm_leadership(soon()).await.unwrap();
+    for id in 1..=3 {
+        set_free(&lab, id, 1 << 40);
+    }
+    for id in 1..=3 {
+        low(&lab, id, false).await;
+    }
+    let deadline = Instant::now() + Duration::from_secs(30);
+    lab.node(2).propose(open_session("after"), deadline).await.unwrap();
+    assert!(!has_session(lab.node(before.node.0), "refused"));
+}

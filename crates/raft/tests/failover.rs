@@ -1,0 +1,173 @@
+//! Leaders that die, leave or are cut off.
+
+mod lab;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_raft::{ProposeError, ReadError, Timing};
+
+use self::lab::{Lab, eventually, has_session, open_session, soon};
+
+fn short() -> Instant {
+    Instant::now() + Duration::from_secs(1)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost() {
+    let mut lab = Lab::start(3).await;
+    for n in 0..20 {
+        lab.open(n % 3 + 1, &format!("before{n}")).await.unwrap();
+    }
+    let epoch = lab.epoch().await;
+    let began = Instant::now();
+    lab.kill(epoch.node.0).await;
+    let survivor = *lab.nodes.keys().next().unwrap();
+    let after = eventually("a new leader", || {
+        let view = *lab.node(survivor).leadership().borrow();
+        (view.term > epoch.term && view.leader.is_some_and(|leader| leader != epoch.node))
+            .then_some(view)
+    })
+    .await;
+    println!("new leader after {:?}", began.elapsed());
+    lab.open(survivor, "after").await.unwrap();
+    println!("first write after {:?}", began.elapsed());
+    lab.agree().await;
+    for n in 0..20 {
+        assert!(has_session(lab.node(survivor), &format!("before{n}")));
+    }
+    lab.boot(epoch.node.0).await.unwrap();
+    lab.agree().await;
+    assert!(has_session(lab.node(epoch.node.0), "after"));
+    assert!(lab.epoch().await.term >= after.term);
+}
+
+/// "All but `Unknown` mean: certainly not appended."
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn through_a_failover_every_answer_is_true() {
+    let mut lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    let done = Arc::new(AtomicBool::new(false));
+    let writers = lab.nodes.iter().filter(|(id, _)| **id != leader).flat_map(|(id, node)| {
+        (0..8).map(|writer| {
+            let (id, node, done) = (*id, node.clone(), done.clone());
+            tokio::spawn(async move {
+                let mut results = Vec::new();
+                while !done.load(Ordering::Relaxed) {
+                    let name = format!("n{id}w{writer}s{}", results.len());
+                    let deadline = Instant::now() + Duration::from_millis(700);
+                    let result = node.propose(open_session(&name), deadline).await;
+                    results.push((name, result.map(drop)));
+                }
+                results
+            })
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    lab.kill(leader).await;
+    let new = lab.leader().await;
+    assert_ne!(new, leader);
+    lab.open(new, "marker").await.unwrap();
+    done.store(true, Ordering::Relaxed);
+    let mut results = Vec::new();
+    for writer in writers {
+        results.extend(writer.await.unwrap());
+    }
+    lab.agree().await;
+    let mut counts = [0; 3];
+    for (name, result) in results {
+        let present = has_session(lab.node(new), &name);
+        let kind = match result {
+            Ok(()) => {
+                assert!(present, "{name} was acknowledged and is lost");
+                0
+            }
+            Err(ProposeError::Unknown) => 1,
+            Err(error) => {
+                assert!(!present, "{name} was refused ({error}) and is there");
+                2
+            }
+        };
+        counts[kind] += 1;
+    }
+    println!("acknowledged {}, unknown {}, refused {}", counts[0], counts[1], counts[2]);
+    assert!(counts[0] > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_was_cut_off_comes_back_without_an_election() {
+    let lab = Lab::start(3).await;
+    let before = lab.epoch().await;
+    let follower = lab.follower_of(before.node.0);
+    lab.links.isolate(follower, true);
+    let lost = eventually("the follower misses its leader", || {
+        let age = lab.node(follower).status().leader_contact?;
+        (age > Duration::from_secs(4)).then_some(())
+    });
+    lost.await;
+    lab.open(before.node.0, "meanwhile").await.unwrap();
+    assert!(!has_session(lab.node(follower), "meanwhile"));
+    lab.links.isolate(follower, false);
+    eventually("the follower catches up", || {
+        has_session(lab.node(follower), "meanwhile").then_some(())
+    })
+    .await;
+    lab.agree().await;
+    assert_eq!(lab.epoch().await, before, "one election too many");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_cut_off_promises_nothing_and_gives_way() {
+    let lab = Lab::start(3).await;
+    let before = lab.epoch().await;
+    let old = before.node.0;
+    lab.links.isolate(old, true);
+    let survivor = lab.follower_of(old);
+    let new = eventually("a new leader", || {
+        let view = *lab.node(survivor).leadership().borrow();
+        view.leader.filter(|leader| view.term > before.term && leader.0 != old)
+    })
+    .await;
+    lab.open(new.0, "new").await.unwrap();
+    let confirmed = lab.node(old).confirm_leadership(short()).await;
+    assert_eq!(confirmed, Err(ReadError::NoLeader));
+    let read = lab.node(old).read_barrier(short()).await;
+    assert_eq!(read, Err(ReadError::NoLeader));
+    let written = lab.node(old).propose(open_session("old"), short()).await;
+    assert!(written.is_err(), "{written:?}");
+    lab.links.isolate(old, false);
+    lab.agree().await;
+    assert!(has_session(lab.node(old), "new"));
+    let refused = lab.node(old).propose_as_leader(vec![open_session("late")], before).await;
+    assert_eq!(refused, Err(ProposeError::NoLeader));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_shuts_down_hands_over_without_waiting_for_a_lease() {
+    // With these timeouts an election by waiting would take a minute.
+    let mut lab = Lab::start_with(3, |_| {}).await;
+    lab.kill_all().await;
+    lab.tune = |config| {
+        config.timing = Timing {
+            heartbeat: Duration::from_millis(150),
+            election_min: Duration::from_secs(2),
+            election_max: Duration::from_secs(30),
+        };
+    };
+    for id in 1..=3 {
+        lab.boot(id).await.unwrap();
+    }
+    let before = lab.epoch().await;
+    lab.open(before.node.0, "before").await.unwrap();
+    let began = Instant::now();
+    let node = lab.nodes.remove(&before.node.0).unwrap();
+    node.shutdown().await;
+    let after = lab.epoch().await;
+    println!("handed over after {:?}", began.elapsed());
+    assert!(after.term > before.term);
+    assert!(began.elapsed() < Duration::from_secs(30), "the lease had to run out");
+    assert_eq!(node.propose(open_session("x"), soon()).await, Err(ProposeError::ShuttingDown));
+    lab.open(after.node.0, "after").await.unwrap();
+}

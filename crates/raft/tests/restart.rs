@@ -1,0 +1,132 @@
+//! Nodes that stop and come back: with their disk, far behind, or with somebody else's.
+
+mod lab;
+
+use std::time::{Duration, Instant};
+
+use holdfast_machine::Machine;
+use holdfast_raft::{ReadError, StartError};
+use holdfast_types::{NodeId, Revision};
+
+use self::lab::{Lab, eventually, has_session};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_was_killed_as_a_whole_comes_back_with_everything() {
+    let mut lab = Lab::start(3).await;
+    for n in 0..30 {
+        lab.open(n % 3 + 1, &format!("s{n}")).await.unwrap();
+    }
+    lab.agree().await;
+    let before = lab.epoch().await;
+    let revision = lab.node(1).read(Machine::revision);
+    lab.kill_all().await;
+    for id in 1..=3 {
+        lab.boot(id).await.unwrap();
+    }
+    let after = lab.epoch().await;
+    assert!(after.term > before.term, "a restarted leader must not resume its term");
+    lab.agree().await;
+    for n in 0..30 {
+        assert!(has_session(lab.node(2), &format!("s{n}")));
+    }
+    assert!(lab.node(1).read(Machine::revision) >= revision);
+    for notes in lab.notes.values() {
+        let told = notes.applied.lock().clone();
+        let restored = notes.restored.lock()[0];
+        assert!(told.iter().all(|told| *told > restored), "{told:?} after {restored}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_node_catches_up_from_the_log() {
+    let mut lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    let away = lab.follower_of(leader);
+    lab.open(away, "before").await.unwrap();
+    lab.kill(away).await;
+    for n in 0..30 {
+        lab.open(leader, &format!("s{n}")).await.unwrap();
+    }
+    lab.boot(away).await.unwrap();
+    lab.agree().await;
+    assert!(has_session(lab.node(away), "before") && has_session(lab.node(away), "s29"));
+    assert_eq!(lab.node(away).status().counts.snapshots_installed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
+    let mut lab = Lab::start_with(3, |config| {
+        config.snapshot_log_bytes = 8 << 10;
+        config.log_keep_entries = 1;
+        config.log_cache_bytes = 1 << 10;
+    })
+    .await;
+    let leader = lab.leader().await;
+    let away = lab.follower_of(leader);
+    lab.open(away, "before").await.unwrap();
+    let missed = lab.node(away).status().last_log_index;
+    lab.kill(away).await;
+    for n in 0..600 {
+        lab.open(leader, &format!("s{n}")).await.unwrap();
+    }
+    eventually("the leader purges what the node misses", || {
+        (lab.node(leader).status().purged_index > missed).then_some(())
+    })
+    .await;
+    lab.boot(away).await.unwrap();
+    lab.agree().await;
+    assert!(has_session(lab.node(away), "before") && has_session(lab.node(away), "s599"));
+    assert!(lab.node(away).status().counts.snapshots_installed >= 1);
+    let restored = lab.notes[&away].restored.lock().clone();
+    assert!(
+        restored.last() > Some(&Revision(1)),
+        "the observer is shown the machine: {restored:?}"
+    );
+
+    // And from its own snapshot after another restart.
+    lab.kill(away).await;
+    lab.boot(away).await.unwrap();
+    lab.agree().await;
+    assert!(has_session(lab.node(away), "s0"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_node_is_refused_under_its_old_id() {
+    let mut lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    eventually("all members registered", || {
+        let known = |id| lab.node(leader).read(|machine| machine.incarnation(NodeId(id)).is_some());
+        (1..=3).all(known).then_some(())
+    })
+    .await;
+    lab.agree().await;
+    let wiped = lab.follower_of(leader);
+    lab.kill(wiped).await;
+    lab.dirs.insert(wiped, tempfile::tempdir().unwrap());
+    lab.boot(wiped).await.unwrap();
+    lab.open(leader, "after").await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(4);
+    let read = lab.node(wiped).read_barrier(deadline).await;
+    assert_eq!(read, Err(ReadError::NoLeader));
+    assert_eq!(lab.node(wiped).read(Machine::revision), Revision(0));
+    assert!(!lab.node(leader).status().peers[&NodeId(wiped)].connected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_directory_of_another_cluster_or_node_is_refused() {
+    let mut lab = Lab::start(3).await;
+    lab.leader().await;
+    let error = lab.boot(2).await.unwrap_err();
+    assert!(matches!(error, StartError::InUse(_)), "{error}");
+    lab.kill_all().await;
+    lab.cluster = "other".into();
+    let error = lab.boot(1).await.unwrap_err();
+    assert!(matches!(error, StartError::OtherCluster { .. }), "{error}");
+    lab.cluster = "lab".into();
+    let mut config = lab.config(1);
+    config.data_dir = lab.dirs[&2].path().to_owned();
+    let notes = lab.notes[&1].clone();
+    let error = holdfast_raft::RaftNode::start(config, |_| notes).await.err().unwrap();
+    assert!(matches!(error, StartError::OtherNode { .. }), "{error}");
+    lab.boot(1).await.unwrap();
+}
