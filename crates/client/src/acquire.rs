@@ -23,6 +23,8 @@ pub struct Acquire {
     client: Client,
     lock: String,
     session: Option<String>,
+    /// The session ends with the guard.
+    own_session: bool,
     ttl: Duration,
     wait: Patience,
     labels: BTreeMap<String, String>,
@@ -32,12 +34,20 @@ impl Acquire {
     pub(crate) fn new(client: Client, lock: String) -> Self {
         let ttl = Ttl::DEFAULT.as_duration();
         let wait = Patience::For(Duration::ZERO);
-        Self { client, lock, session: None, ttl, wait, labels: BTreeMap::new() }
+        Self { client, lock, session: None, own_session: true, ttl, wait, labels: BTreeMap::new() }
     }
 
     /// Holds with this session, which then outlives the guard. Without it the guard has one of its own.
     pub fn session(mut self, session: impl Into<String>) -> Self {
         self.session = Some(session.into());
+        self.own_session = false;
+        self
+    }
+
+    /// Holds with a session of this name that ends with the guard. Nobody else may use it.
+    pub fn own_session(mut self, session: impl Into<String>) -> Self {
+        self.session = Some(session.into());
+        self.own_session = true;
         self
     }
 
@@ -73,7 +83,6 @@ impl Acquire {
     pub async fn acquire(self) -> Result<Guard, Error> {
         let bad = |error: &dyn std::fmt::Display| Error::Argument(error.to_string());
         let lock = LockName::new(&self.lock).map_err(|error| bad(&error))?;
-        let own = self.session.is_none();
         let session = match &self.session {
             Some(session) => SessionName::new(session).map_err(|error| bad(&error))?,
             None => fresh_session()?,
@@ -86,7 +95,7 @@ impl Acquire {
             ..AcquireParams::default()
         };
         let answered = self.wait_for(&lock, params).await?;
-        Ok(Guard::new(self.client, answered, own))
+        Ok(Guard::new(self.client, answered, self.own_session))
     }
 
     /// Call upon call until the wait is over; each is sent before the one before it gives up its place.

@@ -16,6 +16,8 @@ use crate::{Acquire, EndpointError, Error};
 
 /// How long a call may take in all, unless [`Client::patience`] says otherwise. Waiting for a lock comes on top.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Less time than this is not enough to ask another node.
+const ASK_MIN: Duration = Duration::from_millis(100);
 /// How long one node may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(1);
 /// How long one node may keep a call that does not wait for a lock.
@@ -114,7 +116,8 @@ impl Client {
         until: Instant,
     ) -> Result<Answered<SessionBody>, Error> {
         let (method, target) = (Method::POST, keepalive_path(session));
-        self.exchange.ask(Call { method, target, each: EACH, begin_until: until, until }).await
+        let begin_until = until.checked_sub(ASK_MIN).unwrap_or(until);
+        self.exchange.ask(Call { method, target, each: EACH, begin_until, until }).await
     }
 
     /// Takes a lock: finds a node within the client's patience, and leaves the call there for the wait, or for
@@ -142,7 +145,7 @@ impl Client {
     }
 
     fn call(&self, method: Method, target: String) -> Call {
-        let until = Instant::now() + self.patience;
-        Call { method, target, each: EACH, begin_until: until, until }
+        let begin_until = Instant::now() + self.patience.saturating_sub(ASK_MIN);
+        Call { method, target, each: EACH, begin_until, until: begin_until + ASK_MIN }
     }
 }

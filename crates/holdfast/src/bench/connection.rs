@@ -1,0 +1,134 @@
+//! One HTTP/1.1 connection of the load generator: bytes that are ready are sent, the answer's few facts are read.
+//!
+//! Owns just enough of HTTP for our own server's answers: a status line, headers, a body of known length. Written by
+//! hand because the generator shares the machine with what it measures: a general client costs several times the
+//! processor time of this one. Its buffer is its only memory: an answer beyond 16 KiB is an error.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The largest answer.
+const ANSWER_LEN_MAX: usize = 16 * 1024;
+
+/// What an answer says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer<'a> {
+    /// The HTTP status.
+    pub(super) status: u16,
+    /// The fencing token of a grant.
+    pub(super) token: Option<u64>,
+    /// The body.
+    pub(super) body: &'a [u8],
+}
+
+/// A connection that carries one call at a time.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    buffer: Box<[u8]>,
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    pub(super) async fn open(endpoint: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(endpoint).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: vec![0; ANSWER_LEN_MAX].into_boxed_slice() })
+    }
+
+    /// Sends a whole request and reads the whole answer. After an error the connection is of no more use.
+    ///
+    /// # Errors
+    /// The connection broke, or the answer is not one of ours.
+    pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
+        self.stream.write_all(request).await?;
+        let mut filled = 0;
+        let head = loop {
+            if filled == self.buffer.len() {
+                return Err(io::Error::other("an answer beyond 16 KiB"));
+            }
+            let read = self.stream.read(&mut self.buffer[filled..]).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            filled += read;
+            match parse_head(&self.buffer[..filled])? {
+                Some(head) if head.len.saturating_add(head.body_len) <= filled => break head,
+                Some(_) | None => {}
+            }
+        };
+        let body = &self.buffer[head.len..head.len + head.body_len];
+        Ok(Answer { status: head.status, token: head.token, body })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    token: Option<u64>,
+    /// Bytes up to the body.
+    len: usize,
+    body_len: usize,
+}
+
+/// The head of an answer; none if it is not all there yet.
+fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+    let foreign = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
+    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| foreign("a head that is no text"))?;
+    let mut lines = text.split("\r\n");
+    let status = lines
+        .next()
+        .and_then(|line| line.strip_prefix("HTTP/1.1 "))
+        .and_then(|line| line.get(..3))
+        .and_then(|code| code.parse().ok())
+        .ok_or_else(|| foreign("no HTTP/1.1 status line"))?;
+    let mut head = Head { status, token: None, len: end + 4, body_len: 0 };
+    for line in lines {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        if name.eq_ignore_ascii_case("content-length") {
+            head.body_len = value.trim().parse().map_err(|_| foreign("a bad content-length"))?;
+        } else if name.eq_ignore_ascii_case(holdfast_api::FENCING_TOKEN) {
+            head.token = Some(value.trim().parse().map_err(|_| foreign("a bad fencing token"))?);
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            return Err(foreign("a chunked answer"));
+        }
+    }
+    Ok(Some(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_read() {
+        let answer = b"HTTP/1.1 200 OK\r\nFencing-Token: 4812\r\ncontent-length: 5\r\n\r\n4812\n";
+        let head = parse_head(answer).unwrap().unwrap();
+        assert_eq!((head.status, head.token, head.body_len), (200, Some(4812), 5));
+        assert_eq!(&answer[head.len..], b"4812\n");
+    }
+
+    #[test]
+    fn an_answer_without_a_body_is_read() {
+        let head = parse_head(b"HTTP/1.1 204 No Content\r\ndate: now\r\n\r\n").unwrap().unwrap();
+        assert_eq!((head.status, head.token, head.body_len), (204, None, 0));
+    }
+
+    #[test]
+    fn half_a_head_is_waited_for() {
+        assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nfencing-to").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused() {
+        assert!(parse_head(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
+        assert!(parse_head(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
+        assert!(parse_head(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n").is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! What the measurements print: a table for people, one JSON object for programs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Counter;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::cli::{Format, LoadArgs, Locks};
+use crate::exit::Stop;
+use crate::output::{print, print_json, table};
+
+/// Microseconds from 1 to ten minutes with three significant digits; memory grows with what is recorded.
+pub(super) fn histogram<C: Counter>() -> Result<Histogram<C>, String> {
+    Histogram::new_with_bounds(1, 600_000_000, 3).map_err(|error| error.to_string())
+}
+
+/// Times in milliseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Times {
+    #[serde(rename = "p50_ms")]
+    p50: f64,
+    #[serde(rename = "p99_ms")]
+    p99: f64,
+    #[serde(rename = "p99.9_ms")]
+    p999: f64,
+    #[serde(rename = "max_ms")]
+    max: f64,
+}
+
+impl Times {
+    /// The usual quantiles of a histogram of microseconds.
+    pub(super) fn of<C: Counter>(histogram: &Histogram<C>) -> Self {
+        let ms = |micros: u64| Duration::from_micros(micros).as_secs_f64() * 1_000.0;
+        Self {
+            p50: ms(histogram.value_at_quantile(0.5)),
+            p99: ms(histogram.value_at_quantile(0.99)),
+            p999: ms(histogram.value_at_quantile(0.999)),
+            max: ms(histogram.max()),
+        }
+    }
+}
+
+/// The result of `holdfast bench`.
+#[derive(Debug, Serialize)]
+pub(super) struct LoadReport {
+    locks: &'static str,
+    clients: u32,
+    seconds: f64,
+    cycles: u64,
+    cycles_per_second: f64,
+    #[serde(flatten)]
+    times: Times,
+    errors: BTreeMap<String, u64>,
+    violations: u64,
+}
+
+impl LoadReport {
+    pub(super) fn new(
+        args: &LoadArgs,
+        elapsed: Duration,
+        cycles: &Histogram<u32>,
+        errors: BTreeMap<String, u64>,
+        violations: u64,
+    ) -> Self {
+        Self {
+            locks: match args.locks {
+                Locks::Spread => "spread",
+                Locks::Hot => "hot",
+            },
+            clients: args.clients,
+            seconds: elapsed.as_secs_f64(),
+            cycles: cycles.len(),
+            cycles_per_second: per_second(cycles.len(), elapsed),
+            times: Times::of(cycles),
+            errors,
+            violations,
+        }
+    }
+
+    pub(super) fn print(&self, format: Format) {
+        match format {
+            Format::Json => print_json(self),
+            Format::Value => print(&format!("{:.0}", self.cycles_per_second)),
+            Format::Table => {
+                let header = [
+                    "locks",
+                    "clients",
+                    "cycles/s",
+                    "p50 ms",
+                    "p99 ms",
+                    "p99.9 ms",
+                    "max ms",
+                    "errors",
+                    "violations",
+                ];
+                let row = [
+                    self.locks.to_owned(),
+                    self.clients.to_string(),
+                    format!("{:.0}", self.cycles_per_second),
+                    format!("{:.3}", self.times.p50),
+                    format!("{:.3}", self.times.p99),
+                    format!("{:.3}", self.times.p999),
+                    format!("{:.3}", self.times.max),
+                    kinds(&self.errors),
+                    self.violations.to_string(),
+                ];
+                print(&table(header, [row]));
+            }
+        }
+    }
+
+    /// Whether the run may count.
+    pub(super) fn verdict(&self) -> Result<(), Stop> {
+        if self.cycles == 0 {
+            return Err(Stop::failed(format!(
+                "not one cycle was completed; errors: {}",
+                kinds(&self.errors)
+            )));
+        }
+        judged(self.violations)
+    }
+}
+
+/// An error if the judge found any violation.
+pub(super) fn judged(violations: u64) -> Result<(), Stop> {
+    match violations {
+        0 => Ok(()),
+        count => Err(Stop::failed(format!(
+            "{count} violations: a token did not grow, or two clients held one lock; keep the nodes' data and report this"
+        ))),
+    }
+}
+
+/// `none`, or `no-leader: 3, connection: 1`.
+pub(super) fn kinds(errors: &BTreeMap<String, u64>) -> String {
+    if errors.is_empty() {
+        return "none".to_owned();
+    }
+    let each: Vec<String> = errors.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
+    each.join(", ")
+}
+
+/// A rate.
+#[expect(clippy::cast_precision_loss, reason = "a rate is printed with few digits")]
+pub(super) fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+/// The result of `holdfast bench failover`.
+#[derive(Debug, Serialize)]
+pub(super) struct FailoverReport {
+    pub(super) nodes: u64,
+    pub(super) rounds: u32,
+    #[serde(flatten)]
+    pub(super) times: Times,
+    pub(super) gaps_ms: Vec<f64>,
+    pub(super) violations: u64,
+}
+
+impl FailoverReport {
+    pub(super) fn print(&self, format: Format) {
+        match format {
+            Format::Json => print_json(self),
+            Format::Value => print(&format!("{:.0}", self.times.p99)),
+            Format::Table => {
+                let header = [
+                    "nodes",
+                    "leaders killed",
+                    "gap p50 ms",
+                    "gap p99 ms",
+                    "gap max ms",
+                    "violations",
+                ];
+                let row = [
+                    self.nodes.to_string(),
+                    self.rounds.to_string(),
+                    format!("{:.0}", self.times.p50),
+                    format!("{:.0}", self.times.p99),
+                    format!("{:.0}", self.times.max),
+                    self.violations.to_string(),
+                ];
+                print(&table(header, [row]));
+            }
+        }
+    }
+}
+
+/// One node in the result of `holdfast bench sessions`.
+#[derive(Debug, Serialize)]
+pub(super) struct NodeFootprint {
+    pub(super) node: u64,
+    pub(super) resident_bytes: u64,
+    pub(super) data_bytes: u64,
+    pub(super) restart_ms: f64,
+    pub(super) resident_after_restart_bytes: u64,
+}
+
+/// The result of `holdfast bench sessions`.
+#[derive(Debug, Serialize)]
+pub(super) struct SessionsReport {
+    pub(super) sessions: u32,
+    pub(super) seconds: f64,
+    pub(super) sessions_per_second: f64,
+    pub(super) errors: BTreeMap<String, u64>,
+    pub(super) nodes: Vec<NodeFootprint>,
+    pub(super) lost: u64,
+}
+
+impl SessionsReport {
+    pub(super) fn print(&self, format: Format) {
+        match format {
+            Format::Json => print_json(self),
+            Format::Value => print(&format!("{:.0}", self.sessions_per_second)),
+            Format::Table => {
+                print(&format!(
+                    "{} sessions, each holding a lock, in {:.1} s: {:.0}/s; errors: {}; lost over the restarts: {}\n",
+                    self.sessions,
+                    self.seconds,
+                    self.sessions_per_second,
+                    kinds(&self.errors),
+                    self.lost
+                ));
+                let header = ["node", "RSS MiB", "data MiB", "restart ms", "RSS after MiB"];
+                let mib = |bytes: u64| (bytes >> 20).to_string();
+                let rows = self.nodes.iter().map(|node| {
+                    [
+                        node.node.to_string(),
+                        mib(node.resident_bytes),
+                        mib(node.data_bytes),
+                        format!("{:.0}", node.restart_ms),
+                        mib(node.resident_after_restart_bytes),
+                    ]
+                });
+                print(&table(header, rows));
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The generator's requests as bytes, made once and sent often.
+
+use std::time::Duration;
+
+use holdfast_api::{format_duration, lock_path, session_path};
+use holdfast_types::{LockName, NameError, SessionName};
+
+/// The calls of one client on one lock.
+#[derive(Clone, Debug)]
+pub(super) struct Requests {
+    /// Takes the lock, waiting for it; renews if it is held already.
+    pub(super) acquire: Vec<u8>,
+    /// Gives it back.
+    pub(super) release: Vec<u8>,
+    /// Ends the session.
+    pub(super) close: Vec<u8>,
+}
+
+impl Requests {
+    /// # Errors
+    /// A name that breaks a rule.
+    pub(super) fn new(
+        lock: &str,
+        session: &str,
+        ttl: Duration,
+        wait: Duration,
+    ) -> Result<Self, NameError> {
+        let (lock, session) = (LockName::new(lock)?, SessionName::new(session)?);
+        let (path, home) = (lock_path(&lock), session_path(&session));
+        let query = format!("session={session}&ttl={}", format_duration(ttl));
+        let wait =
+            if wait.is_zero() { String::new() } else { format!("&wait={}", format_duration(wait)) };
+        Ok(Self {
+            acquire: request("PUT", &format!("{path}?{query}{wait}")),
+            release: request("DELETE", &format!("{path}?session={session}")),
+            close: request("DELETE", &home),
+        })
+    }
+}
+
+fn request(method: &str, target: &str) -> Vec<u8> {
+    format!("{method} {target} HTTP/1.1\r\nHost: holdfast\r\nAccept: text/plain\r\n\r\n")
+        .into_bytes()
+}
+
+/// Why a call did not succeed, as the report counts it: the problem's code if there is one.
+pub(super) fn error_kind(status: u16, body: &[u8]) -> String {
+    serde_json::from_slice::<serde_json::Value>(body)
+        .ok()
+        .and_then(|problem| Some(problem.get("code")?.as_str()?.to_owned()))
+        .unwrap_or_else(|| format!("status {status}"))
+}
+
+/// What keeps the names of one run apart from those of another on the same cluster.
+pub(super) fn run_name() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    format!("{}-{}", std::process::id(), since.unwrap_or_default().as_millis() % 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_whole() {
+        let second = Duration::from_secs(1);
+        let requests = Requests::new("bench/1", "s1", second * 30, second).unwrap();
+        assert_eq!(
+            String::from_utf8(requests.acquire).unwrap(),
+            "PUT /v1/locks/bench/1?session=s1&ttl=30s&wait=1s HTTP/1.1\r\nHost: holdfast\r\nAccept: text/plain\r\n\r\n"
+        );
+        assert!(requests.release.starts_with(b"DELETE /v1/locks/bench/1?session=s1 HTTP/1.1\r\n"));
+        assert!(requests.close.starts_with(b"DELETE /v1/sessions/s1 HTTP/1.1\r\n"));
+    }
+
+    #[test]
+    fn errors_are_counted_by_code() {
+        assert_eq!(error_kind(503, br#"{"code":"no-leader"}"#), "no-leader");
+        assert_eq!(error_kind(502, b"<html>"), "status 502");
+    }
+}

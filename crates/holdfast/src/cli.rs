@@ -1,0 +1,376 @@
+//! The command line: what can be typed, and nothing about what it does. docs/cli.md shows it in use.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version, about, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one node of a cluster.
+    Serve(ServeArgs),
+    /// Start a whole cluster on this machine, for development.
+    Dev(DevArgs),
+    /// Generate load and measure it.
+    Bench(BenchArgs),
+    /// Everything that talks to a running cluster.
+    #[command(flatten)]
+    Client(ClientCommand),
+}
+
+/// `holdfast serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The node's TOML file.
+    #[arg(long, env = "HOLDFAST_CONFIG", value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Which member this is; overrides `node`.
+    #[arg(long, value_name = "ID")]
+    pub(crate) node: Option<String>,
+    /// Where log, snapshots and identity live; overrides `data_dir`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+    /// Overrides `log.level`.
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// Overrides `log.format`: auto, text or json.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    /// Overrides any key, for example `--set raft.heartbeat=50ms`.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Stop when stdin ends: the process that started this node is gone.
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_parent: bool,
+}
+
+/// `holdfast dev`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DevArgs {
+    /// How many nodes: 1, 3 or 5. The default is what --data holds already, or 3.
+    #[arg(long, value_name = "N", value_parser = node_count)]
+    pub(crate) nodes: Option<u64>,
+    /// Keep the nodes' data here; without it they live in a temporary directory that goes with them.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Node n serves HTTP on PORT + 10(n-1), its peers on the next port, `ZooKeeper` on the one after.
+    #[arg(long, value_name = "PORT", default_value_t = 7400, value_parser = clap::value_parser!(u16).range(1024..))]
+    pub(crate) port: u16,
+    /// What the nodes log into their node.log.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub(crate) log_level: String,
+}
+
+/// A command that talks to a running cluster.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClientCommand {
+    /// Show the cluster's nodes.
+    Status(Target),
+    /// Take a lock, print its fencing token, hold it until ^C.
+    Lock(LockArgs),
+    /// Give a lock back.
+    Unlock(UnlockArgs),
+    /// List the locks that are held or waited for.
+    Ls(LsArgs),
+    /// Show who holds a lock and who waits for it.
+    Who(WhoArgs),
+}
+
+/// Where to ask, and how to answer.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Target {
+    /// HTTP addresses of one or more nodes, separated by commas; any node answers for all.
+    #[arg(
+        long,
+        env = "HOLDFAST_ADDR",
+        value_name = "ADDR[,ADDR]",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7400"
+    )]
+    pub(crate) addr: Vec<String>,
+    /// How to print the answer.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For programs: one JSON document, as the HTTP API answers it.
+    Json,
+    /// The one value that matters, for shell variables.
+    Value,
+}
+
+/// `holdfast lock`.
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    /// The lock; its name may contain '/'.
+    pub(crate) name: String,
+    /// The session to hold it with; a new one is made up without it.
+    #[arg(long, env = "HOLDFAST_SESSION")]
+    pub(crate) session: Option<String>,
+    /// How long the lock outlives this process if it dies.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub(crate) ttl: Duration,
+    /// How long to wait for it; without it, as long as it takes.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait.
+    #[arg(long = "try", conflicts_with = "wait")]
+    pub(crate) try_once: bool,
+    /// Shown to those who wait; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) label: Vec<(String, String)>,
+    /// No progress on stderr.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `holdfast unlock`.
+#[derive(Debug, Args)]
+pub(crate) struct UnlockArgs {
+    /// The lock.
+    pub(crate) name: String,
+    /// The session that holds it or waits for it.
+    #[arg(long, env = "HOLDFAST_SESSION")]
+    pub(crate) session: String,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `holdfast ls`.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Only locks whose names begin with this.
+    pub(crate) prefix: Option<String>,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `holdfast who`.
+#[derive(Debug, Args)]
+pub(crate) struct WhoArgs {
+    /// The lock.
+    pub(crate) name: String,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `holdfast bench`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchArgs {
+    /// Another measurement than lock cycles under load.
+    #[command(subcommand)]
+    pub(crate) what: Option<BenchCommand>,
+    /// Lock cycles under load.
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+}
+
+/// Which locks the clients take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Locks {
+    /// Each client its own.
+    Spread,
+    /// All the same one: cycles are hand-overs.
+    Hot,
+}
+
+/// Cycles of acquire and release in a closed loop.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// Clients, each with one connection and one call at a time.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: u32,
+    /// How long to measure, seconds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+    /// How long to run before measuring, seconds.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
+    pub(crate) warmup: u64,
+    /// Which locks the clients take.
+    #[arg(long, value_enum, default_value_t = Locks::Spread)]
+    pub(crate) locks: Locks,
+    /// Nodes to ask, separated by commas; without it a cluster of its own is started and removed.
+    #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
+    pub(crate) addr: Vec<String>,
+    /// Time-to-live of the clients' sessions.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub(crate) ttl: Duration,
+    /// Threads of the generator.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: u32,
+    /// How to print the result.
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+/// The other measurements. Each starts a cluster of its own and removes it.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Time from `kill -9` of the leader to the next new grant.
+    Failover(FailoverArgs),
+    /// Many sessions, each holding a lock: rate, memory, restart time.
+    Sessions(SessionsArgs),
+}
+
+/// `holdfast bench failover`.
+#[derive(Debug, Args)]
+pub(crate) struct FailoverArgs {
+    /// How many times the leader is killed.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rounds: u32,
+    /// Clients that keep taking locks meanwhile.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) clients: u32,
+    /// How many nodes: 3 or 5.
+    #[arg(long, default_value_t = 3, value_parser = voter_count)]
+    pub(crate) nodes: u64,
+    /// How to print the result.
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+/// `holdfast bench sessions`.
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    /// How many sessions, each with one lock.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) count: u32,
+    /// Connections that open them.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: u32,
+    /// How to print the result.
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    holdfast_api::parse_duration(text).map_err(|error| format!("{error}: {}", error.hint()))
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        Some(_) | None => Err(format!("{text:?} is no KEY=VALUE")),
+    }
+}
+
+fn node_count(text: &str) -> Result<u64, String> {
+    match text {
+        "1" | "3" | "5" => text.parse().map_err(|_| String::new()),
+        "2" | "4" => {
+            Err(format!("{text} nodes survive no more failures than one less: use 1, 3 or 5"))
+        }
+        other => Err(format!("{other} is no number of nodes: use 1, 3 or 5")),
+    }
+}
+
+fn voter_count(text: &str) -> Result<u64, String> {
+    match text {
+        "3" | "5" => text.parse().map_err(|_| String::new()),
+        other => Err(format!("{other} nodes cannot lose their leader and go on: use 3 or 5")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, String> {
+        Cli::try_parse_from(line.split_whitespace())
+            .map(|cli| cli.command)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn dev_takes_one_three_or_five_nodes() {
+        let Ok(Command::Dev(args)) = parse("holdfast dev --nodes 5 --port 8400") else { panic!() };
+        assert_eq!((args.nodes, args.port), (Some(5), 8400));
+        assert!(parse("holdfast dev --nodes 4").unwrap_err().contains("use 1, 3 or 5"));
+        assert!(parse("holdfast dev --nodes 0").unwrap_err().contains("use 1, 3 or 5"));
+    }
+
+    #[test]
+    fn several_addresses_are_separated_by_commas() {
+        let Ok(Command::Client(ClientCommand::Status(target))) =
+            parse("holdfast status --addr a:1,b:2")
+        else {
+            panic!()
+        };
+        assert_eq!(target.addr, ["a:1", "b:2"]);
+    }
+
+    #[test]
+    fn try_and_wait_exclude_each_other() {
+        assert!(parse("holdfast lock a --try --wait 1s").is_err());
+    }
+
+    #[test]
+    fn a_bare_number_of_time_is_refused_with_the_fix() {
+        let complaint = parse("holdfast lock a --ttl 30").unwrap_err();
+        assert!(complaint.contains("30s"), "{complaint}");
+    }
+
+    #[test]
+    fn labels_are_pairs() {
+        let Ok(Command::Client(ClientCommand::Lock(args))) =
+            parse("holdfast lock a --label team=shop --label why=x=y")
+        else {
+            panic!()
+        };
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(args.label, [pair("team", "shop"), pair("why", "x=y")]);
+        assert!(parse("holdfast lock a --label team").unwrap_err().contains("KEY=VALUE"));
+    }
+
+    #[test]
+    fn unlock_needs_a_session() {
+        assert!(parse("holdfast unlock a").unwrap_err().contains("--session"));
+    }
+
+    #[test]
+    fn bench_measures_load_unless_told_otherwise() {
+        let Ok(Command::Bench(args)) = parse("holdfast bench --clients 16 --locks hot") else {
+            panic!()
+        };
+        assert!(args.what.is_none());
+        assert_eq!((args.load.clients, args.load.locks), (16, Locks::Hot));
+        let Ok(Command::Bench(args)) = parse("holdfast bench failover --rounds 3") else {
+            panic!()
+        };
+        assert!(matches!(args.what, Some(BenchCommand::Failover(FailoverArgs { rounds: 3, .. }))));
+    }
+
+    #[test]
+    fn a_mistyped_command_gets_a_suggestion() {
+        assert!(parse("holdfast serv").unwrap_err().contains("serve"));
+    }
+}

@@ -1,0 +1,107 @@
+//! The commands that talk to a running cluster. One file each; they know HTTP through the client crate alone.
+//!
+//! Answers go to stdout, everything else to stderr. Without a cluster to be found, the error says where was looked.
+
+mod lock;
+mod ls;
+mod status;
+mod unlock;
+mod waiting;
+mod who;
+
+use std::time::Duration;
+
+use holdfast_api::HolderBody;
+use holdfast_client::{Client, Error};
+use holdfast_types::LockName;
+
+use crate::cli::{ClientCommand, Target};
+use crate::exit::Stop;
+
+/// How long a question that changes nothing looks for a node that answers.
+const LOOK_MAX: Duration = Duration::from_secs(3);
+
+/// Runs a client command.
+///
+/// # Errors
+/// [`Stop`] with the exit code of docs/cli.md.
+pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stop::failed)?;
+    runtime.block_on(async {
+        match command {
+            ClientCommand::Status(target) => status::run(&target).await,
+            ClientCommand::Lock(args) => lock::run(args).await,
+            ClientCommand::Unlock(args) => unlock::run(&args).await,
+            ClientCommand::Ls(args) => ls::run(&args).await,
+            ClientCommand::Who(args) => who::run(&args).await,
+        }
+    })
+}
+
+fn connect(target: &Target) -> Result<Client, Stop> {
+    Client::new(&target.addr)
+        .map_err(|error| Stop::failed(format!("{error}; see --addr and HOLDFAST_ADDR")))
+}
+
+fn lock_name(name: &str) -> Result<LockName, Stop> {
+    LockName::new(name).map_err(Stop::failed)
+}
+
+/// An error of the client library, with what to do at the command line.
+fn stop(target: &Target, error: &Error) -> Stop {
+    let addresses = target.addr.join(",");
+    match error {
+        Error::Retry(_) => Stop::failed(format!(
+            "{error}; asked {addresses}: is the cluster running, and are these its addresses (--addr, HOLDFAST_ADDR)?"
+        )),
+        Error::Lost(_) => Stop::Lost(error.to_string()),
+        Error::Busy(_)
+        | Error::Unknown(_)
+        | Error::Bad(_)
+        | Error::Foreign(_)
+        | Error::Argument(_) => Stop::failed(error),
+    }
+}
+
+/// `web-3 (host=web-3 pid=812)`.
+fn name_of(holder: &HolderBody) -> String {
+    let labels: Vec<String> =
+        holder.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() {
+        return holder.session.to_string();
+    }
+    format!("{} ({})", holder.session, labels.join(" "))
+}
+
+/// A length of time for people: `812ms`, `12s`, `4m12s`, `3h5m`, `2d4h`.
+fn for_people(ms: u64) -> String {
+    let duration = Duration::from_millis(ms);
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{ms}ms"),
+        1..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        for (ms, text) in [
+            (0, "0ms"),
+            (812, "812ms"),
+            (12_000, "12s"),
+            (252_000, "4m12s"),
+            (11_100_000, "3h5m"),
+            (187_200_000, "2d4h"),
+        ] {
+            assert_eq!(for_people(ms), text);
+        }
+    }
+}

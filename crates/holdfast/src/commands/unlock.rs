@@ -1,0 +1,54 @@
+//! `holdfast unlock`: gives a lock back, or leaves its queue. Done twice, it is done still.
+
+use holdfast_api::HolderBody;
+use holdfast_client::Error;
+use holdfast_types::SessionName;
+
+use super::{connect, for_people, lock_name, name_of, stop};
+use crate::cli::UnlockArgs;
+use crate::exit::Stop;
+use crate::output::complain;
+
+pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
+    let lock = lock_name(&args.name)?;
+    let session = SessionName::new(&args.session).map_err(Stop::failed)?;
+    let client = connect(&args.target)?;
+    match client.release(&lock, &session).await {
+        Ok(()) => {
+            complain(&format!("holdfast: {session} no longer holds {lock} or waits for it"));
+            Ok(())
+        }
+        Err(Error::Lost(_)) => {
+            let looked = client.look(&lock).await.map_err(|error| stop(&args.target, &error))?;
+            let ended = format!("no session {session} is open, it has ended or never was");
+            Err(not_released(&args.name, &session, looked.holder(), &ended))
+        }
+        Err(Error::Bad(problem)) => {
+            let holder = problem.facts.holder.as_deref();
+            Err(not_released(
+                &args.name,
+                &session,
+                holder,
+                &Error::Bad(problem.clone()).to_string(),
+            ))
+        }
+        Err(error) => Err(stop(&args.target, &error)),
+    }
+}
+
+fn not_released(
+    lock: &str,
+    session: &SessionName,
+    holder: Option<&HolderBody>,
+    reason: &str,
+) -> Stop {
+    match holder {
+        Some(holder) => Stop::failed(format!(
+            "{lock} is held by {} for {}, not by {session}: release it with --session {}",
+            name_of(holder),
+            for_people(holder.since_ms),
+            holder.session
+        )),
+        None => Stop::failed(format!("{session} does not hold {lock}: {reason}")),
+    }
+}

@@ -1,0 +1,104 @@
+//! What somebody who waits for a lock is told: who has it, and how long the queue is. On stderr, after a second.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use holdfast_api::LockBody;
+use holdfast_client::Client;
+use holdfast_types::LockName;
+
+use super::{for_people, name_of};
+use crate::output::complain;
+
+/// A wait shorter than this is not worth a word.
+const SILENCE: Duration = Duration::from_secs(1);
+/// How often the queue is looked at. A line is written only if holder or place have changed.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Reports until dropped.
+pub(super) async fn report_waiting(client: &Client, lock: &str, session: &str) -> Infallible {
+    let client = client.clone().patience(AGAIN);
+    let mut said = None;
+    tokio::time::sleep(SILENCE).await;
+    loop {
+        if let Ok(name) = LockName::new(lock) {
+            match client.look(&name).await {
+                Ok(body) => {
+                    let (holder, place) = (
+                        body.holder().map(|holder| holder.session.clone()),
+                        place_of(&body, session),
+                    );
+                    if said.as_ref() != Some(&(holder.clone(), place)) {
+                        complain(&describe(&body, place));
+                        said = Some((holder, place));
+                    }
+                }
+                Err(error) => {
+                    complain(&format!("waiting for {lock}: {error}"));
+                    said = None;
+                }
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Where a session stands in the queue, from 1.
+fn place_of(body: &LockBody, session: &str) -> Option<u32> {
+    let mut places = body.queue.iter().zip(1..);
+    places.find(|(waiter, _)| waiter.session.as_str() == session).map(|(_, place)| place)
+}
+
+fn describe(body: &LockBody, place: Option<u32>) -> String {
+    let holder = match body.holder() {
+        Some(holder) => {
+            format!("held by {} for {}", name_of(holder), for_people(holder.since_ms))
+        }
+        None => "free".to_owned(),
+    };
+    let queue = match place {
+        Some(place) => format!("you are {} of {}", ordinal(place), body.waiters),
+        None => format!("{} waiting", body.waiters),
+    };
+    format!("waiting for {}: {holder}, {queue}", body.lock)
+}
+
+fn ordinal(number: u32) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_as_people_do() {
+        let said: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal).into();
+        assert_eq!(
+            said,
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"]
+        );
+    }
+
+    #[test]
+    fn the_line_names_holder_time_and_place() {
+        let body: LockBody = serde_json::from_str(
+            r#"{"lock":"nightly","mode":"exclusive","held":true,
+            "holders":[{"session":"web-3","token":1,"since_ms":252000,"entries":1,"labels":{"pid":"812"}}],
+            "waiters":3,"queue":[{"session":"a","since_ms":0,"labels":{}},{"session":"me","since_ms":0,"labels":{}}],
+            "last_token":1}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            describe(&body, place_of(&body, "me")),
+            "waiting for nightly: held by web-3 (pid=812) for 4m12s, you are 2nd of 3"
+        );
+    }
+}

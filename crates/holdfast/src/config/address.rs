@@ -1,0 +1,99 @@
+//! `host:port`, where the host is an IP address or a DNS name.
+
+use std::fmt;
+
+use super::source::Scalar;
+
+/// An address as the configuration writes it. Names are resolved when they are used, not when they are read, so
+/// that a node starts before its peers' names exist.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Address {
+    host: String,
+    port: u16,
+}
+
+impl Address {
+    /// Reads a value of the configuration.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write instead.
+    pub(super) fn read(value: &Scalar) -> Result<Self, String> {
+        value.text("an address such as \"127.0.0.1:7400\"").and_then(Self::parse)
+    }
+
+    /// Reads `host:port`.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write instead.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let example = "write host:port, for example \"127.0.0.1:7400\" or \"[::1]:7400\"";
+        let Some((host, port)) = text.rsplit_once(':') else {
+            return Err(format!("{text:?} names no port: {example}"));
+        };
+        let port = match port.parse::<u16>() {
+            Ok(port) if port > 0 => port,
+            Ok(_) | Err(_) => {
+                return Err(format!(
+                    "{text:?} has no port from 1 to 65535 after the colon: {example}"
+                ));
+            }
+        };
+        if !is_host(host) {
+            return Err(format!("{text:?} has no usable host before the colon: {example}"));
+        }
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    if let Some(inner) = host.strip_prefix('[') {
+        return inner.strip_suffix(']').is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok());
+    }
+    let looks_numeric = host.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if looks_numeric {
+        return host.parse::<std::net::Ipv4Addr>().is_ok();
+    }
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    };
+    host.len() <= 253 && host.trim_end_matches('.').split('.').all(is_label)
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_a_host_and_a_port() {
+        for good in ["127.0.0.1:7400", "[::1]:7400", "node-1.lan:1", "holdfast_1:65535"] {
+            assert_eq!(Address::parse(good).unwrap().to_string(), good);
+        }
+    }
+
+    #[test]
+    fn other_addresses_are_refused_with_an_example() {
+        for bad in [
+            "",
+            "7400",
+            "localhost",
+            ":7400",
+            "a:0",
+            "a:65536",
+            "a:http",
+            "256.0.0.1:1",
+            "a b:1",
+            "[::1:1",
+        ] {
+            let problem = Address::parse(bad).unwrap_err();
+            assert!(problem.contains("127.0.0.1:7400"), "{bad}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The keys there are, and how a mistyped one is recognised. The one list behind file, environment and flags.
+
+/// Every key outside `[[member]]`, with the fix shown when a required one is missing.
+pub(crate) const KEYS: &[&str] = &[
+    "cluster",
+    "node",
+    "data_dir",
+    "http.listen",
+    "raft.listen",
+    "raft.heartbeat",
+    "raft.election_min",
+    "raft.election_max",
+    "storage.disk_reserve",
+    "storage.snapshot_log",
+    "log.level",
+    "log.format",
+];
+
+/// The keys of a `[[member]]` block; all are required.
+pub(crate) const MEMBER_KEYS: &[&str] = &["id", "http", "peer", "zookeeper"];
+
+/// Variables with our prefix that belong to the client commands, not to a node's configuration.
+const FOREIGN_VARIABLES: &[&str] = &[
+    "HOLDFAST_ADDR",
+    "HOLDFAST_CONFIG",
+    "HOLDFAST_DEADLINE",
+    "HOLDFAST_LOCK",
+    "HOLDFAST_SESSION",
+    "HOLDFAST_TOKEN",
+    "HOLDFAST_TOKEN_FILE",
+];
+
+/// The prefix of every variable.
+pub(super) const PREFIX: &str = "HOLDFAST_";
+
+/// The variable that overrides a key: `raft.heartbeat` is `HOLDFAST_RAFT_HEARTBEAT`.
+pub(crate) fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
+}
+
+/// Whether a variable with our prefix is none of the configuration's business: one of the client commands, or one
+/// that Kubernetes makes for a Service named `holdfast` (`HOLDFAST_SERVICE_HOST`, `HOLDFAST_PORT_7400_TCP` ...).
+pub(super) fn is_foreign(variable: &str) -> bool {
+    FOREIGN_VARIABLES.contains(&variable)
+        || variable.contains("_SERVICE_")
+        || variable.ends_with("_PORT")
+        || variable.contains("_PORT_")
+}
+
+/// The known key most like the unknown one, if any is near enough to be meant.
+pub(super) fn nearest<'a>(
+    unknown: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|key| (strsim::jaro_winkler(unknown, key), key))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, key)| key)
+}

@@ -1,0 +1,315 @@
+//! One test for every way a configuration can be wrong: the message names the place, the key and the fix.
+
+use std::path::PathBuf;
+
+use super::*;
+
+const GOOD: &str = r#"
+cluster = "holdfast"
+node = 2
+data_dir = "/var/lib/holdfast"
+
+[[member]]
+id = 1
+http = "10.0.0.1:7400"
+peer = "10.0.0.1:7401"
+zookeeper = "10.0.0.1:7402"
+
+[[member]]
+id = 2
+http = "10.0.0.2:7400"
+peer = "10.0.0.2:7401"
+zookeeper = "10.0.0.2:7402"
+
+[[member]]
+id = 3
+http = "10.0.0.3:7400"
+peer = "10.0.0.3:7401"
+zookeeper = "10.0.0.3:7402"
+"#;
+
+struct Attempt {
+    dir: tempfile::TempDir,
+    sources: Sources,
+}
+
+/// A file with this text, no environment, no flags.
+fn file(text: &str) -> Attempt {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    std::fs::write(&path, text).unwrap();
+    Attempt { sources: Sources { file: path, environment: Vec::new(), flags: Vec::new() }, dir }
+}
+
+impl Attempt {
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.sources.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn flag(mut self, flag: &str, key: &str, value: &str) -> Self {
+        self.sources = self.sources.with_flag(flag, key, Some(value.to_owned()));
+        self
+    }
+
+    fn load(&self) -> Config {
+        Config::load(&self.sources).unwrap()
+    }
+
+    /// The complaint, with the temporary directory's name taken out.
+    fn complaint(&self) -> String {
+        let message = Config::load(&self.sources).unwrap_err().to_string();
+        message.replace(&format!("{}/", self.dir.path().display()), "")
+    }
+}
+
+/// The good file with one piece of text replaced.
+fn with(from: &str, to: &str) -> Attempt {
+    assert!(GOOD.contains(from));
+    file(&GOOD.replacen(from, to, 1))
+}
+
+fn assert_says(complaint: &str, pieces: &[&str]) {
+    for piece in pieces {
+        assert!(complaint.contains(piece), "{complaint:?} does not say {piece:?}");
+    }
+}
+
+#[test]
+fn a_minimal_file_gets_the_defaults() {
+    let config = file(GOOD).load();
+    assert_eq!(config.node, NodeId(2));
+    assert_eq!(config.members.len(), 3);
+    assert_eq!(config.http_listen.to_string(), "10.0.0.2:7400");
+    assert_eq!(config.peer_listen.to_string(), "10.0.0.2:7401");
+    assert_eq!(config.heartbeat, Timing::default().heartbeat);
+    assert_eq!(config.disk_reserve, 64 << 20);
+    assert_eq!(config.log_format, LogFormat::Auto);
+}
+
+#[test]
+fn the_environment_overrides_the_file_and_flags_override_both() {
+    let text = format!("{GOOD}\n[raft]\nheartbeat = \"50ms\"\n");
+    let config = file(&text).load();
+    assert_eq!(config.heartbeat, Duration::from_millis(50));
+    let config =
+        file(&text).env("HOLDFAST_RAFT_HEARTBEAT", "60ms").env("HOLDFAST_NODE", "3").load();
+    assert_eq!((config.heartbeat, config.node), (Duration::from_millis(60), NodeId(3)));
+    let config = file(&text)
+        .env("HOLDFAST_NODE", "3")
+        .flag("--node", "node", "1")
+        .flag("--data-dir", "data_dir", "/elsewhere")
+        .load();
+    assert_eq!((config.node, config.data_dir), (NodeId(1), PathBuf::from("/elsewhere")));
+}
+
+#[test]
+fn listening_elsewhere_than_at_the_advertised_address_is_possible() {
+    let config = file(&format!(
+        "{GOOD}\n[http]\nlisten = \"0.0.0.0:7400\"\n[raft]\nlisten = \"0.0.0.0:7401\"\n"
+    ))
+    .load();
+    assert_eq!(config.http_listen.to_string(), "0.0.0.0:7400");
+    assert_eq!(config.peer_listen.to_string(), "0.0.0.0:7401");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let mut attempt = file(GOOD);
+    attempt.sources.file = attempt.dir.path().join("absent.toml");
+    assert_says(&attempt.complaint(), &["absent.toml", "cannot read", "--config"]);
+}
+
+#[test]
+fn broken_toml_is_shown_with_its_line() {
+    assert_says(
+        &with("node = 2", "node = ").complaint(),
+        &["node.toml", "not valid TOML", "line 3"],
+    );
+}
+
+#[test]
+fn an_unknown_key_names_file_key_and_the_likely_one() {
+    let complaint = with("data_dir", "datadir").complaint();
+    assert_says(&complaint, &["node.toml", "\"datadir\"", "did you mean \"data_dir\"?"]);
+}
+
+#[test]
+fn an_unknown_key_in_a_section_names_the_likely_one() {
+    let complaint = file(&format!("{GOOD}\n[raft]\nhartbeat = \"50ms\"\n")).complaint();
+    assert_says(
+        &complaint,
+        &["node.toml", "\"raft.hartbeat\"", "did you mean \"raft.heartbeat\"?"],
+    );
+}
+
+#[test]
+fn an_unknown_section_is_refused() {
+    let complaint = file(&format!("{GOOD}\n[rafd]\nheartbeat = \"50ms\"\n")).complaint();
+    assert_says(&complaint, &["node.toml", "unknown key \"rafd\""]);
+}
+
+#[test]
+fn an_unknown_key_of_a_member_names_the_likely_one() {
+    let complaint = with("zookeeper = ", "zookeper = ").complaint();
+    assert_says(&complaint, &["\"member.zookeper\"", "did you mean \"member.zookeeper\"?"]);
+}
+
+#[test]
+fn an_unknown_variable_names_the_likely_one() {
+    let complaint = file(GOOD).env("HOLDFAST_DATADIR", "/x").complaint();
+    assert_says(&complaint, &["variable HOLDFAST_DATADIR", "did you mean \"HOLDFAST_DATA_DIR\"?"]);
+}
+
+#[test]
+fn variables_of_clients_and_of_kubernetes_are_left_alone() {
+    file(GOOD)
+        .env("HOLDFAST_ADDR", "127.0.0.1:7400")
+        .env("HOLDFAST_SERVICE_HOST", "10.96.0.1")
+        .env("HOLDFAST_PORT", "tcp://10.96.0.1:7400")
+        .env("HOLDFAST_PORT_7400_TCP_ADDR", "10.96.0.1")
+        .load();
+}
+
+#[test]
+fn a_duration_without_a_unit_is_refused_with_the_fix() {
+    let complaint = file(&format!("{GOOD}\n[raft]\nheartbeat = 150\n")).complaint();
+    assert_says(&complaint, &["node.toml", "raft.heartbeat", "bare number", "\"150ms\""]);
+    let complaint = file(GOOD).env("HOLDFAST_RAFT_HEARTBEAT", "150").complaint();
+    assert_says(&complaint, &["HOLDFAST_RAFT_HEARTBEAT", "raft.heartbeat", "150"]);
+}
+
+#[test]
+fn a_size_without_a_unit_is_refused_with_the_fix() {
+    let complaint = file(&format!("{GOOD}\n[storage]\ndisk_reserve = 64\n")).complaint();
+    assert_says(&complaint, &["storage.disk_reserve", "bare number", "\"64MiB\""]);
+    let complaint = file(GOOD).env("HOLDFAST_STORAGE_DISK_RESERVE", "64").complaint();
+    assert_says(&complaint, &["HOLDFAST_STORAGE_DISK_RESERVE", "bare number", "\"64MiB\""]);
+}
+
+#[test]
+fn a_size_with_an_ambiguous_or_unknown_unit_is_refused_with_the_fix() {
+    let size = |text: &str| file(GOOD).env("HOLDFAST_STORAGE_DISK_RESERVE", text);
+    assert_says(&size("64MB").complaint(), &["ambiguous", "\"64MiB\""]);
+    assert_says(&size("64 parsecs").complaint(), &["no size", "KiB"]);
+    assert_eq!(size("1 GiB").load().disk_reserve, 1 << 30);
+    assert_eq!(size("512B").load().disk_reserve, 512);
+}
+
+#[test]
+fn a_missing_required_key_is_named_with_its_variable() {
+    let complaint = with("cluster = \"holdfast\"", "").complaint();
+    assert_says(&complaint, &["node.toml", "cluster is missing", "HOLDFAST_CLUSTER"]);
+}
+
+#[test]
+fn a_file_without_members_is_refused() {
+    let complaint = file("cluster = \"a\"\nnode = 1\ndata_dir = \"/d\"\n").complaint();
+    assert_says(&complaint, &["member is missing", "[[member]]", "zookeeper"]);
+}
+
+#[test]
+fn a_member_without_an_address_is_refused() {
+    let complaint = with("peer = \"10.0.0.1:7401\"", "").complaint();
+    assert_says(&complaint, &["member.peer", "is missing", "add `peer"]);
+}
+
+#[test]
+fn a_node_that_is_not_a_member_is_refused() {
+    let complaint = with("node = 2", "node = 4").complaint();
+    assert_says(&complaint, &["node = 4", "1, 2, 3", "HOLDFAST_NODE"]);
+}
+
+#[test]
+fn a_node_id_below_one_is_refused() {
+    assert_says(&with("node = 2", "node = 0").complaint(), &["node", "from 1"]);
+    assert_says(&with("node = 2", "node = \"two\"").complaint(), &["node", "from 1"]);
+}
+
+#[test]
+fn a_duplicate_id_is_refused() {
+    let complaint = with("id = 3", "id = 1").complaint();
+    assert_says(&complaint, &["member.id", "1 is given twice"]);
+}
+
+#[test]
+fn a_duplicate_address_is_refused() {
+    let complaint = with("10.0.0.3:7401", "10.0.0.1:7400").complaint();
+    assert_says(&complaint, &["10.0.0.1:7400", "http of member 1", "peer of member 3"]);
+}
+
+#[test]
+fn an_address_that_does_not_parse_is_refused() {
+    let complaint = with("\"10.0.0.3:7401\"", "\"10.0.0.3\"").complaint();
+    assert_says(&complaint, &["member.peer", "names no port", "127.0.0.1:7400"]);
+    let complaint = with("\"10.0.0.3:7401\"", "7401").complaint();
+    assert_says(&complaint, &["member.peer", "bare number"]);
+}
+
+#[test]
+fn an_even_number_of_members_is_refused() {
+    let block = "[[member]]\nid = 4\nhttp = \"d:1\"\npeer = \"d:2\"\nzookeeper = \"d:3\"\n";
+    let complaint = file(&format!("{GOOD}\n{block}")).complaint();
+    assert_says(&complaint, &["4 members survive no more failures than 3", "3 or 5"]);
+}
+
+#[test]
+fn an_absurd_number_of_members_is_refused() {
+    let block = |id: u32| {
+        format!(
+            "[[member]]\nid = {id}\nhttp = \"n{id}:1\"\npeer = \"n{id}:2\"\nzookeeper = \"n{id}:3\"\n"
+        )
+    };
+    let text = GOOD.to_owned() + &(4..=9).map(block).collect::<String>();
+    assert_says(&file(&text).complaint(), &["9 members are too many", "3 or 5"]);
+}
+
+#[test]
+fn a_bad_cluster_name_is_refused() {
+    let complaint = with("\"holdfast\"", "\"hold fast\"").complaint();
+    assert_says(&complaint, &["cluster", "\"hold fast\"", "letters, digits"]);
+}
+
+#[test]
+fn an_election_shorter_than_three_heartbeats_is_refused() {
+    let text = format!("{GOOD}\n[raft]\nheartbeat = \"150ms\"\nelection_min = \"300ms\"\n");
+    assert_says(&file(&text).complaint(), &["raft.election_min", "450ms"]);
+}
+
+#[test]
+fn an_election_without_spread_is_refused() {
+    let text = format!("{GOOD}\n[raft]\nelection_min = \"500ms\"\nelection_max = \"500ms\"\n");
+    assert_says(&file(&text).complaint(), &["raft.election_max", "1s"]);
+}
+
+#[test]
+fn absurd_heartbeats_and_elections_are_refused() {
+    assert_says(&file(GOOD).env("HOLDFAST_RAFT_HEARTBEAT", "1ms").complaint(), &["10ms or more"]);
+    assert_says(&file(GOOD).env("HOLDFAST_RAFT_ELECTION_MAX", "1h").complaint(), &["60s or less"]);
+}
+
+#[test]
+fn a_mistyped_log_level_or_format_is_refused() {
+    let complaint = file(GOOD).env("HOLDFAST_LOG_LEVEL", "inof").complaint();
+    assert_says(&complaint, &["log.level", "\"inof\"", "info"]);
+    let complaint = file(GOOD).env("HOLDFAST_LOG_FORMAT", "pretty").complaint();
+    assert_says(&complaint, &["log.format", "\"pretty\"", "\"json\""]);
+    file(GOOD).env("HOLDFAST_LOG_LEVEL", "warn,holdfast_raft=debug").load();
+}
+
+#[test]
+fn every_key_is_documented() {
+    let docs = include_str!("../../../../docs/configuration.md");
+    for key in schema::KEYS {
+        assert!(
+            docs.contains(&format!("| `{key}` |")),
+            "docs/configuration.md does not explain {key}"
+        );
+    }
+    for key in schema::MEMBER_KEYS {
+        assert!(
+            docs.contains(&format!("| `{key}` |")),
+            "docs/configuration.md does not explain member.{key}"
+        );
+    }
+}

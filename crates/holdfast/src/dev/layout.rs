@@ -1,0 +1,227 @@
+//! Directories, ports and files of a development cluster.
+//!
+//! Node *n* (from 1) has HTTP on `port + 10(n-1)`, its peer door on the next port and the `ZooKeeper` door reserved
+//! on the one after; its directory is `node<n>` with `node.toml`, `node.log` and `data`.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::path::{Path, PathBuf};
+
+use super::DataDir;
+
+/// Nodes without `--nodes` and without data.
+const NODES_DEFAULT: u64 = 3;
+/// The largest cluster that the command line allows.
+const NODES_MAX: u64 = 5;
+
+/// Where everything of a development cluster is.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    dir: PathBuf,
+    nodes: u64,
+    port: u16,
+    log_level: String,
+}
+
+impl Layout {
+    /// Plans a cluster in a directory; nothing is written yet.
+    ///
+    /// # Errors
+    /// If the directory holds a cluster of another size, or the ports end beyond 65535.
+    pub(crate) fn new(
+        data: &DataDir,
+        nodes: Option<u64>,
+        port: u16,
+        log_level: &str,
+    ) -> Result<Self, String> {
+        let found =
+            (1..=NODES_MAX).take_while(|node| node_dir(data.path(), *node).is_dir()).count();
+        let found = u64::try_from(found).unwrap_or(0);
+        let nodes = match (nodes, found) {
+            (None, 0) => NODES_DEFAULT,
+            (None, found) => found,
+            (Some(nodes), found) if found == 0 || found == nodes => nodes,
+            (Some(nodes), found) => {
+                return Err(format!(
+                    "{} holds a cluster of {found} nodes, not {nodes}: pass --nodes {found}, or another --data",
+                    data.path().display()
+                ));
+            }
+        };
+        let offset_max = u16::try_from(10 * (nodes - 1) + 2).unwrap_or(u16::MAX);
+        if port.checked_add(offset_max).is_none() {
+            return Err(format!(
+                "--port {port} leaves no room for {nodes} nodes: use {} or less",
+                u16::MAX - offset_max
+            ));
+        }
+        Ok(Self { dir: data.path().to_owned(), nodes, port, log_level: log_level.to_owned() })
+    }
+
+    /// Ids of the nodes.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u64> + use<> {
+        1..=self.nodes
+    }
+
+    /// Where everything lies.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where clients reach a node.
+    pub(crate) fn http(&self, node: u64) -> SocketAddr {
+        self.address(node, 0)
+    }
+
+    /// HTTP addresses of all nodes, in order.
+    pub(crate) fn endpoints(&self) -> Vec<String> {
+        self.ids().map(|node| self.http(node).to_string()).collect()
+    }
+
+    /// The node's own directory.
+    pub(crate) fn node_dir(&self, node: u64) -> PathBuf {
+        node_dir(&self.dir, node)
+    }
+
+    /// What the node configures itself from.
+    pub(crate) fn config_file(&self, node: u64) -> PathBuf {
+        self.node_dir(node).join("node.toml")
+    }
+
+    /// What the node says.
+    pub(crate) fn log_file(&self, node: u64) -> PathBuf {
+        self.node_dir(node).join("node.log")
+    }
+
+    fn address(&self, node: u64, door: u16) -> SocketAddr {
+        // In bounds: `new` has added the largest offset already.
+        let offset = u16::try_from(10 * node.saturating_sub(1)).unwrap_or(0) + door;
+        SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port.saturating_add(offset)))
+    }
+
+    /// Makes the directories and writes each node's file.
+    ///
+    /// # Errors
+    /// Which file could not be written, and why.
+    pub(crate) fn write(&self) -> Result<(), String> {
+        for node in self.ids() {
+            let file = self.config_file(node);
+            fs::create_dir_all(self.node_dir(node).join("data"))
+                .and_then(|()| fs::write(&file, self.config(node)))
+                .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    fn config(&self, node: u64) -> String {
+        let data = toml::Value::from(self.node_dir(node).join("data").display().to_string());
+        let level = toml::Value::from(self.log_level.clone());
+        let member = |id: u64| {
+            let [http, peer, zookeeper] = [0, 1, 2].map(|door| self.address(id, door));
+            format!(
+                "\n[[member]]\nid = {id}\nhttp = \"{http}\"\npeer = \"{peer}\"\nzookeeper = \"{zookeeper}\"\n"
+            )
+        };
+        let members: String = self.ids().map(member).collect();
+        format!(
+            "# Written by `holdfast dev` at every start.\ncluster = \"dev\"\nnode = {node}\ndata_dir = {data}\n\n\
+             [log]\nlevel = {level}\nformat = \"text\"\n{members}"
+        )
+    }
+
+    /// That nothing listens on any of the ports yet.
+    ///
+    /// # Errors
+    /// Which port is in use, and the flag that chooses others.
+    pub(crate) fn check_ports(&self) -> Result<(), String> {
+        for node in self.ids() {
+            for (door, name) in [(0, "HTTP"), (1, "peers")] {
+                let address = self.address(node, door);
+                if let Err(error) = TcpListener::bind(address) {
+                    return Err(format!(
+                        "port {} ({name} of node {node}) cannot be used: {error}; stop what uses it, \
+                         or choose other ports with --port",
+                        address.port()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn node_dir(dir: &Path, node: u64) -> PathBuf {
+    dir.join(format!("node{node}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Sources};
+
+    fn temporary() -> (tempfile::TempDir, DataDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(Some(dir.path())).unwrap();
+        (dir, data)
+    }
+
+    #[test]
+    fn ports_follow_the_plan() {
+        let (_dir, data) = temporary();
+        let layout = Layout::new(&data, Some(3), 7400, "info").unwrap();
+        assert_eq!(layout.endpoints(), ["127.0.0.1:7400", "127.0.0.1:7410", "127.0.0.1:7420"]);
+        assert_eq!(layout.address(3, 1).port(), 7421);
+        assert_eq!(layout.address(3, 2).port(), 7422);
+    }
+
+    #[test]
+    fn the_written_files_are_good_configurations() {
+        let (_dir, data) = temporary();
+        let layout = Layout::new(&data, Some(5), 7400, "debug").unwrap();
+        layout.write().unwrap();
+        for node in layout.ids() {
+            let file = layout.config_file(node);
+            let sources = Sources { file, environment: Vec::new(), flags: Vec::new() };
+            let config = Config::load(&sources).unwrap();
+            assert_eq!(config.node.0, node);
+            assert_eq!(config.members.len(), 5);
+            assert_eq!(config.http_listen.to_string(), layout.http(node).to_string());
+        }
+    }
+
+    #[test]
+    fn data_of_another_size_is_refused_and_otherwise_remembered() {
+        let (_dir, data) = temporary();
+        Layout::new(&data, Some(5), 7400, "info").unwrap().write().unwrap();
+        let complaint = Layout::new(&data, Some(3), 7400, "info").unwrap_err();
+        assert!(complaint.contains("cluster of 5 nodes, not 3: pass --nodes 5"), "{complaint}");
+        assert_eq!(Layout::new(&data, None, 7400, "info").unwrap().ids().count(), 5);
+    }
+
+    #[test]
+    fn ports_beyond_the_last_are_refused() {
+        let (_dir, data) = temporary();
+        let complaint = Layout::new(&data, Some(3), 65_530, "info").unwrap_err();
+        assert!(complaint.contains("use 65513 or less"), "{complaint}");
+    }
+
+    #[test]
+    fn a_port_in_use_is_named_with_the_flag() {
+        let (_dir, data) = temporary();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let layout = Layout::new(&data, Some(1), port, "info").unwrap();
+        let complaint = layout.check_ports().unwrap_err();
+        assert!(complaint.contains(&format!("port {port} (HTTP of node 1)")), "{complaint}");
+        assert!(complaint.contains("--port"), "{complaint}");
+    }
+
+    #[test]
+    fn a_temporary_directory_goes_with_its_owner() {
+        let data = DataDir::open(None).unwrap();
+        let path = data.path().to_owned();
+        assert!(path.is_dir() && data.is_temporary());
+        drop(data);
+        assert!(!path.exists());
+    }
+}

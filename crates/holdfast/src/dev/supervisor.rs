@@ -1,0 +1,271 @@
+//! Starts, watches and stops the processes of a development cluster.
+//!
+//! Each child is owned by one task, which alone signals and reaps it, so that a signal never reaches a stranger who
+//! got its process id. A child holds the read end of a pipe whose write end is here: if this process goes, however
+//! it goes, the pipe ends and the child stops. Queues: orders to a child (4), exits of children (64).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use holdfast_api::ClusterBody;
+use holdfast_client::Client;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Layout;
+
+/// How long a node may take to stop when asked, before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+/// How often a starting cluster is asked for its leader.
+const POLL: Duration = Duration::from_millis(20);
+/// How much of a dead node's log is shown, bytes.
+const TAIL_LEN: u64 = 2_000;
+
+/// The end of a node's process.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    /// Which node.
+    pub(crate) node: u64,
+    pid: u32,
+    status: std::io::Result<ExitStatus>,
+    last_line: String,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} (pid {}) ended: ", self.node, self.pid)?;
+        match &self.status {
+            Ok(status) => write!(f, "{status}")?,
+            Err(error) => write!(f, "{error}")?,
+        }
+        if self.last_line.is_empty() { Ok(()) } else { write!(f, ": {}", self.last_line) }
+    }
+}
+
+struct Node {
+    pid: u32,
+    orders: mpsc::Sender<Signal>,
+    /// Its end is how the child learns that we are gone.
+    _lifeline: Option<ChildStdin>,
+}
+
+/// A running development cluster. Dropping it kills what runs.
+pub(crate) struct Cluster {
+    layout: Layout,
+    nodes: BTreeMap<u64, Node>,
+    exits: mpsc::Receiver<Exit>,
+    report: mpsc::Sender<Exit>,
+}
+
+impl Cluster {
+    /// Writes the files, checks the ports and starts every node.
+    ///
+    /// # Errors
+    /// What is in the way, and what to do.
+    pub(crate) fn start(layout: Layout) -> Result<Self, String> {
+        layout.check_ports()?;
+        layout.write()?;
+        let (report, exits) = mpsc::channel(64);
+        let mut cluster = Self { layout, nodes: BTreeMap::new(), exits, report };
+        for node in cluster.layout.ids() {
+            cluster.spawn(node)?;
+        }
+        Ok(cluster)
+    }
+
+    /// Starts a node that does not run.
+    ///
+    /// # Errors
+    /// Why the process could not be started.
+    pub(crate) fn spawn(&mut self, node: u64) -> Result<(), String> {
+        let mut child =
+            self.command(node).map_err(|error| format!("cannot start node {node}: {error}"))?;
+        let pid = child.id().ok_or_else(|| format!("node {node} ended as it began"))?;
+        let lifeline = child.stdin.take();
+        let (orders, inbox) = mpsc::channel(4);
+        let (report, log) = (self.report.clone(), self.layout.log_file(node));
+        tokio::spawn(async move {
+            let status = own(child, inbox).await;
+            let last_line = tail(&log).lines().last().unwrap_or_default().to_owned();
+            // Nobody listens any more if the cluster is being dropped.
+            drop(report.send(Exit { node, pid, status, last_line }).await);
+        });
+        self.nodes.insert(node, Node { pid, orders, _lifeline: lifeline });
+        Ok(())
+    }
+
+    fn command(&self, node: u64) -> std::io::Result<Child> {
+        let log = File::options().create(true).append(true).open(self.layout.log_file(node))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("serve")
+            .arg("--config")
+            .arg(self.layout.config_file(node))
+            .arg("--exit-with-parent")
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // A ^C in the terminal is for us: we stop the nodes in order.
+            .process_group(0)
+            .kill_on_drop(true);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("HOLDFAST_") {
+                command.env_remove(name);
+            }
+        }
+        command.spawn()
+    }
+
+    /// Where everything is.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A running node's process id.
+    pub(crate) fn pid(&self, node: u64) -> Option<u32> {
+        self.nodes.get(&node).map(|node| node.pid)
+    }
+
+    /// How many nodes run.
+    pub(crate) fn running(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Resolves when a node has ended.
+    pub(crate) async fn next_exit(&mut self) -> Exit {
+        match self.exits.recv().await {
+            Some(exit) => {
+                self.nodes.remove(&exit.node);
+                exit
+            }
+            // We hold a sender ourselves.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when every node answers and knows the same leader, with the cluster as the first one sees it.
+    ///
+    /// # Errors
+    /// Which node ended or did not answer in time, with the end of its log.
+    pub(crate) async fn wait_ready(&mut self, patience: Duration) -> Result<ClusterBody, String> {
+        let until = Instant::now() + patience;
+        let mut clients = BTreeMap::new();
+        for node in self.layout.ids() {
+            let endpoint = self.layout.http(node).to_string();
+            clients.insert(node, Client::new([endpoint]).map_err(|error| error.to_string())?);
+        }
+        loop {
+            match agreed(&clients).await {
+                Ok(view) => return Ok(view),
+                Err(laggard) if Instant::now() >= until => {
+                    return Err(self.not_ready(laggard, patience));
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                exit = self.next_exit() => {
+                    let log = self.log_tail(exit.node);
+                    return Err(format!("{exit}\nthe end of its log:\n{log}"));
+                }
+                () = tokio::time::sleep(POLL) => {}
+            }
+        }
+    }
+
+    fn not_ready(&self, node: u64, patience: Duration) -> String {
+        let log = self.log_tail(node);
+        let file = self.layout.log_file(node);
+        format!(
+            "node {node} knows no leader after {patience:?}; its log {} ends with:\n{log}",
+            file.display()
+        )
+    }
+
+    /// The last lines that a node logged.
+    pub(crate) fn log_tail(&self, node: u64) -> String {
+        tail(&self.layout.log_file(node))
+    }
+
+    /// Sends a signal to a node, if it runs.
+    pub(crate) async fn signal(&self, node: u64, signal: Signal) {
+        if let Some(node) = self.nodes.get(&node) {
+            // A closed queue means that the child has ended.
+            let _ended = node.orders.send(signal).await;
+        }
+    }
+
+    /// Asks every node to stop, then kills those that do not; resolves when all have ended.
+    pub(crate) async fn stop(&mut self) {
+        for order in [Signal::SIGTERM, Signal::SIGKILL] {
+            for node in self.layout.ids() {
+                self.signal(node, order).await;
+            }
+            let all_ended = async {
+                while self.running() > 0 {
+                    self.next_exit().await;
+                }
+            };
+            if tokio::time::timeout(GRACE, all_ended).await.is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+/// Follows one child to its end, signalling it when told to.
+async fn own(mut child: Child, mut inbox: mpsc::Receiver<Signal>) -> std::io::Result<ExitStatus> {
+    loop {
+        let signal = tokio::select! {
+            status = child.wait() => return status,
+            signal = inbox.recv() => signal,
+        };
+        // A closed inbox means that the cluster was dropped.
+        let signal = signal.unwrap_or(Signal::SIGKILL);
+        if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            // It may have ended this instant: `wait` tells.
+            let _ended = nix::sys::signal::kill(Pid::from_raw(pid), signal);
+        }
+        if signal == Signal::SIGKILL {
+            return child.wait().await;
+        }
+    }
+}
+
+/// The view of the first node if all know its leader; otherwise a node that does not.
+async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
+    let mut first: Option<ClusterBody> = None;
+    for (node, client) in clients {
+        let view = client.cluster().await.map_err(|_| *node)?;
+        let leader = view.leader.ok_or(*node)?;
+        match &first {
+            Some(first) if first.leader != Some(leader) => return Err(*node),
+            Some(_) => {}
+            None => first = Some(view),
+        }
+    }
+    first.filter(|view| view.nodes.iter().all(|node| node.healthy)).ok_or(1)
+}
+
+/// The last whole lines of a file.
+fn tail(path: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let len = fs::metadata(path)?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(TAIL_LEN)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_LEN).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    match read() {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).trim_end().to_owned(),
+        Err(error) => format!("({} cannot be read: {error})", path.display()),
+    }
+}

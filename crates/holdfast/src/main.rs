@@ -1,0 +1,45 @@
+//! The `holdfast` binary: `serve` is one node, `dev` a cluster of them on this machine, the rest are clients.
+//!
+//! Owns the command line, the configuration, telemetry, signals and exit codes. Refuses to know how locks work:
+//! `serve` wires raft, service and HTTP together, the client commands speak HTTP like anybody else.
+//!
+//! Exit codes: 0 done, 1 failed (the message says what to change), 2 wrong usage, 70 the node stopped itself because
+//! it cannot trust its disk, 75 the lock was not acquired, 76 the lock was lost.
+
+mod bench;
+mod cli;
+mod commands;
+mod config;
+mod dev;
+mod exit;
+mod output;
+mod serve;
+mod telemetry;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Steady memory under the churn of many small requests.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => {
+            output::complain(&format!("holdfast: {stop}"));
+            stop.code()
+        }
+    }
+}
+
+fn run(command: cli::Command) -> Result<(), exit::Stop> {
+    match command {
+        cli::Command::Serve(args) => serve::run(&args),
+        cli::Command::Dev(args) => dev::run(&args),
+        cli::Command::Bench(args) => bench::run(&args),
+        cli::Command::Client(command) => commands::run(command),
+    }
+}

@@ -1,0 +1,108 @@
+//! Log lines: text for people on a terminal, one JSON object a line otherwise; all with the node's id.
+//!
+//! Owns where and how lines are written. What they say is up to those who have something to say; the fields that
+//! go by name are `node` (added here), `term`, `request_id`, `lock` and `session`. Lines are written one at a time,
+//! without a queue.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+use holdfast_types::NodeId;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::config::LogFormat;
+
+/// Sends log lines to stderr from now on.
+///
+/// # Errors
+/// If the filter does not parse, or lines are being sent somewhere already.
+pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(), String> {
+    let filter = EnvFilter::builder().parse(quieted(filter)).map_err(|error| error.to_string())?;
+    let terminal = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    let json = match format {
+        LogFormat::Auto => !terminal,
+        LogFormat::Text => false,
+        LogFormat::Json => true,
+    };
+    let started = if json {
+        let inner = Format::default().json().flatten_event(true).with_current_span(false);
+        builder.fmt_fields(JsonFields::new()).event_format(JsonWithNode { node, inner }).try_init()
+    } else {
+        let inner = Format::default();
+        builder.with_ansi(terminal).event_format(TextWithNode { node, inner }).try_init()
+    };
+    started.map_err(|error| error.to_string())
+}
+
+/// The libraries below us are heard only when they complain, unless the filter names them.
+fn quieted(filter: &str) -> String {
+    ["openraft", "sled"]
+        .iter()
+        .filter(|library| !filter.contains(*library))
+        .fold(filter.to_owned(), |filter, library| format!("{filter},{library}=warn"))
+}
+
+/// `node=1 2026-.. INFO ..`
+struct TextWithNode {
+    node: NodeId,
+    inner: Format<Full>,
+}
+
+impl<S, N> FormatEvent<S, N> for TextWithNode
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(writer, "node={} ", self.node)?;
+        self.inner.format_event(context, writer, event)
+    }
+}
+
+/// `{"node":1,"timestamp":..}`
+struct JsonWithNode {
+    node: NodeId,
+    inner: Format<Json>,
+}
+
+impl<S, N> FormatEvent<S, N> for JsonWithNode
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        self.inner.format_event(context, Writer::new(&mut line), event)?;
+        match line.strip_prefix('{') {
+            Some(rest) => write!(writer, "{{\"node\":{},{rest}", self.node),
+            None => writer.write_str(&line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_quiet_unless_named() {
+        assert_eq!(quieted("info"), "info,openraft=warn,sled=warn");
+        assert_eq!(quieted("info,openraft=debug"), "info,openraft=debug,sled=warn");
+        assert!(EnvFilter::builder().parse(quieted("debug")).is_ok());
+    }
+}

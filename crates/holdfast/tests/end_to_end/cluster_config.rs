@@ -1,0 +1,94 @@
+//! `serve` starts from the committed files of `cluster-config/`, with nothing changed but ports and data directories.
+
+use std::path::{Path, PathBuf};
+
+use crate::program::{self, Program, free_ports};
+
+/// The files of a cluster, in order of their nodes.
+fn committed(dir: &str, nodes: u16) -> Vec<PathBuf> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cluster-config").join(dir);
+    (1..=nodes).map(|node| top.join(format!("node{node}.toml"))).collect()
+}
+
+/// Copies the files with `first`, the first port they name, and all that follow moved to free ones. Everything else,
+/// comments included, stays as committed.
+fn on_free_ports(files: &[PathBuf], first: u16, dir: &Path) -> (Vec<PathBuf>, u16) {
+    let nodes = u16::try_from(files.len()).unwrap();
+    let port = free_ports(nodes);
+    let copies = files.iter().map(|file| {
+        let mut text = std::fs::read_to_string(file).unwrap();
+        for offset in (0..nodes).flat_map(|node| (0..3).map(move |door| node * 10 + door)) {
+            let committed = format!("127.0.0.1:{}\"", first + offset);
+            assert!(text.contains(&committed), "{} does not name {committed}", file.display());
+            text = text.replace(&committed, &format!("127.0.0.1:{}\"", port + offset));
+        }
+        let copy = dir.join(file.file_name().unwrap());
+        std::fs::write(&copy, text).unwrap();
+        copy
+    });
+    (copies.collect(), port)
+}
+
+fn a_lock_is_taken_on(dir: &str, nodes: u16, first_port: u16) {
+    let scratch = tempfile::tempdir().unwrap();
+    let (files, port) = on_free_ports(&committed(dir, nodes), first_port, scratch.path());
+    let mut servers: Vec<Program> = Vec::new();
+    for file in &files {
+        let data = scratch.path().join("data").join(file.file_stem().unwrap());
+        let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
+        servers.push(Program::spawn(&["serve", "--config", file], &[("HOLDFAST_DATA_DIR", data)]));
+    }
+    // Each node alone is asked: it must answer for the whole cluster.
+    let mut newest = 0;
+    for node in 0..nodes {
+        let address = format!("127.0.0.1:{}", port + 10 * node);
+        program::eventually("the node has a leader", || {
+            program::holdfast(&["status", "--addr", &address]).code == Some(0)
+        });
+        let mut holder = Program::spawn(&["lock", "orders", "--addr", &address], &[]);
+        let token: u64 = holder.next_stdout_line().parse().unwrap();
+        assert!(token > newest, "tokens grow");
+        newest = token;
+        holder.interrupt();
+        assert_eq!(holder.wait().code, Some(0));
+    }
+    for server in &servers {
+        server.signal(nix::sys::signal::Signal::SIGTERM);
+    }
+    for server in &mut servers {
+        let end = server.wait();
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+    }
+}
+
+#[test]
+fn three_nodes_start_from_the_committed_files() {
+    a_lock_is_taken_on(".", 3, 7400);
+}
+
+#[test]
+fn five_nodes_start_from_the_committed_files() {
+    a_lock_is_taken_on("five", 5, 7500);
+}
+
+#[test]
+fn the_container_file_is_complete_with_what_the_image_sets() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cluster-config/container.toml");
+    let scratch = tempfile::tempdir().unwrap();
+    let (http, peer) = (free_ports(2), free_ports(2) + 1);
+    let (http, peer) = (format!("127.0.0.1:{http}"), format!("127.0.0.1:{peer}"));
+    let environment = [
+        ("HOLDFAST_NODE", "2"),
+        ("HOLDFAST_DATA_DIR", scratch.path().to_str().unwrap()),
+        ("HOLDFAST_HTTP_LISTEN", http.as_str()),
+        ("HOLDFAST_RAFT_LISTEN", peer.as_str()),
+    ];
+    let mut server = Program::spawn(&["serve", "--config", file.to_str().unwrap()], &environment);
+    // Its peers do not exist here, so there is no leader; but it lives and answers.
+    program::eventually("the node answers", || {
+        let status = program::holdfast(&["status", "--addr", &http, "-o", "json"]);
+        status.stdout.contains("\"cluster\":\"holdfast\"")
+    });
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(server.wait().code, Some(0));
+}

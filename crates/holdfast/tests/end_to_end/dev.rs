@@ -1,0 +1,175 @@
+//! The real binary: a development cluster, and the client commands against it.
+//!
+//! Waiting is for lines, exits and answers, each with a deadline; never for time to pass.
+
+use std::time::Duration;
+
+use crate::program::{self, DevCluster, Program, free_ports, holdfast};
+
+#[test]
+fn a_cluster_starts_with_one_command_and_says_when_it_is_ready() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let table = cluster.said_before_ready();
+    assert!(table.contains("leader") && table.contains("follower"), "{table}");
+    assert!(table.contains("/v1/locks/orders?session=me&ttl=30s&wait=10s"), "{table}");
+    assert_eq!(cluster.ready_line(), format!("ready http://127.0.0.1:{}", cluster.port()));
+
+    let status = cluster.client(&["status", "-o", "json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["nodes"].as_array().unwrap().len(), 3);
+    assert!(status["leader"].is_number(), "{status}");
+}
+
+#[test]
+fn a_lock_is_taken_shown_refused_and_given_back() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let mut holder =
+        cluster.spawn_client(&["lock", "shop/orders", "--session", "me", "--label", "why=test"]);
+    let token: u64 = holder.next_stdout_line().parse().unwrap();
+    assert!(token > 0);
+
+    let who = cluster.client(&["who", "shop/orders"]);
+    assert!(who.stdout.starts_with("shop/orders is held by me ("), "{}", who.stdout);
+    assert!(who.stdout.contains("why=test"), "{}", who.stdout);
+    assert_eq!(cluster.client(&["who", "shop/orders", "-o", "value"]).stdout.trim(), "me");
+    assert_eq!(cluster.client(&["ls", "shop", "-o", "value"]).stdout.trim(), "shop/orders");
+    assert_eq!(cluster.client(&["ls", "other", "-o", "value"]).stdout.trim(), "");
+
+    let refused = cluster.client(&["lock", "shop/orders", "--try"]);
+    assert_eq!(refused.code, Some(75));
+    assert!(refused.stdout.is_empty(), "{}", refused.stdout);
+    assert!(
+        refused.stderr.contains("held by me") && refused.stderr.contains("--wait"),
+        "{}",
+        refused.stderr
+    );
+
+    let stranger = cluster.client(&["unlock", "shop/orders", "--session", "you"]);
+    assert_eq!(stranger.code, Some(1));
+    assert!(
+        stranger.stderr.contains("held by me") && stranger.stderr.contains("--session me"),
+        "{}",
+        stranger.stderr
+    );
+
+    holder.interrupt();
+    assert_eq!(holder.wait().code, Some(0));
+    assert!(cluster.client(&["who", "shop/orders"]).stdout.starts_with("shop/orders is free"));
+}
+
+#[test]
+fn a_waiter_is_told_whom_it_waits_for_and_gets_the_lock_next() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
+    let first: u64 = holder.next_stdout_line().parse().unwrap();
+    let mut waiter = cluster.spawn_client(&["lock", "job", "--session", "second"]);
+    let told = waiter.next_stderr_line();
+    assert!(told.starts_with("waiting for job: held by first"), "{told}");
+    assert!(told.ends_with("you are 1st of 1"), "{told}");
+
+    let released = cluster.client(&["unlock", "job", "--session", "first"]);
+    assert_eq!(released.code, Some(0), "{}", released.stderr);
+    let second: u64 = waiter.next_stdout_line().parse().unwrap();
+    assert!(second > first, "tokens grow: {first}, {second}");
+    waiter.interrupt();
+    assert_eq!(waiter.wait().code, Some(0));
+    holder.kill();
+}
+
+#[test]
+fn a_waiter_that_is_interrupted_leaves_the_queue() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
+    holder.next_stdout_line();
+    let mut waiter = cluster.spawn_client(&["lock", "job"]);
+    waiter.next_stderr_line();
+    waiter.interrupt();
+    assert_eq!(waiter.wait().code, Some(75));
+    assert!(!cluster.client(&["who", "job"]).stdout.contains("waiting"));
+    holder.kill();
+}
+
+#[test]
+fn a_lock_taken_away_is_a_loss_with_its_own_exit_code() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "me", "--ttl", "1s"]);
+    holder.next_stdout_line();
+    assert_eq!(cluster.client(&["unlock", "job", "--session", "me"]).code, Some(0));
+    let end = holder.wait();
+    assert_eq!(end.code, Some(76));
+    assert!(end.stderr.contains("job is lost"), "{}", end.stderr);
+}
+
+#[test]
+fn all_nodes_stop_with_their_cluster() {
+    let mut cluster = DevCluster::start(&["--nodes", "3"]);
+    let pids = cluster.node_pids();
+    assert_eq!(pids.len(), 3);
+    cluster.program().interrupt();
+    assert_eq!(cluster.program().wait().code, Some(0));
+    assert!(pids.iter().all(|pid| !program::is_running(*pid)), "{pids:?}");
+}
+
+#[test]
+fn nodes_do_not_outlive_a_supervisor_that_is_killed() {
+    let mut cluster = DevCluster::start(&["--nodes", "3"]);
+    let pids = cluster.node_pids();
+    cluster.program().kill();
+    program::eventually("the nodes end", || pids.iter().all(|pid| !program::is_running(*pid)));
+}
+
+#[test]
+fn a_node_that_dies_is_reported_and_the_others_go_on() {
+    let mut cluster = DevCluster::start(&["--nodes", "3"]);
+    let victim = cluster.node_pids()[2];
+    program::kill(victim);
+    let line = cluster.program().next_stderr_line();
+    assert!(line.contains(&format!("node 3 (pid {victim}) ended")), "{line}");
+    let mut holder = cluster.spawn_client(&["lock", "job"]);
+    holder.next_stdout_line();
+    holder.kill();
+}
+
+#[test]
+fn data_that_was_named_is_kept_and_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let mut cluster = DevCluster::start(&["--nodes", "3", "--data", data]);
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "me", "--ttl", "10m"]);
+    let token = holder.next_stdout_line();
+    holder.kill();
+    cluster.program().interrupt();
+    assert_eq!(cluster.program().wait().code, Some(0));
+
+    let cluster = DevCluster::start(&["--data", data]);
+    let who = cluster.client(&["who", "job"]);
+    assert!(
+        who.stdout.contains("held by me") && who.stdout.contains(&format!("token {token}")),
+        "{}",
+        who.stdout
+    );
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_flag() {
+    let port = free_ports(1);
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let end = holdfast(&["dev", "--nodes", "1", "--port", &port.to_string()]);
+    drop(taken);
+    assert_eq!(end.code, Some(1));
+    assert!(end.stderr.contains(&format!("port {port} (HTTP of node 1)")), "{}", end.stderr);
+    assert!(end.stderr.contains("--port"), "{}", end.stderr);
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_said_to_be_unreachable_with_the_flag() {
+    let address = format!("127.0.0.1:{}", free_ports(1));
+    let mut status = Program::spawn(&["status", "--addr", &address], &[]);
+    let end = status.wait_for(Duration::from_secs(30));
+    assert_eq!(end.code, Some(1));
+    assert!(
+        end.stderr.contains(&address) && end.stderr.contains("HOLDFAST_ADDR"),
+        "{}",
+        end.stderr
+    );
+}

@@ -1,0 +1,12 @@
+//! The real binary, from outside: its clusters, its nodes, its commands, its committed files.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod cluster_config;
+mod dev;
+mod program;
+mod serve;

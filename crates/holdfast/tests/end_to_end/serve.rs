@@ -1,0 +1,115 @@
+//! How a node refuses to start, and how it ends: exit codes and messages of the real binary.
+
+use std::path::Path;
+
+use crate::program::{self, Program, free_ports, holdfast};
+
+/// A file for a cluster of one node.
+fn single(dir: &Path, port: u16, more: &str) -> String {
+    let file = dir.join("node.toml");
+    let data = dir.join("data");
+    let text = format!(
+        "cluster = \"test\"\nnode = 1\ndata_dir = {:?}\n{more}\n[[member]]\nid = 1\nhttp = \"127.0.0.1:{port}\"\n\
+         peer = \"127.0.0.1:{}\"\nzookeeper = \"127.0.0.1:{}\"\n",
+        data.display().to_string(),
+        port + 1,
+        port + 2
+    );
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn a_bad_configuration_is_exit_code_1_with_file_key_and_fix() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = single(dir.path(), 20_000, "hartbeat = \"1s\"");
+    let end = holdfast(&["serve", "--config", &file]);
+    assert_eq!(end.code, Some(1));
+    assert!(
+        end.stderr.contains("node.toml") && end.stderr.contains("\"hartbeat\""),
+        "{}",
+        end.stderr
+    );
+    assert_eq!(end.stderr.lines().count(), 1, "{}", end.stderr);
+}
+
+#[test]
+fn a_flag_that_sets_an_unknown_key_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = single(dir.path(), 20_000, "");
+    let end = holdfast(&["serve", "--config", &file, "--set", "raft.hartbeat=1s"]);
+    assert_eq!(end.code, Some(1));
+    assert!(
+        end.stderr.contains("flag --set")
+            && end.stderr.contains("did you mean \"raft.heartbeat\"?"),
+        "{}",
+        end.stderr
+    );
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let end = holdfast(&["serve", "--config", &single(dir.path(), port, "")]);
+    drop(taken);
+    assert_eq!(end.code, Some(1));
+    assert!(
+        end.stderr.contains(&format!("127.0.0.1:{port}")) && end.stderr.contains("http.listen"),
+        "{}",
+        end.stderr
+    );
+}
+
+#[test]
+fn a_data_directory_of_another_node_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let file = single(dir.path(), port, "");
+    let address = format!("127.0.0.1:{port}");
+    let mut server = Program::spawn(&["serve", "--config", &file], &[]);
+    program::eventually("the node leads", || {
+        holdfast(&["status", "--addr", &address]).code == Some(0)
+    });
+    server.interrupt();
+    assert_eq!(server.wait().code, Some(0));
+
+    let text = std::fs::read_to_string(&file).unwrap().replace("\"test\"", "\"other\"");
+    std::fs::write(&file, text).unwrap();
+    let end = holdfast(&["serve", "--config", &file]);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("other") && end.stderr.contains("test"), "{}", end.stderr);
+}
+
+#[test]
+fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let address = format!("127.0.0.1:{port}");
+    let mut server = Program::spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
+    program::eventually("the node leads", || {
+        holdfast(&["status", "--addr", &address]).code == Some(0)
+    });
+    let mut holder = Program::spawn(&["lock", "job", "--session", "a", "--addr", &address], &[]);
+    holder.next_stdout_line();
+    let mut waiter = Program::spawn(&["lock", "job", "--session", "b", "--addr", &address], &[]);
+    waiter.next_stderr_line();
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(server.wait().code, Some(0));
+    // Nobody is left to ask, so the waiter gives up after a while; it must not think that it has the lock.
+    let end = waiter.wait();
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stdout.is_empty(), "{}", end.stdout);
+    holder.kill();
+}
+
+#[test]
+fn logs_are_json_with_the_nodes_id_when_nobody_watches() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let mut server = Program::spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
+    let line: serde_json::Value = serde_json::from_str(&server.next_stderr_line()).unwrap();
+    assert_eq!(line["node"], 1, "{line}");
+    assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+}
