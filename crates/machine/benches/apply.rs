@@ -56,11 +56,13 @@ fn measure(what: &str, machine: &mut Machine, commands: Vec<Command>) {
         black_box(machine.apply(entry));
     }
     let nanos = start.elapsed().as_nanos() / u128::try_from(count).unwrap();
-    let cpu = on_cpu().zip(begun).map_or(nanos, |(end, begin)| {
-        u128::from(end - begin) / u128::try_from(count).unwrap()
-    });
+    let cpu = on_cpu()
+        .zip(begun)
+        .map_or(nanos, |(end, begin)| u128::from(end - begin) / u128::try_from(count).unwrap());
     let rate = 1_000_000_000 / cpu.max(1);
-    println!("{what:<44} {count:>7} commands {nanos:>6} ns each, {cpu:>6} ns on the cpu: {rate:>8} /s");
+    println!(
+        "{what:<44} {count:>7} commands {nanos:>6} ns each, {cpu:>6} ns on the cpu: {rate:>8} /s"
+    );
 }
 
 /// Nanoseconds that this thread has been on a processor, where the kernel says so: other processes do not count.

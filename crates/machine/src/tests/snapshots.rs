@@ -189,7 +189,6 @@ fn znodes_that_cannot_be_are_refused() {
         ("/locks/a", |n| n.kind = crate::KindPart::Ephemeral(SessionId(1))),
         ("/e", |n| n.last_token = Some(FencingToken(1))),
         ("/locks", |n| n.kind = crate::KindPart::Container),
-        ("/locks/a/lock-0000000001", |n| n.contender = None),
     ] {
         let lying = altered(|part| {
             if let Part::Nodes(nodes) = part {
