@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{EntryId, FencingToken, LockName, NodeId, SessionName};
+use holdfast_types::{EntryId, FencingToken, LockName, SessionName};
 
 use crate::{ErrorCode, HolderBody, Refusal};
 
@@ -75,18 +75,9 @@ pub struct Facts {
     /// When to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// The methods that the path takes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub allow: Vec<String>,
     /// The nearest path that exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<Cow<'static, str>>,
-    /// The leader as the node knows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leader: Option<NodeId>,
-    /// Names the call in the node's log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
 }
 
 impl Problem {

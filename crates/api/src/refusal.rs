@@ -61,7 +61,11 @@ pub(crate) fn nearest<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     const ALIKE_MIN: f64 = 0.8;
-    let alike = |candidate: &'a str| (strsim::jaro_winkler(word, candidate), candidate);
+    let one_slip = |candidate| word.len() > 2 && strsim::osa_distance(word, candidate) == 1;
+    let alike = |candidate: &'a str| {
+        let score = strsim::jaro_winkler(word, candidate);
+        (if one_slip(candidate) { score.max(ALIKE_MIN) } else { score }, candidate)
+    };
     candidates
         .into_iter()
         .map(alike)

@@ -124,7 +124,8 @@ pub struct ReadyParams {
 
 impl ReadyParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys { values: &[], flags: &["leader"], later: &[], labels: false };
+    pub const KEYS: Keys =
+        Keys { values: &[], flags: &["leader", "verbose"], later: &[], labels: false };
 
     /// Reads the flag.
     pub fn parse(fields: &Fields<'_>) -> Self {

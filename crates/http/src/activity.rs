@@ -1,0 +1,128 @@
+//! What a connection is doing, so that its patience can be measured: idle, sending a head, or waiting for its answer.
+//!
+//! One atomic word a connection, written by the socket's reader and by the call; read by the alarm in `connection`.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::HttpConfig;
+
+/// State and the millisecond it began, of one connection.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    opened: Instant,
+    /// Milliseconds since `opened`, times four, plus the state.
+    word: AtomicU64,
+}
+
+const IDLE: u64 = 0;
+const HEAD: u64 = 1;
+const BUSY: u64 = 2;
+const STATE_BITS: u64 = 3;
+
+impl Activity {
+    /// A connection that has just been opened, and is idle.
+    pub(crate) fn new() -> Self {
+        Self { opened: Instant::now(), word: AtomicU64::new(IDLE) }
+    }
+
+    /// A head has arrived whole; the rest is up to the call.
+    pub(crate) fn busy(&self) {
+        self.word.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// The answer is made.
+    pub(crate) fn idle(&self) {
+        self.enter(IDLE);
+    }
+
+    /// Bytes came in: on an idle connection they begin a head.
+    fn received(&self) {
+        if self.word.load(Ordering::Relaxed) & STATE_BITS == IDLE {
+            self.enter(HEAD);
+        }
+    }
+
+    /// When patience ends in the present state; none while a call is in flight.
+    pub(crate) fn deadline(&self, config: &HttpConfig) -> Option<Instant> {
+        let word = self.word.load(Ordering::Relaxed);
+        let since = self.opened + Duration::from_millis(word >> 2);
+        match word & STATE_BITS {
+            IDLE => Some(since + config.idle_timeout),
+            HEAD => Some(since + config.head_timeout),
+            _ => None,
+        }
+    }
+
+    fn enter(&self, state: u64) {
+        let ms = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX >> 2);
+        self.word.store((ms << 2) | state, Ordering::Relaxed);
+    }
+}
+
+/// A socket that tells what it receives.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    stream: TcpStream,
+    activity: Arc<Activity>,
+}
+
+impl Observed {
+    /// Watches a socket.
+    pub(crate) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl AsyncRead for Observed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.activity.received();
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Observed {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,189 @@
+//! The one way of every call: its id and its principal, its handler, its headers, its count and its log line.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Response};
+use prometheus_client::registry::Registry;
+use tracing::Instrument as _;
+
+use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION};
+use holdfast_service::{Call, Principal, Service};
+use holdfast_types::{LockName, SessionName};
+
+use crate::action::Action;
+use crate::body;
+use crate::exchange::{Exchange, Subject};
+use crate::reply::Reply;
+use crate::request_id::RequestIds;
+use crate::status::Fault;
+use crate::{HttpConfig, HttpMetrics, fence, locks, node, sessions};
+
+static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
+static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
+static REVISION: HeaderName = HeaderName::from_static(HOLDFAST_REVISION);
+static REQUEST_ID: HeaderName = HeaderName::from_static(HOLDFAST_REQUEST_ID);
+
+/// What every call has at hand.
+#[derive(Debug)]
+pub(crate) struct Front {
+    config: Arc<HttpConfig>,
+    service: Service,
+    metrics: HttpMetrics,
+    registry: Arc<Registry>,
+    request_ids: RequestIds,
+}
+
+impl Front {
+    /// The front of one node.
+    pub(crate) fn new(
+        config: Arc<HttpConfig>,
+        service: Service,
+        metrics: HttpMetrics,
+        registry: Arc<Registry>,
+    ) -> Self {
+        let request_ids = RequestIds::new(service.node().0);
+        Self { config, service, metrics, registry, request_ids }
+    }
+
+    /// The tunables.
+    pub(crate) fn config(&self) -> &HttpConfig {
+        &self.config
+    }
+
+    /// The node behind the door.
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Everything that is counted.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+/// Answers one call. Dropped when the client hangs up.
+pub(crate) async fn answer(front: Arc<Front>, action: Action, request: Request) -> Response<Body> {
+    let began = Instant::now();
+    let (parts, body) = request.into_parts();
+    let in_flight = front.metrics.begin(action.route(), &parts.method);
+    let request_id = front.request_ids.of(&parts.headers);
+    let span = tracing::debug_span!("http", request_id, route = action.route().pattern());
+    let call = Call { principal: principal(&parts), request_id };
+    let mut exchange = Exchange {
+        front: &front,
+        parts: &parts,
+        body: bytes::Bytes::new(),
+        call,
+        subject: Subject::default(),
+    };
+    let reply = handle(&mut exchange, action, body).instrument(span).await;
+    let reply = reply.unwrap_or_else(|fault| Reply::problem(&fault));
+    let took = began.elapsed();
+    in_flight.answered(reply.status, took);
+    log(&exchange, action, &reply, took);
+    dress(&exchange, reply)
+}
+
+/// Who asks. The one place where a caller is told from another; everybody is anonymous until they can be.
+fn principal(_parts: &Parts) -> Principal {
+    Principal::Anonymous
+}
+
+async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Result<Reply, Fault> {
+    if takes_body(action) {
+        exchange.body = body::read(body, exchange.front.config()).await?;
+    }
+    match action {
+        Action::Acquire => locks::acquire(exchange).await,
+        Action::Release => locks::release(exchange).await,
+        Action::ReadLock => locks::read(exchange).await,
+        Action::ListLocks => locks::list(exchange).await,
+        Action::CreateSession => sessions::create(exchange).await,
+        Action::OpenSession => sessions::open(exchange).await,
+        Action::KeepAlive => sessions::keep_alive(exchange).await,
+        Action::CloseSession => sessions::close(exchange).await,
+        Action::ReadSession => sessions::read(exchange).await,
+        Action::ListSessions => sessions::list(exchange).await,
+        Action::Fence => fence::check(exchange).await,
+        Action::Cluster => node::cluster(exchange).await,
+        Action::Live => node::live(exchange),
+        Action::Ready => node::ready(exchange),
+        Action::Metrics => node::metrics(exchange),
+        Action::Version => node::version(exchange),
+        Action::Explain => node::explain(exchange),
+        Action::WrongMethod => Err(node::wrong_method(exchange)),
+        Action::NoSuchPath => Err(node::no_such_path(exchange)),
+    }
+}
+
+const fn takes_body(action: Action) -> bool {
+    match action {
+        Action::Acquire
+        | Action::Release
+        | Action::CreateSession
+        | Action::OpenSession
+        | Action::KeepAlive
+        | Action::CloseSession => true,
+        Action::ReadLock
+        | Action::ListLocks
+        | Action::ReadSession
+        | Action::ListSessions
+        | Action::Fence
+        | Action::Cluster
+        | Action::Live
+        | Action::Ready
+        | Action::Metrics
+        | Action::Version
+        | Action::Explain
+        | Action::WrongMethod
+        | Action::NoSuchPath => false,
+    }
+}
+
+/// Adds what every answer says.
+fn dress(exchange: &Exchange<'_>, reply: Reply) -> Response<Body> {
+    let service = exchange.front.service();
+    let revision = reply.revision.unwrap_or_else(|| service.revision());
+    let mut response = reply.into_response();
+    let headers = response.headers_mut();
+    headers.insert(&NODE, service.node().0.into());
+    let leader = service.leader();
+    headers.insert(&LEADER, leader.map_or(HeaderValue::from_static("none"), |node| node.0.into()));
+    headers.insert(&REVISION, revision.0.into());
+    if let Ok(id) = HeaderValue::from_str(&exchange.call.request_id) {
+        headers.insert(&REQUEST_ID, id);
+    }
+    if exchange.parts.method.is_safe() {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// One line a call: at `debug` if all went well, at `info` if it was slow or this node could not do it.
+fn log(exchange: &Exchange<'_>, action: Action, reply: &Reply, took: Duration) {
+    let subject = &exchange.subject;
+    let slow = took.saturating_sub(subject.wait) > exchange.front.config().slow;
+    let node = exchange.front.service().node().0;
+    let request_id = exchange.call.request_id.as_str();
+    let method = exchange.parts.method.as_str();
+    let route = action.route().pattern();
+    let lock = subject.lock.as_ref().map(LockName::as_str);
+    let session = subject.session.as_ref().map(SessionName::as_str);
+    let status = reply.status.as_u16();
+    let code = reply.code.map(holdfast_api::ErrorCode::as_str);
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    if slow || reply.status.is_server_error() {
+        tracing::info!(
+            node, request_id, method, route, lock, session, status, code, micros, "call"
+        );
+    } else {
+        tracing::debug!(
+            node, request_id, method, route, lock, session, status, code, micros, "call"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! One call as its handler sees it: what was asked, and the way to the service.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::http::header::ACCEPT;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+
+use holdfast_api::{ErrorCode, Fields, Keys, Refusal, unescape_path};
+use holdfast_service::{Call, ReadMode, Request, Response};
+use holdfast_types::{LockName, NameError, SessionName, Stamp};
+
+use crate::door::Front;
+use crate::reply::Reply;
+use crate::status::{Case, Fault, of_failure, of_refusal};
+
+/// A call in the hands of its handler.
+pub(crate) struct Exchange<'a> {
+    pub(crate) front: &'a Front,
+    pub(crate) parts: &'a Parts,
+    /// Empty for calls that take none.
+    pub(crate) body: Bytes,
+    pub(crate) call: Call,
+    pub(crate) subject: Subject,
+}
+
+/// What a call is about, for its log line and its problems.
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    pub(crate) lock: Option<LockName>,
+    pub(crate) session: Option<SessionName>,
+    /// Time that the caller asked to wait.
+    pub(crate) wait: Duration,
+}
+
+impl Exchange<'_> {
+    /// The parameters, from the query and the body.
+    pub(crate) fn fields(&self, keys: &Keys) -> Result<Fields<'_>, Fault> {
+        let mut fields = Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)?;
+        if !self.body.is_empty() {
+            fields.merge_json(&self.body, keys).map_err(of_refusal)?;
+        }
+        Ok(fields)
+    }
+
+    /// The lock named by the path behind a prefix. Decoded once, then checked, never normalised.
+    pub(crate) fn lock(&mut self, prefix: &str) -> Result<LockName, Fault> {
+        let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
+        let lock = name_in_path(raw, "the lock name", |name| LockName::new(name))?;
+        self.subject.lock = Some(lock.clone());
+        Ok(lock)
+    }
+
+    /// The session named by the path.
+    pub(crate) fn session(&mut self) -> Result<SessionName, Fault> {
+        let raw = self.parts.uri.path().strip_prefix("/v1/sessions/").unwrap_or_default();
+        let raw = raw.split_once('/').map_or(raw, |(id, _)| id);
+        let session = name_in_path(raw, "the session id", |name| SessionName::new(name))?;
+        self.subject.session = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Asks the service.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Response, Fault> {
+        let answer = self.front.service().call(self.call.clone(), request).await;
+        answer.map_err(|failure| {
+            let (lock, session) = (self.subject.lock.as_ref(), self.subject.session.as_ref());
+            of_failure(failure, &Case { lock, session, now: self.now() })
+        })
+    }
+
+    /// A 307 to the leader, if the caller wants that and this node does not lead. During an election the call is
+    /// answered here.
+    pub(crate) fn elsewhere(&self, redirect: bool) -> Option<Reply> {
+        let service = self.front.service();
+        if !redirect || service.leader()? == service.node() {
+            return None;
+        }
+        let target = self.parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let location = format!("http://{}{target}", service.leader_http()?);
+        Some(Reply::redirect(HeaderValue::try_from(location).ok()?))
+    }
+
+    /// This node's wall clock: for ages in answers, and nothing else.
+    #[expect(clippy::unused_self, reason = "the clock is the exchange's, not the handlers'")]
+    pub(crate) fn now(&self) -> Stamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Stamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Whether the caller wants the bare fact instead of JSON.
+    pub(crate) fn wants_text(&self) -> bool {
+        accepts_text(&self.parts.headers)
+    }
+}
+
+/// How a read is made.
+pub(crate) fn read_mode(stale: bool) -> ReadMode {
+    if stale { ReadMode::Stale } else { ReadMode::Linearizable }
+}
+
+/// `text/plain` is named, and JSON is not.
+fn accepts_text(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let media = accepted.flat_map(|value| value.split(','));
+    let (mut text, mut json) = (false, false);
+    for media in media.map(|media| media.split(';').next().unwrap_or_default().trim()) {
+        text |= media.eq_ignore_ascii_case("text/plain");
+        json |= media.eq_ignore_ascii_case("application/json");
+    }
+    text && !json
+}
+
+fn name_in_path<T>(
+    raw: &str,
+    what: &str,
+    new: impl for<'n> FnOnce(&'n str) -> Result<T, NameError>,
+) -> Result<T, Fault> {
+    let name = unescape_path(raw)
+        .map_err(|error| of_refusal(Refusal::bad_escape(what, error, ErrorCode::BadName)))?;
+    new(&name).map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_for_those_who_ask_for_nothing_else() {
+        let of = |accept: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            accepts_text(&headers)
+        };
+        assert!(of("text/plain") && of("Text/Plain; charset=utf-8") && of("text/plain, */*"));
+        assert!(!of("*/*") && !of("application/json, text/plain") && !of("text/html"));
+        assert!(!accepts_text(&HeaderMap::new()));
+    }
+}

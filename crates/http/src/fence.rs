@@ -1,0 +1,51 @@
+//! Judging a fencing token. Advice only: the judge that counts is where the write lands.
+
+use axum::http::StatusCode;
+
+use holdfast_api::{ErrorCode, Facts, FenceBody, FenceModeParam, FenceParams, Problem};
+use holdfast_service::{Answer, FenceMode, Request};
+use holdfast_types::{FenceView, FencingToken, LockName};
+
+use crate::exchange::{Exchange, read_mode};
+use crate::locks::{astray, marked, staleness};
+use crate::reply::Reply;
+use crate::status::{Fault, of_refusal, sealed};
+
+/// `GET /v1/fence/{name}`
+pub(crate) async fn check(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let lock = exchange.lock("/v1/fence/")?;
+    let params = FenceParams::parse(&exchange.fields(&FenceParams::KEYS)?).map_err(of_refusal)?;
+    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
+        return Ok(elsewhere);
+    }
+    let mode = match params.mode {
+        FenceModeParam::Current => FenceMode::Current,
+        FenceModeParam::Monotonic => FenceMode::Monotonic,
+    };
+    let read = read_mode(params.read.stale);
+    let request = Request::Fence { lock: lock.clone(), token: params.token, mode, read };
+    let mut response = exchange.ask(request).await?;
+    let revision = response.revision;
+    let marks = staleness(&mut response);
+    let Answer::Fence { valid, token, view } = response.reply else { return Err(astray()) };
+    if !valid {
+        return Err(stale(lock, token, view));
+    }
+    let body = FenceBody::new(lock, token, view, revision);
+    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+}
+
+fn stale(lock: LockName, token: FencingToken, view: FenceView) -> Fault {
+    let FenceView { current, highest } = view;
+    let detail = match (current, highest) {
+        (Some(current), _) => format!("the token of '{lock}' is {current}, not {token}"),
+        (None, Some(highest)) => {
+            format!("nobody holds '{lock}'; its last token was {highest}, this one is {token}")
+        }
+        (None, None) => format!("nobody holds '{lock}', and no token of it is remembered"),
+    };
+    let lock = Some(lock);
+    let facts = Facts { lock, token: Some(token), current, highest, ..Facts::default() };
+    let hint = "stop writing: whoever carries this token has lost the lock";
+    sealed(Problem::new(ErrorCode::StaleToken, 0, detail).hint(hint).facts(facts))
+}

@@ -1,0 +1,31 @@
+//! The HTTP door: from bytes of a socket to `service::Request`, and back to status, headers and JSON.
+//!
+//! Owns the routes, the status codes (in one table, `status`), the headers, and the patience with clients: time
+//! limits on heads, bodies and idle connections, and a graceful end. Refuses to know Raft, the log and the machine's
+//! inside: a handler builds a `Call` and a `Request`, hands them to the service, and turns the answer into text.
+//!
+//! Bounds: connections are at most [`HttpConfig::connections_max`] (beyond it a connection is told so and closed);
+//! one connection has at most one call in flight; heads and bodies are bounded by [`HttpConfig`]. A client that hangs
+//! up drops its call's future, and the service sees that.
+
+mod action;
+mod activity;
+mod body;
+mod config;
+mod connection;
+mod door;
+mod exchange;
+mod fence;
+mod locks;
+mod metrics;
+mod node;
+mod reply;
+mod request_id;
+mod routes;
+mod server;
+mod sessions;
+mod status;
+
+pub use config::HttpConfig;
+pub use metrics::HttpMetrics;
+pub use server::serve;

@@ -1,0 +1,122 @@
+//! Taking locks, giving them back, and looking at them.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+
+use holdfast_api::{
+    AcquireParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_ENTRIES_LEFT,
+    HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams,
+};
+use holdfast_machine::LockFilter;
+use holdfast_service::{AcquireRequest, Answer, Request, Response};
+
+use crate::exchange::{Exchange, read_mode};
+use crate::reply::Reply;
+use crate::status::{Fault, internal, of_refusal};
+
+const LOCKS: &str = "/v1/locks/";
+
+/// `PUT /v1/locks/{name}`
+pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let lock = exchange.lock(LOCKS)?;
+    let fields = exchange.fields(&AcquireParams::KEYS)?;
+    let params = AcquireParams::parse(fields).map_err(of_refusal)?;
+    exchange.subject.session.clone_from(&params.session);
+    exchange.subject.wait = params.wait;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let AcquireParams { session, owner, entry, ttl, wait, labels, redirect: _ } = params;
+    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels };
+    let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
+    let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
+    let token = grant.token;
+    let reply = if exchange.wants_text() {
+        Reply::text(StatusCode::OK, format!("{token}\n"))
+    } else {
+        Reply::json(StatusCode::OK, &GrantBody::new(grant, waited, expires_in, revision))
+    };
+    Ok(reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision))
+}
+
+/// `DELETE /v1/locks/{name}`
+pub(crate) async fn release(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let lock = exchange.lock(LOCKS)?;
+    let fields = exchange.fields(&ReleaseParams::KEYS)?;
+    let params = ReleaseParams::parse(&fields).map_err(of_refusal)?;
+    exchange.subject.session = Some(params.session.clone());
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let ReleaseParams { session, owner, entry, redirect: _ } = params;
+    let counted = entry.is_some();
+    let request = Request::Release { lock, session, owner, entry };
+    let Response { reply, revision, .. } = exchange.ask(request).await?;
+    let Answer::Released(released) = reply else { return Err(astray()) };
+    let reply = Reply::empty(StatusCode::NO_CONTENT).at(revision);
+    if !counted {
+        return Ok(reply);
+    }
+    let left = HeaderValue::from(released.entries_left);
+    Ok(reply.with_header(HeaderName::from_static(HOLDFAST_ENTRIES_LEFT), left))
+}
+
+/// `GET /v1/locks/{name}`
+pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let lock = exchange.lock(LOCKS)?;
+    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let request = Request::Lock { lock, read: read_mode(params.stale) };
+    let mut response = exchange.ask(request).await?;
+    let revision = response.revision;
+    let marks = staleness(&mut response);
+    let Answer::Lock(view) = response.reply else { return Err(astray()) };
+    let body = LockBody::new(view, exchange.now(), Some(revision));
+    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+}
+
+/// `GET /v1/locks`
+pub(crate) async fn list(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let fields = exchange.fields(&ListParams::LOCK_KEYS)?;
+    let params = ListParams::parse(&fields).map_err(of_refusal)?;
+    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
+        return Ok(elsewhere);
+    }
+    let ListParams { prefix, held, waiting, session, limit, page_token, read } = params;
+    let filter = LockFilter { prefix, held, waiting, session };
+    let read = read_mode(read.stale);
+    let request = Request::Locks { filter, after: page_token, limit, read };
+    let mut response = exchange.ask(request).await?;
+    let revision = response.revision;
+    let marks = staleness(&mut response);
+    let Answer::Locks(page) = response.reply else { return Err(astray()) };
+    let body = LocksBody::new(page, exchange.now());
+    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+}
+
+/// The headers of a stale read; none for a linearizable one.
+pub(crate) type Staleness = Option<[(HeaderName, HeaderValue); 2]>;
+
+/// What a stale read must say about itself.
+pub(crate) fn staleness(response: &mut Response) -> Staleness {
+    let contact = response.leader_contact.take()?;
+    let contact_ms = u64::try_from(contact.as_millis()).unwrap_or(u64::MAX);
+    Some([
+        (HeaderName::from_static(HOLDFAST_APPLIED_REVISION), response.revision.0.into()),
+        (HeaderName::from_static(HOLDFAST_LEADER_CONTACT_MS), contact_ms.into()),
+    ])
+}
+
+/// The answer with those headers.
+pub(crate) fn marked(reply: Reply, staleness: Staleness) -> Reply {
+    staleness
+        .into_iter()
+        .flatten()
+        .fold(reply, |reply, (name, value)| reply.with_header(name, value))
+}
+
+/// The service answered another question than the one asked.
+pub(crate) fn astray() -> Fault {
+    internal("the answer does not belong to the call")
+}

@@ -1,0 +1,106 @@
+//! An answer before it becomes bytes: status, headers, body.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use bytes::Bytes;
+use serde::Serialize;
+
+use holdfast_api::{ErrorCode, PROBLEM_JSON, Problem};
+use holdfast_types::Revision;
+
+use crate::status;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// What a handler answers.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// The status.
+    pub(crate) status: StatusCode,
+    /// The revision the answer belongs to, if it is not simply the node's.
+    pub(crate) revision: Option<Revision>,
+    /// The error, for the log.
+    pub(crate) code: Option<ErrorCode>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+}
+
+impl Reply {
+    /// No body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, revision: None, code: None, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// A JSON body.
+    pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(bytes) => Self::empty(status).with_body(JSON, bytes.into()),
+            Err(error) => {
+                Self::problem(&status::internal(format!("an answer without form: {error}")))
+            }
+        }
+    }
+
+    /// A plain text body.
+    pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
+        Self::empty(status).with_body(TEXT, text.into())
+    }
+
+    /// Text of another media type.
+    pub(crate) fn text_as(media: &'static str, text: String) -> Self {
+        Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), text.into())
+    }
+
+    /// An error's body, with the header that says when to come back.
+    pub(crate) fn problem(problem: &Problem) -> Self {
+        let status = status::of_code(problem.code);
+        // Problems are made of text and numbers, which always have a form.
+        let bytes = serde_json::to_vec(problem).unwrap_or_default();
+        let mut reply =
+            Self::empty(status).with_body(HeaderValue::from_static(PROBLEM_JSON), bytes.into());
+        reply.code = Some(problem.code);
+        match problem.facts.retry_after_ms {
+            Some(ms) => reply.with_header(RETRY_AFTER, ms.div_ceil(1_000).into()),
+            None => reply,
+        }
+    }
+
+    /// Sends the client to another place with the same call.
+    pub(crate) fn redirect(location: HeaderValue) -> Self {
+        Self::empty(StatusCode::TEMPORARY_REDIRECT).with_header(LOCATION, location)
+    }
+
+    /// The same answer with one more header.
+    #[must_use]
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The same answer at a revision.
+    #[must_use]
+    pub(crate) fn at(mut self, revision: Revision) -> Self {
+        self.revision = Some(revision);
+        self
+    }
+
+    /// The answer as hyper sends it.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        /// Room for the headers that every answer has, beside those of this one.
+        const HEADERS: usize = 6;
+        let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body) };
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.reserve(self.headers.len() + HEADERS);
+        headers.extend(self.headers);
+        response
+    }
+
+    fn with_body(mut self, media: HeaderValue, body: Bytes) -> Self {
+        self.body = body;
+        self.with_header(CONTENT_TYPE, media)
+    }
+}

@@ -1,0 +1,132 @@
+//! The accept loop: takes connections while there is room, and ends them in good order.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use holdfast_service::Service;
+use prometheus_client::registry::Registry;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::connection::{Closing, converse};
+use crate::door::Front;
+use crate::routes::router;
+use crate::{HttpConfig, HttpMetrics};
+
+/// Pause after a failed accept: the cause (no descriptors left) does not go away at once.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// What a connection beyond the bound is told.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// Serves until `shutdown` resolves, then stops accepting, finishes the calls in flight within
+/// [`HttpConfig::drain_timeout`] and returns. Waiting calls end early only if the service is drained meanwhile.
+///
+/// `metrics` must have been made from `registry`, which `/metrics` encodes.
+pub async fn serve(
+    listener: TcpListener,
+    config: HttpConfig,
+    service: Service,
+    metrics: HttpMetrics,
+    registry: Arc<Registry>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let config = Arc::new(config);
+    let front = Front::new(config.clone(), service, metrics.clone(), registry);
+    listen(listener, config, router(Arc::new(front)), metrics, shutdown).await;
+}
+
+/// The accept loop over any router.
+pub(crate) async fn listen(
+    listener: TcpListener,
+    config: Arc<HttpConfig>,
+    router: Router,
+    metrics: HttpMetrics,
+    shutdown: impl Future<Output = ()>,
+) {
+    let door = Door {
+        places: Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS))),
+        closing: watch::Sender::new(Closing::No),
+        config,
+        router,
+        metrics,
+    };
+    tokio::select! {
+        () = door.accept_all(&listener) => {}
+        () = shutdown => {}
+    }
+    drop(listener);
+    door.close().await;
+}
+
+struct Door {
+    /// One permit a connection.
+    places: Arc<Semaphore>,
+    closing: watch::Sender<Closing>,
+    config: Arc<HttpConfig>,
+    router: Router,
+    metrics: HttpMetrics,
+}
+
+impl Door {
+    async fn accept_all(&self, listener: &TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _peer)) => self.admit(stream),
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept connections; raise the limit of open files if it is reached");
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
+                }
+            }
+        }
+    }
+
+    fn admit(&self, stream: TcpStream) {
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            self.metrics.refused().inc();
+            // Best effort: the connection is closed in any case.
+            drop(stream.try_write(FULL));
+            return;
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+        }
+        let open = self.metrics.connections().clone();
+        open.inc();
+        let closing = self.closing.subscribe();
+        let conversation = converse(stream, self.router.clone(), self.config.clone(), closing);
+        tokio::spawn(async move {
+            conversation.await;
+            open.dec();
+            drop(place);
+        });
+    }
+
+    async fn close(&self) {
+        self.closing.send_replace(Closing::Gracefully);
+        let grace = tokio::time::timeout(self.config.drain_timeout, self.all_closed()).await;
+        if grace.is_err() {
+            tracing::warn!("connections were still busy at the end of the drain time and are cut");
+            self.closing.send_replace(Closing::Now);
+            self.all_closed().await;
+        }
+    }
+
+    async fn all_closed(&self) {
+        let all = self.config.connections_max.min(Semaphore::MAX_PERMITS);
+        let all = u32::try_from(all).unwrap_or(u32::MAX);
+        // The semaphore is never closed; either way nobody holds a place any more.
+        drop(self.places.acquire_many(all).await);
+    }
+}
+
+/// Errors that concern the connection being accepted, not the listener.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests;

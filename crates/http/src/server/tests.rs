@@ -1,0 +1,276 @@
+//! What a socket may do to us, with a router that does next to nothing.
+
+use std::net::SocketAddr;
+
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// Long enough for a loaded machine, short enough for a failure.
+const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+struct Server {
+    address: SocketAddr,
+    metrics: HttpMetrics,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+async fn start(config: HttpConfig, router: Router) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let metrics = HttpMetrics::register(&mut Registry::default());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async move { drop(stopped.await) };
+    let ended = tokio::spawn(listen(listener, Arc::new(config), router, metrics.clone(), shutdown));
+    Server { address, metrics, stop, ended }
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(|| async { "hello" }))
+}
+
+fn hasty() -> HttpConfig {
+    HttpConfig {
+        head_timeout: Duration::from_millis(200),
+        idle_timeout: Duration::from_millis(400),
+        drain_timeout: Duration::from_millis(200),
+        ..HttpConfig::default()
+    }
+}
+
+async fn connect(server: &Server) -> TcpStream {
+    TcpStream::connect(server.address).await.unwrap()
+}
+
+/// Everything until the server closes, within patience.
+async fn until_closed(stream: &mut TcpStream) -> String {
+    let mut received = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received)).await;
+    // A reset is a way to close, too.
+    drop(read.expect("the connection is still open"));
+    String::from_utf8(received).unwrap()
+}
+
+async fn exchange(stream: &mut TcpStream) -> String {
+    stream.write_all(REQUEST).await.unwrap();
+    let mut received = vec![0; 4096];
+    let read = tokio::time::timeout(PATIENCE, stream.read(&mut received)).await;
+    let length = read.expect("no answer").unwrap();
+    String::from_utf8(received[..length].to_vec()).unwrap()
+}
+
+async fn until_open(server: &Server, connections: i64) {
+    let all = async {
+        while server.metrics.connections().get() != connections {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_calls_and_is_closed_when_idle() {
+    let server = start(hasty(), hello()).await;
+    let mut stream = connect(&server).await;
+    for _ in 0..3 {
+        assert!(exchange(&mut stream).await.ends_with("hello"));
+    }
+    assert_eq!(until_closed(&mut stream).await, "");
+}
+
+#[tokio::test]
+async fn a_connection_that_never_says_anything_is_closed() {
+    let server = start(hasty(), hello()).await;
+    assert_eq!(until_closed(&mut connect(&server).await).await, "");
+}
+
+#[tokio::test]
+async fn a_half_sent_head_is_closed_at_the_head_timeout() {
+    let config = HttpConfig { idle_timeout: Duration::from_hours(1), ..hasty() };
+    let server = start(config, hello()).await;
+    let mut stream = connect(&server).await;
+    stream.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
+    assert_eq!(until_closed(&mut stream).await, "");
+    let mut stream = connect(&server).await;
+    assert!(exchange(&mut stream).await.ends_with("hello"));
+    stream.write_all(b"GET / HT").await.unwrap();
+    assert_eq!(until_closed(&mut stream).await, "");
+}
+
+#[tokio::test]
+async fn a_head_that_dribbles_gets_no_more_time_than_any_other() {
+    let config = HttpConfig { idle_timeout: Duration::from_hours(1), ..hasty() };
+    let server = start(config, hello()).await;
+    let (mut reader, mut writer) = connect(&server).await.into_split();
+    let dribble = tokio::spawn(async move {
+        let mut drops = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            drops.tick().await;
+            if writer.write_all(b"x").await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut received = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut received)).await;
+    drop(read.expect("the dribbling connection is still open"));
+    tokio::time::timeout(PATIENCE, dribble).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_half_closes_in_mid_head_is_let_go() {
+    let server = start(HttpConfig::default(), hello()).await;
+    let mut stream = connect(&server).await;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(until_closed(&mut stream).await, "");
+    until_open(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_head_over_the_bound_is_refused() {
+    let server = start(HttpConfig::default(), hello()).await;
+    let mut stream = connect(&server).await;
+    let head = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "a".repeat(17 * 1024));
+    stream.write_all(head.as_bytes()).await.unwrap();
+    assert!(until_closed(&mut stream).await.starts_with("HTTP/1.1 431 "));
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_refused() {
+    let server = start(HttpConfig::default(), hello()).await;
+    for nonsense in
+        ["\x16\x03\x01\x02\0\x01\0\x01\0\0\r\n\r\n", "GET\r\n\r\n", "G\0T / HTTP/1.1\r\n\r\n"]
+    {
+        let mut stream = connect(&server).await;
+        stream.write_all(nonsense.as_bytes()).await.unwrap();
+        assert!(until_closed(&mut stream).await.starts_with("HTTP/1.1 400 "), "{nonsense:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so_and_closed() {
+    let config = HttpConfig { connections_max: 2, ..HttpConfig::default() };
+    let server = start(config, hello()).await;
+    let (mut first, _second) = (connect(&server).await, connect(&server).await);
+    until_open(&server, 2).await;
+    let told = until_closed(&mut connect(&server).await).await;
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("Retry-After: 1"), "{told}");
+    assert!(exchange(&mut first).await.ends_with("hello"));
+    assert_eq!(server.metrics.refused().get(), 1);
+    drop(first);
+    until_open(&server, 1).await;
+    assert!(exchange(&mut connect(&server).await).await.ends_with("hello"));
+}
+
+/// A route that says when a call has come, and when its future is gone.
+fn endless(events: mpsc::UnboundedSender<&'static str>) -> Router {
+    struct Gone(mpsc::UnboundedSender<&'static str>);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            let _heard = self.0.send("gone");
+        }
+    }
+    let endless = move || {
+        let gone = Gone(events.clone());
+        async move {
+            gone.0.send("come").unwrap();
+            std::future::pending::<()>().await;
+        }
+    };
+    Router::new().route("/", get(endless))
+}
+
+async fn next(events: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static str {
+    tokio::time::timeout(PATIENCE, events.recv()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_drops_its_call() {
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let server = start(HttpConfig::default(), endless(sender)).await;
+    let mut stream = connect(&server).await;
+    stream.write_all(REQUEST).await.unwrap();
+    assert_eq!(next(&mut events).await, "come");
+    drop(stream);
+    assert_eq!(next(&mut events).await, "gone");
+    until_open(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_call_in_flight_is_not_cut_by_the_idle_alarm() {
+    let (come, mut comes) = mpsc::unbounded_channel();
+    let (go, gone) = watch::channel(false);
+    let slow = move || {
+        let (come, mut gone) = (come.clone(), gone.clone());
+        async move {
+            come.send("come").unwrap();
+            drop(gone.wait_for(|gone| *gone).await);
+            "late"
+        }
+    };
+    let server = start(hasty(), Router::new().route("/", get(slow))).await;
+    let mut stream = connect(&server).await;
+    stream.write_all(REQUEST).await.unwrap();
+    assert_eq!(next(&mut comes).await, "come");
+    // Another connection idles out meanwhile: the alarm has had its time.
+    until_closed(&mut connect(&server).await).await;
+    go.send(true).unwrap();
+    assert!(until_closed(&mut stream).await.ends_with("late"));
+}
+
+#[tokio::test]
+async fn shutdown_closes_idle_connections_and_finishes_calls_in_flight() {
+    let (come, mut comes) = mpsc::unbounded_channel();
+    let (go, gone) = watch::channel(false);
+    let slow = move || {
+        let (come, mut gone) = (come.clone(), gone.clone());
+        async move {
+            come.send("come").unwrap();
+            drop(gone.wait_for(|gone| *gone).await);
+            "finished"
+        }
+    };
+    let server = start(HttpConfig::default(), Router::new().route("/", get(slow))).await;
+    let (mut idle, mut busy) = (connect(&server).await, connect(&server).await);
+    busy.write_all(REQUEST).await.unwrap();
+    assert_eq!(next(&mut comes).await, "come");
+    server.stop.send(()).unwrap();
+    assert_eq!(until_closed(&mut idle).await, "");
+    assert!(TcpStream::connect(server.address).await.is_err(), "it still accepts");
+    go.send(true).unwrap();
+    let answer = until_closed(&mut busy).await;
+    assert!(answer.contains("connection: close") && answer.ends_with("finished"), "{answer}");
+    tokio::time::timeout(PATIENCE, server.ended).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn shutdown_closes_connections_that_have_had_their_answers() {
+    let server = start(HttpConfig::default(), hello()).await;
+    let (mut used, mut half) = (connect(&server).await, connect(&server).await);
+    assert!(exchange(&mut used).await.ends_with("hello"));
+    half.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
+    until_open(&server, 2).await;
+    server.stop.send(()).unwrap();
+    assert_eq!(until_closed(&mut used).await, "");
+    assert_eq!(until_closed(&mut half).await, "");
+    tokio::time::timeout(Duration::from_secs(5), server.ended).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn shutdown_cuts_what_is_not_finished_in_time() {
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let server = start(hasty(), endless(sender)).await;
+    let mut stream = connect(&server).await;
+    stream.write_all(REQUEST).await.unwrap();
+    assert_eq!(next(&mut events).await, "come");
+    server.stop.send(()).unwrap();
+    assert_eq!(next(&mut events).await, "gone");
+    tokio::time::timeout(PATIENCE, server.ended).await.unwrap().unwrap();
+    assert_eq!(until_closed(&mut stream).await, "");
+}

@@ -1,0 +1,108 @@
+//! Opening, renewing, closing and listing sessions.
+
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode};
+
+use holdfast_api::{
+    KeepAliveParams, ListParams, OpenParams, ReadParams, SessionBody, SessionsBody, session_path,
+};
+use holdfast_service::{Answer, Request, Response};
+use holdfast_types::SessionName;
+
+use crate::exchange::{Exchange, read_mode};
+use crate::locks::{astray, marked, staleness};
+use crate::reply::Reply;
+use crate::status::{Fault, of_refusal};
+
+/// `POST /v1/sessions`
+pub(crate) async fn create(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    open_as(exchange, None).await
+}
+
+/// `PUT /v1/sessions/{id}`
+pub(crate) async fn open(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let session = exchange.session()?;
+    open_as(exchange, Some(session)).await
+}
+
+async fn open_as(
+    exchange: &mut Exchange<'_>,
+    session: Option<SessionName>,
+) -> Result<Reply, Fault> {
+    let params = OpenParams::parse(exchange.fields(&OpenParams::KEYS)?).map_err(of_refusal)?;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let OpenParams { ttl, labels, redirect: _ } = params;
+    let response = exchange.ask(Request::OpenSession { session, ttl, labels }).await?;
+    one(exchange, response)
+}
+
+/// `POST /v1/sessions/{id}/keepalive`
+pub(crate) async fn keep_alive(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let session = exchange.session()?;
+    let params = KeepAliveParams::parse(&exchange.fields(&KeepAliveParams::KEYS)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let response = exchange.ask(Request::KeepAlive { session }).await?;
+    one(exchange, response)
+}
+
+/// `GET /v1/sessions/{id}`
+pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let session = exchange.session()?;
+    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let request = Request::Session { session, read: read_mode(params.stale) };
+    let response = exchange.ask(request).await?;
+    one(exchange, response)
+}
+
+/// `DELETE /v1/sessions/{id}`
+pub(crate) async fn close(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let session = exchange.session()?;
+    let params = KeepAliveParams::parse(&exchange.fields(&KeepAliveParams::KEYS)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let response = exchange.ask(Request::CloseSession { session }).await?;
+    let Answer::SessionClosed = response.reply else { return Err(astray()) };
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(response.revision))
+}
+
+/// `GET /v1/sessions`
+pub(crate) async fn list(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let fields = exchange.fields(&ListParams::SESSION_KEYS)?;
+    let params = ListParams::parse(&fields).map_err(of_refusal)?;
+    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
+        return Ok(elsewhere);
+    }
+    let read = read_mode(params.read.stale);
+    let request = Request::Sessions { after: params.page_token, limit: params.limit, read };
+    let mut response = exchange.ask(request).await?;
+    let revision = response.revision;
+    let marks = staleness(&mut response);
+    let Answer::Sessions(page) = response.reply else { return Err(astray()) };
+    let body = SessionsBody::new(page, exchange.now());
+    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+}
+
+/// One session: 201 with its place if the call opened it.
+fn one(exchange: &Exchange<'_>, mut response: Response) -> Result<Reply, Fault> {
+    let revision = response.revision;
+    let marks = staleness(&mut response);
+    let Answer::Session { view, created, expires_in } = response.reply else {
+        return Err(astray());
+    };
+    let location = session_path(&view.session);
+    let body = SessionBody::new(view, expires_in, exchange.now(), revision);
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let reply = marked(Reply::json(status, &body).at(revision), marks);
+    match HeaderValue::try_from(location) {
+        Ok(location) if created => Ok(reply.with_header(LOCATION, location)),
+        Ok(_) | Err(_) => Ok(reply),
+    }
+}

@@ -1,0 +1,242 @@
+//! The table: every way a call can fail, to its status and its words. 2xx means that you hold it; 423 that you do not.
+//!
+//! No arm is a wildcard: a new code, rejection or failure does not compile until it is answered here. 423 and not 409
+//! or 408 for a busy lock, because `curl --retry` repeats 408, 429 and 503 but not 423, 409 and 412: a busy lock is
+//! never hammered, an unavailable cluster is asked again.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+
+use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, Refusal, format_duration};
+use holdfast_service::Failure;
+use holdfast_types::{Bound, HolderView, LockName, LockView, Rejection, SessionName, Stamp};
+
+/// A problem on its way to the client.
+pub(crate) type Fault = Box<Problem>;
+
+/// When to come back after a fault that passes by itself.
+const SOON: Duration = Duration::from_secs(1);
+/// When to come back after one that waits for an operator.
+const LATER: Duration = Duration::from_secs(5);
+
+/// What a call is about, and when it failed.
+#[derive(Debug)]
+pub(crate) struct Case<'a> {
+    /// The lock of the call.
+    pub(crate) lock: Option<&'a LockName>,
+    /// The session of the call.
+    pub(crate) session: Option<&'a SessionName>,
+    /// This node's wall clock, for ages.
+    pub(crate) now: Stamp,
+}
+
+/// The status of a code.
+pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::InvalidArgument
+        | ErrorCode::BadDuration
+        | ErrorCode::BadName
+        | ErrorCode::Unsupported => StatusCode::BAD_REQUEST,
+        ErrorCode::QuotaExceeded => StatusCode::FORBIDDEN,
+        ErrorCode::NotFound => StatusCode::NOT_FOUND,
+        ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        ErrorCode::NotHolder | ErrorCode::EphemeralParent => StatusCode::CONFLICT,
+        ErrorCode::SessionExpired => StatusCode::GONE,
+        ErrorCode::StaleToken => StatusCode::PRECONDITION_FAILED,
+        ErrorCode::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::LockBusy | ErrorCode::WaitTimeout => StatusCode::LOCKED,
+        ErrorCode::RateLimited | ErrorCode::TooManyWaiters => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::NoLeader
+        | ErrorCode::OutcomeUnknown
+        | ErrorCode::ShuttingDown
+        | ErrorCode::Starting
+        | ErrorCode::DiskFull => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// A problem without facts.
+pub(crate) fn problem(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Fault {
+    sealed(Problem::new(code, 0, detail))
+}
+
+/// A problem with the status of its code.
+pub(crate) fn sealed(mut problem: Problem) -> Fault {
+    problem.status = of_code(problem.code).as_u16();
+    Box::new(problem)
+}
+
+/// A fault of this node.
+pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> Fault {
+    problem(ErrorCode::Internal, detail)
+}
+
+/// A call that was refused before anything was asked of the cluster.
+pub(crate) fn of_refusal(refusal: Refusal) -> Fault {
+    sealed(Problem::refused(refusal, 0))
+}
+
+/// A call that the service could not answer.
+pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
+    match failure {
+        Failure::Rejected(rejection) => of_rejection(rejection, case),
+        Failure::WaitTimeout { lock, waited } => wait_timeout(*lock, waited, case),
+        Failure::WaitTooLong { max } => {
+            let detail = format!("wait: one wait is at most {}", format_duration(max));
+            let hint = "to wait longer, send the call again when the wait has passed";
+            let facts = Facts { parameter: Some("wait".to_owned()), ..Facts::default() };
+            sealed(Problem::new(ErrorCode::BadDuration, 0, detail).hint(hint).facts(facts))
+        }
+        Failure::NoLeader => passing(ErrorCode::NoLeader, "nothing was done", SOON),
+        Failure::OutcomeUnknown => {
+            let detail = "the call was handed on and no answer came in time";
+            let mut fault = passing(ErrorCode::OutcomeUnknown, detail, SOON);
+            fault.hint = Some("send the same call again with the same session".into());
+            fault
+        }
+        Failure::Overloaded { retry_after } => {
+            passing(ErrorCode::RateLimited, "nothing was done", retry_after)
+        }
+        Failure::TooManyWaiters { limit } => {
+            let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+            too_many_waiters("calls waiting on one node", limit)
+        }
+        Failure::DiskFull => passing(ErrorCode::DiskFull, "nothing was done", LATER),
+        Failure::TooLarge => problem(
+            ErrorCode::PayloadTooLarge,
+            "the call is larger than an entry of the log may be",
+        ),
+        Failure::ShuttingDown => {
+            let mut fault = passing(ErrorCode::ShuttingDown, "this node is going away", SOON);
+            fault.hint = Some("send the same call to another node".into());
+            fault
+        }
+        Failure::Failed(why) => internal(why),
+    }
+}
+
+/// A call that the machine refused, on every node alike.
+fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
+    match rejection {
+        Rejection::SessionExpired { session } => {
+            let detail = format!("the session '{session}' expired: whatever it held is lost");
+            gone(detail, session, "use a new session id")
+        }
+        Rejection::NoSession { session } => {
+            let detail = format!("no session '{session}' is known");
+            gone(detail, session, "open it first, or use a new session id")
+        }
+        Rejection::LockBusy { holder, waiters } => {
+            busy(ErrorCode::LockBusy, Some(holder), waiters, case)
+        }
+        Rejection::NotHolder { holder } => not_holder(holder, case),
+        Rejection::NoSuchEntry { entry } => {
+            let detail = format!("the hold has no entry '{entry}', and it never left");
+            let lock = case.lock.cloned();
+            let facts = Facts { lock, entry: Some(entry), ..Facts::default() };
+            sealed(Problem::new(ErrorCode::NotFound, 0, detail).facts(facts))
+        }
+        Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
+        Rejection::NoNode { path } => {
+            problem(ErrorCode::NotFound, format!("there is no node '{path}'"))
+        }
+        Rejection::NoChildrenForEphemerals { path } => {
+            problem(ErrorCode::EphemeralParent, format!("'{path}' is a place in a queue"))
+        }
+        Rejection::Reserved { path } => {
+            problem(ErrorCode::BadName, format!("'{path}' is reserved: choose another name"))
+        }
+        Rejection::Superseded
+        | Rejection::NodeTaken
+        | Rejection::NodeExists { .. }
+        | Rejection::NotEmpty { .. }
+        | Rejection::BadVersion { .. } => {
+            internal(format!("a rejection that this call cannot have: {rejection:?}"))
+        }
+    }
+}
+
+fn of_bound(bound: Bound, limit: u64) -> Fault {
+    match bound {
+        Bound::WaitersPerLock => too_many_waiters("waiters of one lock", limit),
+        Bound::DataBytes => {
+            at_bound(ErrorCode::PayloadTooLarge, "bytes of data in one node", limit)
+        }
+        Bound::PathLength => at_bound(ErrorCode::BadName, "bytes of a path", limit),
+        Bound::Sessions => at_bound(ErrorCode::QuotaExceeded, "sessions", limit),
+        Bound::Znodes => at_bound(ErrorCode::QuotaExceeded, "nodes of the tree", limit),
+        Bound::ContendersPerSession => {
+            at_bound(ErrorCode::QuotaExceeded, "locks held or waited for by one session", limit)
+        }
+        Bound::EntriesPerHold => at_bound(ErrorCode::QuotaExceeded, "entries of one hold", limit),
+        Bound::Counter => at_bound(ErrorCode::QuotaExceeded, "a counter", limit),
+    }
+}
+
+fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> Fault {
+    let facts = Facts { bound: Some(bound.into()), limit: Some(limit), ..Facts::default() };
+    sealed(Problem::new(code, 0, format!("{bound}: at most {limit}")).facts(facts))
+}
+
+fn too_many_waiters(bound: &'static str, limit: u64) -> Fault {
+    let mut fault = at_bound(ErrorCode::TooManyWaiters, bound, limit);
+    fault.facts.retry_after_ms = Some(millis(SOON));
+    fault
+}
+
+/// A fault that passes: the same call may succeed later.
+fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> Fault {
+    let facts = Facts { retry_after_ms: Some(millis(retry_after)), ..Facts::default() };
+    sealed(Problem::new(code, 0, detail).facts(facts))
+}
+
+fn gone(detail: String, session: SessionName, fix: &str) -> Fault {
+    let path = holdfast_api::session_path(&session);
+    let hint = format!("{fix}, or DELETE {path} to acknowledge the loss and reuse the id");
+    let facts = Facts { session: Some(session), ..Facts::default() };
+    sealed(Problem::new(ErrorCode::SessionExpired, 0, detail).hint(hint).facts(facts))
+}
+
+fn busy(code: ErrorCode, holder: Option<HolderView>, waiters: u32, case: &Case<'_>) -> Fault {
+    let queued = code == ErrorCode::WaitTimeout;
+    let hint = if queued { "send the call again to queue again" } else { "add &wait=10s to queue" };
+    let facts = Facts {
+        lock: case.lock.cloned(),
+        holder: holder.map(|holder| Box::new(HolderBody::new(holder, case.now))),
+        waiters: Some(waiters),
+        ..Facts::default()
+    };
+    sealed(Problem::new(code, 0, "").hint(hint).facts(facts))
+}
+
+fn wait_timeout(lock: LockView, waited: Duration, case: &Case<'_>) -> Fault {
+    let mut fault = busy(ErrorCode::WaitTimeout, lock.holder, lock.waiters_total, case);
+    fault.facts.waited_ms = Some(millis(waited));
+    fault
+}
+
+fn not_holder(holder: HolderView, case: &Case<'_>) -> Fault {
+    let detail = match (case.lock, case.session) {
+        (Some(lock), Some(session)) => {
+            format!("'{lock}' is held by '{}', not by '{session}'", holder.session)
+        }
+        _ => format!("held by '{}'", holder.session),
+    };
+    let facts = Facts {
+        lock: case.lock.cloned(),
+        session: case.session.cloned(),
+        holder: Some(Box::new(HolderBody::new(holder, case.now))),
+        ..Facts::default()
+    };
+    let hint = "only the session and owner that took a lock give it back";
+    sealed(Problem::new(ErrorCode::NotHolder, 0, detail).hint(hint).facts(facts))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

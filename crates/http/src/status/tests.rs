@@ -1,0 +1,98 @@
+//! Spot checks of the table; that it is complete is the compiler's business.
+
+use holdfast_types::{FencingToken, Labels, Owner};
+
+use super::*;
+
+fn name(session: &str) -> SessionName {
+    SessionName::new(session).unwrap()
+}
+
+fn holder() -> HolderView {
+    HolderView {
+        session: name("web3-77"),
+        owner: Owner::unnamed(),
+        token: FencingToken(9),
+        granted_at: Stamp(1_000),
+        entries: 1,
+        labels: Labels::default(),
+    }
+}
+
+fn faulted(failure: Failure) -> Fault {
+    let (lock, session) = (LockName::new("job").unwrap(), name("me"));
+    let case = Case { lock: Some(&lock), session: Some(&session), now: Stamp(3_000) };
+    of_failure(failure, &case)
+}
+
+fn rejected(rejection: Rejection) -> Fault {
+    faulted(Failure::Rejected(rejection))
+}
+
+#[test]
+fn retryable_codes_are_those_that_pass_by_themselves() {
+    for code in ErrorCode::ALL {
+        let status = of_code(*code);
+        let passes = matches!(status.as_u16(), 423 | 429 | 503);
+        assert_eq!(code.retryable(), passes, "{code}");
+        assert!(status.is_client_error() || status.is_server_error(), "{code}");
+    }
+}
+
+#[test]
+fn a_busy_lock_names_its_holder_and_how_to_queue() {
+    let fault = rejected(Rejection::LockBusy { holder: holder(), waiters: 2 });
+    let json = serde_json::to_string(&*fault).unwrap();
+    let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{}},"waiters":2}"#;
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn a_release_by_another_names_the_holder() {
+    let fault = rejected(Rejection::NotHolder { holder: holder() });
+    assert_eq!(fault.status, 409);
+    assert_eq!(fault.detail, "'job' is held by 'web3-77', not by 'me'");
+}
+
+#[test]
+fn a_lost_session_says_how_to_go_on() {
+    let fault = rejected(Rejection::SessionExpired { session: name("me") });
+    assert_eq!((fault.status, fault.retryable), (410, false));
+    let hint =
+        "use a new session id, or DELETE /v1/sessions/me to acknowledge the loss and reuse the id";
+    assert_eq!(fault.hint.as_deref(), Some(hint));
+    let fault = rejected(Rejection::NoSession { session: name("me") });
+    assert_eq!(fault.code, ErrorCode::SessionExpired);
+}
+
+#[test]
+fn what_passes_says_when_to_come_back() {
+    for failure in [
+        Failure::NoLeader,
+        Failure::OutcomeUnknown,
+        Failure::DiskFull,
+        Failure::ShuttingDown,
+        Failure::Overloaded { retry_after: Duration::from_secs(1) },
+        Failure::TooManyWaiters { limit: 7 },
+    ] {
+        let fault = faulted(failure);
+        assert!(fault.retryable && fault.facts.retry_after_ms >= Some(1_000), "{fault:?}");
+    }
+}
+
+#[test]
+fn bounds_have_the_status_of_their_kind() {
+    for (bound, status) in [
+        (Bound::WaitersPerLock, 429),
+        (Bound::Sessions, 403),
+        (Bound::Znodes, 403),
+        (Bound::ContendersPerSession, 403),
+        (Bound::EntriesPerHold, 403),
+        (Bound::Counter, 403),
+        (Bound::DataBytes, 413),
+        (Bound::PathLength, 400),
+    ] {
+        let fault = rejected(Rejection::LimitReached { bound, limit: 5 });
+        assert_eq!((fault.status, fault.facts.limit), (status, Some(5)), "{bound:?}");
+    }
+}

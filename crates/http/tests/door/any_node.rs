@@ -1,0 +1,42 @@
+//! Calls that reach a node which does not lead.
+
+use serde_json::json;
+
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_follower_answers_as_the_leader_would() {
+    let nodes = Node::cluster().await;
+    let (leader, follower) = (&nodes[0], &nodes[1]);
+    let reply = follower.call("PUT", "/v1/locks/a?session=me").await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(reply.header("holdfast-node").unwrap(), follower.service.node().to_string());
+    assert_eq!(reply.header("holdfast-leader").unwrap(), leader.service.node().to_string());
+    let waiting = follower.begin("PUT", "/v1/locks/a?session=you&wait=60s");
+    leader.until_waiters("a", 1).await;
+    assert_eq!(nodes[2].call("DELETE", "/v1/locks/a?session=me").await.status, 204);
+    assert_eq!(waiting.await.unwrap().json()["session"], "you");
+    assert_eq!(nodes[2].call("POST", "/v1/sessions/you/keepalive").await.status, 200);
+    let busy = nodes[2].call("PUT", "/v1/locks/a?session=me").await;
+    assert_eq!(busy.problem(423, "lock-busy")["holder"]["session"], "you");
+}
+
+#[tokio::test]
+async fn a_follower_redirects_when_asked_to() {
+    let nodes = Node::cluster().await;
+    let (leader, follower) = (&nodes[0], &nodes[1]);
+    for (method, target) in [
+        ("PUT", "/v1/locks/a%2Fb?session=me&redirect=true"),
+        ("DELETE", "/v1/locks/a?session=me&redirect"),
+        ("GET", "/v1/locks?redirect"),
+        ("GET", "/v1/fence/a?token=1&redirect"),
+        ("POST", "/v1/sessions/me/keepalive?redirect=true"),
+    ] {
+        let reply = follower.call(method, target).await;
+        let location = format!("http://{}{target}", leader.address);
+        assert_eq!((reply.status, reply.header("location")), (307, Some(location.as_str())));
+    }
+    assert_eq!(follower.call("GET", "/v1/locks/a/b").await.json()["held"], false);
+    let ready = follower.call("GET", "/readyz?leader").await;
+    assert_eq!((ready.status, &ready.json()["ok"]), (503, &json!(false)));
+}

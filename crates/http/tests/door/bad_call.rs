@@ -1,0 +1,114 @@
+//! Calls that are not understood: parameters, methods, paths.
+
+use crate::node::Node;
+
+#[tokio::test]
+async fn an_unknown_query_key_is_refused_with_the_nearest() {
+    let node = Node::start().await;
+    for (method, target, near) in [
+        ("PUT", "/v1/locks/a?sesion=me", "session"),
+        ("PUT", "/v1/locks/a?session=me&wiat=10s", "wait"),
+        ("DELETE", "/v1/locks/a?sesssion=me", "session"),
+        ("GET", "/v1/locks/a?stal", "stale"),
+        ("GET", "/v1/locks?prefx=a", "prefix"),
+        ("GET", "/v1/fence/a?tokn=1", "token"),
+        ("PUT", "/v1/sessions/a?tll=30s", "ttl"),
+        ("GET", "/readyz?leadr", "leader"),
+    ] {
+        let problem = node.call(method, target).await.problem(400, "invalid-argument");
+        let hint = problem["hint"].as_str().unwrap();
+        assert!(hint.starts_with(&format!("did you mean '{near}'?")), "{target}: {hint}");
+    }
+    for target in ["/v1/cluster?x=1", "/version?x=1", "/livez?x=1"] {
+        node.call("GET", target).await.problem(400, "invalid-argument");
+    }
+}
+
+#[tokio::test]
+async fn a_key_given_twice_or_without_a_value_is_refused() {
+    let node = Node::start().await;
+    for query in ["session=a&session=b", "session=", "session", "label.a=1&label.a=1", "label.a="] {
+        let problem = node.call("PUT", &format!("/v1/locks/a?{query}")).await;
+        problem.problem(400, "invalid-argument");
+    }
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
+#[tokio::test]
+async fn what_does_not_exist_yet_is_unsupported_by_name() {
+    let node = Node::start().await;
+    for query in [
+        "mode=shared",
+        "permits=2",
+        "limit=4",
+        "max_hold=1h",
+        "min_hold=1m",
+        "hold=connection",
+        "segments=4",
+    ] {
+        let problem = node.call("PUT", &format!("/v1/locks/a?session=me&{query}")).await;
+        let problem = problem.problem(400, "unsupported");
+        assert_eq!(problem["parameter"], query.split('=').next().unwrap());
+    }
+    node.call("DELETE", "/v1/locks/a?session=me&force").await.problem(400, "unsupported");
+    node.take("/v1/locks/a?session=me&mode=exclusive").await;
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_answered_with_the_right_ones() {
+    let node = Node::start().await;
+    for (method, target, allowed) in [
+        ("POST", "/v1/locks/a", "PUT,GET,HEAD,DELETE"),
+        ("PATCH", "/v1/locks/a", "PUT,GET,HEAD,DELETE"),
+        ("PUT", "/v1/locks", "GET,HEAD"),
+        ("POST", "/v1/cluster", "GET,HEAD"),
+        ("GET", "/v1/sessions/a/keepalive", "POST"),
+        ("DELETE", "/v1/sessions", "POST,GET,HEAD"),
+        ("OPTIONS", "/livez", "GET,HEAD"),
+    ] {
+        let reply = node.call(method, target).await;
+        reply.problem(405, "method-not-allowed");
+        let mut found: Vec<&str> = reply.header("allow").unwrap().split(',').collect();
+        let mut wanted: Vec<&str> = allowed.split(',').collect();
+        found.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(found, wanted, "{method} {target}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_path_is_answered_with_the_nearest() {
+    let node = Node::start().await;
+    for (target, near) in [
+        ("/v1/lock/orders", "/v1/locks/{name}"),
+        ("/locks/orders", "/v1/locks/{name}"),
+        ("/v1/clusters", "/v1/cluster"),
+        ("/v1/cluster/", "/v1/cluster"),
+        ("/health/ready", ""),
+        ("/", ""),
+    ] {
+        let problem = node.call("GET", target).await.problem(404, "not-found");
+        let found = problem["nearest"].as_str().unwrap_or_default();
+        assert!(near.is_empty() || found.starts_with(near), "{target}: {problem}");
+    }
+    node.call("GET", "/errors/lock-bussy").await.problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_release_must_name_its_session() {
+    let node = Node::start().await;
+    let problem = node.call("DELETE", "/v1/locks/a").await.problem(400, "invalid-argument");
+    assert_eq!(problem["parameter"], "session");
+}
+
+#[tokio::test]
+async fn a_token_that_is_no_number_is_refused() {
+    let node = Node::start().await;
+    for query in ["", "?token=x", "?token=-1", "?token=9007199254740992", "?token=1&mode=odd"] {
+        let problem = node.call("GET", &format!("/v1/fence/a{query}")).await;
+        problem.problem(400, "invalid-argument");
+    }
+    for query in ["limit=0", "limit=1001", "limit=x"] {
+        node.call("GET", &format!("/v1/locks?{query}")).await.problem(400, "invalid-argument");
+    }
+}

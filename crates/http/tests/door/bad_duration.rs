@@ -1,0 +1,41 @@
+//! Durations that are none, or not within reason.
+
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_bare_number_is_refused_with_the_fix() {
+    let node = Node::start().await;
+    let reply = node.call("PUT", "/v1/locks/a?ttl=30").await;
+    let problem = reply.problem(400, "bad-duration");
+    assert_eq!(problem["hint"], "did you mean 30s?");
+    assert_eq!(problem["parameter"], "ttl");
+    let reply = node.call_json("PUT", "/v1/locks/a", r#"{"session":"me","wait":10}"#).await;
+    assert_eq!(reply.problem(400, "bad-duration")["hint"], "did you mean 10s?");
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
+#[tokio::test]
+async fn absurd_durations_are_refused_with_the_bounds() {
+    let node = Node::start().await;
+    for ttl in ["0s", "999ms", "25h", "99999999999999999999h", "18446744073709551615ms", "8760h"] {
+        let problem = node.call("PUT", &format!("/v1/locks/a?ttl={ttl}")).await;
+        let problem = problem.problem(400, "bad-duration");
+        assert!(problem["detail"].as_str().unwrap().contains("out of bounds"), "{problem}");
+        node.call("POST", &format!("/v1/sessions?ttl={ttl}")).await.problem(400, "bad-duration");
+    }
+    for ttl in ["-1s", "soon", "1.5s", "1e3s", "%F0%9F%95%90", "1s%00"] {
+        let problem = node.call("PUT", &format!("/v1/locks/a?ttl={ttl}")).await;
+        problem.problem(400, "bad-duration");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_beyond_the_cap_is_refused_saying_the_cap() {
+    let node = Node::start().await;
+    for wait in ["301s", "5m1ms", "24h"] {
+        let reply = node.call("PUT", &format!("/v1/locks/a?session=me&wait={wait}")).await;
+        let detail = reply.problem(400, "bad-duration")["detail"].clone();
+        assert!(detail.as_str().unwrap().ends_with("one wait is from 0s to 5m"), "{detail}");
+    }
+    node.take("/v1/locks/a?session=me&wait=5m").await;
+}

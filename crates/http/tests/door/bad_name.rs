@@ -1,0 +1,108 @@
+//! Names that are not allowed, and names that only look so.
+
+use crate::node::Node;
+
+async fn refused(targets: &[&str]) {
+    let node = Node::start().await;
+    for target in targets {
+        for method in ["PUT", "GET", "DELETE"] {
+            let problem = node.call(method, target).await.problem(400, "bad-name");
+            assert!(problem["detail"].is_string(), "{method} {target}: {problem}");
+        }
+    }
+    let listed = node.call("GET", "/v1/locks").await.json();
+    assert_eq!(listed["locks"].as_array().unwrap().len(), 0, "{listed}");
+}
+
+#[tokio::test]
+async fn an_empty_lock_name_is_refused() {
+    refused(&["/v1/locks/?session=me", "/v1/locks//?session=me"]).await;
+}
+
+#[tokio::test]
+async fn a_lock_name_that_is_too_long_is_refused() {
+    let long = format!("/v1/locks/{}?session=me", "a".repeat(513));
+    refused(&[&long]).await;
+    let node = Node::start().await;
+    node.take(&format!("/v1/locks/{}?session=me", "a".repeat(512))).await;
+}
+
+#[tokio::test]
+async fn control_characters_in_a_lock_name_are_refused() {
+    refused(&["/v1/locks/a%00b", "/v1/locks/a%0ab", "/v1/locks/a%7f", "/v1/locks/%C2%85"]).await;
+}
+
+#[tokio::test]
+async fn dot_dot_is_refused_and_never_normalised_away() {
+    refused(&[
+        "/v1/locks/..",
+        "/v1/locks/../cluster",
+        "/v1/locks/a/../b",
+        "/v1/locks/a/..",
+        "/v1/locks/./a",
+        "/v1/locks/%2e%2e/a",
+        "/v1/locks/a%2f..%2fb",
+        "/v1/locks/a/%2E/b",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn empty_components_of_a_lock_name_are_refused() {
+    refused(&["/v1/locks/a//b", "/v1/locks//a", "/v1/locks/a/", "/v1/locks/%2fa"]).await;
+}
+
+#[tokio::test]
+async fn broken_escapes_and_names_that_are_not_utf8_are_refused() {
+    refused(&[
+        "/v1/locks/a%",
+        "/v1/locks/%zz",
+        "/v1/locks/%ff",
+        "/v1/locks/%c3%28",
+        "/v1/locks/%ed%a0%80",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_encoded_slash_is_a_slash_and_nothing_is_decoded_twice() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/shop%2Forders?session=me").await;
+    let read = node.call("GET", "/v1/locks/shop/orders").await.json();
+    assert_eq!(read["lock"], "shop/orders");
+    assert_eq!(read["last_token"], token);
+    node.take("/v1/locks/a%252e%252e?session=me").await;
+    assert_eq!(node.call("GET", "/v1/locks/a%252e%252e").await.json()["lock"], "a%2e%2e");
+    node.take("/v1/locks/caf%C3%A9%20%E6%BC%A2?session=me").await;
+    assert_eq!(
+        node.call("GET", "/v1/locks?prefix=caf").await.json()["locks"][0]["lock"],
+        "café 漢"
+    );
+    node.take("/v1/locks/a+b?session=me").await;
+    assert_eq!(node.call("GET", "/v1/locks/a%2Bb").await.json()["held"], true);
+}
+
+#[tokio::test]
+async fn bad_session_ids_are_refused_wherever_they_stand() {
+    let node = Node::start().await;
+    let long = "a".repeat(129);
+    for id in ["a%2Fb", "a%20b", "%00", &long] {
+        node.call("PUT", &format!("/v1/sessions/{id}")).await.problem(400, "bad-name");
+        let problem = node.call("PUT", &format!("/v1/locks/a?session={id}")).await;
+        assert_eq!(problem.problem(400, "bad-name")["parameter"], "session");
+    }
+    node.call("PUT", "/v1/sessions/").await.problem(400, "bad-name");
+    node.call("PUT", "/v1/locks/a?session=me&owner=a%20b").await.problem(400, "bad-name");
+    node.call("PUT", "/v1/locks/a?session=me&entry=a%2Fb").await.problem(400, "bad-name");
+    node.call("PUT", "/v1/locks/a?session=me&label.a%20b=c").await.problem(400, "bad-name");
+}
+
+#[tokio::test]
+async fn a_name_below_a_place_in_a_queue_is_refused() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    // A name is refused or it is a lock of its own; it never disturbs the lock above it.
+    let below = node.call("PUT", "/v1/locks/a/b?session=me").await;
+    assert!(matches!(below.status, 200 | 409), "{below:?}");
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
+}

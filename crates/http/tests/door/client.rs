@@ -1,0 +1,101 @@
+//! A client that sends exactly the bytes it is told to.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Long enough for a loaded machine, short enough for a failure.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An answer, taken apart.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    fn parse(bytes: &[u8]) -> Self {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let (head, body) =
+            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The body as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Checks that this is a well-formed problem of a code, and returns it.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let problem = self.json();
+        assert_eq!(problem["code"], code, "{problem}");
+        assert_eq!(problem["status"], status, "{problem}");
+        assert_eq!(problem["type"], format!("/errors/{code}"), "{problem}");
+        assert!(problem["title"].is_string() && problem["retryable"].is_boolean(), "{problem}");
+        let parsed: holdfast_api::Problem = serde_json::from_str(&self.body).unwrap();
+        assert_eq!(parsed.code.as_str(), code);
+        problem
+    }
+}
+
+/// One call on a connection of its own.
+pub(crate) async fn call(address: SocketAddr, method: &str, target: &str) -> Reply {
+    call_with(address, method, target, &[], "").await
+}
+
+/// One call with headers and a body.
+pub(crate) async fn call_with(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Reply {
+    raw(address, request(method, target, headers, body).as_bytes()).await
+}
+
+/// A request that asks for the connection to be closed after it.
+pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        text.extend([name, ": ", value, "\r\n"]);
+    }
+    if !body.is_empty() {
+        text.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
+    }
+    text.push_str("\r\n");
+    text.push_str(body);
+    text
+}
+
+/// Sends bytes and reads until the server closes.
+pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    finish(&mut stream).await
+}
+
+/// Reads until the server closes.
+pub(crate) async fn finish(stream: &mut TcpStream) -> Reply {
+    let mut received = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received)).await;
+    read.expect("no answer").unwrap();
+    Reply::parse(&received)
+}

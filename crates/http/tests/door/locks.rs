@@ -1,0 +1,212 @@
+//! Taking, renewing, queueing for and giving back locks.
+
+use serde_json::json;
+
+use crate::client::call_with;
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_grant_has_its_token_in_body_and_header() {
+    let node = Node::start().await;
+    let reply = node.call("PUT", "/v1/locks/orders?session=me&ttl=30s&label.host=web3").await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let body = reply.json();
+    for (key, value) in [
+        ("lock", json!("orders")),
+        ("mode", json!("exclusive")),
+        ("token", json!(1)),
+        ("session", json!("me")),
+        ("renewed", json!(false)),
+        ("waiters", json!(0)),
+        ("entries", json!(1)),
+    ] {
+        assert_eq!(body[key], value, "{key}: {body}");
+    }
+    let left = body["expires_in_ms"].as_u64().unwrap();
+    assert!((1..=30_000).contains(&left), "{left}");
+    assert!(body["waited_ms"].is_u64() && body.get("owner").is_none(), "{body}");
+    assert_eq!(reply.header("fencing-token"), Some("1"));
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    assert_eq!(reply.header("holdfast-node"), Some("1"));
+    assert_eq!(reply.header("holdfast-leader"), Some("1"));
+    assert_eq!(reply.header("holdfast-revision").unwrap(), body["revision"].to_string());
+    assert!(reply.header("holdfast-request-id").unwrap().starts_with("1-"));
+}
+
+#[tokio::test]
+async fn text_plain_answers_just_the_token() {
+    let node = Node::start().await;
+    let headers = [("Accept", "text/plain")];
+    let reply = call_with(node.address, "PUT", "/v1/locks/a?session=me", &headers, "").await;
+    assert_eq!((reply.status, reply.body.as_str()), (200, "1\n"));
+    let reply = call_with(node.address, "PUT", "/v1/locks/a?session=you", &headers, "").await;
+    reply.problem(423, "lock-busy");
+}
+
+#[tokio::test]
+async fn the_same_call_renews_with_the_same_token() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me").await;
+    let again = node.call("PUT", "/v1/locks/a?session=me").await.json();
+    assert_eq!((&again["token"], &again["renewed"]), (&json!(token), &json!(true)));
+}
+
+#[tokio::test]
+async fn a_call_without_a_session_gets_one_made_by_the_server() {
+    let node = Node::start().await;
+    let grant = node.call("PUT", "/v1/locks/a?ttl=10s").await.json();
+    let session = grant["session"].as_str().unwrap();
+    let target = format!("/v1/locks/a?session={session}");
+    assert_eq!(node.call("DELETE", &target).await.status, 204);
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
+#[tokio::test]
+async fn a_busy_lock_says_who_holds_it() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me&label.host=web3&owner=t1").await;
+    let problem = node.call("PUT", "/v1/locks/a?session=you").await.problem(423, "lock-busy");
+    let holder = &problem["holder"];
+    assert_eq!((&holder["session"], &holder["owner"]), (&json!("me"), &json!("t1")));
+    assert_eq!((&holder["token"], &holder["labels"]["host"]), (&json!(token), &json!("web3")));
+    assert!(holder["since_ms"].is_u64());
+    assert_eq!(problem["hint"], "add &wait=10s to queue");
+    assert_eq!(problem["waiters"], 0);
+}
+
+#[tokio::test]
+async fn a_waiter_is_granted_when_the_holder_releases() {
+    let node = Node::start().await;
+    let first = node.take("/v1/locks/a?session=me").await;
+    let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
+    node.until_waiters("a", 1).await;
+    let read = node.call("GET", "/v1/locks/a").await.json();
+    assert_eq!(read["queue"][0]["session"], "you");
+    assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
+    let grant = waiting.await.unwrap().json();
+    assert_eq!(grant["session"], "you");
+    assert!(grant["token"].as_u64().unwrap() > first);
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_without_a_grant_leaves_the_queue() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let reply = node.call("PUT", "/v1/locks/a?session=you&wait=100ms").await;
+    let problem = reply.problem(423, "wait-timeout");
+    assert_eq!(problem["holder"]["session"], "me");
+    assert!(problem["waited_ms"].as_u64().unwrap() >= 100);
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
+}
+
+#[tokio::test]
+async fn a_release_is_idempotent() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    for _ in 0..2 {
+        let reply = node.call("DELETE", "/v1/locks/a?session=me").await;
+        assert_eq!((reply.status, reply.body.as_str()), (204, ""));
+        assert_eq!(reply.header("holdfast-entries-left"), None);
+    }
+}
+
+#[tokio::test]
+async fn entries_are_counted_once_and_leave_one_by_one() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me&entry=one").await;
+    assert_eq!(node.take("/v1/locks/a?session=me&entry=two").await, token);
+    assert_eq!(node.take("/v1/locks/a?session=me&entry=two").await, token);
+    assert_eq!(node.call("PUT", "/v1/locks/a?session=me").await.json()["entries"], 2);
+    for (entry, left) in [("one", "1"), ("one", "1"), ("two", "0")] {
+        let reply = node.call("DELETE", &format!("/v1/locks/a?session=me&entry={entry}")).await;
+        assert_eq!(reply.status, 204, "{entry}: {reply:?}");
+        assert_eq!(reply.header("holdfast-entries-left"), Some(left), "{entry}");
+    }
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
+#[tokio::test]
+async fn an_entry_that_never_came_cannot_leave() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me&entry=one").await;
+    let reply = node.call("DELETE", "/v1/locks/a?session=me&entry=other").await;
+    assert_eq!(reply.problem(404, "not-found")["entry"], "other");
+}
+
+#[tokio::test]
+async fn a_lock_that_nobody_ever_took_is_free() {
+    let node = Node::start().await;
+    let read = node.call("GET", "/v1/locks/nobody").await.json();
+    assert_eq!(read["held"], false);
+    assert_eq!((&read["holders"], &read["queue"]), (&json!([]), &json!([])));
+    assert_eq!(read["last_token"], json!(null));
+    let head = node.call("HEAD", "/v1/locks/nobody").await;
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+}
+
+#[tokio::test]
+async fn a_stale_read_says_how_stale() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    for target in ["/v1/locks/a?stale", "/v1/locks?stale=true", "/v1/sessions?stale"] {
+        let reply = node.call("GET", target).await;
+        assert_eq!(reply.status, 200, "{target}: {reply:?}");
+        assert!(reply.header("holdfast-applied-revision").is_some(), "{target}");
+        let contact = reply.header("holdfast-leader-contact-ms").unwrap();
+        assert!(contact.parse::<u64>().is_ok(), "{target}: {contact}");
+    }
+    let fresh = node.call("GET", "/v1/locks/a").await;
+    assert_eq!(fresh.header("holdfast-applied-revision"), None);
+    assert_eq!(fresh.header("cache-control"), Some("no-store"));
+}
+
+#[tokio::test]
+async fn a_list_comes_in_pages() {
+    let node = Node::start().await;
+    for lock in ["a", "b/1", "b/2", "b/3", "c"] {
+        node.take(&format!("/v1/locks/{lock}?session=me")).await;
+    }
+    let (mut found, mut target) = (Vec::new(), "/v1/locks?prefix=b/&limit=2".to_owned());
+    loop {
+        let page = node.call("GET", &target).await.json();
+        let locks = page["locks"].as_array().unwrap();
+        assert!(locks.len() <= 2, "{page}");
+        found.extend(locks.iter().map(|lock| lock["lock"].as_str().unwrap().to_owned()));
+        let Some(token) = page["next_page_token"].as_str() else { break };
+        let token = holdfast_api::escape_query(token);
+        target = format!("/v1/locks?prefix=b/&limit=2&page_token={token}");
+    }
+    assert_eq!(found, ["b/1", "b/2", "b/3"]);
+    let of_session = node.call("GET", "/v1/locks?session=nobody&held").await.json();
+    assert_eq!(of_session["locks"], json!([]));
+}
+
+#[tokio::test]
+async fn the_leader_answers_itself_when_asked_to_redirect() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me&redirect=true").await;
+}
+
+#[tokio::test]
+async fn a_waiter_without_a_session_leaves_the_queue_when_it_hangs_up() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let waiting = node.begin("PUT", "/v1/locks/a?wait=60s");
+    node.until_waiters("a", 1).await;
+    waiting.abort();
+    node.until_waiters("a", 0).await;
+}
+
+#[tokio::test]
+async fn a_waiter_with_a_session_keeps_its_place_when_it_hangs_up() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
+    node.until_waiters("a", 1).await;
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    let again = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
+    node.call("DELETE", "/v1/locks/a?session=me").await;
+    assert_eq!(again.await.unwrap().json()["session"], "you");
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
+}

@@ -1,0 +1,17 @@
+//! The HTTP door in front of a real node: every promise of docs/http-api.md, and every bad input.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod any_node;
+mod bad_body;
+mod bad_call;
+mod bad_duration;
+mod bad_name;
+mod client;
+mod documentation;
+mod locks;
+mod lost;
+mod node;
+mod patience;
+mod self_report;
+mod sessions;

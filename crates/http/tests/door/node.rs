@@ -1,0 +1,161 @@
+//! One real node, a cluster of its own, with its door on a free port.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_http::{HttpConfig, HttpMetrics, serve};
+use holdfast_raft::{Member, PeerListen, RaftConfig};
+use holdfast_service::{Metrics, Service, ServiceConfig};
+use holdfast_types::NodeId;
+use prometheus_client::registry::Registry;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::client::{PATIENCE, Reply, call, call_with};
+
+/// A node under test. Its data goes when it is dropped.
+pub(crate) struct Node {
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Service,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<()>,
+    _data: TempDir,
+}
+
+/// Where a node will listen, bound before anybody is told.
+struct Sockets {
+    door: TcpListener,
+    peers: TcpListener,
+}
+
+impl Sockets {
+    fn bind() -> Self {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        door.set_nonblocking(true).unwrap();
+        Self { door, peers: TcpListener::bind("127.0.0.1:0").unwrap() }
+    }
+
+    fn member(&self) -> Member {
+        Member {
+            http: self.door.local_addr().unwrap().to_string(),
+            peer: self.peers.local_addr().unwrap().to_string(),
+            zookeeper: "127.0.0.1:0".to_owned(),
+        }
+    }
+}
+
+impl Node {
+    /// A node that leads its cluster of one.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(HttpConfig::default(), ServiceConfig::default()).await
+    }
+
+    /// The same with other tunables.
+    pub(crate) async fn start_with(http: HttpConfig, service: ServiceConfig) -> Self {
+        let sockets = Sockets::bind();
+        let members = BTreeMap::from([(NodeId(1), sockets.member())]);
+        let node = Self::start_as(NodeId(1), members, sockets, http, service).await;
+        node.until("the node leads", "/readyz?leader", |reply| reply.status == 200).await;
+        node
+    }
+
+    /// Three nodes that know a leader; the leader first.
+    pub(crate) async fn cluster() -> Vec<Self> {
+        let sockets: Vec<Sockets> = (0..3).map(|_| Sockets::bind()).collect();
+        let ids = (1..).map(NodeId);
+        let members: BTreeMap<_, _> = ids.zip(sockets.iter().map(Sockets::member)).collect();
+        let mut nodes = Vec::new();
+        for (id, sockets) in (1..).map(NodeId).zip(sockets) {
+            let (http, service) = (HttpConfig::default(), ServiceConfig::default());
+            nodes.push(Self::start_as(id, members.clone(), sockets, http, service).await);
+        }
+        for node in &nodes {
+            node.until("a leader", "/readyz", |reply| reply.status == 200).await;
+        }
+        nodes.sort_by_key(|node| node.service.leader() != Some(node.service.node()));
+        nodes
+    }
+
+    async fn start_as(
+        id: NodeId,
+        members: BTreeMap<NodeId, Member>,
+        sockets: Sockets,
+        http: HttpConfig,
+        service: ServiceConfig,
+    ) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let address = sockets.door.local_addr().unwrap();
+        let listen = PeerListen::Bound(sockets.peers);
+        let raft = RaftConfig::new("test", id, members, data.path(), listen);
+        let mut registry = Registry::with_prefix("holdfast");
+        let metrics = HttpMetrics::register(&mut registry);
+        let counted = Metrics::register(&mut registry);
+        let service = Service::start(service, raft, counted).await.unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = tokio::net::TcpListener::from_std(sockets.door).unwrap();
+        let shutdown = async move { drop(stopped.await) };
+        let registry = Arc::new(registry);
+        let served = serve(listener, http, service.clone(), metrics, registry, shutdown);
+        let served = tokio::spawn(served);
+        Self { address, service, stop: Some(stop), served, _data: data }
+    }
+
+    /// One call.
+    pub(crate) async fn call(&self, method: &str, target: &str) -> Reply {
+        call(self.address, method, target).await
+    }
+
+    /// One call with a JSON body.
+    pub(crate) async fn call_json(&self, method: &str, target: &str, body: &str) -> Reply {
+        call_with(self.address, method, target, &[("Content-Type", "application/json")], body).await
+    }
+
+    /// One call in the background.
+    pub(crate) fn begin(&self, method: &'static str, target: &'static str) -> JoinHandle<Reply> {
+        let address = self.address;
+        tokio::spawn(async move { call(address, method, target).await })
+    }
+
+    /// Takes a lock and returns its token.
+    pub(crate) async fn take(&self, target: &str) -> u64 {
+        let reply = self.call("PUT", target).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()["token"].as_u64().unwrap()
+    }
+
+    /// Asks again and again until the answer is as wished.
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        target: &str,
+        fits: impl Fn(&Reply) -> bool,
+    ) -> Reply {
+        let mut ticks = tokio::time::interval(Duration::from_millis(20));
+        let asked = async {
+            loop {
+                ticks.tick().await;
+                let reply = self.call("GET", target).await;
+                if fits(&reply) {
+                    return reply;
+                }
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, asked).await;
+        found.unwrap_or_else(|_| panic!("never came true: {what}"))
+    }
+
+    /// Waits until so many wait for a lock.
+    pub(crate) async fn until_waiters(&self, lock: &str, waiters: u64) {
+        let target = format!("/v1/locks/{lock}");
+        self.until("the waiters", &target, |reply| reply.json()["waiters"] == waiters).await;
+    }
+
+    /// Ends the door in good order.
+    pub(crate) async fn stop(mut self) {
+        let _told = self.stop.take().map(|stop| stop.send(()));
+        tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,68 @@
+//! What a node says about itself.
+
+use serde_json::json;
+
+use crate::client::{Reply, call_with};
+use crate::node::Node;
+
+#[tokio::test]
+async fn the_cluster_is_listed_as_specified() {
+    let node = Node::start().await;
+    let body = node.call("GET", "/v1/cluster").await.json();
+    assert_eq!((&body["cluster"], &body["leader"]), (&json!("test"), &json!(1)));
+    let member = &body["nodes"][0];
+    assert_eq!((&member["id"], &member["role"]), (&json!(1), &json!("leader")));
+    assert_eq!(member["http"], node.address.to_string());
+    assert_eq!(member["healthy"], true);
+    assert!(member["applied"].is_u64() && member["peer"].is_string(), "{body}");
+}
+
+#[tokio::test]
+async fn health_is_shown_check_by_check() {
+    let node = Node::start().await;
+    for target in ["/livez", "/livez?verbose", "/readyz", "/readyz?leader", "/readyz?verbose"] {
+        let reply = node.call("GET", target).await;
+        let body = reply.json();
+        assert_eq!((reply.status, &body["ok"]), (200, &json!(true)), "{target}: {body}");
+        assert!(body["checks"][0]["name"].is_string(), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn calls_are_counted_under_their_route() {
+    let node = Node::start().await;
+    node.take("/v1/locks/secret-name?session=me").await;
+    node.call("PUT", "/v1/locks/secret-name?session=you").await;
+    let reply = node.call("GET", "/metrics").await;
+    assert!(reply.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    for line in [
+        r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="200"} 1"#,
+        r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="423"} 1"#,
+        r#"holdfast_http_request_seconds_count{route="/v1/locks/{name}"} 2"#,
+        "holdfast_http_connections 1",
+    ] {
+        assert!(reply.body.contains(line), "{line} is missing in\n{}", reply.body);
+    }
+    assert!(!reply.body.contains("secret-name"));
+}
+
+#[tokio::test]
+async fn a_call_keeps_the_id_it_was_given() {
+    let node = Node::start().await;
+    let of = async |id: &str| -> Reply {
+        let headers = [("Holdfast-Request-Id", id)];
+        call_with(node.address, "GET", "/version", &headers, "").await
+    };
+    assert_eq!(of("trace-7").await.header("holdfast-request-id"), Some("trace-7"));
+    let made = of("no spaces please").await;
+    assert!(made.header("holdfast-request-id").unwrap().starts_with("1-"));
+    assert!(made.json()["version"].is_string());
+}
+
+#[tokio::test]
+async fn an_error_code_explains_itself() {
+    let node = Node::start().await;
+    let reply = node.call("GET", "/errors/lock-busy").await;
+    assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
+    assert!(reply.body.starts_with("lock-busy: Lock is held by someone else\nstatus 423;"));
+}

@@ -1,0 +1,45 @@
+//! Opening, renewing, looking at and closing sessions.
+
+use serde_json::json;
+
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_session_is_created_once_and_renewed_after() {
+    let node = Node::start().await;
+    let reply = node.call("PUT", "/v1/sessions/me?ttl=20s&label.host=web3").await;
+    assert_eq!((reply.status, reply.header("location")), (201, Some("/v1/sessions/me")));
+    let body = reply.json();
+    assert_eq!((&body["session"], &body["ttl_ms"]), (&json!("me"), &json!(20_000)));
+    assert_eq!((&body["anonymous"], &body["labels"]["host"]), (&json!(false), &json!("web3")));
+    let again = node.call("PUT", "/v1/sessions/me").await;
+    assert_eq!((again.status, again.header("location")), (200, None));
+    let renewed = node.call("POST", "/v1/sessions/me/keepalive").await;
+    assert_eq!(renewed.status, 200, "{renewed:?}");
+    assert!(renewed.json()["expires_in_ms"].as_u64().unwrap() <= 20_000);
+}
+
+#[tokio::test]
+async fn the_server_names_a_session_on_request() {
+    let node = Node::start().await;
+    let reply = node.call("POST", "/v1/sessions?ttl=20s").await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    let id = reply.json()["session"].as_str().unwrap().to_owned();
+    assert_eq!(reply.header("location").unwrap(), format!("/v1/sessions/{id}"));
+    let read = node.call("GET", &format!("/v1/sessions/{id}")).await.json();
+    assert_eq!(read["ttl_ms"], 20_000);
+}
+
+#[tokio::test]
+async fn a_session_shows_what_it_holds_and_its_end_releases_it() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a/b?session=me").await;
+    let read = node.call("GET", "/v1/sessions/me").await.json();
+    assert_eq!(read["holds"], json!([{"lock": "a/b", "token": token}]));
+    let list = node.call("GET", "/v1/sessions?limit=1").await.json();
+    assert_eq!(list["sessions"][0]["session"], "me");
+    for _ in 0..2 {
+        assert_eq!(node.call("DELETE", "/v1/sessions/me").await.status, 204);
+    }
+    assert_eq!(node.call("GET", "/v1/locks/a/b").await.json()["held"], false);
+}
