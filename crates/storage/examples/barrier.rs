@@ -6,6 +6,8 @@
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
 use std::error::Error;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
@@ -22,6 +24,8 @@ type Answer = (Instant, Result<(), StoreError>);
 fn main() -> Result<(), Box<dyn Error>> {
     let home = std::env::temp_dir().join(format!("holdfast-barrier-{}", std::process::id()));
     let dir = std::env::args().nth(1).map_or(home, PathBuf::from);
+    std::fs::create_dir_all(&dir)?;
+    println!("fdatasync of a preallocated file, p50 | p99: {}\n", floor(&dir.join("floor"))?);
     println!(
         "| record bytes | records an append | appends under way | records/s | p50 | p99 | disk |"
     );
@@ -37,7 +41,36 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::fs::remove_dir_all(&place)?;
         }
     }
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    println!("\npeak memory {peak}");
     Ok(())
+}
+
+/// What the disk itself takes, for comparison.
+fn floor(path: &Path) -> Result<String, Box<dyn Error>> {
+    let file = File::create(path)?;
+    file.write_all_at(&vec![0; 8 << 20], 0)?;
+    file.sync_all()?;
+    let (begun, mut latencies) = (Instant::now(), Vec::new());
+    for offset in (0..8 << 20).step_by(512).cycle() {
+        let asked = Instant::now();
+        file.write_all_at(&[1; 512], offset)?;
+        file.sync_data()?;
+        latencies.push(asked.elapsed());
+        if begun.elapsed() > Duration::from_secs(SECONDS) {
+            break;
+        }
+    }
+    std::fs::remove_file(path)?;
+    Ok(quantiles(&mut latencies))
+}
+
+/// The median and the 99th percentile.
+fn quantiles(latencies: &mut [Duration]) -> String {
+    latencies.sort_unstable();
+    let at = |percent: usize| latencies[latencies.len() * percent / 100].as_secs_f64() * 1e3;
+    format!("{:.2} ms | {:.2} ms", at(50), at(99))
 }
 
 fn measure(log: &Log, bytes: usize, batch: u64, window: usize) -> Result<String, Box<dyn Error>> {
@@ -59,11 +92,9 @@ fn measure(log: &Log, bytes: usize, batch: u64, window: usize) -> Result<String,
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
-    latencies.sort_unstable();
-    let at = |percent: usize| latencies[latencies.len() * percent / 100].as_secs_f64() * 1e3;
     #[expect(clippy::cast_precision_loss, reason = "a count of records")]
     let rate = (latencies.len() as u64 * batch) as f64 / seconds;
-    Ok(format!("{rate:.0} | {:.2} ms | {:.2} ms", at(50), at(99)))
+    Ok(format!("{rate:.0} | {}", quantiles(&mut latencies)))
 }
 
 fn append(

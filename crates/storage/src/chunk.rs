@@ -279,3 +279,112 @@ fn damaged(index: u64) -> StoreError {
 fn strange_key(key: &[u8]) -> StoreError {
     StoreError::corrupt(format!("the log database holds a key that is not ours: {key:02x?}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Chunks = Vec<(Vec<u8>, Bytes)>;
+
+    fn records(first: u64, contents: &[Vec<u8>]) -> Vec<Record> {
+        let record =
+            |(index, bytes): (u64, &Vec<u8>)| Record { index, bytes: bytes.clone().into() };
+        (first..).zip(contents).map(record).collect()
+    }
+
+    fn encoded(records: &[Record], chain: u32) -> (Chunks, u32) {
+        let mut chunks = Vec::new();
+        let chain = encode(records, chain, |key, value| chunks.push((key.to_vec(), value)));
+        (chunks, chain)
+    }
+
+    fn decoded(chunks: &Chunks) -> Result<Vec<Found>, StoreError> {
+        let (mut decoder, mut found) = (Decoder::default(), Vec::new());
+        for (key, value) in chunks {
+            decoder.take(key, value, &mut found)?;
+        }
+        if decoder.is_partial() { Err(StoreError::corrupt("cut off")) } else { Ok(found) }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn records_survive_their_chunks(
+            first in 0..u64::MAX / 2,
+            chain: u32,
+            lengths in prop::collection::vec(prop_oneof![0..200_usize, 0..20_000_usize, 50_000..200_000_usize], 1..30),
+        ) {
+            let contents: Vec<Vec<u8>> =
+                lengths.iter().map(|length| vec![length.to_le_bytes()[0]; *length]).collect();
+            let all = records(first, &contents);
+            let (chunks, after) = encoded(&all, chain);
+            prop_assert!(chunks.iter().all(|(_, value)| value.len() <= 64 << 10));
+            prop_assert!(chunks.is_sorted_by_key(|(key, _)| key.clone()));
+            let found = decoded(&chunks).unwrap();
+            prop_assert_eq!(found[0].chain_before, chain);
+            prop_assert_eq!(found[found.len() - 1].chain_after, after);
+            prop_assert!(found.windows(2).all(|pair| pair[0].chain_after == pair[1].chain_before));
+            let back: Vec<Record> = found.into_iter().map(|found| found.record).collect();
+            prop_assert_eq!(back, all);
+        }
+
+        #[test]
+        fn no_bytes_make_the_decoder_panic(
+            index: u64,
+            piece in 0..3_u16,
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+            kind in 0..4_u8,
+        ) {
+            let value = [vec![kind], bytes].concat();
+            let chunks = vec![(keys::chunk(index, piece).to_vec(), Bytes::from(value))];
+            prop_assert!(decoded(&chunks).is_err());
+        }
+    }
+
+    #[test]
+    fn small_records_share_a_chunk_and_large_ones_are_cut() {
+        let contents = [vec![vec![1; 100]; 300], vec![vec![2; PIECE_BYTES + 1]]].concat();
+        let (chunks, _) = encoded(&records(1, &contents), 0);
+        assert_eq!(chunks.len(), 4, "30 KB in two packs, and two pieces");
+    }
+
+    #[test]
+    fn chunks_out_of_order_lost_or_foreign_are_refused() {
+        let contents: Vec<Vec<u8>> = (0..12).map(|number| vec![number; 9_000]).collect();
+        let (chunks, _) = encoded(&records(5, &contents), 9);
+        let large = encoded(&records(5, &[vec![7; 150_000], vec![8; 10]]), 9).0;
+        for good in [&chunks, &large] {
+            assert!(decoded(good).is_ok());
+            for at in 0..good.len() - 1 {
+                let mut swapped = good.clone();
+                swapped.swap(at, at + 1);
+                assert!(decoded(&swapped).is_err(), "swapped at {at}");
+                let mut lost = good.clone();
+                lost.remove(at);
+                // Without its first chunk it is another log, whose head will not fit.
+                assert!(at == 0 && good[0].1[0] == PACK || decoded(&lost).is_err(), "lost {at}");
+            }
+        }
+        let (other, _) = encoded(&records(5, &contents), 10);
+        let mixed = vec![chunks[0].clone(), other[1].clone()];
+        assert!(decoded(&mixed).is_err(), "the same records on another chain");
+    }
+
+    #[test]
+    fn the_bytes_of_version_1_stay_as_they_are() {
+        let (chunks, chain) = encoded(&records(258, &[b"one".to_vec(), vec![]]), 0x0403_0201);
+        let golden =
+            b"\x01\x02\x00\x01\x02\x03\x04\x03\x00\x00\x00\xbdEx\x00one\x00\x00\x00\x00+\x19o?";
+        assert_eq!(chunks[0].0, b"\x01\0\0\0\0\0\0\x01\x02\0\0");
+        assert_eq!(chunks[0].1.escape_ascii().to_string(), golden.escape_ascii().to_string());
+        assert_eq!(chain, 0x6DCC_1CA1);
+        let (pieces, chain) = encoded(&records(1, &[vec![0; PIECE_BYTES + 1]]), 0);
+        assert_eq!(pieces[1].0, b"\x01\0\0\0\0\0\0\0\x01\0\x01");
+        let golden = b"\x02\x02\x00\x00\x00\x00\x00\x01\xf0\x00\x00\x9aW\xd0\xd0\x00";
+        assert_eq!(pieces[1].1.escape_ascii().to_string(), golden.escape_ascii().to_string());
+        assert_eq!(chain, 0x9175_C64F);
+    }
+}

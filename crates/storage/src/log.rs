@@ -139,11 +139,11 @@ impl Log {
     ) -> Result<Self, StoreError> {
         let head = recover::recover(&engine)?;
         let head = head.map_or_else(|| recover::create(&engine), Ok)?;
-        Self::spawn(Start { engine: Box::new(engine), head, watermark: None }, options)
+        Self::spawn(Start { engine: Box::new(engine), head, watermark: None, lock: None }, options)
     }
 
     fn spawn(start: Start, options: LogOptions) -> Result<Self, StoreError> {
-        let Start { engine, head, watermark } = start;
+        let Start { engine, head, watermark, lock } = start;
         let shared = Arc::new(Shared {
             queue: Queue::new(options.queue_bytes_max),
             engine: RwLock::new(Some(engine)),
@@ -154,7 +154,10 @@ impl Log {
         let writer = Writer::new(Arc::clone(&shared), head, watermark);
         let thread = thread::Builder::new()
             .name("holdfast-log".to_owned())
-            .spawn(move || writer.run())
+            .spawn(move || {
+                writer.run();
+                drop(lock);
+            })
             .map_err(|error| StoreError::io("starting the log's thread", &error))?;
         *shared.thread.lock() = Some(thread);
         let owner = Arc::new(Owner { shared: Arc::clone(&shared) });

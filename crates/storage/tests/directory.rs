@@ -1,6 +1,8 @@
 //! A log's directory as the file system may hand it back: damaged, cut short, half made, mixed with an older copy, full.
 //! It opens as the log that was closed, or it does not open.
 
+#![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
+
 mod support;
 
 use std::fs;
@@ -131,7 +133,7 @@ fn a_database_older_than_its_watermark_is_refused() {
     fs::copy(log.join("synced"), old.join("synced")).expect("copy");
     match open(&old) {
         Err(StoreError::Corrupt { what, .. }) => {
-            assert!(what.contains("was acknowledged"), "{what}")
+            assert!(what.contains("was acknowledged"), "{what}");
         }
         other => panic!("{other:?}"),
     }
@@ -233,6 +235,20 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
         let log = open(&dir).expect("it opens when there is room");
         assert_eq!(log.bounds().0, Some(1));
         assert!(log.bounds().1 >= Some(last), "{:?} of {last}", log.bounds());
+        log.shutdown();
+    }
+}
+
+#[test]
+fn a_log_that_was_shut_down_can_be_opened_at_once() {
+    let dir = tempfile::tempdir().expect("directory");
+    for round in 0..40 {
+        let log = open(dir.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let first = log.bounds().1.map_or(1, |last| last + 1);
+        // Enough to turn over segments now and then, so that sled frees and shortens.
+        log.do_append((first..first + 60).map(|index| content(index, 60_000)).collect())
+            .expect("append");
+        log.do_purge(first + 50, "p").expect("purge");
         log.shutdown();
     }
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 use bytes::Bytes;
@@ -272,6 +273,32 @@ fn a_full_queue_hands_the_request_back_and_says_when_there_is_room() {
     refused.retry(&log).expect("room");
     log.shutdown();
     assert_eq!(answered.try_iter().filter(|ok| *ok).count() as u64, index + 1);
+}
+
+#[test]
+fn one_barrier_serves_everything_queued_and_none_is_made_for_nobody() {
+    let (gate, log) = support::gated_log(LogOptions::default());
+    let opened = gate.syncs.load(Ordering::Relaxed);
+    let (answers, answered) = mpsc::channel();
+    for index in 0..100 {
+        let answers = answers.clone();
+        let done = Box::new(move |result| answers.send(result).expect("send"));
+        log.append(vec![content(index, 100)], done).expect("room");
+    }
+    gate.open();
+    assert_eq!(answered.iter().take(100).flatten().count(), 100);
+    let barriers = gate.syncs.load(Ordering::Relaxed) - opened;
+    assert!(
+        (1..=2).contains(&barriers),
+        "{barriers} barriers for what was taken first and for the rest"
+    );
+    for _ in 0..5 {
+        log.do_mark(Mark::Committed, b"c", false).expect("mark");
+        log.do_truncate(Some(99)).expect("truncate");
+    }
+    assert_eq!(gate.syncs.load(Ordering::Relaxed) - opened, barriers);
+    log.do_mark(Mark::Vote, b"v", true).expect("mark");
+    assert_eq!(gate.syncs.load(Ordering::Relaxed) - opened, barriers + 1);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn sections_that_are_whole_but_rearranged_are_noticed() {
 #[test]
 fn a_snapshot_travels_in_pieces_and_is_verified_before_it_counts() {
     let (here, there) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
-    let sent = write(&open(here.path()), "s", &[&[1; 100_000], &[2; 50_000]]);
+    let sent = write(&open(here.path()), "s", &[&vec![1; 100_000], &vec![2; 50_000]]);
     let snapshots = open(there.path());
     write(&snapshots, "mine", &[b"mine"]);
     let raw = sent.raw();

@@ -39,8 +39,8 @@ impl SledEngine {
     /// Opens or creates the database in `dir`, which exists. `cache_bytes` bounds its page cache.
     ///
     /// # Errors
-    /// [`StoreError::InUse`], [`StoreError::Io`], [`StoreError::Full`], or [`StoreError::Corrupt`] if sled cannot
-    /// make sense of its files.
+    /// [`StoreError::Io`] (also if it is open already), [`StoreError::Full`], or [`StoreError::Corrupt`] if sled
+    /// cannot make sense of its files.
     pub fn open(dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         sync_files(dir)?;
         let config = Config::new()
@@ -139,11 +139,17 @@ impl Engine for SledEngine {
 }
 
 impl Drop for SledEngine {
-    /// Closing syncs once more, and sled panics if that fails. Nobody was promised those bytes.
+    /// Closing syncs once more, and sled panics if that fails; nobody was promised those bytes. Then a task on
+    /// sled's own threads may still be shortening the file, holding sled's lock on it: wait until it has let go, so
+    /// that the directory can be opened again at once.
     fn drop(&mut self) {
+        let path = self.data_path.display();
         let db = self.db.take();
         if catch_unwind(AssertUnwindSafe(|| drop(db))).is_err() {
-            tracing::error!(path = %self.data_path.display(), "the log database did not close cleanly");
+            tracing::error!(%path, "the log database did not close cleanly");
+        }
+        if let Err(error) = self.data.lock() {
+            tracing::warn!(%path, %error, "the log database may still be in use for a moment");
         }
     }
 }
@@ -204,9 +210,6 @@ fn guarded<T>(
 
 fn translate(path: &Path, doing: &str, error: sled_crate::Error) -> StoreError {
     match error {
-        sled_crate::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
-            StoreError::InUse { path: path.to_owned() }
-        }
         sled_crate::Error::Io(error) => {
             StoreError::io(format!("{doing} {}", path.display()), &error)
         }

@@ -1,10 +1,10 @@
 //! A log's directory: created whole or not at all, and opened only if nothing of it is missing.
 //!
 //! Owns the file `creating`, which exists from before the first byte of a new log until after the last, so that a
-//! half-made log, in which nobody was ever promised anything, is told from a damaged one. A log that ends before
-//! its watermark has lost something acknowledged, and does not open.
+//! half-made log, in which nobody was ever promised anything, is told from a damaged one; and the file `lock`, locked as
+//! long as the log is open. A log that ends before its watermark has lost something acknowledged, and does not open.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use super::recover::{self, Start};
@@ -19,12 +19,13 @@ const DATA: &str = "db";
 /// Opens the log in `dir`, or creates it if there is none.
 pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
     create_dir(dir)?;
+    let lock = lock(dir)?;
     if dir.join(CREATING).exists() {
         remove_half_made(dir)?;
     }
     match (dir.join(DATA).exists(), dir.join(watermark::FILE).exists()) {
-        (false, false) => create(dir, cache_bytes),
-        (true, true) => open_existing(dir, cache_bytes),
+        (false, false) => create(dir, cache_bytes, lock),
+        (true, true) => open_existing(dir, cache_bytes, lock),
         (has_data, _) => {
             let missing = if has_data { watermark::FILE } else { DATA };
             let what = format!("the file {missing} is missing in {}", dir.display());
@@ -33,7 +34,18 @@ pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
     }
 }
 
-fn open_existing(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
+/// Keeps every other process, and every other log of this one, out of the directory.
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join("lock");
+    let file = File::create(&path).at("creating", &path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(error).at("locking", &path),
+    }
+}
+
+fn open_existing(dir: &Path, cache_bytes: u64, lock: File) -> Result<Start, StoreError> {
     let watermark = Watermark::open(dir)?;
     let engine = SledEngine::open(dir, cache_bytes)?;
     let head = recover::recover(&engine)?.ok_or_else(|| {
@@ -47,10 +59,10 @@ fn open_existing(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
             watermark.seq()
         )));
     }
-    Ok(Start { engine: Box::new(engine), head, watermark: Some(watermark) })
+    Ok(Start { engine: Box::new(engine), head, watermark: Some(watermark), lock: Some(lock) })
 }
 
-fn create(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
+fn create(dir: &Path, cache_bytes: u64, lock: File) -> Result<Start, StoreError> {
     let creating = dir.join(CREATING);
     File::create(&creating).and_then(|file| file.sync_all()).at("creating", &creating)?;
     sync_dir(dir)?;
@@ -60,7 +72,7 @@ fn create(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
     let watermark = Watermark::create(dir, head.seq)?;
     fs::remove_file(&creating).at("removing", &creating)?;
     sync_dir(dir)?;
-    Ok(Start { engine: Box::new(engine), head, watermark: Some(watermark) })
+    Ok(Start { engine: Box::new(engine), head, watermark: Some(watermark), lock: Some(lock) })
 }
 
 /// Removes what an interrupted creation left; `creating` goes last, with the creation that follows.

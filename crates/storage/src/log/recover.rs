@@ -5,6 +5,8 @@
 //! none of this can be the trace of a crash: any difference is damage, and the log does not open. Nothing is repaired
 //! and nothing is cut off. Reads the whole log once, chunk by chunk.
 
+use std::fs::File;
+
 use crate::engine::{Engine, Order, WriteBatch};
 use crate::error::StoreError;
 use crate::head::{Head, Span};
@@ -18,6 +20,8 @@ pub(super) struct Start {
     pub(super) head: Head,
     /// None for an engine without a directory.
     pub(super) watermark: Option<Watermark>,
+    /// Held until the engine is closed.
+    pub(super) lock: Option<File>,
 }
 
 /// Verifies what is on the engine; `None` if there is nothing at all.

@@ -21,7 +21,7 @@ use crate::worker;
 
 const IMAGE_BYTES: u64 = 192 << 20;
 /// A worker that has not opened its store after this long never will.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+const OPEN_TIMEOUT: Duration = Duration::from_mins(1);
 const CUTS_A_LIFE_MAX: u64 = 12;
 
 /// A bug that the campaign must find.
@@ -59,6 +59,8 @@ pub(crate) struct Table {
     records: u64,
     snapshots: u64,
     pub(crate) faults: Vec<Fault>,
+    /// The cut that the first fault followed.
+    pub(crate) first_fault: Option<u64>,
     seconds: f64,
 }
 
@@ -279,6 +281,7 @@ impl Campaign {
 
     fn fault(&mut self, fault: Fault) {
         println!("cut {} of store {}: {fault:?}", self.table.cuts, self.stores);
+        self.table.first_fault.get_or_insert(self.table.cuts);
         self.table.faults.push(fault);
         self.broken = true;
     }

@@ -8,6 +8,7 @@
 
 pub(crate) mod model;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use bytes::Bytes;
@@ -76,6 +77,8 @@ pub(crate) fn records(log: &Log) -> Vec<Record> {
 /// Lets the log's thread wait in its first write until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
+    /// Barriers so far.
+    pub(crate) syncs: Arc<AtomicU64>,
     state: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -117,6 +120,7 @@ impl Engine for GatedEngine {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
+        self.gate.syncs.fetch_add(1, Ordering::Relaxed);
         self.inner.sync()
     }
 

@@ -25,7 +25,7 @@ impl Rng {
     }
 
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.next() % n == 0
+        self.next().is_multiple_of(n)
     }
 }
 
