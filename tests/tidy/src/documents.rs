@@ -148,6 +148,29 @@ pub fn stale_names(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     found
 }
 
+/// Documents that comments and messages of the code name, and that are not there.
+pub fn stale_mentions(tree: &Tree) -> Vec<Violation> {
+    let ours = |path: &str| !path.starts_with("tests/tidy/");
+    let mut found = Vec::new();
+    for (path, text) in tree.ending(".rs").filter(|(path, _)| ours(path)) {
+        for (i, line) in text.lines().enumerate() {
+            let gone = mentions(line).into_iter().filter(|document| !tree.exists(document));
+            let what = |document| format!("{document} is not there: name a document that is");
+            found.extend(gone.map(|document| Violation::at(path, i + 1, what(document))));
+        }
+    }
+    found
+}
+
+/// Every `docs/….md` of a line.
+fn mentions(line: &str) -> Vec<String> {
+    let in_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let pieces = line.split(|c: char| !in_path(c)).filter(|piece| piece.starts_with("docs/"));
+    let paths =
+        pieces.filter_map(|piece| piece.rfind(".md").map(|end| &piece[..end + ".md".len()]));
+    paths.map(str::to_owned).collect()
+}
+
 fn is_path(span: &str) -> bool {
     let span = span.strip_prefix("./").unwrap_or(span);
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
@@ -192,6 +215,15 @@ mod tests {
         let found: Vec<_> =
             unreachable(&tree).into_iter().map(|violation| violation.path).collect();
         assert_eq!(found, ["docs/lonely.md"]);
+    }
+
+    #[test]
+    fn documents_that_code_names_and_that_are_gone_are_caught() {
+        let code = "//! See `docs/a.md`, docs/gone.md.\nconst A: &str = \"docs/a.md says what\";\n";
+        let tree = Tree::of([("docs/a.md", ""), ("crates/a/src/lib.rs", code)]);
+        let found: Vec<_> = stale_mentions(&tree).iter().map(ToString::to_string).collect();
+        let expected = "crates/a/src/lib.rs:1: docs/gone.md is not there: name a document that is";
+        assert_eq!(found, [expected]);
     }
 
     #[test]

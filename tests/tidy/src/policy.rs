@@ -182,7 +182,7 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the subject is that nothing happens while this time passes",
     },
     Exception {
-        path: "crates/raft/tests/lab/mod.rs",
+        path: "crates/raft/tests/cluster/lab/mod.rs",
         function: "eventually",
         reason: "the step of the wait for a condition, with a deadline",
     },

@@ -146,6 +146,7 @@ fn every_document_can_be_reached_from_the_readme() {
 #[test]
 fn documents_name_paths_and_tests_that_exist() {
     none(&documents::stale_names(&tree(), &sources()));
+    none(&documents::stale_mentions(&tree()));
 }
 
 #[test]
