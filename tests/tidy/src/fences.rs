@@ -71,11 +71,14 @@ fn absences_of(source: &Source, absence: &Absence) -> Vec<Violation> {
     found.collect()
 }
 
-/// Whether the word at `i` is a module of `std`: after `std::`, or an entry of `use std::{…}`.
+/// Where the forbidden modules are, under the same names.
+const ROOTS: [&str; 2] = ["std", "tokio"];
+
+/// Whether the word at `i` is a module of a root: after `std::`, or an entry of `use std::{…}`.
 fn is_std_module(tokens: &[Token], i: usize) -> bool {
     let text = |back: usize| i.checked_sub(back).map_or("", |at| tokens[at].text.as_str());
     if text(1) == "::" {
-        return text(2) == "std";
+        return ROOTS.contains(&text(2));
     }
     let mut depth = 0;
     let open = tokens[..i].iter().rposition(|token| {
@@ -90,7 +93,7 @@ fn is_std_module(tokens: &[Token], i: usize) -> bool {
         at >= 2
             && tokens[at].text == "{"
             && tokens[at - 1].text == "::"
-            && tokens[at - 2].text == "std"
+            && ROOTS.contains(&tokens[at - 2].text.as_str())
     };
     matches!(text(1), "{" | ",") && open.is_some_and(is_list)
 }
@@ -200,6 +203,12 @@ mod tests {
         assert_eq!(lines(&absences(&sources("crates/machine/src/a.rs", text))), [1, 2, 3, 4, 5]);
         assert_eq!(lines(&absences(&sources("crates/holdfast/src/a.rs", text))), []);
         assert_eq!(lines(&absences(&sources("crates/machine/examples/a.rs", text))), []);
+    }
+
+    #[test]
+    fn a_socket_in_the_service_is_caught_whoever_opens_it() {
+        let text = "use tokio::{net::TcpListener, sync::watch};\nuse tokio::time::sleep;\nfn a() { std::fs::read(b) }";
+        assert_eq!(lines(&absences(&sources("crates/service/src/a.rs", text))), [1, 3]);
     }
 
     #[test]

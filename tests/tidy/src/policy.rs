@@ -39,7 +39,7 @@ pub struct Absence {
     pub krate: &'static str,
     /// Exact words.
     pub words: &'static [&'static str],
-    /// Modules of `std` that are not to be reached.
+    /// Modules of `std` and `tokio` that are not to be reached.
     pub std_modules: &'static [&'static str],
     /// Why, and what to do instead.
     pub instead: &'static str,
