@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, EntryId, LockName, OpenSession, Outcome, Owner, Rejection, Reply, SessionEnd,
-    SessionId, SessionName, Ticket, ZnodePath,
+    Acquire, Bound, EntryId, Event, LockName, OpenSession, Outcome, Owner, Rejection, Reply,
+    SessionEnd, SessionId, SessionName, Ticket, ZnodePath,
 };
 
 use crate::Machine;
@@ -110,7 +110,11 @@ impl Machine {
             ..Contender::new(site.sequence, session, name, owner, entries, step)
         };
         let contender = self.enqueue(&lock, &site.directory, Arc::default(), contender, step);
-        self.answer(&lock, &contender, false)
+        let reply = self.answer(&lock, &contender, false)?;
+        if let Reply::Granted(grant) = &reply {
+            step.emit(Event::Granted(grant.clone()));
+        }
+        Ok(reply)
     }
 
     fn touch_or_begin(

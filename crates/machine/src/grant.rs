@@ -11,13 +11,13 @@ use holdfast_types::{Event, FencingToken, LockName, LossCause, SessionId, ZnodeP
 use crate::Machine;
 use crate::apply::Step;
 use crate::contender::{Contender, Hold};
-use crate::locks::{Claim, Lock};
+use crate::locks::{Claim, Lock, Locks};
 use crate::plant::Plant;
 use crate::znode::{Kind, Znode};
 
 impl Machine {
     /// Puts a new contender at the end of a lock's queue, with its znode, and grants the lock if it is free.
-    /// The directory exists and all checks are done.
+    /// The directory exists and all checks are done. The grant is for the caller to announce.
     pub(crate) fn enqueue(
         &mut self,
         lock: &LockName,
@@ -43,25 +43,28 @@ impl Machine {
             session.contenders += 1;
             session.came_back(lock, &contender.owner);
         }
-        self.announce(lock, &contender, step);
         contender
     }
 
     /// Enters a new contender into the index, as its hold says.
     fn index(&mut self, lock: &LockName, directory: &ZnodePath, contender: &Arc<Contender>) {
-        if self.locks.get(lock).is_none() {
-            let new = Arc::new(Lock::new(directory.clone()));
-            self.locks.by_name.insert(lock.clone(), new);
-        }
-        let Some(indexed) = self.locks.get_mut(lock) else { return };
-        if let Some(hold) = contender.hold {
-            indexed.holder = Some(Arc::clone(contender));
-            indexed.last_token = hold.token;
-            self.locks.held += 1;
-            self.note_token(directory, hold.token);
+        let Locks { by_name, held, waiting, .. } = &mut self.locks;
+        let mut put = |indexed: &mut Lock| {
+            if let Some(hold) = contender.hold {
+                indexed.holder = Some(Arc::clone(contender));
+                indexed.last_token = hold.token;
+                *held += 1;
+            } else {
+                indexed.waiters.insert(contender.sequence, Arc::clone(contender));
+                *waiting += 1;
+            }
+        };
+        if let Some(indexed) = by_name.get_mut(lock) {
+            put(Arc::make_mut(indexed));
         } else {
-            indexed.waiters.insert(contender.sequence, Arc::clone(contender));
-            self.locks.waiting += 1;
+            let mut new = Lock::new(directory.clone());
+            put(&mut new);
+            by_name.insert(lock.clone(), Arc::new(new));
         }
     }
 
@@ -129,7 +132,9 @@ impl Machine {
         self.locks.held += 1;
         self.note_token(&directory, hold.token);
         self.note_contender(&granted);
-        self.announce(lock, &granted, step);
+        if let Some(grant) = self.grant_of(lock, &granted, false) {
+            step.emit(Event::Granted(grant));
+        }
     }
 
     /// The next token. `Machine::guard_tokens` has made sure that there is one.
@@ -172,13 +177,6 @@ impl Machine {
         }
         self.note_contender(&contender);
         Some(contender)
-    }
-
-    /// Says that a contender holds, if it does.
-    fn announce(&self, lock: &LockName, contender: &Contender, step: &mut Step<'_>) {
-        if let Some(grant) = self.grant_of(lock, contender, false) {
-            step.emit(Event::Granted(grant));
-        }
     }
 
     /// True if a session has no place left.

@@ -52,7 +52,10 @@ impl Machine {
                 path: plan.path,
                 ..Contender::new(plan.sequence, session, name, owner, entries, step)
             };
-            self.enqueue(&lock, &plan.directory, data, contender, step);
+            let contender = self.enqueue(&lock, &plan.directory, data, contender, step);
+            if let Some(grant) = self.grant_of(&lock, &contender, false) {
+                step.emit(Event::Granted(grant));
+            }
         } else {
             let node = Znode::new(plan.kind, data, step.revision, step.now);
             self.tree.insert(&plan.directory, plan.path, node);

@@ -77,7 +77,7 @@ impl Tree {
         self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)
     }
 
-    /// Adds a node and counts it in its directory, which must exist.
+    /// Adds a node and counts it in its directory, which must exist and notes the token of a contender that holds.
     pub(crate) fn insert(&mut self, directory: &ZnodePath, path: ZnodePath, node: Znode) {
         let revision = node.czxid;
         let Self { nodes, ephemerals, idle } = self;
@@ -88,6 +88,9 @@ impl Tree {
             parent.created += 1;
             parent.children += 1;
             parent.pzxid = revision;
+            if let Some(hold) = node.contender.as_ref().and_then(|contender| contender.hold) {
+                parent.last_token = Some(hold.token);
+            }
         }
         match node.kind {
             Kind::Ephemeral(session) if node.contender.is_none() => {
