@@ -223,7 +223,8 @@ impl SessionsReport {
                     self.lost
                 ));
                 let header = ["node", "RSS MiB", "data MiB", "restart ms", "RSS after MiB"];
-                let mib = |bytes: u64| (bytes >> 20).to_string();
+                let mib =
+                    |bytes: u64| format!("{}.{}", bytes >> 20, ((bytes % (1 << 20)) * 10) >> 20);
                 let rows = self.nodes.iter().map(|node| {
                     [
                         node.node.to_string(),

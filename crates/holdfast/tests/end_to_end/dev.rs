@@ -112,7 +112,8 @@ fn all_nodes_stop_with_their_cluster() {
 
 #[test]
 fn nodes_do_not_outlive_a_supervisor_that_is_killed() {
-    let mut cluster = DevCluster::start(&["--nodes", "3"]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut cluster = DevCluster::start(&["--data", dir.path().to_str().unwrap()]);
     let pids = cluster.node_pids();
     cluster.program().kill();
     program::eventually("the nodes end", || pids.iter().all(|pid| !program::is_running(*pid)));

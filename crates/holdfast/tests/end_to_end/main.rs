@@ -6,6 +6,7 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod bench;
 mod cluster_config;
 mod dev;
 mod program;

@@ -179,7 +179,7 @@ pub(crate) fn free_ports(nodes: u16) -> u16 {
     ranges.into_iter().find(all_free).expect("a free range of ports")
 }
 
-/// `holdfast dev`, ready.
+/// `holdfast dev`, ready. Stopped in order when dropped, so that it removes its temporary directory.
 pub(crate) struct DevCluster {
     program: Program,
     port: u16,
@@ -245,5 +245,14 @@ impl DevCluster {
         let addresses: Vec<String> =
             (0..self.nodes).map(|node| format!("127.0.0.1:{}", self.port + 10 * node)).collect();
         Program::spawn(args, &[("HOLDFAST_ADDR", &addresses.join(","))])
+    }
+}
+
+impl Drop for DevCluster {
+    fn drop(&mut self) {
+        if let Ok(None) = self.program.child.try_wait() {
+            self.program.interrupt();
+            self.program.wait();
+        }
     }
 }

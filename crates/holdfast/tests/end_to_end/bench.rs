@@ -1,0 +1,61 @@
+//! The measurements run, judge, and print what programs read. What they measure is not asserted.
+
+use crate::program::{DevCluster, End, holdfast};
+
+fn report(end: &End) -> serde_json::Value {
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    serde_json::from_str(&end.stdout).unwrap()
+}
+
+#[test]
+fn load_is_measured_and_judged_on_a_given_cluster() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let address = format!("127.0.0.1:{}", cluster.port());
+    for locks in ["spread", "hot"] {
+        let flags = ["--clients", "4", "--seconds", "1", "--warmup", "0", "-o", "json"];
+        let args = [&["bench", "--addr", &address, "--locks", locks], flags.as_slice()].concat();
+        let report = report(&holdfast(&args));
+        assert!(report["cycles"].as_u64().unwrap() > 0, "{report}");
+        assert!(report["p99.9_ms"].is_number() && report["p50_ms"].is_number(), "{report}");
+        assert_eq!(report["violations"], 0, "{report}");
+        assert_eq!(report["locks"], locks);
+    }
+    // Its sessions are closed with it.
+    assert_eq!(cluster.client(&["ls", "bench", "-o", "value"]).stdout, "");
+}
+
+#[test]
+fn a_failover_is_measured_on_a_cluster_of_its_own() {
+    let report = report(&holdfast(&["bench", "failover", "--rounds", "2", "-o", "json"]));
+    assert_eq!(report["gaps_ms"].as_array().unwrap().len(), 2, "{report}");
+    assert_eq!(report["violations"], 0, "{report}");
+}
+
+#[test]
+fn sessions_survive_the_restart_of_every_node() {
+    let report = report(&holdfast(&["bench", "sessions", "--count", "200", "-o", "json"]));
+    assert_eq!(report["lost"], 0, "{report}");
+    assert_eq!(report["nodes"].as_array().unwrap().len(), 3, "{report}");
+    assert!(report["nodes"][0]["resident_bytes"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn a_cluster_that_is_not_there_fails_the_run() {
+    let end = holdfast(&[
+        "bench",
+        "--addr",
+        "127.0.0.1:1",
+        "--clients",
+        "1",
+        "--seconds",
+        "1",
+        "--warmup",
+        "0",
+    ]);
+    assert_eq!(end.code, Some(1));
+    assert!(
+        end.stderr.contains("not one cycle") && end.stderr.contains("connect"),
+        "{}",
+        end.stderr
+    );
+}
