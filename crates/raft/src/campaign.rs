@@ -19,8 +19,10 @@ use crate::type_config::Raft;
 
 /// Between the attempts of two nodes, and between two attempts of one: enough for an election on a local network.
 const TURN: Duration = Duration::from_millis(40);
+/// The lease is counted from a moment just after the one openraft counts from, and openraft must find it over.
+const LEASE_SLACK: Duration = Duration::from_millis(10);
 /// After so many attempts openraft's own timer takes over.
-const ATTEMPTS_MAX: u32 = 3;
+const ATTEMPTS_MAX: u32 = 8;
 
 /// Everything a campaign looks at.
 pub(crate) struct Campaign {
@@ -47,12 +49,12 @@ impl Campaign {
     }
 
     async fn replace(&mut self, lost: NodeId) {
-        let Some(last) = self.contact.last(lost) else { return };
+        let Some(heard_at) = self.contact.last(lost) else { return };
         let rivals = self.members.iter().filter(|id| **id < self.node && **id != lost).count();
-        let turns = u32::try_from(rivals).unwrap_or(u32::MAX).saturating_add(1);
-        sleep_until(last + self.lease + TURN / 4 * turns * 2).await;
+        let wait = TURN.saturating_mul(u32::try_from(rivals).unwrap_or(u32::MAX));
+        sleep_until(heard_at + self.lease + LEASE_SLACK + wait).await;
         for _ in 0..ATTEMPTS_MAX {
-            if !self.leads(lost) || self.contact.last(lost) != Some(last) {
+            if !self.leads(lost) || self.contact.last(lost) != Some(heard_at) {
                 return;
             }
             tracing::info!(leader = %lost, "the leader hung up: standing for election");

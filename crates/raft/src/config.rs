@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use holdfast_storage::Log;
 use holdfast_types::{NodeId, Stamp};
 use openraft::SnapshotPolicy;
 
@@ -95,6 +96,8 @@ pub struct RaftConfig {
     pub batch_commands_max: usize,
     /// Bytes of commands in one entry, unless a single one is larger; 64 KiB.
     pub batch_bytes_max: usize,
+    /// A log to use in place of the one in `data_dir`, for tests: in memory, or on a disk that fails.
+    pub log: Option<Log>,
     /// The wall clock, for stamps.
     pub clock: Clock,
     /// Free bytes of the disk.
@@ -126,6 +129,7 @@ impl RaftConfig {
             propose_inflight_max: 3,
             batch_commands_max: 256,
             batch_bytes_max: 64 << 10,
+            log: None,
             clock: Arc::new(wall_clock),
             free_bytes: Arc::new(holdfast_storage::free_bytes),
         }
@@ -200,7 +204,7 @@ impl fmt::Debug for RaftConfig {
 }
 
 /// One snapshot takes at most this long to send and install.
-pub(crate) const SNAPSHOT_BOUND: Duration = Duration::from_secs(600);
+pub(crate) const SNAPSHOT_BOUND: Duration = Duration::from_mins(10);
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

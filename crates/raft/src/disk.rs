@@ -76,7 +76,7 @@ impl Inspector {
         match tokio::task::spawn_blocking(move || free_bytes(&dir)).await {
             Ok(Ok(free)) => gauge.note(free, self.reserve),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "failed to ask for the free bytes of the disk")
+                tracing::warn!(%error, "failed to ask for the free bytes of the disk");
             }
             Err(error) => tracing::warn!(%error, "failed to look at the disk"),
         }

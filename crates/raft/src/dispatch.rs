@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use holdfast_types::{Command, NodeId};
-use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use openraft::raft::AppendEntriesRequest;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -19,8 +19,8 @@ use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::proposer::Proposer;
 use crate::snapshot::{Arrival, SnapshotStore};
-use crate::state_machine::Replica;
-use crate::type_config::{Payload, Raft, RaftEntry, TypeConfig};
+use crate::state_machine::LocalMachine;
+use crate::type_config::{Payload, Raft, RaftEntry};
 use crate::wire::{
     AppendDto, AppendReplyDto, ProposeRefusal, ReplyBody, RequestBody, SnapshotMetaDto, StatusDto,
     VoteDto, decode_record,
@@ -41,7 +41,7 @@ impl Visit {
 /// See the module.
 pub(crate) struct Dispatch {
     pub(crate) raft: Raft,
-    pub(crate) replica: Arc<Replica>,
+    pub(crate) local: Arc<LocalMachine>,
     pub(crate) snapshots: SnapshotStore,
     pub(crate) proposer: Proposer,
     pub(crate) barrier: Barrier,
@@ -110,7 +110,7 @@ impl Dispatch {
             entries,
             leader_commit: append.commit.map(Into::into),
         };
-        match self.raft.append_entries(request).await.map(append_reply) {
+        match self.raft.append_entries(request).await.map(Into::into) {
             Ok(AppendReplyDto::HigherVote(vote)) => {
                 ReplyBody::Append(AppendReplyDto::HigherVote(vote))
             }
@@ -174,12 +174,12 @@ impl Dispatch {
         StatusDto {
             disk_free_bytes: self.disk.free_bytes(),
             disk_low: self.disk.is_low(),
-            applied: self.replica.applied().borrow().map(Into::into),
+            applied: self.local.applied().borrow().map(Into::into),
         }
     }
 
     async fn service(&self, from: NodeId, request: Bytes, deadline: Instant) -> ReplyBody {
-        let Some(observer) = self.replica.observer() else {
+        let Some(observer) = self.local.observer() else {
             return ReplyBody::Refused("this node is not ready".into());
         };
         match timeout_at(deadline, observer.called(from, request)).await {
@@ -203,17 +203,6 @@ fn reply<T, E: ToString>(result: Result<T, E>, ok: impl FnOnce(T) -> ReplyBody) 
     match result {
         Ok(value) => ok(value),
         Err(error) => ReplyBody::Refused(error.to_string()),
-    }
-}
-
-fn append_reply(response: AppendEntriesResponse<TypeConfig>) -> AppendReplyDto {
-    match response {
-        AppendEntriesResponse::Success => AppendReplyDto::Success,
-        AppendEntriesResponse::PartialSuccess(through) => {
-            AppendReplyDto::Partial(through.map(Into::into))
-        }
-        AppendEntriesResponse::Conflict => AppendReplyDto::Conflict,
-        AppendEntriesResponse::HigherVote(vote) => AppendReplyDto::HigherVote(vote.into()),
     }
 }
 

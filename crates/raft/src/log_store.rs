@@ -92,7 +92,7 @@ impl LogStore {
             if start > last {
                 return Ok(Vec::new());
             }
-            let from_cache = state.cache.first().filter(|first| *first <= start).is_some();
+            let from_cache = state.cache.first().is_some_and(|first| first <= start);
             let cached = from_cache.then(|| state.cache.read(start, last + 1, bytes_max));
             let end = state.cache.first().map_or(last, |first| last.min(first.saturating_sub(1)));
             (start, end, cached)
@@ -116,14 +116,13 @@ impl LogStore {
             records.iter().map(decode_entry).collect::<io::Result<Vec<_>>>()
         };
         let entries = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
-        let mut expected = start.max(self.state.lock().base);
+        let start = start.max(self.state.lock().base);
         let entries: Vec<_> =
-            entries.into_iter().skip_while(|entry| entry.log_id.index < expected).collect();
-        for entry in &entries {
+            entries.into_iter().skip_while(|entry| entry.log_id.index < start).collect();
+        for (expected, entry) in (start..).zip(&entries) {
             if entry.log_id.index != expected {
                 return Err(self.failed(&missing(expected)));
             }
-            expected += 1;
         }
         Ok(entries)
     }
@@ -189,13 +188,6 @@ impl LogStore {
                 store.failed(&error);
             }
         })
-    }
-
-    /// A callback whose result somebody waits for.
-    fn attended(&self) -> (Done, oneshot::Receiver<Result<(), StoreError>>) {
-        let (sender, receiver) = oneshot::channel();
-        // Whoever waited may be gone with its runtime.
-        (Box::new(move |result| drop(sender.send(result))), receiver)
     }
 
     async fn wait(&self, receiver: oneshot::Receiver<Result<(), StoreError>>) -> io::Result<()> {
@@ -269,7 +261,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &VoteOf<TypeConfig>) -> io::Result<()> {
         let bytes = encode(Kind::Vote, &VoteDto::from(*vote))?;
-        let (done, receiver) = self.attended();
+        let (done, receiver) = attended();
         self.queue(self.log.set_mark(Mark::Vote, bytes, true, done)).await;
         self.wait(receiver).await?;
         self.state.lock().vote = Some(*vote);
@@ -342,6 +334,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.queue(self.log.purge_through(through.index, bytes, self.unattended())).await;
         Ok(())
     }
+}
+
+/// A callback whose result somebody waits for.
+fn attended() -> (Done, oneshot::Receiver<Result<(), StoreError>>) {
+    let (sender, receiver) = oneshot::channel();
+    // Whoever waited may be gone with its runtime.
+    (Box::new(move |result| drop(sender.send(result))), receiver)
 }
 
 /// Yields the entries of chunks one by one; an error ends it.

@@ -24,9 +24,7 @@ use crate::error::CallError;
 use crate::peers::Peers;
 use crate::snapshot::SnapshotFile;
 use crate::type_config::TypeConfig;
-use crate::wire::{
-    AppendDto, AppendReplyDto, Purpose, ReplyBody, RequestBody, SnapshotMetaDto, encode_record,
-};
+use crate::wire::{AppendDto, Purpose, ReplyBody, RequestBody, SnapshotMetaDto, encode_record};
 
 /// An append with entries takes at most this long.
 const APPEND_BOUND: Duration = Duration::from_secs(5);
@@ -83,9 +81,10 @@ impl Network {
         match self.peers.call(self.target, purpose, body, deadline).await {
             // Unreachable makes openraft pause before it asks again.
             Ok(ReplyBody::DiskFull) => Err(unreachable("the peer's disk is below its reserve")),
-            Ok(ReplyBody::Refused(reason)) => Err(unreachable(&reason)),
+            Ok(ReplyBody::Refused(reason)) | Err(CallError::NotSent(reason)) => {
+                Err(unreachable(&reason))
+            }
             Ok(reply) => Ok(reply),
-            Err(CallError::NotSent(reason)) => Err(unreachable(&reason)),
             Err(CallError::Unknown(reason)) => Err(network(&reason)),
         }
     }
@@ -95,10 +94,11 @@ impl Network {
         body: RequestBody,
         option: &RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
-        match self.call(Purpose::Control, &body, option.hard_ttl()).await? {
-            ReplyBody::Vote(dto) => Ok(dto.into()),
-            _ => Err(network("the reply is not one to a vote")),
-        }
+        let reply = self.call(Purpose::Control, &body, option.hard_ttl()).await?;
+        let ReplyBody::Vote(dto) = reply else {
+            return Err(network("the reply is not one to a vote"));
+        };
+        Ok(dto.into())
     }
 
     async fn send_snapshot(
@@ -114,17 +114,19 @@ impl Network {
         while let Some(piece) = pieces.next().await.map_err(|error| network_io(&error))? {
             self.send_piece(&RequestBody::SnapshotPiece(piece)).await?;
         }
-        match self.call(Purpose::Snapshot, &RequestBody::SnapshotEnd, SNAPSHOT_BOUND).await? {
-            ReplyBody::SnapshotInstalled(vote) => Ok(SnapshotResponse::new(vote.into())),
-            _ => Err(network("the reply is not one to a snapshot").into()),
-        }
+        let end = RequestBody::SnapshotEnd;
+        let reply = self.call(Purpose::Snapshot, &end, SNAPSHOT_BOUND).await?;
+        let ReplyBody::SnapshotInstalled(vote) = reply else {
+            return Err(network("the reply is not one to a snapshot").into());
+        };
+        Ok(SnapshotResponse::new(vote.into()))
     }
 
     async fn send_piece(&self, body: &RequestBody) -> RpcResult<()> {
-        match self.call(Purpose::Snapshot, body, PIECE_BOUND).await? {
-            ReplyBody::SnapshotNext => Ok(()),
-            _ => Err(network("the reply is not one to a snapshot")),
-        }
+        let ReplyBody::SnapshotNext = self.call(Purpose::Snapshot, body, PIECE_BOUND).await? else {
+            return Err(network("the reply is not one to a snapshot"));
+        };
+        Ok(())
     }
 }
 
@@ -144,10 +146,10 @@ impl RaftNetworkV2<TypeConfig> for Network {
             commit: rpc.leader_commit.map(Into::into),
             records: records.map_err(|error| network(&error.to_string()))?,
         });
-        match self.call(self.append, &body, bound).await? {
-            ReplyBody::Append(dto) => Ok(append_response(dto)),
-            _ => Err(network("the reply is not one to an append")),
-        }
+        let ReplyBody::Append(dto) = self.call(self.append, &body, bound).await? else {
+            return Err(network("the reply is not one to an append"));
+        };
+        Ok(dto.into())
     }
 
     async fn vote(
@@ -193,21 +195,11 @@ impl RaftNetworkV2<TypeConfig> for Network {
         option: RPCOption,
     ) -> RpcResult<TransferLeaderResponse<TypeConfig>> {
         let body = RequestBody::Transfer(request.into());
-        match self.call(Purpose::Control, &body, option.hard_ttl()).await? {
-            ReplyBody::Transfer(dto) => Ok(dto.into()),
-            _ => Err(network("the reply is not one to a transfer")),
-        }
-    }
-}
-
-fn append_response(dto: AppendReplyDto) -> AppendEntriesResponse<TypeConfig> {
-    match dto {
-        AppendReplyDto::Success => AppendEntriesResponse::Success,
-        AppendReplyDto::Partial(through) => {
-            AppendEntriesResponse::PartialSuccess(through.map(Into::into))
-        }
-        AppendReplyDto::Conflict => AppendEntriesResponse::Conflict,
-        AppendReplyDto::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.into()),
+        let reply = self.call(Purpose::Control, &body, option.hard_ttl()).await?;
+        let ReplyBody::Transfer(dto) = reply else {
+            return Err(network("the reply is not one to a transfer"));
+        };
+        Ok(dto.into())
     }
 }
 

@@ -29,7 +29,7 @@ use crate::identity::DataDir;
 use crate::leadership::Leadership;
 use crate::peers::Peers;
 use crate::proposer::{Means, Packing, Proposer};
-use crate::state_machine::Replica;
+use crate::state_machine::LocalMachine;
 use crate::type_config::Raft;
 
 /// A running node. Clones are the same node; it runs until [`RaftNode::shutdown`] or [`RaftNode::halt`].
@@ -43,7 +43,7 @@ struct Inner {
     members: BTreeSet<NodeId>,
     raft: Raft,
     log: Log,
-    replica: Arc<Replica>,
+    local: Arc<LocalMachine>,
     proposer: Proposer,
     means: Means,
     packing: Packing,

@@ -20,7 +20,7 @@ const PURPOSES: [Purpose; 4] =
 
 /// See the module.
 pub(crate) struct Peers {
-    lanes: BTreeMap<(NodeId, Purpose), Lane>,
+    lanes: BTreeMap<(NodeId, Purpose), Arc<Lane>>,
 }
 
 impl Peers {
@@ -33,7 +33,7 @@ impl Peers {
         let lanes = others
             .flat_map(|(id, member)| PURPOSES.map(|purpose| (*id, member.peer.clone(), purpose)))
             .map(|(id, address, purpose)| {
-                ((id, purpose), Lane::new(doorman.clone(), id, address, purpose))
+                ((id, purpose), Arc::new(Lane::new(doorman.clone(), id, address, purpose)))
             })
             .collect();
         Self { lanes }
@@ -62,6 +62,8 @@ impl Peers {
 
     /// Whether any connection to a peer is open.
     pub(crate) fn is_connected(&self, to: NodeId) -> bool {
-        PURPOSES.iter().any(|purpose| self.lanes.get(&(to, *purpose)).is_some_and(Lane::is_open))
+        PURPOSES
+            .iter()
+            .any(|purpose| self.lanes.get(&(to, *purpose)).is_some_and(|lane| lane.is_open()))
     }
 }

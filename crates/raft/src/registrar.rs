@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::leadership::Leadership;
 use crate::proposer::{Means, write_as_leader};
-use crate::state_machine::Replica;
+use crate::state_machine::LocalMachine;
 use crate::transport::handshake::Doorman;
 use crate::type_config::LeaderEpoch;
 
@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// See the module.
 pub(crate) struct Registrar {
     pub(crate) means: Means,
-    pub(crate) replica: Arc<Replica>,
+    pub(crate) local: Arc<LocalMachine>,
     pub(crate) doorman: Arc<Doorman>,
     pub(crate) members: BTreeSet<NodeId>,
 }
@@ -51,8 +51,7 @@ impl Registrar {
 
     /// Registers whom it can; true if nobody is left.
     async fn register(&self, epoch: LeaderEpoch) -> bool {
-        let known =
-            |node: &NodeId| self.replica.read(|machine| machine.incarnation(*node)).is_some();
+        let known = |node: &NodeId| self.local.read(|machine| machine.incarnation(*node)).is_some();
         let missing: Vec<_> = self.members.iter().filter(|node| !known(node)).copied().collect();
         let met: Vec<_> = missing
             .iter()
@@ -64,7 +63,10 @@ impl Registrar {
         }
         let count = met.len();
         let writing = write_as_leader(&self.means, met, epoch);
-        let written = timeout(LOOK_EVERY * 4, writing).await;
-        count == missing.len() && matches!(written, Ok(Ok(_)))
+        let Ok(Ok(reply)) = timeout(LOOK_EVERY * 4, writing).await else { return false };
+        if reply.outcomes.iter().any(Result::is_err) {
+            tracing::error!("a member serves from another data directory than the registered one");
+        }
+        count == missing.len()
     }
 }

@@ -43,7 +43,7 @@ struct Core {
 }
 
 /// What the node and openraft share of the machine.
-pub(crate) struct Replica {
+pub(crate) struct LocalMachine {
     core: RwLock<Core>,
     applied: watch::Sender<Option<LogId>>,
     observer: RwLock<Option<Arc<dyn Observer>>>,
@@ -55,7 +55,7 @@ pub(crate) struct Replica {
     counters: Arc<Counters>,
 }
 
-impl Replica {
+impl LocalMachine {
     /// An empty machine that asks for a snapshot after every `snapshot_bytes` applied.
     pub(crate) fn new(snapshot_bytes: u64, counters: Arc<Counters>) -> Self {
         let core =
@@ -164,21 +164,21 @@ impl Replica {
 
 /// See the module.
 pub(crate) struct StateMachine {
-    replica: Arc<Replica>,
+    local: Arc<LocalMachine>,
     store: SnapshotStore,
     /// Held while a snapshot is made or installed, so that an older one never replaces a newer one.
     turn: Arc<Mutex<()>>,
 }
 
 impl StateMachine {
-    pub(crate) fn new(replica: Arc<Replica>, store: SnapshotStore) -> Self {
-        Self { replica, store, turn: Arc::default() }
+    pub(crate) fn new(local: Arc<LocalMachine>, store: SnapshotStore) -> Self {
+        Self { local, store, turn: Arc::default() }
     }
 
     fn builder(&self, turn: OwnedMutexGuard<()>) -> SnapshotBuilder {
-        let (machine, meta) = self.replica.freeze();
-        self.replica.bytes_since_snapshot.store(0, Ordering::Relaxed);
-        let (store, counters) = (self.store.clone(), self.replica.counters.clone());
+        let (machine, meta) = self.local.freeze();
+        self.local.bytes_since_snapshot.store(0, Ordering::Relaxed);
+        let (store, counters) = (self.store.clone(), self.local.counters.clone());
         SnapshotBuilder { frozen: Some((machine, meta)), store, counters, _turn: turn }
     }
 }
@@ -190,7 +190,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn applied_state(
         &mut self,
     ) -> io::Result<(Option<LogIdOf<TypeConfig>>, StoredMembershipOf<TypeConfig>)> {
-        let core = self.replica.core.read();
+        let core = self.local.core.read();
         Ok((core.last, core.membership.clone()))
     }
 
@@ -199,7 +199,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
     {
         while let Some((entry, responder)) = entries.try_next().await? {
-            let reply = self.replica.apply(entry);
+            let reply = self.local.apply(entry);
             if let Some(responder) = responder {
                 responder.send(reply);
             }
@@ -230,8 +230,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let (store, expected) = (self.store.clone(), meta.clone());
         let install = move || store.install(snapshot, &expected);
         let machine = tokio::task::spawn_blocking(install).await.map_err(io::Error::other)??;
-        self.replica.replace(machine, meta);
-        self.replica.counters.snapshots_installed.add(1);
+        self.local.replace(machine, meta);
+        self.local.counters.snapshots_installed.add(1);
         Ok(())
     }
 

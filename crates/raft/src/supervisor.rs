@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::disk::DiskGauge;
 use crate::failure::Failure;
 use crate::snapshot::SnapshotStore;
-use crate::state_machine::Replica;
+use crate::state_machine::LocalMachine;
 use crate::type_config::Raft;
 
 /// Between two looks at whether a snapshot fits on the disk.
@@ -50,7 +50,7 @@ pub(crate) async fn watch_openraft(raft: Raft, failure: Failure) {
 /// Makes a snapshot when the log has grown enough, which lets the log be purged.
 pub(crate) struct Compactor {
     pub(crate) raft: Raft,
-    pub(crate) replica: Arc<Replica>,
+    pub(crate) local: Arc<LocalMachine>,
     pub(crate) snapshots: SnapshotStore,
     pub(crate) disk: Arc<DiskGauge>,
     pub(crate) reserve: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Compactor {
 impl Compactor {
     pub(crate) async fn run(self) {
         loop {
-            self.replica.snapshot_due().await;
+            self.local.snapshot_due().await;
             // A snapshot must never be what fills the disk: that would end the node.
             while !self.has_room() {
                 sleep(ROOM_PAUSE).await;

@@ -118,7 +118,7 @@ impl RaftNode {
 
     /// Reads the machine as it is on this node now, however old that is. Applying waits for `read`: be quick.
     pub fn read<T>(&self, read: impl FnOnce(&Machine) -> T) -> T {
-        self.inner.replica.read(read)
+        self.inner.local.read(read)
     }
 
     /// Who leads, as it changes.
@@ -137,11 +137,14 @@ impl RaftNode {
         deadline: Instant,
     ) -> Result<Bytes, CallError> {
         let body = RequestBody::Service(request);
-        match self.inner.peers.call(to, Purpose::Calls, &body, deadline.into()).await? {
-            ReplyBody::Service(answer) => Ok(answer),
-            ReplyBody::Refused(reason) => Err(CallError::Unknown(reason)),
-            _ => Err(CallError::Unknown("the reply is not one to a call".into())),
+        let reply = self.inner.peers.call(to, Purpose::Calls, &body, deadline.into()).await?;
+        if let ReplyBody::Refused(reason) = reply {
+            return Err(CallError::NotSent(reason));
         }
+        let ReplyBody::Service(answer) = reply else {
+            return Err(CallError::Unknown("the reply is not one to a call".into()));
+        };
+        Ok(answer)
     }
 
     /// Which node this is.
@@ -176,7 +179,7 @@ impl RaftNode {
             term: metrics.current_term,
             leader: metrics.current_leader.map(NodeId),
             applied_revision: self.read(Machine::revision),
-            applied_index: inner.replica.applied().borrow().map(|id| id.index),
+            applied_index: inner.local.applied().borrow().map(|id| id.index),
             committed_index: metrics.local_committed.map(|id| id.index),
             last_log_index: metrics.last_log_index,
             snapshot_index: metrics.snapshot.map(|id| id.index),

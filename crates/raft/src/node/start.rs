@@ -1,13 +1,12 @@
 //! Starting a node.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use holdfast_storage::{Log, LogOptions};
 use holdfast_types::NodeId;
-use openraft::EmptyNode;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -32,7 +31,7 @@ use crate::peers::Peers;
 use crate::proposer::{Means, Packing, Proposer};
 use crate::registrar::Registrar;
 use crate::snapshot::SnapshotStore;
-use crate::state_machine::{Observer, Replica, StateMachine};
+use crate::state_machine::{LocalMachine, Observer, StateMachine};
 use crate::supervisor;
 use crate::transport::handshake::Doorman;
 use crate::transport::server;
@@ -74,13 +73,14 @@ impl RaftNode {
 async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartError> {
     let (dir, cluster, node) = (config.data_dir.clone(), config.cluster.clone(), config.node);
     let (failure, cache_bytes) = (failure.clone(), config.log_cache_bytes);
+    let given = config.log.clone();
     let open = move || {
         let data_dir = DataDir::open(&dir, &cluster, node)?;
         let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
         let snapshots =
             SnapshotStore::open(&dir.join(SNAPSHOT_DIR)).map_err(|error| store(&error))?;
-        let log =
-            Log::open(&dir.join(LOG_DIR), LogOptions::default()).map_err(|error| store(&error))?;
+        let open = || Log::open(&dir.join(LOG_DIR), LogOptions::default());
+        let log = given.map_or_else(open, Ok).map_err(|error| store(&error))?;
         let log_store = LogStore::open(log.clone(), failure, cache_bytes)
             .inspect_err(|_| log.shutdown())
             .map_err(|error| store(&error))?;
@@ -98,17 +98,17 @@ async fn build(
     let listener = listen(&config).await?;
     let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
     let counters = Arc::new(Counters::default());
-    let replica = Arc::new(Replica::new(config.snapshot_log_bytes, counters.clone()));
-    let doorman = Arc::new(doorman(&config, opened.data_dir.identity.clone(), replica.clone()));
+    let local = Arc::new(LocalMachine::new(config.snapshot_log_bytes, counters.clone()));
+    let doorman = Arc::new(doorman(&config, opened.data_dir.identity.clone(), local.clone()));
     let peers = Arc::new(Peers::new(&doorman, config.node, &config.members));
-    let raft = raft(&config, &opened, &replica, &peers).await?;
+    let raft = raft(&config, &opened, &local, &peers).await?;
     let disk = Arc::new(DiskGauge::new());
     let inspector = inspector(&config);
     inspector.look(&disk).await;
 
     let (leadership_sender, leadership) = watch::channel(Leadership::default());
     let mut tasks = JoinSet::new();
-    tasks.spawn(leadership::follow(raft.clone(), replica.applied(), leadership_sender));
+    tasks.spawn(leadership::follow(raft.clone(), local.applied(), leadership_sender));
     tasks.spawn(inspector.run(disk.clone()));
     let means = Means {
         raft: raft.clone(),
@@ -122,7 +122,7 @@ async fn build(
     let packing = Packing::of(&config);
     let (proposer, packer) = Proposer::new(means.clone(), packing, failure.clone());
     tasks.spawn(packer);
-    let (barrier, rounds) = barrier(&means, &replica, &failure);
+    let (barrier, rounds) = barrier(&means, &local, &failure);
     tasks.spawn(rounds);
 
     let inner = Arc::new(Inner {
@@ -130,7 +130,7 @@ async fn build(
         members: config.members.keys().copied().collect(),
         raft,
         log: opened.log,
-        replica,
+        local,
         proposer,
         means,
         packing,
@@ -148,14 +148,14 @@ async fn build(
         data_dir: Mutex::new(Some(opened.data_dir)),
     });
     let node = RaftNode { inner };
-    node.inner.replica.go_live(observer(node.clone()));
+    node.inner.local.go_live(observer(node.clone()));
     node.run(&config, listener, doorman, opened.snapshots);
     node.bootstrap().await;
     Ok(node)
 }
 
-fn doorman(config: &RaftConfig, identity: Identity, replica: Arc<Replica>) -> Doorman {
-    let registered = move |node| replica.read(|machine| machine.incarnation(node));
+fn doorman(config: &RaftConfig, identity: Identity, local: Arc<LocalMachine>) -> Doorman {
+    let registered = move |node| local.read(|machine| machine.incarnation(node));
     Doorman::new(identity, config.members.keys().copied().collect(), Arc::new(registered))
 }
 
@@ -171,12 +171,12 @@ fn inspector(config: &RaftConfig) -> Inspector {
 async fn raft(
     config: &RaftConfig,
     opened: &Opened,
-    replica: &Arc<Replica>,
+    local: &Arc<LocalMachine>,
     peers: &Arc<Peers>,
 ) -> Result<Raft, StartError> {
     let settings = Arc::new(config.openraft()?);
     let network = NetworkFactory { peers: peers.clone() };
-    let state_machine = StateMachine::new(replica.clone(), opened.snapshots.clone());
+    let state_machine = StateMachine::new(local.clone(), opened.snapshots.clone());
     let log_store = opened.log_store.clone();
     // Loads the snapshot and applies what is known to be committed.
     Raft::build(config.node.0, settings, network, log_store, state_machine)
@@ -186,7 +186,7 @@ async fn raft(
 
 fn barrier(
     means: &Means,
-    replica: &Replica,
+    local: &LocalMachine,
     failure: &Failure,
 ) -> (Barrier, impl Future<Output = ()> + Send + 'static) {
     let means = barrier::Means {
@@ -194,7 +194,7 @@ fn barrier(
         node: means.node,
         peers: means.peers.clone(),
         leadership: means.leadership.clone(),
-        applied: replica.applied(),
+        applied: local.applied(),
         counters: means.counters.clone(),
     };
     Barrier::new(means, failure.clone())
@@ -233,7 +233,7 @@ impl RaftNode {
         let (hung_up, hang_ups) = mpsc::channel(HUNG_UP_MAX);
         let dispatch = Arc::new(Dispatch {
             raft: inner.raft.clone(),
-            replica: inner.replica.clone(),
+            local: inner.local.clone(),
             snapshots: snapshots.clone(),
             proposer: inner.proposer.clone(),
             barrier: inner.barrier.clone(),
@@ -252,13 +252,13 @@ impl RaftNode {
         };
         let registrar = Registrar {
             means: inner.means.clone(),
-            replica: inner.replica.clone(),
+            local: inner.local.clone(),
             doorman: doorman.clone(),
             members: inner.members.clone(),
         };
         let compactor = supervisor::Compactor {
             raft: inner.raft.clone(),
-            replica: inner.replica.clone(),
+            local: inner.local.clone(),
             snapshots,
             disk: inner.disk.clone(),
             reserve: config.disk_reserve_bytes,
@@ -292,8 +292,7 @@ impl RaftNode {
                 return;
             }
         }
-        let members: BTreeMap<u64, EmptyNode> =
-            inner.members.iter().map(|id| (id.0, EmptyNode::new())).collect();
+        let members: BTreeSet<u64> = inner.members.iter().map(|id| id.0).collect();
         match inner.raft.initialize(members).await {
             Ok(()) => tracing::info!(members = ?inner.members, "made a new cluster"),
             // Somebody else was faster, which is as good.

@@ -29,7 +29,7 @@ impl RaftNode {
         if let Err(error) = self.inner.raft.shutdown().await {
             tracing::error!(%error, "openraft did not stop cleanly");
         }
-        self.inner.replica.go_dark();
+        self.inner.local.go_dark();
         let log = self.inner.log.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || log.shutdown()).await {
             tracing::error!(%error, "the log did not close cleanly");

@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::log_store::LogStore;
 use crate::snapshot::SnapshotStore;
-use crate::state_machine::{Replica, StateMachine};
+use crate::state_machine::{LocalMachine, StateMachine};
 use crate::type_config::TypeConfig;
 
 #[derive(Clone, Copy)]
@@ -36,9 +36,9 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
             Kind::FaultyWithoutFaults => Log::with_engine(FaultyDisk::default().engine()),
         };
         let store = LogStore::open(log.unwrap(), Failure::new(), self.cache_bytes).unwrap();
-        let replica = Arc::new(Replica::new(u64::MAX, Arc::new(Counters::default())));
+        let local = Arc::new(LocalMachine::new(u64::MAX, Arc::new(Counters::default())));
         let snapshots = SnapshotStore::open(&dir.path().join("snapshots")).unwrap();
-        Ok((dir, store, StateMachine::new(replica, snapshots)))
+        Ok((dir, store, StateMachine::new(local, snapshots)))
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use holdfast_types::NodeId;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connection::Connection;
@@ -20,7 +21,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(20);
 /// Short enough that a healed link is used again before anybody calls an election.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
 /// A connection attempt takes at most this long.
-const CONNECT_BOUND: Duration = Duration::from_millis(1000);
+const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(crate) struct Lane {
@@ -29,7 +30,7 @@ pub(crate) struct Lane {
     address: String,
     purpose: Purpose,
     open: Mutex<Option<Arc<Connection>>>,
-    attempt: tokio::sync::Mutex<Attempt>,
+    attempt: Arc<tokio::sync::Mutex<Attempt>>,
 }
 
 #[derive(Default)]
@@ -47,13 +48,13 @@ impl Lane {
         address: String,
         purpose: Purpose,
     ) -> Self {
-        let attempt = tokio::sync::Mutex::default();
+        let attempt = Arc::default();
         Self { doorman, target, address, purpose, open: Mutex::new(None), attempt }
     }
 
     /// Asks the peer, connecting first if need be.
     pub(crate) async fn call(
-        &self,
+        self: &Arc<Self>,
         body: &RequestBody,
         deadline: Instant,
     ) -> Result<ReplyBody, CallError> {
@@ -81,8 +82,23 @@ impl Lane {
         self.open.lock().as_ref().filter(|connection| connection.is_open()).cloned()
     }
 
-    async fn connect(&self) -> Result<Arc<Connection>, String> {
-        let mut attempt = self.attempt.lock().await;
+    /// An attempt goes on when its caller gives up, so that even callers of little patience get a connection at last.
+    async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
+        loop {
+            if let Ok(attempt) = self.attempt.clone().try_lock_owned() {
+                let lane = self.clone();
+                let attempting = tokio::spawn(async move { lane.attempt(attempt).await });
+                return attempting.await.map_err(|error| error.to_string())?;
+            }
+            // Somebody else is at it: see what comes of it.
+            drop(self.attempt.lock().await);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        mut attempt: OwnedMutexGuard<Attempt>,
+    ) -> Result<Arc<Connection>, String> {
         if let Some(connection) = self.current() {
             return Ok(connection);
         }

@@ -3,11 +3,10 @@
 //! Owns the layout of a log record, which is the same in the log and on the wire, so that a follower stores what it
 //! was sent. Bounds: a record is at most one batch plus 64 bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use holdfast_codec::{DecodeError, EncodeError, Kind};
-use openraft::EmptyNode;
 use serde::{Deserialize, Serialize};
 
 use crate::type_config::{
@@ -69,12 +68,10 @@ impl From<&Membership> for MembershipDto {
 
 impl MembershipDto {
     fn into_membership(self) -> Result<Membership, DecodeError> {
-        let nodes: BTreeMap<_, _> =
-            self.nodes.into_iter().map(|id| (id, EmptyNode::new())).collect();
-        if self.configs.is_empty() && nodes.is_empty() {
+        if self.configs.is_empty() && self.nodes.is_empty() {
             return Ok(Membership::default());
         }
-        Membership::new(self.configs, nodes).map_err(|error| DecodeError::Payload {
+        Membership::new(self.configs, self.nodes).map_err(|error| DecodeError::Payload {
             kind: Kind::Record,
             reason: format!("not a membership: {error}"),
         })

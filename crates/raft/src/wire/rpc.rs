@@ -7,9 +7,13 @@ use bytes::Bytes;
 use holdfast_types::{Command, Outcome, Revision};
 use serde::{Deserialize, Serialize};
 
+use crate::type_config::TypeConfig;
+
 use super::{
     LogIdDto, SnapshotMetaDto, TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto,
 };
+
+type AppendResponse = openraft::raft::AppendEntriesResponse<TypeConfig>;
 
 /// A request.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +117,28 @@ pub(crate) enum AppendReplyDto {
     Conflict,
     /// Somebody else leads.
     HigherVote(VoteDto),
+}
+
+impl From<AppendResponse> for AppendReplyDto {
+    fn from(response: AppendResponse) -> Self {
+        match response {
+            AppendResponse::Success => Self::Success,
+            AppendResponse::PartialSuccess(through) => Self::Partial(through.map(Into::into)),
+            AppendResponse::Conflict => Self::Conflict,
+            AppendResponse::HigherVote(vote) => Self::HigherVote(vote.into()),
+        }
+    }
+}
+
+impl From<AppendReplyDto> for AppendResponse {
+    fn from(dto: AppendReplyDto) -> Self {
+        match dto {
+            AppendReplyDto::Success => Self::Success,
+            AppendReplyDto::Partial(through) => Self::PartialSuccess(through.map(Into::into)),
+            AppendReplyDto::Conflict => Self::Conflict,
+            AppendReplyDto::HigherVote(vote) => Self::HigherVote(vote.into()),
+        }
+    }
 }
 
 /// Why a forwarded command was not applied.

@@ -1,11 +1,11 @@
 //! Golden bytes: what version 1 writes must be read forever.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
 use holdfast_types::{Command, Entry, Incarnation, NodeId, SessionName, Stamp};
-use openraft::EmptyNode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -15,7 +15,10 @@ use crate::type_config::{
 };
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
 }
 
 fn log_id() -> LogId {
@@ -23,8 +26,8 @@ fn log_id() -> LogId {
 }
 
 fn membership() -> Membership {
-    let nodes: BTreeMap<_, _> = (1..=3).map(|id| (id, EmptyNode::new())).collect();
-    Membership::new(vec![BTreeSet::from([1, 2, 3])], nodes).unwrap()
+    let all = BTreeSet::from([1, 2, 3]);
+    Membership::new(vec![all.clone()], all).unwrap()
 }
 
 fn batch() -> Batch {

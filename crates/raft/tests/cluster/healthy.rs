@@ -1,7 +1,5 @@
 //! A healthy cluster: writes and reads on every node, packs, the leader's own proposals, calls between services.
 
-mod lab;
-
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -11,7 +9,7 @@ use holdfast_machine::Machine;
 use holdfast_raft::{CallError, LeaderEpoch, ProposeError, ReadError, Role};
 use holdfast_types::{Command, Create, CreateKind, NodeId, ZnodePath};
 
-use self::lab::{Lab, eventually, has_session, open_session, soon};
+use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_node_accepts_writes_and_all_apply_them_alike() {

@@ -1,13 +1,11 @@
 //! Disks that run full: below the reserve nothing is appended, everything else goes on, and it ends by itself.
 
-mod lab;
-
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use holdfast_raft::ProposeError;
 
-use self::lab::{Lab, eventually, has_session, open_session, soon};
+use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
 fn set_free(lab: &Lab, id: u64, bytes: u64) {
     lab.free_bytes[&id].store(bytes, Ordering::Relaxed);

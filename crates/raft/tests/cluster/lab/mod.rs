@@ -3,7 +3,7 @@
 //! Owns the nodes, their directories and a proxy for every direction of every pair. Nodes get a new port at each
 //! start; the proxies' ports stay. Waiting is always for a condition, with a bound that is far larger than needed.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "a laboratory that cannot be set up is a failed test")]
 
 pub(crate) mod links;
 
@@ -20,6 +20,7 @@ use holdfast_raft::{
     Committed, LeaderEpoch, Member, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
     StartError, Timing,
 };
+use holdfast_storage::Log;
 use holdfast_types::{
     Applied, Command, Labels, NodeId, OpenSession, Revision, SessionName, SessionStatus, Ttl,
 };
@@ -29,7 +30,7 @@ use tempfile::TempDir;
 use self::links::Links;
 
 /// Nothing takes this long, not even on a busy machine.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 /// Writes down what it is told.
 #[derive(Default)]
@@ -64,6 +65,8 @@ pub(crate) struct Lab {
     pub(crate) links: Links,
     pub(crate) free_bytes: BTreeMap<u64, Arc<AtomicU64>>,
     pub(crate) tune: fn(&mut RaftConfig),
+    /// The log of one node, in place of the one in its directory.
+    pub(crate) log: Option<(u64, Log)>,
 }
 
 impl Lab {
@@ -91,6 +94,7 @@ impl Lab {
             links: Links::new(count).await,
             free_bytes: ids.map(free).collect(),
             tune,
+            log: None,
         }
     }
 
@@ -111,6 +115,7 @@ impl Lab {
         config.disk_check = Duration::from_millis(20);
         let free = self.free_bytes[&id].clone();
         config.free_bytes = Arc::new(move |_| Ok(free.load(Ordering::Relaxed)));
+        config.log = self.log.as_ref().filter(|(node, _)| *node == id).map(|(_, log)| log.clone());
         (self.tune)(&mut config);
         config
     }

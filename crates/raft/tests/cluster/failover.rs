@@ -1,14 +1,12 @@
 //! Leaders that die, leave or are cut off.
 
-mod lab;
-
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{ProposeError, ReadError, Timing};
 
-use self::lab::{Lab, eventually, has_session, open_session, soon};
+use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
 fn short() -> Instant {
     Instant::now() + Duration::from_secs(1)
@@ -49,15 +47,18 @@ async fn through_a_failover_every_answer_is_true() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     let done = Arc::new(AtomicBool::new(false));
+    let acknowledged = Arc::new(AtomicU64::new(0));
     let writers = lab.nodes.iter().filter(|(id, _)| **id != leader).flat_map(|(id, node)| {
         (0..8).map(|writer| {
             let (id, node, done) = (*id, node.clone(), done.clone());
+            let acknowledged = acknowledged.clone();
             tokio::spawn(async move {
                 let mut results = Vec::new();
                 while !done.load(Ordering::Relaxed) {
                     let name = format!("n{id}w{writer}s{}", results.len());
                     let deadline = Instant::now() + Duration::from_millis(700);
                     let result = node.propose(open_session(&name), deadline).await;
+                    acknowledged.fetch_add(u64::from(result.is_ok()), Ordering::Relaxed);
                     results.push((name, result.map(drop)));
                 }
                 results
@@ -65,7 +66,8 @@ async fn through_a_failover_every_answer_is_true() {
         })
     });
     let writers: Vec<_> = writers.collect();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    eventually("writers at work", || (acknowledged.load(Ordering::Relaxed) > 100).then_some(()))
+        .await;
     lab.kill(leader).await;
     let new = lab.leader().await;
     assert_ne!(new, leader);

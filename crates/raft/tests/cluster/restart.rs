@@ -1,14 +1,12 @@
 //! Nodes that stop and come back: with their disk, far behind, or with somebody else's.
 
-mod lab;
-
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{ReadError, StartError};
 use holdfast_types::{NodeId, Revision};
 
-use self::lab::{Lab, eventually, has_session};
+use crate::lab::{Lab, eventually, has_session};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_was_killed_as_a_whole_comes_back_with_everything() {

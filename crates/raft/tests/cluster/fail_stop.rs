@@ -1,0 +1,40 @@
+//! A node that cannot trust its disk stops voting and serving; it never guesses.
+
+use holdfast_raft::{ProposeError, ReadError, Role};
+use holdfast_storage::{FaultyDisk, Log, StoreError};
+
+use crate::lab::{Lab, eventually, has_session, open_session, soon};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_disk_fails_stops_and_the_others_go_on() {
+    let disk = FaultyDisk::default();
+    let mut lab = Lab::prepare(3, |_| {}).await;
+    lab.log = Some((1, Log::with_engine(disk.engine()).unwrap()));
+    for id in 1..=3 {
+        lab.boot(id).await.unwrap();
+    }
+    lab.leader().await;
+    lab.open(1, "before").await.unwrap();
+    disk.fail_at(0, StoreError::Full { doing: "a test".into() });
+    // Any write reaches its disk, whoever leads; the answer may be anything but a false success.
+    let provoked = lab.node(1).propose(open_session("provoked"), soon());
+    let failed = lab.node(1).wait_failed();
+    let (provoked, reason) = futures_util::future::join(provoked, failed).await;
+    assert!(reason.contains("disk is full"), "{reason}");
+    assert_eq!(lab.node(1).failed(), Some(reason));
+    eventually("the failed node says so", || {
+        (lab.node(1).status().role == Role::Stopped).then_some(())
+    })
+    .await;
+    assert_eq!(lab.node(1).propose(open_session("x"), soon()).await, Err(ProposeError::Failed));
+    assert_eq!(lab.node(1).read_barrier(soon()).await, Err(ReadError::Failed));
+
+    lab.kill(1).await;
+    let leader = lab.leader().await;
+    lab.open(leader, "after").await.unwrap();
+    lab.agree().await;
+    assert!(has_session(lab.node(leader), "before"));
+    if provoked.is_ok() {
+        assert!(has_session(lab.node(leader), "provoked"), "acknowledged and lost");
+    }
+}
