@@ -107,6 +107,13 @@ fn main() {
     let renewals = (0..200_000).map(|i| acquire("hot", &format!("client-{:05}", i % 16), false));
     measure("one hot lock, asking again", &mut machine, renewals.collect());
 
+    let crowd = (0..10_000).map(|i| acquire("crowded", &format!("client-{i:05}"), false));
+    measure("a queue of 10,000", &mut machine, crowd.collect());
+    let again = (0..10_000).map(|i| acquire("crowded", &format!("client-{i:05}"), false));
+    measure("all of them asking again", &mut machine, again.collect());
+    let leave = (0..10_000).map(|i| release("crowded", &format!("client-{i:05}")));
+    measure("handed on through all of them", &mut machine, leave.collect());
+
     let mut frozen = Vec::new();
     for _ in 0..4 {
         frozen.push(machine.clone());

@@ -211,7 +211,10 @@ impl Machine {
                 Some(node) if node.is_ephemeral() => {
                     return Err(Rejection::NoChildrenForEphemerals { path });
                 }
-                Some(_) => break,
+                Some(node) => {
+                    room_in_counter(node.created)?;
+                    break;
+                }
                 None => {
                     at = path.parent();
                     missing.push(path);

@@ -130,7 +130,16 @@ fn sequence_numbers_stay_below_their_end() {
     let refused = Err(Rejection::LimitReached { bound: Bound::Counter, limit });
     assert_eq!(apply(&mut machine, 0, create("/locks/l0/n-", true)), refused);
     assert_eq!(apply(&mut machine, 0, acquire(0, 0, true)), refused);
+    machine.tree.get_mut(&path("/locks")).unwrap().created = limit;
+    assert_eq!(apply(&mut machine, 0, acquire(1, 0, true)), refused);
     machine.check_invariants().unwrap();
+}
+
+#[test]
+fn a_machine_can_be_handed_to_another_thread() {
+    fn shareable<T: Send + Sync + 'static>(_: &T) {}
+    shareable(&Machine::new());
+    shareable(&Machine::new().dump().next());
 }
 
 #[test]

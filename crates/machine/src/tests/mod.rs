@@ -11,6 +11,7 @@
     reason = "what a test does not expect is a failure anyway, and short is better than fast"
 )]
 
+mod bytes;
 mod history;
 mod judge;
 mod large;

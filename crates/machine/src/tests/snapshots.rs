@@ -7,7 +7,7 @@ use super::words::{lock_name, path, session_name};
 use crate::{LoadError, Machine, Part};
 
 /// A machine with something in every part.
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let mut machine = Machine::new();
     let open = |name| OpenSession {
         session: session_name(name),

@@ -1,0 +1,46 @@
+//! Golden bytes: what each part of a snapshot looks like inside the codec's envelope. If this fails, snapshots of the
+//! version before cannot be read, and the change has to be a new version (`docs/formats/README.md`).
+//! `UPDATE_GOLDEN=1` rewrites the file.
+#![expect(clippy::disallowed_methods, reason = "the golden bytes are a file")]
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use holdfast_codec::{Kind, decode, encode};
+
+use super::snapshots::machine;
+use crate::{Machine, Part};
+
+#[test]
+fn the_bytes_of_a_snapshot_stay_as_they_are() {
+    let mut text = String::new();
+    for part in machine().dump() {
+        let bytes = encode(Kind::SnapshotPart, &part).unwrap();
+        for line in bytes.chunks(32) {
+            line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+            text.push('\n');
+        }
+        text.push('\n');
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/snapshot.hex");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "the snapshot's bytes changed");
+}
+
+/// The golden bytes of the first version are still a machine.
+#[test]
+fn the_golden_bytes_load() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/snapshot.hex");
+    let golden = std::fs::read_to_string(path).unwrap();
+    let parts = golden.split_terminator("\n\n").map(|part| {
+        let digits: Vec<u8> = part.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        let bytes: Vec<u8> = digits.chunks(2).map(byte).collect();
+        decode::<Part>(Kind::SnapshotPart, &bytes).unwrap()
+    });
+    let loaded = Machine::load(parts).unwrap();
+    assert_eq!(loaded.state_digest(), machine().state_digest());
+}

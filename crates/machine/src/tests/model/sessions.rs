@@ -1,0 +1,53 @@
+//! The model's sessions: begin, touch, end.
+
+use holdfast_types::*;
+
+use super::{Model, Node, Session, full};
+
+impl Model {
+    pub(super) fn begin(&mut self, open: &OpenSession) {
+        self.minted += 1;
+        self.ended.retain(|(name, _)| *name != open.session);
+        self.sessions.push(Session {
+            id: self.minted,
+            name: open.session.clone(),
+            ttl: open.ttl.unwrap_or(Ttl::DEFAULT),
+            generation: 1,
+            anonymous: open.anonymous,
+            given_up: Vec::new(),
+            memo: Vec::new(),
+        });
+    }
+
+    pub(super) fn touch(&mut self, name: &SessionName, ttl: Option<Ttl>) {
+        let session = self.live_mut(name);
+        session.generation += 1;
+        session.ttl = ttl.unwrap_or(session.ttl);
+    }
+
+    pub(super) fn open(&mut self, open: OpenSession) -> Outcome {
+        let created = self.live(&open.session).is_none();
+        if created && self.end_of(&open.session) == Some(SessionEnd::Expired) {
+            return Err(Rejection::SessionExpired { session: open.session });
+        }
+        if !created {
+            self.touch(&open.session, open.ttl);
+        } else if self.sessions.len() as u32 >= self.limits.sessions_max {
+            return full(Bound::Sessions, self.limits.sessions_max);
+        } else {
+            self.begin(&open);
+        }
+        let live = self.live(&open.session).unwrap();
+        Ok(Reply::SessionOpened { id: SessionId(live.id), ttl: live.ttl, created })
+    }
+
+    pub(super) fn end(&mut self, name: &SessionName, end: SessionEnd) {
+        let id = self.live(name).unwrap().id as i64;
+        let own = |node: &&Node| node.stat.ephemeral_owner == id;
+        let paths: Vec<_> = self.nodes.iter().filter(own).map(|n| n.path.clone()).collect();
+        paths.iter().for_each(|path| self.remove(path));
+        self.sessions.retain(|session| session.name != *name);
+        self.ended.push((name.clone(), end));
+        self.settle();
+    }
+}
