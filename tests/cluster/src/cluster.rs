@@ -70,6 +70,12 @@ impl ClusterBuilder {
         Self { delays: Some(Delays::new(seed, max)), ..self }
     }
 
+    /// Other heartbeats and election timeouts.
+    #[must_use]
+    pub fn timing(self, timing: Timing) -> Self {
+        Self { timing, ..self }
+    }
+
     /// Names the cluster.
     #[must_use]
     pub fn named(self, name: &str) -> Self {

@@ -82,6 +82,8 @@ impl NodeConfig {
         for (key, value) in raft {
             writeln!(text, "{key} = \"{}ms\"", value.as_millis()).expect("a string takes it");
         }
+        // The story of a failed test, without the library's own every step.
+        text.push_str("\n[log]\nlevel = \"info,openraft=warn\"\n");
         format!("{text}\n{}", self.extra)
     }
 }

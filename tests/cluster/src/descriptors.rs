@@ -1,0 +1,13 @@
+//! Open files of the test process: thousands of connections need more than the usual soft limit of 1,024.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Raises the soft limit as far as the hard one allows, and checks that it is at least `needed`.
+pub fn raise_descriptor_limit(needed: u64) {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit of open files");
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("the hard limit is allowed");
+    assert!(
+        hard >= needed,
+        "{needed} open files are needed, the hard limit is {hard}: see ulimit -Hn"
+    );
+}

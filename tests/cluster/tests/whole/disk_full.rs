@@ -1,0 +1,60 @@
+//! A full disk: writes are refused clearly, everything else goes on, and it recovers by itself.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Tmpfs, is_root, judge};
+
+const LONG: Duration = Duration::from_mins(5);
+const DISK_MIB: u32 = 512;
+/// What the nodes keep free; the ballast leaves less.
+const RESERVE_MIB: u64 = 64;
+
+/// Fills the disk up to `left_mib`.
+fn fill(disk: &Path, left_mib: u64) -> std::path::PathBuf {
+    let ballast = disk.join("ballast");
+    File::create(&ballast).expect("a file");
+    let output =
+        Command::new("df").args(["--output=avail", "-BM"]).arg(disk).output().expect("df runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let free = text.lines().nth(1).map(|line| line.trim().trim_end_matches('M'));
+    let free: u64 = free.and_then(|free| free.parse().ok()).expect("df prints what is free");
+    let size = format!("{}M", free - left_mib);
+    let status = Command::new("fallocate").args(["-l", &size]).arg(&ballast).status();
+    assert!(status.expect("fallocate runs").success());
+    ballast
+}
+
+/// A majority can write, so a follower's disk is its own affair.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_follower_with_a_full_disk_stops_nobody() {
+    if !is_root("the full disk of one follower") {
+        return;
+    }
+    let small = Tmpfs::mount(DISK_MIB);
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let follower = cluster.others(leader).next().expect("a follower");
+    follower.stop().await;
+    let copied = Command::new("cp").arg("-aT").args([&follower.data_dir, small.path()]).status();
+    assert!(copied.expect("cp runs").success());
+    std::fs::remove_dir_all(&follower.data_dir).expect("the old place");
+    std::os::unix::fs::symlink(small.path(), &follower.data_dir).expect("a link to the small disk");
+    follower.start();
+    assert_eq!(cluster.wait_ready().await, leader);
+
+    let ballast = fill(small.path(), RESERVE_MIB / 2);
+    let history = History::default();
+    let doors: Vec<_> = cluster.others(follower.id).map(|node| node.http.clone()).collect();
+    let mut actor = Actor::new("me", doors, LONG, &history);
+    for round in 0..50 {
+        let taken = actor.take(&format!("orders/{round}"), Duration::ZERO, DEADLINE).await;
+        assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
+        actor.next_door();
+    }
+    std::fs::remove_file(ballast).expect("room again");
+    assert_eq!(cluster.wait_ready().await, leader);
+    judge::all_of_locks(&history);
+}

@@ -1,0 +1,225 @@
+//! The doors: the four curl lines at every node, tokens as plain text, hand-over by push, and what else HTTP promises.
+
+use std::time::{Duration, Instant};
+
+use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Request, until};
+use reqwest::Method;
+
+/// Runs the real curl; answers the body and the status.
+async fn curl(arguments: &[&str]) -> (String, u16) {
+    let mut command = tokio::process::Command::new("curl");
+    command.args(["-sS", "--max-time", "30", "-w", "\n%{http_code}"]).args(arguments);
+    let output = command.output().await.expect("curl runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let (body, status) = text.rsplit_once('\n').expect("curl prints the status");
+    (body.to_owned(), status.parse().expect("a status"))
+}
+
+/// The sessions in a lock's queue, in order.
+async fn queue(door: &Http, lock: &str) -> Vec<String> {
+    let body = door.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+    let queue = body["queue"].as_array().expect("a queue");
+    queue.iter().map(|waiter| waiter["session"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_four_curl_lines_work_at_each_of_three_nodes() {
+    let cluster = Cluster::three().await;
+    let mut last = 0;
+    for node in cluster.nodes() {
+        let lock = format!("{}/v1/locks/orders", node.http.base());
+        let (grant, status) =
+            curl(&["-X", "PUT", &format!("{lock}?session=me&ttl=30s&wait=10s")]).await;
+        let grant: serde_json::Value = serde_json::from_str(&grant).expect("JSON");
+        assert_eq!((status, grant["session"].as_str()), (200, Some("me")), "{grant}");
+        let token = grant["token"].as_u64().expect("a token is a number");
+        assert!(token > last, "tokens only grow: {token} after {last}");
+        last = token;
+
+        let (renewed, status) = curl(&["-X", "PUT", &format!("{lock}?session=me")]).await;
+        let renewed: serde_json::Value = serde_json::from_str(&renewed).expect("JSON");
+        assert_eq!((status, renewed["token"].as_u64()), (200, Some(token)), "{renewed}");
+        assert_eq!(renewed["renewed"], true, "{renewed}");
+
+        let (seen, status) = curl(&[&lock]).await;
+        let seen: serde_json::Value = serde_json::from_str(&seen).expect("JSON");
+        assert_eq!((status, seen["holders"][0]["session"].as_str()), (200, Some("me")), "{seen}");
+
+        let (nothing, status) = curl(&["-X", "DELETE", &format!("{lock}?session=me")]).await;
+        assert_eq!((nothing.as_str(), status), ("", 204));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_text_is_just_the_token() {
+    let cluster = Cluster::of(1).start().await;
+    let door = &cluster.node(1).http;
+    let target = format!("{}/v1/locks/job?ttl=30s&wait=10s&session=me", door.base());
+    let (text, status) = curl(&["-f", "-X", "PUT", "-H", "accept: text/plain", &target]).await;
+    let grant = door.put("/v1/locks/job?session=me").await;
+    assert_eq!((text.trim_end(), status), (grant.token().to_string().as_str(), 200));
+    assert!(text.len() <= grant.token().to_string().len() + 1, "nothing but the token: {text:?}");
+    assert_eq!(grant.header("fencing-token"), Some(text.trim_end()));
+}
+
+/// Each waiter sends one request and is granted by it; how long that takes is printed, not judged.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_in_the_queue_is_granted_by_push_within_its_one_request() {
+    let cluster = Cluster::three().await;
+    let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
+    first.http.put("/v1/locks/orders?session=s0&ttl=60s").await.has(200);
+    let mut hand_overs = Vec::new();
+    for round in 0..20 {
+        let (holder, waiter) = (format!("s{round}"), format!("s{}", round + 1));
+        let asking = second.http.clone();
+        let target = format!("/v1/locks/orders?session={waiter}&ttl=60s&wait=60s");
+        let waiting = tokio::spawn(async move { (asking.put(&target).await, Instant::now()) });
+        until("the second to queue", DEADLINE, || async {
+            queue(&third.http, "orders").await == [waiter.clone()]
+        })
+        .await;
+        assert!(!waiting.is_finished(), "nobody is granted while somebody holds");
+        let target = format!("/v1/locks/orders?session={holder}");
+        third.http.delete(&target).await.has(204);
+        let released_at = Instant::now();
+        let (granted, granted_at) = waiting.await.expect("the waiter");
+        assert_eq!(granted.has(200).session(), waiter);
+        hand_overs.push(granted_at.saturating_duration_since(released_at));
+    }
+    hand_overs.sort();
+    println!(
+        "release answered to grant received: p50 {:?}, max {:?}",
+        hand_overs[10], hand_overs[19]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_lock_names_its_holder_and_every_answer_names_its_node() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let door = &cluster.node(1).http;
+    let mine = door.put("/v1/locks/a/b?session=me&ttl=30s&label.host=web3").await;
+    let revision: u64 =
+        mine.has(200).header("holdfast-revision").expect("a revision").parse().expect("a number");
+    assert!(revision > 0);
+    let busy = cluster.node(2).http.put("/v1/locks/a/b?session=you").await;
+    busy.has_code(423, "lock-busy").says("wait=10s");
+    let body = busy.json();
+    assert_eq!(body["type"], "/errors/lock-busy");
+    assert_eq!(body["holder"]["session"], "me", "{body}");
+    assert_eq!(body["holder"]["labels"]["host"], "web3", "{body}");
+    assert_eq!(body["waiters"], 0, "{body}");
+    assert!(busy.retryable());
+    let content_type = busy.header("content-type").expect("a content type");
+    assert!(content_type.starts_with("application/problem+json"), "{content_type}");
+    for (node, reply) in [("1", &mine), ("2", &busy)] {
+        assert_eq!(reply.header("holdfast-node"), Some(node));
+        assert_eq!(reply.header("holdfast-leader"), Some(leader.to_string().as_str()));
+        assert!(reply.header("holdfast-request-id").is_some_and(|id| !id.is_empty()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_redirects_to_the_leader_when_asked_to() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let follower = cluster.others(leader).next().expect("a follower");
+    let reply = follower.http.put("/v1/locks/a?session=me&redirect=true").await;
+    let location = reply.has(307).header("location").expect("a location").to_owned();
+    let expected = cluster.node(leader).http.base();
+    assert!(location.starts_with(expected), "{location} is not at {expected}");
+    let target = location.trim_start_matches(expected);
+    cluster.node(leader).http.put(target).await.has(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stale_reads_are_labelled_and_answered_without_a_leader() {
+    let cluster = Cluster::three().await;
+    let door = &cluster.node(1).http;
+    let token = door.put("/v1/locks/a?session=me&ttl=60s").await.has(200).token();
+    let fresh = door.get("/v1/locks/a").await;
+    assert_eq!(
+        fresh.has(200).header("holdfast-applied-revision"),
+        None,
+        "a fresh read is not stale"
+    );
+    cluster.node(2).kill();
+    cluster.node(3).kill();
+    let stale = door.get("/v1/locks/a?stale").await;
+    assert_eq!(stale.has(200).json()["holders"][0]["token"], token);
+    assert!(stale.header("holdfast-applied-revision").is_some(), "{:?}", stale.headers);
+    assert!(stale.header("holdfast-leader-contact-ms").is_some(), "{:?}", stale.headers);
+    let refused = door.send(Request::new(Method::GET, "/v1/locks/a")).await.expect("an answer");
+    refused.has_code(503, "no-leader");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_can_be_checked_and_locks_and_sessions_are_listed_in_pages() {
+    let cluster = Cluster::three().await;
+    let door = &cluster.node(2).http;
+    let mut tokens = Vec::new();
+    for name in ["a/1", "a/2", "a/3", "b"] {
+        tokens
+            .push(door.put(&format!("/v1/locks/{name}?session=me&ttl=60s")).await.has(200).token());
+    }
+    let fence = |token: u64, more: &str| format!("/v1/fence/a/1?token={token}{more}");
+    assert_eq!(door.get(&fence(tokens[0], "")).await.has(200).json()["valid"], true);
+    let stale = door.get(&fence(tokens[0] - 1, "")).await;
+    assert_eq!(stale.has_code(412, "stale-token").json()["current"], tokens[0]);
+    door.get(&fence(tokens[0] + 1, "&mode=monotonic")).await.has(200);
+
+    let names = |body: &serde_json::Value| -> Vec<String> {
+        let locks = body["locks"].as_array().expect("locks").iter();
+        locks.map(|lock| lock["lock"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let page = door.get("/v1/locks?prefix=a/&limit=2&held").await.has(200).json();
+    assert_eq!(names(&page), ["a/1", "a/2"]);
+    let next = page["next_page_token"].as_str().expect("there is more").replace('/', "%2F");
+    let rest = door.get(&format!("/v1/locks?prefix=a/&limit=2&held&page_token={next}")).await;
+    assert_eq!(names(&rest.has(200).json()), ["a/3"]);
+
+    let session = door.get("/v1/sessions/me").await.has(200).json();
+    assert_eq!(session["holds"].as_array().map(Vec::len), Some(4), "{session}");
+    let sessions = door.get("/v1/sessions").await.has(200).json();
+    assert_eq!(sessions["sessions"][0]["session"], "me", "{sessions}");
+    door.delete("/v1/sessions/me").await.has(204);
+    let held = door.get("/v1/locks?held").await.has(200).json();
+    assert_eq!(names(&held), [""; 0], "closing a session releases everything");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_metrics_version_and_the_cluster_are_answered_by_every_node() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    for node in cluster.nodes() {
+        node.http.get("/livez").await.has(200);
+        node.http.get("/readyz").await.has(200);
+        let is_leader = node.http.get("/readyz?leader").await.status == 200;
+        assert_eq!(is_leader, node.id == leader, "only the leader is ready to lead");
+        node.http.get("/metrics").await.has(200).says("holdfast_has_leader");
+        node.http.get("/version").await.has(200).says("version");
+        let view = node.view().await.expect("a view");
+        let ids: Vec<u64> = view.nodes.iter().map(|node| node.id).collect();
+        assert_eq!((view.leader, ids.as_slice()), (Some(leader), &[1, 2, 3][..]));
+        assert!(view.nodes.iter().all(|node| node.healthy), "{view:?}");
+        let leaders = view.nodes.iter().filter(|node| node.role == "leader").count();
+        assert_eq!((view.cluster.as_str(), leaders), ("laboratory", 1), "{view:?}");
+        node.http.get("/errors/session-expired").await.has(200);
+    }
+}
+
+/// A client that goes on using one connection for calls of every kind is served on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_kept_alive_between_calls() {
+    let cluster = Cluster::of(1).start().await;
+    let one = "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: x\r\n\r\n";
+    let last = "GET /v1/locks/a HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let (answers, closed) = cluster
+        .node(1)
+        .http
+        .raw(format!("{one}{one}{last}").as_bytes(), Duration::from_secs(20))
+        .await;
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 3, "{answers}");
+    assert!(closed, "the server closes when it was asked to");
+}

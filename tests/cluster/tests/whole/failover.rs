@@ -1,0 +1,126 @@
+//! `kill -9`: of the leader under load, of all nodes, of a client.
+
+use std::time::{Duration, Instant};
+
+use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Load, judge, until};
+
+/// A session that outlives everything that happens in a test.
+const LONG: Duration = Duration::from_mins(5);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_clients_survive_the_death_of_leader_after_leader() {
+    let cluster = Cluster::three().await;
+    let history = History::default();
+    let load = Load::FIFTY.start(&cluster.doors(), &history);
+    load.wait_for_grants(100).await;
+    for round in 0..3 {
+        let leader = cluster.wait_ready().await;
+        let killed_at = Instant::now();
+        cluster.node(leader).kill();
+        load.wait_for_grants(1).await;
+        println!(
+            "round {round}: first grant {:?} after the death of leader {leader}",
+            killed_at.elapsed()
+        );
+        load.wait_for_grants(100).await;
+        cluster.node(leader).start();
+    }
+    cluster.wait_ready().await;
+    load.wait_for_grants(100).await;
+    load.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_grant_is_there_after_the_death_of_all_nodes() {
+    let cluster = Cluster::three().await;
+    let history = History::default();
+    let mut holders = Vec::new();
+    for index in 0..30 {
+        let actor =
+            Actor::new(&format!("s{index}"), cluster.doors(), LONG, &history).at_door(index);
+        assert!(matches!(
+            actor.acquire(&format!("own/{index}"), Duration::ZERO).await,
+            Attempt::Granted(_)
+        ));
+        holders.push(actor);
+    }
+    let load = Load { holders: 0, contenders: 12, hot_locks: 3 }.start(&cluster.doors(), &history);
+    load.wait_for_grants(50).await;
+    let crashed_us = history.now_us();
+    cluster.kill_all();
+    cluster.start_all();
+    cluster.wait_ready().await;
+    for (index, holder) in holders.iter_mut().enumerate() {
+        holder.next_door();
+        assert!(holder.look(&format!("own/{index}")).await.is_some(), "a read after the restart");
+    }
+    // The hot locks are still under load; what survives of them is what their judges below find.
+    let mut operations = history.operations();
+    operations
+        .retain(|operation| operation.call.lock().is_some_and(|lock| lock.starts_with("own/")));
+    history.require(judge::acknowledged_grants_survive(&operations, crashed_us));
+    load.wait_for_grants(50).await;
+    load.finish().await;
+    for (index, holder) in holders.iter_mut().enumerate() {
+        assert_eq!(holder.give_up(&format!("own/{index}"), DEADLINE).await, Attempt::Done);
+    }
+    judge::all_of_locks(&history);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lock_of_a_dead_client_is_handed_on_and_never_early() {
+    let cluster = Cluster::three().await;
+    let history = History::default();
+    let ttl = Duration::from_secs(2);
+    let dead = Actor::new("dead", cluster.doors(), ttl, &history);
+    assert!(matches!(dead.acquire("orders", Duration::ZERO).await, Attempt::Granted(_)));
+    let heir = Actor::new("heir", cluster.doors(), LONG, &history).at_door(1);
+    let waiting = tokio::spawn(async move { heir.acquire("orders", DEADLINE).await });
+    // A few renewals, then silence.
+    for door in 0..3 {
+        let renewed = dead.clone().at_door(door).keep_alive().await;
+        assert_eq!(renewed, Attempt::Done);
+    }
+    let silent_since = Instant::now();
+    assert!(matches!(waiting.await.expect("the heir"), Attempt::Granted(_)));
+    println!("a ttl of {ttl:?} was over {:?} after the last renewal", silent_since.elapsed());
+    assert_eq!(dead.keep_alive().await, Attempt::Expired);
+    judge::all_of_locks(&history);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_keeps_its_full_time_when_the_leader_dies() {
+    let cluster = Cluster::three().await;
+    let history = History::default();
+    let leader = cluster.wait_ready().await;
+    let doors: Vec<_> = cluster.others(leader).map(|node| node.http.clone()).collect();
+    let dead = Actor::new("dead", doors.clone(), Duration::from_secs(4), &history);
+    assert!(matches!(dead.acquire("orders", Duration::ZERO).await, Attempt::Granted(_)));
+    let mut heir = Actor::new("heir", doors, LONG, &history).at_door(1);
+    let waiting =
+        tokio::spawn(async move { heir.take("orders", Duration::from_secs(10), DEADLINE).await });
+    until("the heir to queue", DEADLINE, || async {
+        dead.look("orders").await.is_some_and(|lock| lock["queue"][0]["session"] == "heir")
+    })
+    .await;
+    assert_eq!(dead.keep_alive().await, Attempt::Done);
+    cluster.node(leader).kill();
+    assert!(matches!(waiting.await.expect("the heir"), Attempt::Granted(_)));
+    judge::all_of_locks(&history);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_nodes_serve_without_two() {
+    let cluster = Cluster::of(5).start().await;
+    let history = History::default();
+    let load = Load { holders: 5, contenders: 15, hot_locks: 3 }.start(&cluster.doors(), &history);
+    load.wait_for_grants(50).await;
+    let first = cluster.wait_ready().await;
+    cluster.node(first).kill();
+    load.wait_for_grants(50).await;
+    let rest: Vec<u64> = cluster.others(first).map(|node| node.id).collect();
+    let second = cluster.wait_leader_among(&rest).await;
+    cluster.node(second).kill();
+    load.wait_for_grants(50).await;
+    load.finish().await;
+}

@@ -1,0 +1,15 @@
+//! Whole-system tests: every sentence is proved against processes of the real binary, over HTTP.
+//!
+//! One module a promise of the issue. Each test starts its own cluster on its own ports, so they run side by side.
+
+mod bad_input;
+mod damage;
+mod disk_full;
+mod doors;
+mod failover;
+mod partition;
+mod pause;
+mod power_cut;
+mod restart;
+mod retries;
+mod sockets;

@@ -1,0 +1,156 @@
+//! The power goes out for the whole cluster at once: what was acknowledged is there when it comes back.
+//!
+//! All data directories lie on one loop-mounted ext4 image. Clients take and release locks; then the file system is shut
+//! down without flushing anything, all nodes are killed, the image is mounted again and the nodes are started.
+//! `HOLDFAST_CLUSTER_POWER_CUTS` says how many cuts (10 unless set); `HOLDFAST_POWER_SEED` repeats the instants drawn.
+//! `scripts/power-cut --cluster N` is the campaign.
+
+use std::time::{Duration, Instant};
+
+use holdfast_tests_cluster::{
+    Actor, Attempt, Cluster, DEADLINE, History, Http, LoopImage, is_root, judge, until,
+};
+use tokio::task::JoinSet;
+
+/// Outlives the longest campaign between two checks of a lock.
+const TTL: Duration = Duration::from_hours(2);
+const CLIENTS: usize = 12;
+const IMAGE_MIB: u32 = 2_048;
+
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Takes locks of its own, releasing every third, until an answer does not come.
+async fn take_locks(mut actor: Actor, cut: u64) {
+    for count in 0_u64.. {
+        let lock = format!("cut/{cut}/{}/{count}", actor.session);
+        if !matches!(actor.acquire(&lock, Duration::ZERO).await, Attempt::Granted(_)) {
+            return;
+        }
+        if count % 3 == 2 && actor.release(&lock).await != Attempt::Done {
+            return;
+        }
+        actor.next_door();
+    }
+}
+
+/// How many grants to wait for before the cut: pseudo-random, small and large.
+fn grants_before(seed: u64, cut: u64) -> usize {
+    let mixed = (seed ^ cut).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from((mixed ^ (mixed >> 29)) % 240).expect("small") + 1
+}
+
+fn granted(history: &History) -> usize {
+    let operations = history.operations();
+    operations.iter().filter(|operation| operation.answered().is_some()).count()
+}
+
+/// A cluster whose power is cut again and again, and what must outlive every cut: one lock taken after each.
+struct Campaign {
+    cluster: Cluster,
+    disk: LoopImage,
+    seed: u64,
+    kept: Vec<(String, u64)>,
+}
+
+impl Campaign {
+    async fn cut(&mut self, cut: u64) {
+        let history = History::default();
+        let doors = self.cluster.doors();
+        let mut clients = JoinSet::new();
+        for index in 0..CLIENTS {
+            let session = format!("c{cut}-{index}");
+            let actor = Actor::new(&session, doors.clone(), TTL, &history).at_door(index);
+            clients.spawn(take_locks(actor, cut));
+        }
+        let goal = grants_before(self.seed, cut);
+        until("some grants before the cut", DEADLINE, || async { granted(&history) >= goal }).await;
+        self.disk.cut_power();
+        self.cluster.kill_all();
+        while let Some(client) = clients.join_next().await {
+            client.expect("a client");
+        }
+        // Taken after the last answer, so that what was acknowledged in the instant of the cut counts as well.
+        let crashed_us = history.now_us();
+        self.disk.remount();
+        self.cluster.start_all();
+        self.cluster.wait_ready().await;
+        look_at_everything(&history, &doors).await;
+        history.require(judge::acknowledged_grants_survive(&history.operations(), crashed_us));
+        self.keep_one_more(cut, &history).await;
+        judge::all_of_locks(&history);
+        close_sessions(cut, &doors).await;
+    }
+
+    /// Takes a lock that is never released; its token is larger than every one acknowledged before, on any lock.
+    async fn keep_one_more(&mut self, cut: u64, history: &History) {
+        let lock = format!("kept/{cut}");
+        let mut actor = Actor::new(&format!("kept{cut}"), self.cluster.doors(), TTL, history);
+        let attempt = actor.take(&lock, Duration::ZERO, DEADLINE).await;
+        let Attempt::Granted(token) = attempt else { panic!("{attempt:?}") };
+        let largest = self.kept.last().map_or(0, |(_, token)| *token);
+        assert!(token > largest, "tokens went back from {largest} to {token}");
+        self.kept.push((lock, token));
+        let recent = self.kept.len().saturating_sub(10);
+        self.check_kept(recent).await;
+    }
+
+    async fn check_kept(&self, from: usize) {
+        for (index, (lock, token)) in self.kept.iter().enumerate().skip(from) {
+            let door = &self.cluster.nodes()[index % 3].http;
+            let seen = door.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+            assert_eq!(seen["holders"][0]["token"], *token, "{seen}");
+        }
+    }
+}
+
+/// What was judged is released, so that a long campaign does not grow.
+async fn close_sessions(cut: u64, doors: &[Http]) {
+    for index in 0..CLIENTS {
+        let closed = doors[index % 3].delete(&format!("/v1/sessions/c{cut}-{index}")).await;
+        assert!(matches!(closed.status, 204 | 410), "{closed}");
+    }
+}
+
+/// Reads every lock somebody was granted.
+async fn look_at_everything(history: &History, doors: &[Http]) {
+    let operations = history.operations();
+    let granted = operations.iter().filter(|operation| operation.answered().is_some());
+    let locks: std::collections::BTreeSet<&str> =
+        granted.filter_map(|operation| operation.call.lock()).collect();
+    let mut reader = Actor::new("reader", doors.to_vec(), TTL, history);
+    for lock in locks {
+        let mut seen = false;
+        while !seen {
+            seen = reader.look(lock).await.is_some();
+            reader.next_door();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_grant_survives_a_power_cut_of_all_nodes() {
+    if !is_root("the power cut of the whole cluster") {
+        return;
+    }
+    let cuts = setting("HOLDFAST_CLUSTER_POWER_CUTS", 10);
+    let seed = setting("HOLDFAST_POWER_SEED", 2026);
+    let disk = LoopImage::mount(IMAGE_MIB);
+    let cluster = Cluster::of(3).data_under(disk.path()).start().await;
+    let mut campaign = Campaign { cluster, disk, seed, kept: Vec::new() };
+    let started = Instant::now();
+    for cut in 0..cuts {
+        campaign.cut(cut).await;
+        if cut % 50 == 49 {
+            println!("{} cuts in {:?}", cut + 1, started.elapsed());
+        }
+    }
+    campaign.check_kept(0).await;
+    campaign.cluster.kill_all();
+    println!(
+        "{cuts} power cuts of three nodes (seed {seed}) in {:?}: nothing acknowledged was lost, last token {:?}",
+        started.elapsed(),
+        campaign.kept.last()
+    );
+}

@@ -1,0 +1,153 @@
+//! Restarts that an operator makes: one node, all nodes in turn under load, a node that was away.
+
+use std::time::{Duration, Instant};
+
+use holdfast_tests_cluster::{
+    Actor, Attempt, Cluster, DEADLINE, History, Load, Request, Timing, judge, until,
+};
+use reqwest::Method;
+
+const LONG: Duration = Duration::from_mins(5);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_nodes_are_restarted_in_turn_under_load_and_nothing_is_lost() {
+    let cluster = Cluster::three().await;
+    let history = History::default();
+    let load = Load { holders: 10, contenders: 20, hot_locks: 4 }.start(&cluster.doors(), &history);
+    load.wait_for_grants(50).await;
+    for id in [1, 2, 3] {
+        let leader = cluster.wait_ready().await;
+        let stopped_at = Instant::now();
+        cluster.node(id).stop().await;
+        let ended_after = stopped_at.elapsed();
+        load.wait_for_grants(1).await;
+        println!(
+            "node {id} (leader: {}) ended after {ended_after:?}, first grant after {:?}",
+            id == leader,
+            stopped_at.elapsed()
+        );
+        let others: Vec<u64> = cluster.others(id).map(|node| node.id).collect();
+        cluster.wait_leader_among(&others).await;
+        load.wait_for_grants(50).await;
+        cluster.node(id).start();
+    }
+    cluster.wait_ready().await;
+    load.wait_for_grants(50).await;
+    load.finish().await;
+}
+
+/// With election timeouts of many seconds a leader that just goes is missed for as long: who leads soon after was
+/// handed the leadership.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_asked_to_stop_hands_over() {
+    let patient = Timing {
+        heartbeat: Duration::from_millis(150),
+        election_min: Duration::from_secs(8),
+        election_max: Duration::from_secs(12),
+    };
+    let cluster = Cluster::of(3).timing(patient).start().await;
+    for _ in 0..3 {
+        let leader = cluster.wait_ready().await;
+        let (term, _) = cluster.term_at(leader).await;
+        let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
+        let asked_at = Instant::now();
+        cluster.node(leader).stop().await;
+        let stopped_after = asked_at.elapsed();
+        let new = cluster.wait_leader_among(&others).await;
+        let (elapsed, after) = (asked_at.elapsed(), cluster.term_at(new).await.0);
+        println!(
+            "from {leader} to {new} in {elapsed:?}; the process ended after {stopped_after:?}"
+        );
+        assert!(elapsed < patient.election_min, "the others had to notice: {elapsed:?}");
+        assert_eq!(after, term + 1, "one term further");
+        cluster.node(leader).start();
+        assert_eq!(cluster.wait_ready().await, new, "who comes back does not push");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_of_an_ending_node_get_a_retryable_503_and_keep_their_place() {
+    let cluster = Cluster::three().await;
+    let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
+    first.http.put("/v1/locks/orders?session=me&ttl=60s").await.has(200);
+    let door = second.http.clone();
+    let waiting = tokio::spawn(async move {
+        let target = "/v1/locks/orders?session=you&ttl=60s&wait=60s";
+        door.send(Request::new(Method::PUT, target).within(Duration::from_mins(2))).await
+    });
+    until("the waiter to queue", DEADLINE, || async {
+        let lock = third.http.get("/v1/locks/orders").await.has(200).json();
+        lock["queue"][0]["session"] == "you"
+    })
+    .await;
+    second.stop().await;
+    let told = waiting.await.expect("the waiter").expect("an answer, not a broken connection");
+    told.has_code(503, "shutting-down");
+    assert!(told.retryable());
+    let door = third.http.clone();
+    let again =
+        tokio::spawn(
+            async move { door.put("/v1/locks/orders?session=you&ttl=60s&wait=60s").await },
+        );
+    until("the waiter to be back", DEADLINE, || async {
+        let lock = first.http.get("/v1/locks/orders").await.json();
+        lock["queue"][0]["session"] == "you"
+    })
+    .await;
+    until("the release", DEADLINE, || async {
+        first.http.delete("/v1/locks/orders?session=me").await.status == 204
+    })
+    .await;
+    assert_eq!(again.await.expect("the waiter").has(200).session(), "you");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_node_alone_remembers_everything_across_restarts() {
+    let cluster = Cluster::of(1).start().await;
+    let history = History::default();
+    let node = cluster.node(1);
+    let mut actor = Actor::new("me", cluster.doors(), LONG, &history);
+    let held = actor.take("orders", Duration::ZERO, DEADLINE).await;
+    for kill in [true, false, true] {
+        if kill {
+            node.kill();
+        } else {
+            node.stop().await;
+        }
+        node.start();
+        cluster.wait_ready().await;
+        assert_eq!(actor.take("orders", Duration::ZERO, DEADLINE).await, held, "the same token");
+    }
+    judge::all_of_locks(&history);
+}
+
+/// What was purged from the log meanwhile comes as a snapshot.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
+    let cluster = Cluster::of(3).extra("[storage]\nsnapshot_log = \"64KiB\"\n").start().await;
+    let history = History::default();
+    let away = cluster.others(cluster.wait_ready().await).next().expect("a follower").id;
+    let mut kept = Actor::new("kept", cluster.doors(), LONG, &history);
+    let held = kept.take("own", Duration::ZERO, DEADLINE).await;
+    cluster.node(away).kill();
+    let load = Load { holders: 0, contenders: 16, hot_locks: 8 }.start(&cluster.doors(), &history);
+    load.wait_for_grants(1_500).await;
+    load.finish().await;
+    cluster.node(away).start();
+    cluster.wait_ready().await;
+    until("the node that was away to have applied everything", DEADLINE, || async {
+        let Some(view) = cluster.node(away).view().await else { return false };
+        let applied: Vec<Option<u64>> = view.nodes.iter().map(|node| node.applied).collect();
+        applied.iter().all(|revision| revision.is_some() && *revision == applied[0])
+    })
+    .await;
+    let gone = cluster.others(away).next().expect("another").id;
+    cluster.node(gone).kill();
+    let rest: Vec<u64> = cluster.others(gone).map(|node| node.id).collect();
+    cluster.wait_leader_among(&rest).await;
+    let mut elsewhere = Actor::new("kept", vec![cluster.node(away).http.clone()], LONG, &history);
+    let still = elsewhere.take("own", Duration::ZERO, DEADLINE).await;
+    assert_eq!(still, held, "the hold is known to the node that was away");
+    assert!(matches!(still, Attempt::Granted(_)));
+    judge::all_of_locks(&history);
+}
