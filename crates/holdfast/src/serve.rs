@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_http::{HttpConfig, HttpMetrics};
-use holdfast_raft::{PeerListen, RaftConfig, Timing};
+use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Metrics, Service, ServiceConfig};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -99,7 +99,7 @@ async fn node(config: Config, exit_with_parent: bool) -> Result<(), Stop> {
     let http_metrics = HttpMetrics::register(&mut registry);
     let service = Service::start(ServiceConfig::default(), raft_config(&config, peer), metrics)
         .await
-        .map_err(Stop::failed)?;
+        .map_err(|error| not_started(&error))?;
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
         data_dir = %config.data_dir.display(), "started");
 
@@ -127,16 +127,33 @@ async fn node(config: Config, exit_with_parent: bool) -> Result<(), Stop> {
     end(service, close, door).await
 }
 
-/// The door takes nobody new and lets calls in flight finish, while the service sends waiters elsewhere, hands
-/// leadership over and closes the log. Waiters are answered first, so that none keeps the door open.
+/// A disk that cannot be trusted is no reason to be started again at once; everything else is an error like others.
+fn not_started(error: &StartError) -> Stop {
+    match error {
+        StartError::Store(_) | StartError::NoIdentity(_) => Stop::Halted(error.to_string()),
+        StartError::Config(_)
+        | StartError::DataDir { .. }
+        | StartError::InUse(_)
+        | StartError::OtherNode { .. }
+        | StartError::OtherCluster { .. }
+        | StartError::Listen { .. } => Stop::failed(error),
+    }
+}
+
+/// Waiters first, so that no call keeps the door open; then the door; then leadership and the log.
 async fn end(
     service: Service,
     close: oneshot::Sender<()>,
     door: tokio::task::JoinHandle<()>,
 ) -> Result<(), Stop> {
-    // The door may have closed already.
-    let _closed = close.send(());
-    let in_order = async { tokio::join!(door, service.shutdown()).0 };
+    let in_order = async {
+        service.drain().await;
+        // The door may have closed already.
+        let _closed = close.send(());
+        let closed = door.await;
+        service.shutdown().await;
+        closed
+    };
     match tokio::time::timeout(END_MAX, in_order).await {
         Ok(Ok(())) => {
             tracing::info!("stopped");

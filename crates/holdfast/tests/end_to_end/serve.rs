@@ -83,6 +83,30 @@ fn a_data_directory_of_another_node_is_refused() {
 }
 
 #[test]
+fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let file = single(dir.path(), port, "");
+    let address = format!("127.0.0.1:{port}");
+    let mut server = Program::spawn(&["serve", "--config", &file], &[]);
+    program::eventually("the node leads", || {
+        holdfast(&["status", "--addr", &address]).code == Some(0)
+    });
+    server.interrupt();
+    assert_eq!(server.wait().code, Some(0));
+
+    // The file that says whose log this is has gone.
+    let data = dir.path().join("data");
+    let files = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path());
+    for identity in files.filter(|path| path.is_file()) {
+        std::fs::remove_file(identity).unwrap();
+    }
+    let end = holdfast(&["serve", "--config", &file]);
+    assert_eq!(end.code, Some(70), "{}", end.stderr);
+    assert!(end.stderr.contains("identity") && end.stderr.contains("new id"), "{}", end.stderr);
+}
+
+#[test]
 fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
     let dir = tempfile::tempdir().unwrap();
     let port = free_ports(1);
