@@ -1,15 +1,17 @@
 //! The seam below the log: an ordered map of bytes that writes atomic batches and syncs them.
 //!
-//! Owns the [`Engine`] trait and its three kinds: sled, memory, and the faulty one that fails and crashes on
-//! demand. Refuses to know what keys and values mean; chunks, checksums and order are the log's matter.
+//! Owns the [`Engine`] trait and its kinds: sled, the journal in front of it, memory, and the faulty one that
+//! fails and crashes on demand. Refuses to know what keys and values mean; chunks, checksums and order are the log's matter.
 
 mod faulty;
+pub(crate) mod journal;
 mod memory;
 mod sled;
 
 use bytes::Bytes;
 
 pub use self::faulty::{FaultyDisk, FaultyEngine};
+pub use self::journal::JournaledEngine;
 pub use self::memory::MemoryEngine;
 pub use self::sled::SledEngine;
 use crate::error::StoreError;

@@ -22,7 +22,8 @@ mod space;
 mod watermark;
 
 pub use engine::{
-    Engine, FaultyDisk, FaultyEngine, MemoryEngine, Order, SledEngine, Visit, Write, WriteBatch,
+    Engine, FaultyDisk, FaultyEngine, JournaledEngine, MemoryEngine, Order, SledEngine, Visit,
+    Write, WriteBatch,
 };
 pub use error::StoreError;
 pub use file::{read_file, write_file};

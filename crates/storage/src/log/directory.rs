@@ -8,7 +8,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use super::recover::{self, Start};
-use crate::engine::{Engine as _, SledEngine};
+use crate::engine::{Engine as _, JournaledEngine, journal};
 use crate::error::{At, StoreError};
 use crate::file::{create_dir, sync_dir};
 use crate::watermark::{self, Watermark};
@@ -47,7 +47,7 @@ fn lock(dir: &Path) -> Result<File, StoreError> {
 
 fn open_existing(dir: &Path, cache_bytes: u64, lock: File) -> Result<Start, StoreError> {
     let watermark = Watermark::open(dir)?;
-    let engine = SledEngine::open(dir, cache_bytes)?;
+    let engine = JournaledEngine::open(dir, cache_bytes)?;
     let head = recover::recover(&engine)?.ok_or_else(|| {
         StoreError::corrupt(format!("the log in {} is empty and was not before", dir.display()))
     })?;
@@ -66,7 +66,7 @@ fn create(dir: &Path, cache_bytes: u64, lock: File) -> Result<Start, StoreError>
     let creating = dir.join(CREATING);
     File::create(&creating).and_then(|file| file.sync_all()).at("creating", &creating)?;
     sync_dir(dir)?;
-    let engine = SledEngine::open(dir, cache_bytes)?;
+    let engine = JournaledEngine::open(dir, cache_bytes)?;
     let head = recover::create(&engine)?;
     engine.sync()?;
     let watermark = Watermark::create(dir, head.seq)?;
@@ -83,9 +83,16 @@ fn remove_half_made(dir: &Path) -> Result<(), StoreError> {
         let name = name.to_string_lossy();
         if name == "blobs" {
             fs::remove_dir_all(&path).at("removing", &path)?;
-        } else if [DATA, "conf", watermark::FILE].contains(&&*name) || name.starts_with("snap.") {
+        } else if is_ours(&name) {
             fs::remove_file(&path).at("removing", &path)?;
         }
     }
     sync_dir(dir)
+}
+
+/// Whether a file of this name is part of a log.
+fn is_ours(name: &str) -> bool {
+    [DATA, "conf", watermark::FILE].contains(&name)
+        || journal::NAMES.contains(&name)
+        || name.starts_with("snap.")
 }

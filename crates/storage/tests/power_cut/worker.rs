@@ -13,7 +13,7 @@ use std::thread;
 
 use bytes::Bytes;
 use holdfast_storage::{
-    Engine, Log, LogOptions, Order, SledEngine, Snapshots, StoreError, Visit, WriteBatch,
+    Engine, JournaledEngine, Log, LogOptions, Order, Snapshots, StoreError, Visit, WriteBatch,
     read_file, write_file,
 };
 use parking_lot::{Condvar, Mutex};
@@ -74,7 +74,7 @@ impl Store {
         let log = match plant {
             Some(Plant::FlushOnly | Plant::NoBarrier) => {
                 fs::create_dir_all(&log_dir).expect("directory");
-                let inner = SledEngine::open(&log_dir, 8 << 20)?;
+                let inner = JournaledEngine::open(&log_dir, 8 << 20)?;
                 Log::with_engine(PlantedEngine { inner, flush: plant == Some(Plant::FlushOnly) })?
             }
             _ => Log::open(&log_dir, LogOptions::default())?,
@@ -232,7 +232,7 @@ fn write_unsynced(identity: &Path, number: u64) -> Result<(), StoreError> {
 
 /// The planted bug in the log: a barrier that is none.
 struct PlantedEngine {
-    inner: SledEngine,
+    inner: JournaledEngine,
     /// Whether it is at least sled's own `flush`.
     flush: bool,
 }
