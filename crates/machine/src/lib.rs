@@ -2,7 +2,7 @@
 //! and the registry of nodes. A pure value: the same entries make the same machine on every node.
 //!
 //! Owns what a command means. [`Machine::apply`] is total: no error, no panic, no clock, no randomness, no I/O, and
-//! work bounded by the [`Limits`](holdfast_types::Limits), which are part of the state. Refuses to know how entries
+//! work bounded by the [`Limits`], which are part of the state. Refuses to know how entries
 //! are agreed on, who waits for an answer, and when a lease runs out.
 //!
 //! A lock is a directory of the tree, a contender an ephemeral sequential child of it; the lock engine is an index
