@@ -82,29 +82,25 @@ impl Lane {
         self.open.lock().as_ref().filter(|connection| connection.is_open()).cloned()
     }
 
-    /// An attempt goes on when its caller gives up, so that even callers of little patience get a connection at last.
     async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
-        loop {
-            if let Ok(attempt) = self.attempt.clone().try_lock_owned() {
-                let lane = self.clone();
-                let attempting = tokio::spawn(async move { lane.attempt(attempt).await });
-                return attempting.await.map_err(|error| error.to_string())?;
-            }
-            // Somebody else is at it: see what comes of it.
-            drop(self.attempt.lock().await);
-        }
-    }
-
-    async fn attempt(
-        &self,
-        mut attempt: OwnedMutexGuard<Attempt>,
-    ) -> Result<Arc<Connection>, String> {
+        // Waits for whoever is at it.
+        let attempt = self.attempt.clone().lock_owned().await;
         if let Some(connection) = self.current() {
             return Ok(connection);
         }
         if attempt.retry_at.is_some_and(|at| Instant::now() < at) {
             return Err(attempt.reason.clone());
         }
+        // Goes on when the caller gives up, so that even callers of little patience get a connection at last.
+        let lane = self.clone();
+        let attempting = tokio::spawn(async move { lane.attempt(attempt).await });
+        attempting.await.map_err(|error| error.to_string())?
+    }
+
+    async fn attempt(
+        &self,
+        mut attempt: OwnedMutexGuard<Attempt>,
+    ) -> Result<Arc<Connection>, String> {
         match self.open_stream().await {
             Ok(stream) => {
                 *attempt = Attempt::default();
