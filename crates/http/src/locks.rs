@@ -6,8 +6,7 @@ use holdfast_api::{
     AcquireParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_ENTRIES_LEFT,
     HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams,
 };
-use holdfast_machine::LockFilter;
-use holdfast_service::{AcquireRequest, Answer, Request, Response};
+use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response};
 
 use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;

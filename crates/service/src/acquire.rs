@@ -62,7 +62,7 @@ impl Service {
             return Ok(renewed);
         }
         let wait = seat.is_some();
-        let acquire = self.command(request, wait)?;
+        let acquire = command(request, wait)?;
         let (lock, open, owner) =
             (acquire.lock.clone(), acquire.open.clone(), acquire.owner.clone());
         let (outcome, revision) = self.propose(Command::Acquire(acquire)).await?;
@@ -122,17 +122,6 @@ impl Service {
         Ok(Some(attempt.answer(Grant { renewed: true, ..grant }, renewed.revision)))
     }
 
-    fn command(&self, request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
-        let AcquireRequest { lock, session, owner, entry, ttl, labels, .. } = request;
-        let anonymous = session.is_none();
-        let session = match session {
-            Some(session) => session,
-            None => server_made_name()?,
-        };
-        let open = OpenSession { session, ttl, anonymous, labels };
-        Ok(Acquire { lock, open, owner: owner.unwrap_or_else(Owner::unnamed), entry, wait })
-    }
-
     async fn wait(
         &self,
         mut attempt: Attempt,
@@ -164,11 +153,11 @@ impl Service {
         let mut woken = Woken::Look;
         loop {
             match woken {
-                Woken::Granted(grant) => return Ok(self.granted_late(attempt, grant)),
+                Woken::Granted(grant) => return Ok(granted_late(attempt, grant)),
                 Woken::Left(cause) => return Err(self.left(attempt, place, cause)),
                 Woken::Look => {
                     if let Some(grant) = self.look(place) {
-                        return Ok(self.granted_late(attempt, grant));
+                        return Ok(granted_late(attempt, grant));
                     }
                 }
             }
@@ -182,12 +171,6 @@ impl Service {
                 }
             };
         }
-    }
-
-    fn granted_late(&self, attempt: &Attempt, grant: Grant) -> Response {
-        let revision = grant.granted_in;
-        tracing::debug!(lock = %grant.lock, session = %grant.session, token = %grant.token, "granted after a wait");
-        attempt.answer(grant, revision)
     }
 
     /// The state as this node has it; events may have come before the caller was parked.
@@ -206,7 +189,7 @@ impl Service {
             Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
             // No leader just now: the place is safe, because nobody can expire the session either.
             Err(failure) => {
-                tracing::debug!(session = %place.session, ?failure, "renewal of a waiter postponed")
+                tracing::debug!(session = %place.session, ?failure, "renewal of a waiter postponed");
             }
         }
         Ok(())
@@ -267,6 +250,23 @@ impl Service {
     }
 }
 
+fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
+    let AcquireRequest { lock, session, owner, entry, ttl, labels, .. } = request;
+    let anonymous = session.is_none();
+    let session = match session {
+        Some(session) => session,
+        None => server_made_name()?,
+    };
+    let open = OpenSession { session, ttl, anonymous, labels };
+    Ok(Acquire { lock, open, owner: owner.unwrap_or_else(Owner::unnamed), entry, wait })
+}
+
+fn granted_late(attempt: &Attempt, grant: Grant) -> Response {
+    let revision = grant.granted_in;
+    tracing::debug!(lock = %grant.lock, session = %grant.session, token = %grant.token, "granted after a wait");
+    attempt.answer(grant, revision)
+}
+
 impl Place {
     fn cancel(&self) -> Command {
         Command::Cancel(Cancel {
@@ -320,7 +320,7 @@ async fn leave(service: Service, place: Place, until: Instant) {
         Ok(_) => {}
         // The session's lease is the backstop: nobody renews it now.
         Err(failure) => {
-            tracing::debug!(lock = %place.lock, ?failure, "a place is left to its lease")
+            tracing::debug!(lock = %place.lock, ?failure, "a place is left to its lease");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Do the nodes still agree? Each node notes its machine's digest at the same points of the log; now and then it
 //! compares notes with its peers, and a node that a majority contradicts stops (promise 10): it never guesses.
 //!
+//! Digests of two builds say nothing about each other: during an upgrade only nodes of one build compare notes.
+//!
 //! Bound: the last [`KEPT`] notes are kept.
 
 use std::collections::VecDeque;
@@ -18,6 +20,8 @@ const KEPT: usize = 64;
 /// How often notes are compared.
 const PERIOD: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Nodes of the same build make the same digests.
+pub(crate) const BUILD: &str = env!("CARGO_PKG_VERSION");
 
 /// A digest at a revision.
 pub(crate) type Note = (Revision, u64);
@@ -113,11 +117,12 @@ async fn ask_others(service: &Service) -> Vec<Vec<Note>> {
 
 async fn ask(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<Note>> {
     match service.ask(node, &PeerRequest::Notes, deadline).await {
-        PeerReply::Notes(notes) => Some(notes),
+        PeerReply::Notes { build, notes } if build == BUILD => Some(notes),
         PeerReply::Renewed(_)
         | PeerReply::Remaining { .. }
         | PeerReply::Report(_)
         | PeerReply::Rejected(_)
+        | PeerReply::Notes { .. }
         | PeerReply::NotLeader => None,
     }
 }

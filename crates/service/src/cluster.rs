@@ -69,7 +69,7 @@ impl Service {
                 PeerReply::Renewed(_)
                 | PeerReply::Remaining { .. }
                 | PeerReply::Rejected(_)
-                | PeerReply::Notes(_)
+                | PeerReply::Notes { .. }
                 | PeerReply::NotLeader => None,
             }
         };

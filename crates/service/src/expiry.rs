@@ -59,7 +59,7 @@ impl Clockwork {
             self.service.leases().lock().clear();
             self.epoch = None;
         }
-        match (epoch, self.epoch.clone()) {
+        match (epoch, self.epoch) {
             (None, _) => {}
             (Some(_), None) => self.begin().await,
             (Some(_), Some(epoch)) => {
@@ -101,7 +101,7 @@ impl Clockwork {
         }
         let expire = |&(session, generation)| Command::ExpireSession { session, generation };
         let commands = overdue.iter().map(expire).collect();
-        let proposed = self.service.raft().propose_as_leader(commands, epoch.clone()).await;
+        let proposed = self.service.raft().propose_as_leader(commands, *epoch).await;
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
@@ -130,8 +130,7 @@ impl Clockwork {
             return;
         }
         let sweep = Command::Sweep { empty_before, count_max: SWEEP_MAX };
-        if let Err(error) = self.service.raft().propose_as_leader(vec![sweep], epoch.clone()).await
-        {
+        if let Err(error) = self.service.raft().propose_as_leader(vec![sweep], *epoch).await {
             tracing::debug!(%error, "failed to propose a sweep");
         }
         self.last_turn = Instant::now();

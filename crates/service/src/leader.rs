@@ -17,7 +17,7 @@ use holdfast_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Failure;
-use crate::audit::Note;
+use crate::audit::{BUILD, Note};
 use crate::cluster::{self, NodeReport};
 use crate::lease::Renewal;
 use crate::service::Service;
@@ -49,7 +49,12 @@ pub(crate) enum PeerReply {
     /// The node asked does not lead; nothing was done.
     NotLeader,
     /// To `Notes`.
-    Notes(Vec<Note>),
+    Notes {
+        /// Of whom: digests of other builds are not comparable.
+        build: String,
+        /// Its digests, oldest first.
+        notes: Vec<Note>,
+    },
 }
 
 /// A renewal that a quorum stands behind.
@@ -78,7 +83,11 @@ impl Service {
                 self.metrics().keepalives.inc();
                 Ok(renewed)
             }
-            reply => Err(unexpected(reply)),
+            PeerReply::Rejected(rejection) => Err(Failure::Rejected(rejection)),
+            PeerReply::Remaining { .. }
+            | PeerReply::Report(_)
+            | PeerReply::Notes { .. }
+            | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
         }
     }
 
@@ -92,7 +101,11 @@ impl Service {
         let request = |within_ms| PeerRequest::Remaining { session, within_ms };
         match self.ask_leader(request, deadline).await? {
             PeerReply::Remaining { ms } => Ok(Duration::from_millis(ms)),
-            reply => Err(unexpected(reply)),
+            PeerReply::Rejected(rejection) => Err(Failure::Rejected(rejection)),
+            PeerReply::Renewed(_)
+            | PeerReply::Report(_)
+            | PeerReply::Notes { .. }
+            | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
         }
     }
 
@@ -170,7 +183,7 @@ impl Service {
                 self.remaining_here(&session, deadline_in(within_ms)).await
             }
             PeerRequest::Report => PeerReply::Report(cluster::report(self)),
-            PeerRequest::Notes => PeerReply::Notes(self.notes()),
+            PeerRequest::Notes => PeerReply::Notes { build: BUILD.to_owned(), notes: self.notes() },
         }
     }
 
@@ -254,15 +267,4 @@ fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Re
 
 fn deadline_in(within_ms: u32) -> Instant {
     Instant::now() + Duration::from_millis(u64::from(within_ms))
-}
-
-fn unexpected(reply: PeerReply) -> Failure {
-    match reply {
-        PeerReply::Rejected(rejection) => Failure::Rejected(rejection),
-        PeerReply::Renewed(_)
-        | PeerReply::Remaining { .. }
-        | PeerReply::Report(_)
-        | PeerReply::Notes(_)
-        | PeerReply::NotLeader => Failure::OutcomeUnknown,
-    }
 }

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{SessionId, Ttl};
 
+/// Overtaken heap entries that are always tolerated.
+const TRIM_SLACK: usize = 64;
+
 #[derive(Clone, Copy, Debug)]
 struct Lease {
     ttl: Ttl,
@@ -35,7 +38,7 @@ pub(crate) enum Renewal {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    leases: BTreeMap<SessionId, Lease>,
+    live: BTreeMap<SessionId, Lease>,
     due: BinaryHeap<Reverse<(Instant, SessionId)>>,
     active: bool,
 }
@@ -71,16 +74,26 @@ impl Leases {
         }
         let deadline = now + ttl.as_duration();
         // A lease on its way out has no heap entry any more; a shorter ttl must not wait for the old, later one.
-        let queued = self.leases.get(&id).filter(|lease| !lease.expiring);
-        if queued.is_none_or(|lease| deadline < lease.deadline) {
+        let queued = self.live.get(&id).filter(|lease| !lease.expiring);
+        let earlier = queued.is_none_or(|lease| deadline < lease.deadline);
+        self.live.insert(id, Lease { ttl, generation, deadline, expiring: false });
+        if earlier {
             self.due.push(Reverse((deadline, id)));
+            self.trim();
         }
-        self.leases.insert(id, Lease { ttl, generation, deadline, expiring: false });
+    }
+
+    /// Entries that later ones have overtaken are dropped before they are more than the leases.
+    fn trim(&mut self) {
+        if self.due.len() > 2 * self.live.len() + TRIM_SLACK {
+            let running = self.live.iter().filter(|(_, lease)| !lease.expiring);
+            self.due = running.map(|(id, lease)| Reverse((lease.deadline, *id))).collect();
+        }
     }
 
     /// Renews without the log.
     pub(crate) fn renew(&mut self, id: SessionId, now: Instant) -> Renewal {
-        match self.leases.get_mut(&id) {
+        match self.live.get_mut(&id) {
             None => Renewal::Unknown,
             Some(lease) if lease.expiring => Renewal::Expiring,
             Some(lease) => {
@@ -92,17 +105,17 @@ impl Leases {
 
     /// The session has ended.
     pub(crate) fn end(&mut self, id: SessionId) {
-        self.leases.remove(&id);
+        self.live.remove(&id);
     }
 
     /// What is left of a lease.
     pub(crate) fn remaining(&self, id: SessionId, now: Instant) -> Option<Duration> {
-        self.leases.get(&id).map(|lease| lease.deadline.saturating_duration_since(now))
+        self.live.get(&id).map(|lease| lease.deadline.saturating_duration_since(now))
     }
 
     /// The tick came late by `gap`: nobody could renew meanwhile, so everybody gets that time back.
     pub(crate) fn extend(&mut self, gap: Duration) {
-        for lease in self.leases.values_mut() {
+        for lease in self.live.values_mut() {
             lease.deadline += gap;
         }
     }
@@ -116,7 +129,7 @@ impl Leases {
                 _ => break,
             }
             let Some(Reverse((_, id))) = self.due.pop() else { break };
-            let Some(lease) = self.leases.get_mut(&id) else { continue };
+            let Some(lease) = self.live.get_mut(&id) else { continue };
             if lease.deadline > now {
                 self.due.push(Reverse((lease.deadline, id)));
             } else if !lease.expiring {
@@ -130,7 +143,7 @@ impl Leases {
     /// An expiry did not take effect (its proposal failed, or it was superseded): the lease is due again after
     /// another full time-to-live, unless it was touched meanwhile.
     pub(crate) fn spare(&mut self, id: SessionId, now: Instant) {
-        if let Some(lease) = self.leases.get_mut(&id).filter(|lease| lease.expiring) {
+        if let Some(lease) = self.live.get_mut(&id).filter(|lease| lease.expiring) {
             lease.expiring = false;
             lease.deadline = now + lease.ttl.as_duration();
             self.due.push(Reverse((lease.deadline, id)));
@@ -163,7 +176,7 @@ mod tests {
     fn a_session_is_overdue_at_its_ttl_and_not_before() {
         let t0 = Instant::now();
         let mut leases = active(t0);
-        assert_eq!(leases.overdue(t0 + seconds(10) - Duration::from_nanos(1), 10), []);
+        assert_eq!(leases.overdue(t0 + Duration::from_nanos(9_999_999_999), 10), []);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
         assert_eq!(leases.overdue(t0 + seconds(20), 10), [(B, 7)]);
     }
@@ -225,6 +238,17 @@ mod tests {
         assert!(!leases.is_active());
         assert_eq!(leases.overdue(t0 + seconds(100), 10), []);
         assert_eq!(leases.renew(A, t0), Renewal::Unknown);
+    }
+
+    #[test]
+    fn a_client_that_changes_its_ttl_for_ever_costs_one_lease() {
+        let t0 = Instant::now();
+        let mut leases = active(t0);
+        for generation in 0..10_000 {
+            leases.touch(A, ttl(80_000 - generation), generation, t0);
+        }
+        assert!(leases.due.len() <= 2 * leases.live.len() + TRIM_SLACK);
+        assert_eq!(leases.overdue(t0 + seconds(70_001), 10), [(B, 7), (A, 9_999)]);
     }
 
     #[test]

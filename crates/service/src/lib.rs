@@ -27,6 +27,7 @@ mod session;
 mod waiters;
 
 pub use answer::{Answer, Check, ClusterView, Failure, Health, NodeView, Response, Role};
+pub use holdfast_machine::LockFilter;
 pub use metrics::Metrics;
 pub use request::{AcquireRequest, Call, FenceMode, Principal, ReadMode, Request};
 pub use service::{Service, ServiceConfig};

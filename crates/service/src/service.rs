@@ -35,11 +35,11 @@ pub struct ServiceConfig {
 impl Default for ServiceConfig {
     fn default() -> Self {
         Self {
-            wait_max: Duration::from_secs(300),
+            wait_max: Duration::from_mins(5),
             waiters_max: 20_000,
             patience: Duration::from_secs(5),
             tick: Duration::from_millis(50),
-            container_idle: Duration::from_secs(60),
+            container_idle: Duration::from_mins(1),
         }
     }
 }

@@ -39,13 +39,12 @@ impl Service {
     pub(crate) async fn keep_alive(&self, session: SessionName) -> Result<Response, Failure> {
         let arrived = Instant::now();
         let renewed = self.renew(&session, None, self.deadline()).await?;
-        let view = match self.view(&session) {
-            Ok(view) => view,
+        let view = if let Ok(view) = self.view(&session) {
+            view
+        } else {
             // Opened through another node a moment ago: catch up with the leader first.
-            Err(_) => {
-                self.raft().read_barrier(self.deadline()).await?;
-                self.view(&session)?
-            }
+            self.raft().read_barrier(self.deadline()).await?;
+            self.view(&session)?
         };
         let expires_in = renewed.ttl.as_duration().saturating_sub(arrived.elapsed());
         Ok(respond(Answer::Session { view, created: false, expires_in }, renewed.revision))

@@ -21,10 +21,13 @@ pub(crate) enum Woken {
     Look,
 }
 
+/// Several callers may wait for one ticket: each has a number of its own.
+type Key = (Ticket, u64);
+
 /// The registry of parked callers.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiters {
-    parked: Arc<Mutex<BTreeMap<(Ticket, u64), mpsc::Sender<Woken>>>>,
+    parked: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Woken>>>>,
     permits: Arc<tokio::sync::Semaphore>,
     limit: usize,
 }
@@ -40,7 +43,7 @@ pub(crate) struct Seat {
 #[derive(Debug)]
 pub(crate) struct Parked {
     seat: Seat,
-    key: (Ticket, u64),
+    key: Key,
     woken: mpsc::Receiver<Woken>,
 }
 

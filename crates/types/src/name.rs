@@ -62,9 +62,15 @@ pub enum NameError {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $check:path) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(Arc<str>);
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
 
         impl $name {
             /// The longest allowed, bytes.
@@ -91,12 +97,6 @@ macro_rules! name {
             type Error = NameError;
             fn try_from(name: String) -> Result<Self, NameError> {
                 Self::new(name)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> String {
-                name.0.as_ref().to_owned()
             }
         }
 
@@ -223,11 +223,37 @@ pub(crate) fn check_controls(what: &'static str, name: &str) -> Result<(), NameE
 
 fn check_flat(what: &'static str, name: &str) -> Result<(), NameError> {
     check_controls(what, name)?;
-    match name.chars().find(|c| *c == '/' || c.is_whitespace()) {
-        Some(found) => {
-            let rule = "'/' and white space are not allowed";
-            Err(NameError::BadCharacter { what, found, rule })
+    if let Some(found) = name.chars().find(|c| *c == '/' || c.is_whitespace()) {
+        let rule = "'/' and white space are not allowed";
+        return Err(NameError::BadCharacter { what, found, rule });
+    }
+    // URL libraries would take these for steps in a path.
+    if matches!(name, "." | "..") {
+        return Err(NameError::BadComponent { what, component: name.to_owned() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flat_names_have_no_path_in_them() {
+        for good in ["me", "web1-812", "a.b", "...", "ü"] {
+            assert!(SessionName::new(good).is_ok(), "{good}");
         }
-        None => Ok(()),
+        for bad in ["", ".", "..", "a/b", "a b", "a\n", "a\u{7f}", &"a".repeat(129)] {
+            assert!(SessionName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn labels_are_bounded() {
+        let many = |count: usize| (0..count).map(|n| (format!("k{n}"), String::new())).collect();
+        assert!(Labels::new(many(Labels::MAX_COUNT)).is_ok());
+        assert!(Labels::new(many(Labels::MAX_COUNT + 1)).is_err());
+        let long = "v".repeat(Labels::MAX_VALUE_LEN + 1);
+        assert!(Labels::new([("k".to_owned(), long)].into()).is_err());
     }
 }

@@ -10,9 +10,15 @@ use crate::name::{LockName, NameError, check_controls, check_len};
 
 /// An absolute path: `/`, or `/a/b` without a trailing slash. Compared byte by byte, never normalised.
 /// Source of the rules: the `ZooKeeper` programmer's guide, "The `ZooKeeper` data model".
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ZnodePath(Arc<str>);
+
+impl Serialize for ZnodePath {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
 
 const WHAT: &str = "the path";
 
@@ -98,12 +104,6 @@ impl TryFrom<String> for ZnodePath {
     type Error = NameError;
     fn try_from(path: String) -> Result<Self, NameError> {
         Self::new(path)
-    }
-}
-
-impl From<ZnodePath> for String {
-    fn from(path: ZnodePath) -> String {
-        path.0.as_ref().to_owned()
     }
 }
 

@@ -113,7 +113,7 @@ fn a_token_is_a_number_below_two_to_the_53() {
 }
 
 fn flat() -> impl Strategy<Value = String> {
-    "[a-zA-Z0-9%&=+._:#?-]{1,12}|[a-zé漢]{1,6}"
+    "[a-zA-Z0-9%&=+_:#?-][a-zA-Z0-9%&=+._:#?-]{0,11}|[a-zé漢]{1,6}"
 }
 
 fn any_labels() -> impl Strategy<Value = Labels> {

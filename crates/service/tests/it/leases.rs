@@ -8,7 +8,7 @@ use holdfast_types::Rejection;
 use crate::nodes::*;
 
 const NO_WAIT: Duration = Duration::ZERO;
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 async fn keep_alive(node: &holdfast_service::Service, who: &str) -> Result<Duration, Rejection> {
     let request = Request::KeepAlive { session: session(who) };
@@ -89,7 +89,7 @@ async fn a_new_leader_gives_every_session_its_full_ttl() {
     let others: Vec<_> =
         nodes.services.iter().filter(|s| s.node() != leader.node()).cloned().collect();
     take(&leader, acquire("a", Some("me"), 2_000, NO_WAIT)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     leader.shutdown().await;
     let left_at = Instant::now();
     nodes.leader_among(&others).await;

@@ -1,5 +1,11 @@
 //! The service of real nodes in one process, over real TCP and real disks.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "in a test an unexpected answer is a failure, whichever it is"
+)]
+
 mod leases;
 mod lock;
 mod nodes;

@@ -19,7 +19,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Nodes {
     pub(crate) services: Vec<Service>,
-    _dirs: Vec<TempDir>,
+    /// Removed with the nodes.
+    dirs: Vec<TempDir>,
 }
 
 impl Nodes {
@@ -37,14 +38,14 @@ impl Nodes {
         };
         let members: BTreeMap<NodeId, Member> =
             (1..).map(NodeId).zip(listeners.iter().map(member)).collect();
-        let mut nodes = Self { services: Vec::new(), _dirs: Vec::new() };
+        let mut nodes = Self { services: Vec::new(), dirs: Vec::new() };
         for (id, listener) in (1..).map(NodeId).zip(listeners) {
             let dir = tempfile::tempdir().unwrap();
             let listen = PeerListen::Bound(listener);
             let raft = RaftConfig::new("test", id, members.clone(), dir.path(), listen);
             let metrics = Metrics::default();
             nodes.services.push(Service::start(config.clone(), raft, metrics).await.unwrap());
-            nodes._dirs.push(dir);
+            nodes.dirs.push(dir);
         }
         nodes.leader().await;
         nodes
@@ -60,10 +61,10 @@ impl Nodes {
         loop {
             let known: Vec<_> = services.iter().map(Service::leader).collect();
             let leader = services.iter().find(|service| known[0] == Some(service.node()));
-            if let (Some(leader), true) = (leader, known.iter().all(|id| *id == known[0])) {
-                if leader.call(call(), read("none-such")).await.is_ok() {
-                    return leader.clone();
-                }
+            if let (Some(leader), true) = (leader, known.iter().all(|id| *id == known[0]))
+                && leader.call(call(), read("none-such")).await.is_ok()
+            {
+                return leader.clone();
             }
             assert!(Instant::now() < deadline, "no leader: {known:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -89,10 +90,6 @@ pub(crate) fn session(name: &str) -> SessionName {
     SessionName::new(name).unwrap()
 }
 
-pub(crate) fn ttl(ms: u64) -> Option<Ttl> {
-    Some(Ttl::from_millis(ms).unwrap())
-}
-
 pub(crate) fn read(name: &str) -> Request {
     Request::Lock { lock: lock(name), read: ReadMode::Linearizable }
 }
@@ -108,7 +105,7 @@ pub(crate) fn acquire(
         session: who.map(session),
         owner: None::<Owner>,
         entry: None,
-        ttl: ttl(ttl_ms),
+        ttl: Some(Ttl::from_millis(ttl_ms).unwrap()),
         wait,
         labels: Labels::default(),
     }

@@ -8,7 +8,7 @@ use holdfast_types::Rejection;
 use crate::nodes::*;
 
 const NO_WAIT: Duration = Duration::ZERO;
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// "The waiting call is parked on the node that received it and is woken by that node's own apply."
 #[tokio::test(flavor = "multi_thread")]
