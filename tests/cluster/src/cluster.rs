@@ -386,6 +386,10 @@ async fn wait_agreement(nodes: &[&Node]) -> u64 {
     let ids: Vec<u64> = nodes.iter().map(|node| node.id).collect();
     let what = format!("nodes {ids:?} to agree on one of them as leader");
     until_some(&what, DEADLINE, async || {
+        for node in nodes {
+            let ended = node.ended();
+            assert!(ended.is_none(), "node {} ended by itself: {ended:?}", node.id);
+        }
         let views = futures_util::future::join_all(nodes.iter().map(|node| node.view())).await;
         let views: Option<Vec<ClusterView>> = views.into_iter().collect();
         let views = views?;
