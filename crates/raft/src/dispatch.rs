@@ -17,6 +17,7 @@ use crate::contact::Contact;
 use crate::disk::DiskGauge;
 use crate::error::ProposeError;
 use crate::failure::Failure;
+use crate::log_store::LogStore;
 use crate::proposer::Proposer;
 use crate::snapshot::{Arrival, SnapshotStore};
 use crate::state_machine::LocalMachine;
@@ -42,6 +43,7 @@ impl Visit {
 pub(crate) struct Dispatch {
     pub(crate) raft: Raft,
     pub(crate) local: Arc<LocalMachine>,
+    pub(crate) log: LogStore,
     pub(crate) snapshots: SnapshotStore,
     pub(crate) proposer: Proposer,
     pub(crate) barrier: Barrier,
@@ -99,7 +101,7 @@ impl Dispatch {
             Ok(entries) => entries,
             Err(error) => return ReplyBody::Refused(format!("not a log record: {error}")),
         };
-        let cut = self.disk.is_low() && cut_at_commands(&mut entries);
+        let cut = self.disk.is_low() && cut_at_new_commands(&mut entries, self.log.last_index());
         if cut && entries.is_empty() {
             return ReplyBody::DiskFull;
         }
@@ -189,10 +191,13 @@ impl Dispatch {
     }
 }
 
-/// Leaves what a full disk still takes: the blank entry of a new leader, without which nobody could even read.
-/// True if anything was cut off.
-fn cut_at_commands(entries: &mut Vec<RaftEntry>) -> bool {
-    let commands = entries.iter().position(|entry| matches!(entry.payload, Payload::Normal(_)));
+/// Leaves what a full disk still takes: entries it has, which a new leader sends again until it knows, and the blank
+/// one of that leader, without which nobody could even read. True if anything was cut off.
+fn cut_at_new_commands(entries: &mut Vec<RaftEntry>, last: Option<u64>) -> bool {
+    let grows = |entry: &RaftEntry| {
+        matches!(entry.payload, Payload::Normal(_)) && Some(entry.log_id.index) > last
+    };
+    let commands = entries.iter().position(grows);
     if let Some(at) = commands {
         entries.truncate(at);
     }

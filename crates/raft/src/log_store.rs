@@ -77,6 +77,11 @@ impl LogStore {
         Ok(Self { log, failure, state: Arc::new(Mutex::new(state)) })
     }
 
+    /// Where the log ends.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        self.state.lock().last.map(|id| id.index)
+    }
+
     /// Reads entries from `range`, as far as they exist, until their bytes reach `bytes_max`; never none of some.
     async fn read(
         &self,

@@ -149,7 +149,7 @@ async fn build(
     });
     let node = RaftNode { inner };
     node.inner.local.go_live(observer(node.clone()));
-    node.run(&config, listener, doorman, opened.snapshots);
+    node.run(&config, listener, doorman, opened.snapshots, opened.log_store);
     node.bootstrap().await;
     Ok(node)
 }
@@ -228,12 +228,14 @@ impl RaftNode {
         listener: TcpListener,
         doorman: Arc<Doorman>,
         snapshots: SnapshotStore,
+        log: LogStore,
     ) {
         let inner = &self.inner;
         let (hung_up, hang_ups) = mpsc::channel(HUNG_UP_MAX);
         let dispatch = Arc::new(Dispatch {
             raft: inner.raft.clone(),
             local: inner.local.clone(),
+            log,
             snapshots: snapshots.clone(),
             proposer: inner.proposer.clone(),
             barrier: inner.barrier.clone(),

@@ -51,6 +51,7 @@ async fn a_leader_with_a_full_disk_gives_way_to_a_node_that_has_room() {
         view.leader.filter(|leader| leader.0 != old)
     })
     .await;
+    assert_ne!(lab.leader().await, old);
     lab.open(old, "forwarded").await.unwrap();
 }
 
@@ -58,14 +59,14 @@ async fn a_leader_with_a_full_disk_gives_way_to_a_node_that_has_room() {
 async fn with_full_disks_everywhere_writes_are_refused_and_reads_go_on() {
     let lab = Lab::start(3).await;
     lab.open(1, "before").await.unwrap();
-    for id in 1..=3 {
+    lab.registered().await;
+    let before = lab.epoch().await;
+    // The leader last, so that it finds nobody to give way to.
+    let others = (1..=3).filter(|id| *id != before.node.0);
+    for id in others.chain([before.node.0]) {
         set_free(&lab, id, 0);
-    }
-    for id in 1..=3 {
         low(&lab, id, true).await;
     }
-    // The leader may have given way to one whose disk ran full a moment later.
-    let before = lab.epoch().await;
     for id in 1..=3 {
         assert_eq!(lab.open(id, "refused").await, Err(ProposeError::DiskFull), "through {id}");
         lab.node(id).read_barrier(soon()).await.unwrap();

@@ -9,7 +9,7 @@ use holdfast_machine::Machine;
 use holdfast_raft::{CallError, LeaderEpoch, ProposeError, ReadError, Role};
 use holdfast_types::{Command, Create, CreateKind, NodeId, ZnodePath};
 
-use crate::lab::{Lab, eventually, has_session, open_session, soon};
+use crate::lab::{Lab, has_session, open_session, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_node_accepts_writes_and_all_apply_them_alike() {
@@ -141,12 +141,7 @@ async fn services_call_each_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_are_tied_to_their_data_directories() {
     let lab = Lab::start(3).await;
-    eventually("all members registered on all nodes", || {
-        let registered = |id| move |machine: &Machine| machine.incarnation(NodeId(id)).is_some();
-        let all = lab.nodes.values().all(|node| (1..=3).all(|id| node.read(registered(id))));
-        all.then_some(())
-    })
-    .await;
+    lab.registered().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

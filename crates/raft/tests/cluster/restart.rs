@@ -92,11 +92,7 @@ async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
 async fn a_wiped_node_is_refused_under_its_old_id() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
-    eventually("all members registered", || {
-        let known = |id| lab.node(leader).read(|machine| machine.incarnation(NodeId(id)).is_some());
-        (1..=3).all(known).then_some(())
-    })
-    .await;
+    lab.registered().await;
     lab.agree().await;
     let wiped = lab.follower_of(leader);
     lab.kill(wiped).await;

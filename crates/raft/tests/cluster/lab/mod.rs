@@ -187,6 +187,17 @@ impl Lab {
         .await;
     }
 
+    /// Waits until every running node knows every member's data directory. A healthy cluster writes nothing of its own
+    /// after that.
+    pub(crate) async fn registered(&self) {
+        let known = |node: &RaftNode, id| node.read(|machine| machine.incarnation(NodeId(id)));
+        eventually("all members registered on all nodes", || {
+            let all = |node: &RaftNode| self.dirs.keys().all(|id| known(node, *id).is_some());
+            self.nodes.values().all(all).then_some(())
+        })
+        .await;
+    }
+
     /// The digests of the running nodes' machines must be equal once they are settled.
     pub(crate) async fn agree(&self) {
         self.settle().await;
