@@ -5,7 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Tmpfs, is_root, judge};
+use holdfast_tests_cluster::{
+    Actor, Attempt, Cluster, DEADLINE, History, Node, Tmpfs, is_root, judge, until_some,
+};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_mins(5);
 const DISK_MIB: u32 = 512;
@@ -25,6 +28,61 @@ fn fill(disk: &Path, left_mib: u64) -> std::path::PathBuf {
     let status = Command::new("fallocate").args(["-l", &size]).arg(&ballast).status();
     assert!(status.expect("fallocate runs").success());
     ballast
+}
+
+/// A node that missed the last entries before its disk was full may have to send its readers to the others.
+async fn read_somewhere(actor: &mut Actor, lock: &str) {
+    let seen = until_some("a linearizable read without any disk", DEADLINE, async || {
+        actor.next_door();
+        actor.look(lock).await
+    })
+    .await;
+    assert_eq!(seen["holders"][0]["session"], actor.session.as_str(), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_writes_keeps_what_is_held_and_recovers_without_a_restart() {
+    if !is_root("the full disk") {
+        return;
+    }
+    let disk = Tmpfs::mount(DISK_MIB);
+    let reserve = format!("[storage]\ndisk_reserve = \"{RESERVE_MIB}MiB\"\n");
+    let cluster = Cluster::of(3).extra(&reserve).data_under(disk.path()).start().await;
+    let history = History::default();
+    let ttl = Duration::from_secs(8);
+    let mut holder = Actor::new("me", cluster.doors(), ttl, &history);
+    let held = holder.take("orders", Duration::ZERO, DEADLINE).await;
+    let ballast = fill(disk.path(), RESERVE_MIB / 2);
+
+    let mut tries = 0..;
+    let mut write = async |node: &Node| {
+        let index = tries.next().unwrap_or_default();
+        node.http.put(&format!("/v1/locks/full/{index}?session=s{index}&ttl=60s&wait=1s")).await
+    };
+    for node in cluster.nodes() {
+        // One that was under way in the moment the disk filled may end as unknown.
+        let refused = until_some("a write refused by the full disk", DEADLINE, async || {
+            Some(write(node).await).filter(|reply| reply.code() == "disk-full")
+        })
+        .await;
+        assert!(matches!(refused.status, 503 | 507) && refused.retryable(), "{refused}");
+    }
+    // Twice its time-to-live, by keepalives alone.
+    let twice = Instant::now() + ttl * 2;
+    while Instant::now() < twice {
+        assert_eq!(holder.keep_alive().await, Attempt::Done, "renewals need no disk");
+        read_somewhere(&mut holder, "orders").await;
+    }
+    std::fs::remove_file(ballast).expect("room again");
+    for node in cluster.nodes() {
+        until_some("writes to work again without a restart", DEADLINE, async || {
+            Some(write(node).await).filter(|reply| reply.status == 200)
+        })
+        .await;
+        assert!(node.ended().is_none());
+    }
+    assert_eq!(holder.take("orders", Duration::ZERO, DEADLINE).await, held, "the same hold");
+    judge::all_of_locks(&history);
 }
 
 /// A majority can write, so a follower's disk is its own affair.
