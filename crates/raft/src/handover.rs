@@ -17,6 +17,9 @@ use crate::wire::{Purpose, ReplyBody, RequestBody};
 
 /// A follower that acknowledged nothing for so long is not chosen.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// openraft tells the voters once that they need not wait for this leader's lease to end. One that missed it, because
+/// it has only just come back, refuses the successor its vote, so all are told again after so long.
+const ATTEMPT: Duration = Duration::from_millis(300);
 /// Between two looks while no follower has caught up.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Between two attempts of a leader whose disk is full.
@@ -32,14 +35,19 @@ pub(crate) async fn to_the_most_current(
     may: impl Fn(NodeId) -> bool,
 ) {
     let transfer = async {
-        let Some(successor) = choose(means, may).await else { return };
-        tracing::info!(%successor, "handing leadership over");
-        if means.raft.trigger().transfer_leader(successor.0).await.is_err() {
-            return;
-        }
         let mut leadership = means.leadership.clone();
-        // Somebody else leads, or openraft has stopped.
-        leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != means.node)).await.ok();
+        while let Some(successor) = choose(means, &may).await {
+            tracing::info!(%successor, "handing leadership over");
+            if means.raft.trigger().transfer_leader(successor.0).await.is_err() {
+                return;
+            }
+            // Somebody else leads, or openraft has stopped.
+            let gone =
+                leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != means.node));
+            if timeout(ATTEMPT, gone).await.is_ok() {
+                return;
+            }
+        }
     };
     if timeout(bound, transfer).await.is_err() {
         tracing::warn!("nobody took leadership over in time");
@@ -47,7 +55,7 @@ pub(crate) async fn to_the_most_current(
 }
 
 /// Waits for a voter that has every entry of this leader; none if this node does not lead or is alone.
-async fn choose(means: &Means, may: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+async fn choose(means: &Means, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> {
     loop {
         let metrics = means.raft.metrics().borrow_watched().clone();
         if metrics.state != ServerState::Leader || metrics.membership_config.voter_ids().count() < 2
