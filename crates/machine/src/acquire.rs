@@ -53,7 +53,11 @@ impl Machine {
         acquire: Acquire,
         step: &mut Step<'_>,
     ) -> Outcome {
-        let Acquire { lock, open, entry, .. } = acquire;
+        let Acquire { lock, open, entry, wait, .. } = acquire;
+        if !wait && contender.hold.is_none() {
+            // Asking without waiting says nothing about the place that another call waits for.
+            self.refuse_if_busy(&lock)?;
+        }
         let entry = entry
             .filter(|entry| !contender.entries.contains(entry) || self.planted(Plant::EntryTwice));
         if entry.is_some() {

@@ -112,7 +112,7 @@ pub enum StartError {
     },
     /// The data directory holds a log, but not the file that says whose it is.
     #[error(
-        "{} holds a log but no identity file: restore it whole, or start this node under a new id with an empty data_dir",
+        "{} is not whole: a log, its snapshots or the identity file is missing; restore it whole, or start this node under a new id with an empty data_dir",
         .0.display()
     )]
     NoIdentity(PathBuf),

@@ -42,7 +42,12 @@ impl DataDir {
         std::fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
         let identity = match read(path)? {
-            Some(identity) => check(path, identity, cluster, node)?,
+            Some(identity) => {
+                let identity = check(path, identity, cluster, node)?;
+                // Without its log this is not the node its peers know, unless it never got as far as having one:
+                // either way it is another incarnation.
+                if path.join(LOG_DIR).exists() { identity } else { create(path, cluster, node)? }
+            }
             None => create(path, cluster, node)?,
         };
         Ok(Self { identity, _lock: lock })
@@ -124,8 +129,21 @@ mod tests {
     fn a_restarted_node_finds_its_own_directory() {
         let dir = tempfile::tempdir().unwrap();
         let first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
+        std::fs::create_dir(dir.path().join(LOG_DIR)).unwrap();
         let second = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
         assert_eq!(first, second);
+    }
+
+    /// A node that forgot its log must not vote as the one its peers know.
+    #[test]
+    fn a_directory_whose_log_is_gone_is_another_incarnation() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
+        let second = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
+        assert_ne!(first.incarnation, second.incarnation);
+        std::fs::create_dir(dir.path().join(SNAPSHOT_DIR)).unwrap();
+        let refused = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err().to_string();
+        assert!(refused.contains("new id"), "{refused}");
     }
 
     #[test]

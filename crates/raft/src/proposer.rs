@@ -124,6 +124,8 @@ impl Proposer {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => self.stopped(),
         })?;
+        // A caller that goes away must not have its command proposed behind its back.
+        let _gone = GiveUp(ticket.clone());
         match timeout_at(deadline, receiver).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) if ticket.give_up() => Err(self.stopped()),
@@ -134,6 +136,15 @@ impl Proposer {
 
     fn stopped(&self) -> ProposeError {
         if self.failure.is_set() { ProposeError::Failed } else { ProposeError::ShuttingDown }
+    }
+}
+
+/// Calls a command back when its caller's future is dropped, unless it is in flight or answered by then.
+struct GiveUp(Arc<Ticket>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.give_up();
     }
 }
 

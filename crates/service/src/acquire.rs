@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use holdfast_types::{
     Acquire, Cancel, Command, EntryId, Grant, Labels, LockName, LossCause, OpenSession, Owner,
     Queued, Rejection, Release, Reply, Revision, SessionName, Standing, Ttl,
@@ -14,6 +16,7 @@ use holdfast_types::{
 use tokio::time::MissedTickBehavior;
 
 use crate::answer::{Answer, Failure, Response};
+use crate::departure::{Departure, Orphan};
 use crate::request::{AcquireRequest, Call};
 use crate::service::{Service, respond};
 use crate::waiters::{Parked, Seat, Woken};
@@ -23,12 +26,13 @@ pub(crate) const WAITERS_SHOWN: usize = 100;
 
 /// A caller's place, as long as the call lives.
 #[derive(Clone, Debug)]
-struct Place {
-    lock: LockName,
-    session: SessionName,
-    owner: Owner,
-    anonymous: bool,
-    queued: Queued,
+pub(crate) struct Place {
+    pub(crate) lock: LockName,
+    pub(crate) session: SessionName,
+    pub(crate) owner: Owner,
+    /// The session was made for this call.
+    pub(crate) anonymous: bool,
+    pub(crate) queued: Queued,
 }
 
 /// One acquire under way.
@@ -65,7 +69,12 @@ impl Service {
         let acquire = command(request, wait)?;
         let (lock, open, owner) =
             (acquire.lock.clone(), acquire.open.clone(), acquire.owner.clone());
-        let (outcome, revision) = self.propose(Command::Acquire(acquire)).await?;
+        let orphan = Orphan::of(self.clone(), &open);
+        let proposed = self.propose(Command::Acquire(acquire)).await;
+        if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
+            orphan.settle();
+        }
+        let (outcome, revision) = proposed?;
         match (outcome, seat) {
             (Ok(Reply::Granted(grant)), _) => {
                 tracing::debug!(request = call.request_id, %lock, session = %open.session, token = %grant.token, "granted");
@@ -129,10 +138,11 @@ impl Service {
         seat: Seat,
     ) -> Result<Response, Failure> {
         let parked = seat.park(place.queued.ticket);
-        let guard =
-            HangUp { service: self.clone(), place: Some(place.clone()), until: attempt.until };
+        let departure = Departure::of(self.clone(), place.clone(), seat, attempt.until);
         let result = self.wait_parked(&mut attempt, &place, parked).await;
-        guard.disarm();
+        if is_definite(&result) {
+            departure.settle();
+        }
         if result.is_ok() {
             self.metrics().granted.inc();
         }
@@ -150,49 +160,90 @@ impl Service {
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let until = tokio::time::sleep_until(attempt.until.into());
         tokio::pin!(until);
+        let mut renewal = None;
         let mut woken = Woken::Look;
         loop {
             match woken {
-                Woken::Granted(grant) => return Ok(granted_late(attempt, grant)),
+                Woken::Granted(grant) => return self.granted_late(attempt, place, grant).await,
                 Woken::Left(cause) => return Err(self.left(attempt, place, cause)),
-                Woken::Look => {
-                    if let Some(grant) = self.look(place) {
-                        return Ok(granted_late(attempt, grant));
-                    }
-                }
+                Woken::Look => match self.look(place) {
+                    Look::Granted(grant) => return self.granted_late(attempt, place, grant).await,
+                    Look::Waiting => {}
+                    Look::Gone => return Err(self.gone(attempt, place)),
+                },
             }
             woken = tokio::select! {
                 woken = parked.woken() => woken,
                 () = &mut until => return self.cancel(attempt, place).await,
                 () = self.draining().cancelled() => return self.turn_away(attempt, place).await,
-                _ = renewals.tick() => {
-                    self.renew_waiting(attempt, place).await?;
+                _ = renewals.tick(), if renewal.is_none() => {
+                    renewal = Some(self.renew_waiting(place).boxed());
+                    Woken::Look
+                }
+                renewed = poll(&mut renewal), if renewal.is_some() => {
+                    renewal = None;
+                    attempt.renewed = renewed?.unwrap_or(attempt.renewed);
                     Woken::Look
                 }
             };
         }
     }
 
-    /// The state as this node has it; events may have come before the caller was parked.
-    fn look(&self, place: &Place) -> Option<Grant> {
+    /// The state as this node has it; events may have come before the caller was parked, or were skipped.
+    fn look(&self, place: &Place) -> Look {
         let Place { lock, session, owner, queued, .. } = place;
-        match self.raft().read(|machine| machine.standing(lock, session, owner)) {
-            Some(Standing::Holding(grant)) if grant.ticket == queued.ticket => Some(grant),
-            Some(Standing::Holding(_) | Standing::Waiting(_)) | None => None,
+        let (standing, revision) = self
+            .raft()
+            .read(|machine| (machine.standing(lock, session, owner), machine.revision()));
+        match standing {
+            Some(Standing::Holding(grant)) if grant.ticket == queued.ticket => Look::Granted(grant),
+            Some(Standing::Waiting(found)) if found.ticket == queued.ticket => Look::Waiting,
+            // This node has not applied the acquire yet.
+            Some(_) | None if revision < Revision(queued.ticket.0) => Look::Waiting,
+            Some(_) | None => Look::Gone,
         }
     }
 
-    async fn renew_waiting(&self, attempt: &mut Attempt, place: &Place) -> Result<(), Failure> {
+    /// Renews the session of a waiting caller; answers when the renewal that was acknowledged began.
+    async fn renew_waiting(&self, place: &Place) -> Result<Option<Instant>, Failure> {
         let began = Instant::now();
         match self.renew(&place.session, None, self.deadline()).await {
-            Ok(_) => attempt.renewed = began,
-            Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+            Ok(_) => Ok(Some(began)),
+            Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
             // No leader just now: the place is safe, because nobody can expire the session either.
             Err(failure) => {
                 tracing::debug!(session = %place.session, ?failure, "renewal of a waiter postponed");
+                Ok(None)
             }
         }
-        Ok(())
+    }
+
+    /// A grant for a caller who waited. If its last renewal is so old that nothing is certainly left of the lease,
+    /// the caller is told that it holds only after another one.
+    async fn granted_late(
+        &self,
+        attempt: &mut Attempt,
+        place: &Place,
+        grant: Grant,
+    ) -> Result<Response, Failure> {
+        if attempt.renewed.elapsed() >= grant.ttl.as_duration() {
+            let began = Instant::now();
+            let contender = Some((place.lock.clone(), place.owner.clone()));
+            let renewed = self.renew(&place.session, contender, self.deadline()).await;
+            let standing = match renewed {
+                Ok(renewed) => renewed.standing,
+                Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+                Err(_) => return Err(Failure::OutcomeUnknown),
+            };
+            match standing {
+                Some(Standing::Holding(held)) if held.ticket == grant.ticket => {}
+                Some(_) | None => return Err(self.gone(attempt, place)),
+            }
+            attempt.renewed = began;
+        }
+        let revision = grant.granted_in;
+        tracing::debug!(lock = %grant.lock, session = %grant.session, token = %grant.token, "granted after a wait");
+        Ok(attempt.answer(grant, revision))
     }
 
     /// The place is gone without a grant.
@@ -205,15 +256,25 @@ impl Service {
         }
     }
 
+    /// The place is gone, and the event that would say why was not seen.
+    fn gone(&self, attempt: &Attempt, place: &Place) -> Failure {
+        match self.view(&place.session) {
+            Ok(_) => self.timed_out(attempt, place),
+            Err(ended) => ended,
+        }
+    }
+
     fn timed_out(&self, attempt: &Attempt, place: &Place) -> Failure {
         self.metrics().timed_out.inc();
         let lock = self.raft().read(|machine| machine.lock(&place.lock, WAITERS_SHOWN));
         Failure::WaitTimeout { lock: Box::new(lock), waited: attempt.arrived.elapsed() }
     }
 
-    /// The wait is over; the log says whether the grant came first.
+    /// The wait is over; the log says whether the grant came first. While it does not say, the caller may be in the
+    /// queue or hold the lock, whatever kept the cancel from the log.
     async fn cancel(&self, attempt: &Attempt, place: &Place) -> Result<Response, Failure> {
-        let (outcome, revision) = self.propose(place.cancel()).await?;
+        let proposed = self.propose(place.cancel()).await;
+        let (outcome, revision) = proposed.map_err(|_| Failure::OutcomeUnknown)?;
         match outcome {
             Ok(Reply::Granted(grant)) => Ok(attempt.answer(grant, revision)),
             Ok(_) => Err(self.timed_out(attempt, place)),
@@ -261,14 +322,29 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
     Ok(Acquire { lock, open, owner: owner.unwrap_or_else(Owner::unnamed), entry, wait })
 }
 
-fn granted_late(attempt: &Attempt, grant: Grant) -> Response {
-    let revision = grant.granted_in;
-    tracing::debug!(lock = %grant.lock, session = %grant.session, token = %grant.token, "granted after a wait");
-    attempt.answer(grant, revision)
+/// Where a parked caller stands, as this node has it.
+enum Look {
+    Granted(Grant),
+    Waiting,
+    Gone,
+}
+
+/// Whether the caller was told where it stands for certain.
+fn is_definite(result: &Result<Response, Failure>) -> bool {
+    matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. }))
+}
+
+/// Waits for the renewal under way.
+async fn poll<T>(renewal: &mut Option<BoxFuture<'_, T>>) -> T {
+    match renewal {
+        Some(renewal) => renewal.await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Place {
-    fn cancel(&self) -> Command {
+    /// The command that gives the place up, unless the owner has asked for it again since.
+    pub(crate) fn cancel(&self) -> Command {
         Command::Cancel(Cancel {
             lock: self.lock.clone(),
             session: self.session.clone(),
@@ -276,52 +352,6 @@ impl Place {
             ticket: self.queued.ticket,
             asked: self.queued.asked,
         })
-    }
-}
-
-/// Watches for the caller hanging up, which drops the call's future and this with it.
-struct HangUp {
-    service: Service,
-    place: Option<Place>,
-    until: Instant,
-}
-
-impl HangUp {
-    /// The call has its answer: nothing is left to clean up.
-    fn disarm(mut self) {
-        self.place = None;
-    }
-}
-
-impl Drop for HangUp {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            tokio::spawn(leave(self.service.clone(), place, self.until));
-        }
-    }
-}
-
-/// Nobody listens any more. A session made for this call leaves at once, with its grant if it has one; another one
-/// keeps its place until its wait would have ended, because its client may ask again (and then this cancel, which
-/// names the older request, has no effect).
-async fn leave(service: Service, place: Place, until: Instant) {
-    if !place.anonymous {
-        tokio::select! {
-            () = tokio::time::sleep_until(until.into()) => {}
-            () = service.stopped().cancelled() => return,
-        }
-    }
-    match service.propose(place.cancel()).await {
-        Ok((Ok(Reply::Granted(grant)), _)) if place.anonymous => {
-            let Place { lock, session, owner, .. } = place;
-            let given_back = service.release(lock, session, Some(owner), None).await;
-            tracing::debug!(token = %grant.token, ok = given_back.is_ok(), "gave back a grant nobody waited for");
-        }
-        Ok(_) => {}
-        // The session's lease is the backstop: nobody renews it now.
-        Err(failure) => {
-            tracing::debug!(lock = %place.lock, ?failure, "a place is left to its lease");
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_raft::LeaderEpoch;
+use holdfast_raft::{LeaderEpoch, ProposeError};
 use holdfast_types::{Command, SessionId, Stamp};
 use tokio::time::MissedTickBehavior;
 
@@ -105,8 +105,11 @@ impl Clockwork {
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
-        // Those that took effect have no lease any more; the others live on.
-        self.spare(&overdue);
+        // Those that took effect have no lease any more, the refused ones live on. One whose entry may still be in the
+        // log stays as it is: its session is renewed through the log, behind that entry, until the log has decided.
+        if !matches!(proposed, Err(ProposeError::Unknown)) {
+            self.spare(&overdue);
+        }
         self.last_turn = Instant::now();
     }
 

@@ -15,6 +15,7 @@ mod acquire;
 mod answer;
 mod audit;
 mod cluster;
+mod departure;
 mod expiry;
 mod hub;
 mod leader;

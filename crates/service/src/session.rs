@@ -29,8 +29,10 @@ impl Service {
             Ok(_) => return Err(Failure::OutcomeUnknown),
             Err(rejection) => return Err(Failure::Rejected(rejection)),
         };
-        // The view must show the session just opened, so this node has to have applied it.
-        self.raft().read_barrier(self.deadline()).await?;
+        // The view must show the session just opened, so this node has to have applied it. The session is open by
+        // now, so a failure here says nothing about it.
+        let barrier = self.raft().read_barrier(self.deadline()).await;
+        barrier.map_err(|_| Failure::OutcomeUnknown)?;
         let view = self.view(&session)?;
         let expires_in = ttl.as_duration().saturating_sub(arrived.elapsed());
         Ok(respond(Answer::Session { view, created, expires_in }, revision))
@@ -43,7 +45,8 @@ impl Service {
             view
         } else {
             // Opened through another node a moment ago: catch up with the leader first.
-            self.raft().read_barrier(self.deadline()).await?;
+            let barrier = self.raft().read_barrier(self.deadline()).await;
+            barrier.map_err(|_| Failure::OutcomeUnknown)?;
             self.view(&session)?
         };
         let expires_in = renewed.ttl.as_duration().saturating_sub(arrived.elapsed());

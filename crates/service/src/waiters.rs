@@ -42,7 +42,7 @@ pub(crate) struct Seat {
 /// One parked caller. Dropping it leaves the registry.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    seat: Seat,
+    waiters: Waiters,
     key: Key,
     woken: mpsc::Receiver<Woken>,
 }
@@ -104,7 +104,7 @@ impl Waiters {
 
 impl Seat {
     /// Parks for a ticket. From now on its events are kept; look at the state once after this.
-    pub(crate) fn park(self, ticket: Ticket) -> Parked {
+    pub(crate) fn park(&self, ticket: Ticket) -> Parked {
         let (sender, woken) = mpsc::channel(2);
         let key = {
             let mut parked = self.waiters.parked.lock();
@@ -113,7 +113,7 @@ impl Seat {
             parked.insert(key, sender);
             key
         };
-        Parked { seat: self, key, woken }
+        Parked { waiters: self.waiters.clone(), key, woken }
     }
 }
 
@@ -127,7 +127,7 @@ impl Parked {
 
 impl Drop for Parked {
     fn drop(&mut self) {
-        self.seat.waiters.parked.lock().remove(&self.key);
+        self.waiters.parked.lock().remove(&self.key);
     }
 }
 
@@ -150,9 +150,10 @@ mod tests {
     #[tokio::test]
     async fn only_callers_with_the_ticket_wake() {
         let waiters = Waiters::new(3);
-        let mut one = waiters.seat().unwrap().park(Ticket(1));
-        let mut other = waiters.seat().unwrap().park(Ticket(2));
-        let mut same = waiters.seat().unwrap().park(Ticket(1));
+        let seat = waiters.seat().unwrap();
+        let mut one = seat.park(Ticket(1));
+        let mut other = seat.park(Ticket(2));
+        let mut same = seat.park(Ticket(1));
         waiters.left(Ticket(1), LossCause::Deleted);
         assert!(matches!(one.woken().await, Woken::Left(LossCause::Deleted)));
         assert!(matches!(same.woken().await, Woken::Left(LossCause::Deleted)));

@@ -122,10 +122,13 @@ impl Doorman {
     }
 
     fn judge_incarnation(&self, node: NodeId, incarnation: Incarnation) -> Result<(), Refusal> {
-        if (self.registered)(node).is_some_and(|registered| registered != incarnation) {
+        let mut seen = self.seen.lock();
+        // Until it is registered, the first incarnation met is the one.
+        let known = (self.registered)(node).or_else(|| seen.get(&node).copied());
+        if known.is_some_and(|known| known != incarnation) {
             return Err(Refusal::Incarnation);
         }
-        self.seen.lock().insert(node, incarnation);
+        seen.insert(node, incarnation);
         Ok(())
     }
 }
@@ -175,6 +178,16 @@ mod tests {
         let hello = Hello { from: NodeId(3), incarnation: Incarnation(33), ..hello() };
         assert_eq!(doorman.judge(&hello), Ok(()));
         assert_eq!(doorman.seen(NodeId(3)), Some(Incarnation(33)));
+    }
+
+    /// Registration takes a moment; a node that is wiped meanwhile is not the one that was met.
+    #[test]
+    fn a_node_wiped_before_it_is_registered_is_refused() {
+        let doorman = doorman();
+        let hello = Hello { from: NodeId(3), incarnation: Incarnation(33), ..hello() };
+        assert_eq!(doorman.judge(&hello), Ok(()));
+        let wiped = Hello { incarnation: Incarnation(34), ..hello };
+        assert_eq!(doorman.judge(&wiped), Err(Refusal::Incarnation));
     }
 
     #[test]

@@ -48,6 +48,23 @@ async fn waiters_are_granted_in_the_order_of_the_log() {
     }
 }
 
+/// A second call of the same session that does not want to wait must not keep the place of the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn asking_without_waiting_leaves_a_waiting_call_as_it_is() {
+    let nodes = Nodes::start(1).await;
+    let node = nodes.services[0].clone();
+    take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let parked = node.clone();
+    let wait = Duration::from_millis(500);
+    let waiting =
+        tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
+    until(&node, "a", |view| view.waiters_total == 1).await;
+    let busy = rejection(take(&node, acquire("a", Some("you"), 30_000, NO_WAIT)).await);
+    assert!(matches!(busy, Rejection::LockBusy { .. }), "{busy:?}");
+    assert!(matches!(waiting.await.unwrap(), Err(Failure::WaitTimeout { .. })));
+    assert_eq!(view(&node, "a").await.waiters_total, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_ends_leaves_no_place_behind() {
     let nodes = Nodes::start(3).await;

@@ -115,7 +115,7 @@ impl Writer {
     }
 
     /// Generations take turns in the files: the file of the one before is left alone until it is folded in. The
-    /// header goes out with the first batch, under the same barrier.
+    /// header goes out, with a barrier of its own, before the first batch.
     fn begin(&mut self, turn: Turn) {
         self.active = usize::from(!turn.generation.is_multiple_of(2));
         self.turn = turn;

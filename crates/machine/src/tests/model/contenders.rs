@@ -13,6 +13,10 @@ impl Model {
         }
         let id = self.live(&name).map_or(0, |session| session.id);
         if let Some(node) = self.own_place(&lock, id, &owner) {
+            if !wait && node.place.as_ref().unwrap().hold.is_none() {
+                let waiters = self.waiters(&lock).len() as u32;
+                return Err(Rejection::LockBusy { holder: self.holder_view(&lock), waiters });
+            }
             let path = node.path.clone();
             let entries = node.place.as_ref().unwrap().entries.clone();
             let news = entry.filter(|entry| !entries.contains(entry));

@@ -166,6 +166,9 @@ impl JournalFile {
         }
         if let Some(header) = self.header.take() {
             self.file.write_all_at(&header, 0).at("writing", &self.path)?;
+            // The disk may keep what follows and lose this. Then the turn before would be found with its end
+            // overwritten, and a part of a turn is not what a whole one is: it takes keys back to older values.
+            self.sync()?;
         }
         self.file.write_all_at(records, self.end as u64).at("writing", &self.path)?;
         self.end += records.len();

@@ -37,8 +37,10 @@ impl Folder {
 
     /// Has the frozen layer folded in; the one before is done.
     pub(super) fn fold(&mut self) {
-        // A thread that is gone is found out by the next `wait`.
         self.busy = self.work.as_ref().is_some_and(|work| work.send(()).is_ok());
+        if !self.busy {
+            self.failed = Some(StoreError::Closed);
+        }
     }
 
     /// Waits until nothing is being folded.
