@@ -1,5 +1,6 @@
 //! Sessions live at least their time-to-live after their last renewal, and not much longer.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use holdfast_service::{Answer, Request};
@@ -96,6 +97,30 @@ async fn a_new_leader_gives_every_session_its_full_ttl() {
     let granted = take(&others[0], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
     assert_eq!(granted.session.as_str(), "you");
     assert!(left_at.elapsed() >= Duration::from_millis(1_500), "after {:?}", left_at.elapsed());
+}
+
+/// An expiry that is in the log, and cannot be committed, may still take effect: until the log has decided, no renewal
+/// is acknowledged. (Both followers' disks are full: they refuse entries and go on confirming the leader.)
+#[tokio::test(flavor = "multi_thread")]
+async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
+    let nodes = Nodes::start(3).await;
+    let leader = nodes.leader().await;
+    take(&leader, acquire("a", Some("me"), 3_000, NO_WAIT)).await.unwrap();
+    let full = |bytes: u64| {
+        for (service, free) in nodes.services.iter().zip(&nodes.free) {
+            if service.node() != leader.node() {
+                free.store(bytes, Ordering::Relaxed);
+            }
+        }
+    };
+    full(0);
+    // The lease runs out, and the expiry's proposal is given up on after ten seconds without an outcome.
+    tokio::time::sleep(Duration::from_millis(14_500)).await;
+    let renewed = leader.call(call(), Request::KeepAlive { session: session("me") }).await;
+    assert!(renewed.is_err(), "{renewed:?}");
+    full(1 << 40);
+    until(&leader, "a", |view| view.holder.is_none()).await;
+    assert!(matches!(keep_alive(&leader, "me").await, Err(Rejection::SessionExpired { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{Member, PeerListen, RaftConfig};
@@ -19,6 +22,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Nodes {
     pub(crate) services: Vec<Service>,
+    /// Free bytes of each node's disk, as it believes.
+    pub(crate) free: Vec<Arc<AtomicU64>>,
     /// Removed with the nodes.
     dirs: Vec<TempDir>,
 }
@@ -38,11 +43,15 @@ impl Nodes {
         };
         let members: BTreeMap<NodeId, Member> =
             (1..).map(NodeId).zip(listeners.iter().map(member)).collect();
-        let mut nodes = Self { services: Vec::new(), dirs: Vec::new() };
+        let mut nodes = Self { services: Vec::new(), free: Vec::new(), dirs: Vec::new() };
         for (id, listener) in (1..).map(NodeId).zip(listeners) {
             let dir = tempfile::tempdir().unwrap();
             let listen = PeerListen::Bound(listener);
-            let raft = RaftConfig::new("test", id, members.clone(), dir.path(), listen);
+            let mut raft = RaftConfig::new("test", id, members.clone(), dir.path(), listen);
+            let free = Arc::new(AtomicU64::new(1 << 40));
+            nodes.free.push(free.clone());
+            raft.free_bytes = Arc::new(move |_: &Path| Ok(free.load(Ordering::Relaxed)));
+            raft.disk_check = Duration::from_millis(50);
             let metrics = Metrics::default();
             nodes.services.push(Service::start(config.clone(), raft, metrics).await.unwrap());
             nodes.dirs.push(dir);
