@@ -177,6 +177,11 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the subject is that nothing happens while this time passes",
     },
     Exception {
+        path: "crates/service/tests/it/leases.rs",
+        function: "no_renewal_is_acknowledged_while_an_expiry_is_undecided",
+        reason: "the fault under test: the disks are full for as long as a proposal is waited for",
+    },
+    Exception {
         path: "crates/service/tests/it/waiting.rs",
         function: "a_named_caller_that_hangs_up_keeps_its_place_and_may_ask_again_elsewhere",
         reason: "the subject is that nothing happens while this time passes",
