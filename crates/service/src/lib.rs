@@ -6,7 +6,7 @@
 //!
 //! Data flows one way: a front-end makes a [`Request`], [`Service::call`] turns it into a command or a read, the
 //! log orders it, `apply` decides it, and the answer comes back. What `apply` changed reaches parked callers and
-//! leases through one place, [`hub`].
+//! leases through one place, `hub`.
 //!
 //! Bounds: callers parked on one node are at most `ServiceConfig::waiters_max`; leases are as many as sessions
 //! (bounded by the replicated limits); everything else is bounded by the proposer's queue.
