@@ -23,7 +23,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use self::file::{JournalFile, Recovered, Turn};
-use self::fold::Folder;
+use self::fold::{Folder, Folding};
 use self::layers::Layers;
 use super::sled::SledEngine;
 use super::{Engine, Order, Visit, WriteBatch};
@@ -81,9 +81,10 @@ fn replay(files: &[JournalFile; 2], sled: &SledEngine) -> Result<u64, StoreError
     let mut found: Vec<Recovered> =
         files.iter().map(JournalFile::recover).collect::<Result<_, _>>()?;
     found.sort_by_key(|recovered| recovered.turn.generation);
+    let mut into = Folding::into(sled);
     for recovered in &found {
         for batch in &recovered.batches {
-            sled.write(batch)?;
+            into.write(batch)?;
         }
     }
     sled.sync()?;

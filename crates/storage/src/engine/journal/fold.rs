@@ -14,6 +14,9 @@ use crate::error::StoreError;
 
 /// Bytes given to sled in one batch, unless a single change is larger.
 const BATCH_BYTES: usize = 256 << 10;
+/// Bytes given to sled between two barriers: sled may write into a segment again whose content moved elsewhere before
+/// that is durable, so the window must stay well below a segment (ADR 0002).
+const WINDOW_BYTES: usize = 1 << 20;
 
 /// The handle of the thread; dropping it waits for the work under way.
 pub(super) struct Folder {
@@ -98,8 +101,8 @@ fn run(
 }
 
 fn fold(layer: &Layer, sled: &SledEngine) -> Result<(), StoreError> {
-    let mut batch = WriteBatch::default();
-    let mut bytes = 0;
+    let mut into = Folding::into(sled);
+    let (mut batch, mut bytes) = (WriteBatch::default(), 0);
     for (key, value) in layer {
         bytes += key.len() + value.as_ref().map_or(0, bytes::Bytes::len);
         batch.writes.push(match value {
@@ -107,10 +110,32 @@ fn fold(layer: &Layer, sled: &SledEngine) -> Result<(), StoreError> {
             None => Write::Delete(key.clone()),
         });
         if bytes >= BATCH_BYTES {
-            sled.write(&std::mem::take(&mut batch))?;
+            into.write(&std::mem::take(&mut batch))?;
             bytes = 0;
         }
     }
-    sled.write(&batch)?;
+    into.write(&batch)?;
     sled.sync()
+}
+
+/// Writes into sled with a barrier after every [`WINDOW_BYTES`].
+pub(super) struct Folding<'a> {
+    sled: &'a SledEngine,
+    since_barrier: usize,
+}
+
+impl<'a> Folding<'a> {
+    pub(super) fn into(sled: &'a SledEngine) -> Self {
+        Self { sled, since_barrier: 0 }
+    }
+
+    pub(super) fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
+        self.sled.write(batch)?;
+        self.since_barrier += batch.bytes();
+        if self.since_barrier >= WINDOW_BYTES {
+            self.sled.sync()?;
+            self.since_barrier = 0;
+        }
+        Ok(())
+    }
 }
