@@ -7,7 +7,8 @@
 //! Owns two journal files and the changes that are in them and not in sled yet. The files take turns: when one is
 //! full, the other begins the next generation, and what the full one holds is folded into sled, with sled's own
 //! barrier, before its file is written again. At an open, what the files hold is folded in again, oldest generation
-//! first: putting it there twice changes nothing.
+//! first: putting a whole turn there twice changes nothing, and a turn's header reaches the disk before its first batch, so
+//! that a file never shows a part of an older turn.
 //!
 //! Bounds: changes outside sled are those of two journal files ([`file::CAPACITY`] each). A writer that is faster than
 //! sled waits for it at the end of the second file. An error of any part is final for all.
