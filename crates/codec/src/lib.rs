@@ -58,6 +58,8 @@ pub enum Kind {
     ServiceReply = 12,
     /// The commands of a log record, with their stamp.
     Batch = 13,
+    /// The data directories that founded a cluster.
+    Roster = 14,
 }
 
 /// A value that could not be turned into bytes: larger than [`PAYLOAD_MAX`], or of a shape bincode refuses.

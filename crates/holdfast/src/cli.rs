@@ -49,6 +49,10 @@ pub(crate) struct ServeArgs {
     /// Overrides any key, for example `--set raft.heartbeat=50ms`.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
+    /// Found a new cluster without the members that are absent, if a majority is there. For one start of one node of a
+    /// cluster that never was; refused by a node that belongs to one.
+    #[arg(long)]
+    pub(crate) bootstrap: bool,
     /// Stop when stdin ends: the process that started this node is gone.
     #[arg(long, hide = true)]
     pub(crate) exit_with_parent: bool,

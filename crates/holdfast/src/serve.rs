@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Stop> {
     raise_open_files();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Stop::failed)?;
-    let end = runtime.block_on(node(config, args.exit_with_parent));
+    let end = runtime.block_on(node(config, args));
     // A thread that still reads stdin must not keep us.
     runtime.shutdown_background();
     end
@@ -88,7 +88,7 @@ fn raise_open_files() {
     }
 }
 
-async fn node(config: Config, exit_with_parent: bool) -> Result<(), Stop> {
+async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
@@ -97,7 +97,8 @@ async fn node(config: Config, exit_with_parent: bool) -> Result<(), Stop> {
     let mut registry = Registry::with_prefix("holdfast");
     let metrics = Metrics::register(&mut registry);
     let http_metrics = HttpMetrics::register(&mut registry);
-    let service = Service::start(ServiceConfig::default(), raft_config(&config, peer), metrics)
+    let raft = RaftConfig { bootstrap: args.bootstrap, ..raft_config(&config, peer) };
+    let service = Service::start(ServiceConfig::default(), raft, metrics)
         .await
         .map_err(|error| not_started(&error))?;
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
@@ -118,7 +119,7 @@ async fn node(config: Config, exit_with_parent: bool) -> Result<(), Stop> {
     ));
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "stopping"),
-        () = parent_gone(exit_with_parent) => tracing::warn!("the process that started this node is gone: stopping"),
+        () = parent_gone(args.exit_with_parent) => tracing::warn!("the process that started this node is gone: stopping"),
         reason = service.wait_failed() => {
             tracing::error!(reason, "this node cannot go on and stops");
             return Err(Stop::Halted(format!("this node cannot go on: {reason}")));
@@ -136,6 +137,7 @@ fn not_started(error: &StartError) -> Stop {
         | StartError::InUse(_)
         | StartError::OtherNode { .. }
         | StartError::OtherCluster { .. }
+        | StartError::Bootstrapped
         | StartError::Listen { .. } => Stop::failed(error),
     }
 }

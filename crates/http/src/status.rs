@@ -113,6 +113,10 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
             fault.hint = Some("send the same call to another node".into());
             fault
         }
+        Failure::Starting(why) => {
+            let facts = Facts { retry_after_ms: Some(millis(LATER)), ..Facts::default() };
+            sealed(Problem::new(ErrorCode::Starting, 0, why).facts(facts))
+        }
         Failure::Failed(why) => internal(why),
     }
 }

@@ -96,6 +96,9 @@ pub struct RaftConfig {
     pub batch_commands_max: usize,
     /// Bytes of commands in one entry, unless a single one is larger; 64 KiB.
     pub batch_bytes_max: usize,
+    /// Found the cluster without waiting for members that are absent, as long as a majority is there. An operator's
+    /// decision: refused by a node that has a log.
+    pub bootstrap: bool,
     /// A log to use in place of the one in `data_dir`, for tests: in memory, or on a disk that fails.
     pub log: Option<Log>,
     /// The wall clock, for stamps.
@@ -129,6 +132,7 @@ impl RaftConfig {
             propose_inflight_max: 3,
             batch_commands_max: 256,
             batch_bytes_max: 64 << 10,
+            bootstrap: false,
             log: None,
             clock: Arc::new(wall_clock),
             free_bytes: Arc::new(holdfast_storage::free_bytes),

@@ -17,25 +17,27 @@ use crate::contact::Contact;
 use crate::disk::DiskGauge;
 use crate::error::ProposeError;
 use crate::failure::Failure;
+use crate::founding::Founding;
 use crate::log_store::LogStore;
 use crate::proposer::Proposer;
 use crate::snapshot::{Arrival, SnapshotStore};
 use crate::state_machine::LocalMachine;
+use crate::transport::handshake::Visitor;
 use crate::type_config::{Payload, Raft, RaftEntry};
 use crate::wire::{
-    AppendDto, AppendReplyDto, ProposeRefusal, ReplyBody, RequestBody, SnapshotMetaDto, StatusDto,
-    VoteDto, decode_record,
+    AppendDto, AppendReplyDto, ProposeRefusal, Purpose, ReplyBody, RequestBody, SnapshotMetaDto,
+    StatusDto, VoteDto, decode_record,
 };
 
 /// What a connection has begun and not yet finished.
 pub(crate) struct Visit {
-    from: NodeId,
+    visitor: Visitor,
     arrival: Option<Arrival>,
 }
 
 impl Visit {
-    pub(crate) fn new(from: NodeId) -> Self {
-        Self { from, arrival: None }
+    pub(crate) fn new(visitor: Visitor) -> Self {
+        Self { visitor, arrival: None }
     }
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct Dispatch {
     pub(crate) snapshots: SnapshotStore,
     pub(crate) proposer: Proposer,
     pub(crate) barrier: Barrier,
+    pub(crate) founding: Arc<Founding>,
     pub(crate) disk: Arc<DiskGauge>,
     pub(crate) contact: Arc<Contact>,
     pub(crate) failure: Failure,
@@ -56,11 +59,13 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// A peer's connection has ended.
-    pub(crate) fn hung_up(&self, from: NodeId) {
-        self.hung_up.try_send(from).ok();
+    pub(crate) fn hung_up(&self, visitor: Visitor) {
+        if visitor.purpose != Purpose::Founding {
+            self.hung_up.try_send(visitor.node).ok();
+        }
     }
 
-    /// Answers one request.
+    /// Answers one request. Whoever came to ask about founding may be anybody, and gets an answer about nothing else.
     pub(crate) async fn answer(
         &self,
         visit: &mut Visit,
@@ -70,8 +75,17 @@ impl Dispatch {
         if self.failure.is_set() {
             return ReplyBody::Refused("this node has failed".into());
         }
+        let stranger = visit.visitor.purpose == Purpose::Founding;
         match body {
             RequestBody::Ping => ReplyBody::Pong,
+            RequestBody::Survey if stranger => self.founding.survey(visit.visitor).await,
+            RequestBody::Found(roster) if stranger => {
+                self.founding.agree(visit.visitor, roster).await
+            }
+            _ if stranger => ReplyBody::Refused("this connection is for founding alone".into()),
+            RequestBody::Survey | RequestBody::Found(_) => {
+                ReplyBody::Refused("this connection is not for founding".into())
+            }
             RequestBody::Append(append) => self.append(append).await,
             RequestBody::Vote(request) => {
                 reply(self.raft.vote(request.into()).await, |vote| ReplyBody::Vote(vote.into()))
@@ -89,7 +103,9 @@ impl Dispatch {
             RequestBody::Propose(commands) => self.propose(commands, deadline).await,
             RequestBody::ReadIndex => ReplyBody::ReadIndex(self.barrier.index(deadline).await.ok()),
             RequestBody::Status => ReplyBody::Status(self.status()),
-            RequestBody::Service(request) => self.service(visit.from, request, deadline).await,
+            RequestBody::Service(request) => {
+                self.service(visit.visitor.node, request, deadline).await
+            }
         }
     }
 

@@ -112,10 +112,15 @@ pub enum StartError {
     },
     /// The data directory holds a log, but not the file that says whose it is.
     #[error(
-        "{} is not whole: a log, its snapshots or the identity file is missing; restore it whole, or start this node under a new id with an empty data_dir",
+        "{} is not whole: a log, its snapshots, the roster or the identity file is missing; restore it whole, or start this node under a new id with an empty data_dir",
         .0.display()
     )]
     NoIdentity(PathBuf),
+    /// The cluster was to be founded by a node that belongs to one.
+    #[error(
+        "this node belongs to a cluster already: start it without --bootstrap, which is for one start of a new cluster"
+    )]
+    Bootstrapped,
     /// The peers' address cannot be listened on.
     #[error("failed to listen for peers on {address}: {source}")]
     Listen {

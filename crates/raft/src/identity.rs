@@ -12,6 +12,7 @@ use holdfast_types::{Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StartError;
+use crate::founding::roster::ROSTER_FILE;
 
 const IDENTITY_FILE: &str = "identity";
 const LOCK_FILE: &str = "lock";
@@ -41,6 +42,10 @@ impl DataDir {
         let failed = |source| StartError::DataDir { dir: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
+        // Whoever wrote down with whom it founds a cluster had a log by then.
+        if path.join(ROSTER_FILE).exists() && !path.join(LOG_DIR).exists() {
+            return Err(StartError::NoIdentity(path.to_owned()));
+        }
         let identity = match read(path)? {
             Some(identity) => {
                 let identity = check(path, identity, cluster, node)?;
@@ -160,6 +165,15 @@ mod tests {
     fn a_log_without_an_identity_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join(LOG_DIR)).unwrap();
+        let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
+        assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
+    }
+
+    #[test]
+    fn a_founder_that_lost_its_log_is_refused_and_does_not_start_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DataDir::open(dir.path(), "a", NodeId(1)).unwrap());
+        std::fs::write(dir.path().join(ROSTER_FILE), "anything").unwrap();
         let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
         assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
     }

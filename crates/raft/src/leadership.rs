@@ -1,7 +1,8 @@
 //! Who leads, as far as this node knows.
 //!
 //! Owns the watch that says so, and the moment at which a new leader may act: only once its own first entry is
-//! applied has it seen everything its predecessors committed, and only from then on does it have an epoch here.
+//! applied has it seen everything its predecessors committed, and only from then on does it have an epoch here. A leader
+//! that a restarted node remembers from its vote is none until it has been heard.
 
 use holdfast_types::NodeId;
 use openraft::ServerState;
@@ -27,17 +28,19 @@ type ServerMetrics = openraft::metrics::RaftServerMetrics<TypeConfig>;
 pub(crate) async fn follow(
     raft: Raft,
     mut applied: watch::Receiver<Option<LogId>>,
+    mut heard: watch::Receiver<Option<NodeId>>,
     sender: watch::Sender<Leadership>,
 ) {
     let mut metrics = raft.server_metrics();
     loop {
         let server = metrics.borrow_watched().clone();
-        let now = view(&server, *applied.borrow_and_update());
+        let now = view(&server, *applied.borrow_and_update(), *heard.borrow_and_update());
         sender.send_if_modified(|old| std::mem::replace(old, now) != now);
         // Only a leader that has not applied its first entry yet cares for each applied one.
         let waits = server.state == ServerState::Leader && now.epoch.is_none();
         let ended = tokio::select! {
             changed = metrics.changed() => changed.is_err(),
+            changed = heard.changed() => changed.is_err(),
             changed = applied.changed(), if waits => changed.is_err(),
         };
         if ended {
@@ -48,7 +51,7 @@ pub(crate) async fn follow(
     }
 }
 
-fn view(server: &ServerMetrics, applied: Option<LogId>) -> Leadership {
+fn view(server: &ServerMetrics, applied: Option<LogId>, heard: Option<NodeId>) -> Leadership {
     let leader_id = server.vote.leader_id;
     let leads = server.state == ServerState::Leader
         && server.vote.committed
@@ -56,7 +59,13 @@ fn view(server: &ServerMetrics, applied: Option<LogId>) -> Leadership {
         && applied.is_some_and(|id| id.leader_id == leader_id);
     Leadership {
         term: leader_id.term,
-        leader: server.current_leader.map(NodeId),
+        leader: server
+            .current_leader
+            .filter(|leader| {
+                let leads = *leader == server.id && server.state == ServerState::Leader;
+                leads || heard == Some(NodeId(*leader))
+            })
+            .map(NodeId),
         epoch: leads.then(|| LeaderEpoch::of(leader_id)),
     }
 }

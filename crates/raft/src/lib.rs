@@ -24,6 +24,7 @@ mod disk;
 mod dispatch;
 mod error;
 mod failure;
+mod founding;
 mod handover;
 mod identity;
 mod leadership;

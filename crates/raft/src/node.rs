@@ -25,6 +25,7 @@ use crate::contact::Contact;
 use crate::counters::Counters;
 use crate::disk::DiskGauge;
 use crate::failure::Failure;
+use crate::founding::Founding;
 use crate::identity::DataDir;
 use crate::leadership::Leadership;
 use crate::peers::Peers;
@@ -48,6 +49,7 @@ struct Inner {
     means: Means,
     packing: Packing,
     barrier: Barrier,
+    founding: Arc<Founding>,
     peers: Arc<Peers>,
     disk: Arc<DiskGauge>,
     contact: Arc<Contact>,

@@ -15,8 +15,8 @@ use crate::transport::handshake::Doorman;
 use crate::transport::lane::Lane;
 use crate::wire::{Purpose, ReplyBody, RequestBody};
 
-const PURPOSES: [Purpose; 4] =
-    [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls];
+const PURPOSES: [Purpose; 5] =
+    [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls, Purpose::Founding];
 
 /// See the module.
 pub(crate) struct Peers {
@@ -60,10 +60,11 @@ impl Peers {
         }
     }
 
-    /// Whether any connection to a peer is open.
+    /// Whether any connection to a peer is open, but for one about founding.
     pub(crate) fn is_connected(&self, to: NodeId) -> bool {
         PURPOSES
             .iter()
+            .filter(|purpose| **purpose != Purpose::Founding)
             .any(|purpose| self.lanes.get(&(to, *purpose)).is_some_and(|lane| lane.is_open()))
     }
 }

@@ -1,6 +1,8 @@
 //! Ties the members' ids to their data directories (design D14).
 //!
-//! While this node leads, it proposes the registration of every member it has met and the machine does not know.
+//! While this node leads, it proposes the registration of every member that the machine does not know: those that
+//! founded the cluster, and newcomers without a log that asked to be let in. A newcomer counts for nothing before its
+//! registration is applied, and by each node only once that node has applied it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -55,7 +57,9 @@ impl Registrar {
         let missing: Vec<_> = self.members.iter().filter(|node| !known(node)).copied().collect();
         let met: Vec<_> = missing
             .iter()
-            .filter_map(|node| self.doorman.seen(*node).map(|incarnation| (*node, incarnation)))
+            .filter_map(|node| {
+                self.doorman.to_register(*node).map(|incarnation| (*node, incarnation))
+            })
             .map(|(node, incarnation)| Command::RegisterNode { node, incarnation })
             .collect();
         if met.is_empty() {

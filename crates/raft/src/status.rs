@@ -62,6 +62,8 @@ pub struct RaftStatus {
     pub disk_free_bytes: u64,
     /// Whether that is below the reserve.
     pub disk_low: bool,
+    /// What a node without a log waits for, and what an operator can do about it.
+    pub waits_for: Option<String>,
     /// Who has a vote.
     pub voters: Vec<NodeId>,
     /// The other members.

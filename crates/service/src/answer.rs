@@ -99,6 +99,8 @@ pub enum Failure {
     TooLarge,
     /// The node is about to stop. Ask another one.
     ShuttingDown,
+    /// The node has no log yet, and waits for what is said here. Nothing was done.
+    Starting(String),
     /// The node cannot trust its disk and serves nothing any more.
     Failed(String),
 }

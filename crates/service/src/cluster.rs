@@ -99,7 +99,9 @@ impl Service {
             ok: status.leader.is_some(),
             detail: match status.leader {
                 Some(leader) => format!("node {leader} leads in term {}", status.term),
-                None => format!("no leader is known in term {}", status.term),
+                None => status
+                    .waits_for
+                    .unwrap_or_else(|| format!("no leader is known in term {}", status.term)),
             },
         };
         let serving = Check {

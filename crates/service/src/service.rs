@@ -104,6 +104,18 @@ impl Service {
     /// # Errors
     /// [`Failure`] says why not, and whether anything was done.
     pub async fn call(&self, call: Call, request: Request) -> Result<Response, Failure> {
+        match self.answer_to(call, request).await {
+            Err(Failure::NoLeader) => Err(self.why_no_leader()),
+            answer => answer,
+        }
+    }
+
+    /// A node that never had a leader can say what it waits for.
+    fn why_no_leader(&self) -> Failure {
+        self.0.raft.status().waits_for.map_or(Failure::NoLeader, Failure::Starting)
+    }
+
+    async fn answer_to(&self, call: Call, request: Request) -> Result<Response, Failure> {
         match request {
             Request::Acquire(acquire) => self.acquire(call, acquire).await,
             Request::Release { lock, session, owner, entry } => {

@@ -72,6 +72,7 @@ fn what_passes_says_when_to_come_back() {
         Failure::OutcomeUnknown,
         Failure::DiskFull,
         Failure::ShuttingDown,
+        Failure::Starting("waiting for node 3".to_owned()),
         Failure::Overloaded { retry_after: Duration::from_secs(1) },
         Failure::TooManyWaiters { limit: 7 },
     ] {

@@ -1,12 +1,12 @@
 //! Starting a node.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use holdfast_storage::{Log, LogOptions};
 use holdfast_types::NodeId;
+use openraft::storage::{RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -22,8 +22,10 @@ use crate::disk::{DiskGauge, Inspector};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
 use crate::failure::Failure;
+use crate::founding::Founding;
+use crate::founding::roster::RosterBook;
 use crate::handover;
-use crate::identity::{DataDir, Identity, LOG_DIR, SNAPSHOT_DIR};
+use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
 use crate::leadership::{self, Leadership};
 use crate::log_store::LogStore;
 use crate::network::NetworkFactory;
@@ -43,6 +45,7 @@ const HUNG_UP_MAX: usize = 16;
 /// What is on the disk, open and verified.
 struct Opened {
     data_dir: DataDir,
+    roster: Arc<RosterBook>,
     log: Log,
     log_store: LogStore,
     snapshots: SnapshotStore,
@@ -76,6 +79,7 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
     let given = config.log.clone();
     let open = move || {
         let data_dir = DataDir::open(&dir, &cluster, node)?;
+        let roster = Arc::new(RosterBook::open(&dir)?);
         let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
         let snapshots =
             SnapshotStore::open(&dir.join(SNAPSHOT_DIR)).map_err(|error| store(&error))?;
@@ -84,7 +88,7 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
         let log_store = LogStore::open(log.clone(), failure, cache_bytes)
             .inspect_err(|_| log.shutdown())
             .map_err(|error| store(&error))?;
-        Ok(Opened { data_dir, log, log_store, snapshots })
+        Ok(Opened { data_dir, roster, log, log_store, snapshots })
     };
     tokio::task::spawn_blocking(open).await.map_err(|error| StartError::Store(error.to_string()))?
 }
@@ -95,11 +99,14 @@ async fn build(
     failure: Failure,
     observer: impl FnOnce(RaftNode) -> Arc<dyn Observer>,
 ) -> Result<RaftNode, StartError> {
+    if config.bootstrap {
+        refuse_unless_blank(opened.log_store.clone()).await?;
+    }
     let listener = listen(&config).await?;
     let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
     let counters = Arc::new(Counters::default());
     let local = Arc::new(LocalMachine::new(config.snapshot_log_bytes, counters.clone()));
-    let doorman = Arc::new(doorman(&config, opened.data_dir.identity.clone(), local.clone()));
+    let doorman = Arc::new(doorman(&config, &opened, local.clone()));
     let peers = Arc::new(Peers::new(&doorman, config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;
     let disk = Arc::new(DiskGauge::new());
@@ -108,7 +115,9 @@ async fn build(
 
     let (leadership_sender, leadership) = watch::channel(Leadership::default());
     let mut tasks = JoinSet::new();
-    tasks.spawn(leadership::follow(raft.clone(), local.applied(), leadership_sender));
+    let contact = Arc::new(Contact::new());
+    let (applied, heard) = (local.applied(), contact.leader());
+    tasks.spawn(leadership::follow(raft.clone(), applied, heard, leadership_sender));
     tasks.spawn(inspector.run(disk.clone()));
     let means = Means {
         raft: raft.clone(),
@@ -124,6 +133,7 @@ async fn build(
     tasks.spawn(packer);
     let (barrier, rounds) = barrier(&means, &local, &failure);
     tasks.spawn(rounds);
+    let founding = Arc::new(founding(&config, &opened, &means, &doorman, &failure));
 
     let inner = Arc::new(Inner {
         node: config.node,
@@ -135,9 +145,10 @@ async fn build(
         means,
         packing,
         barrier,
+        founding,
         peers,
         disk,
-        contact: Arc::new(Contact::default()),
+        contact,
         counters,
         failure,
         leadership,
@@ -150,13 +161,37 @@ async fn build(
     let node = RaftNode { inner };
     node.inner.local.go_live(observer(node.clone()));
     node.run(&config, listener, doorman, opened.snapshots, opened.log_store);
-    node.bootstrap().await;
+    node.compare_members();
     Ok(node)
 }
 
-fn doorman(config: &RaftConfig, identity: Identity, local: Arc<LocalMachine>) -> Doorman {
+fn doorman(config: &RaftConfig, opened: &Opened, local: Arc<LocalMachine>) -> Doorman {
     let registered = move |node| local.read(|machine| machine.incarnation(node));
-    Doorman::new(identity, config.members.keys().copied().collect(), Arc::new(registered))
+    let members = config.members.keys().copied().collect();
+    let identity = opened.data_dir.identity.clone();
+    Doorman::new(identity, members, Arc::new(registered), opened.roster.clone())
+}
+
+fn founding(
+    config: &RaftConfig,
+    opened: &Opened,
+    means: &Means,
+    doorman: &Arc<Doorman>,
+    failure: &Failure,
+) -> Founding {
+    Founding {
+        raft: means.raft.clone(),
+        node: config.node,
+        incarnation: opened.data_dir.identity.incarnation,
+        members: config.members.keys().copied().collect(),
+        book: opened.roster.clone(),
+        doorman: doorman.clone(),
+        peers: means.peers.clone(),
+        failure: failure.clone(),
+        alone: config.bootstrap,
+        waits_for: Mutex::default(),
+        turn: tokio::sync::Mutex::default(),
+    }
 }
 
 fn inspector(config: &RaftConfig) -> Inspector {
@@ -182,6 +217,17 @@ async fn raft(
     Raft::build(config.node.0, settings, network, log_store, state_machine)
         .await
         .map_err(|error| StartError::Store(error.to_string()))
+}
+
+/// The flag is for one start: left in place, it would found a new cluster after the loss of a majority's disks.
+async fn refuse_unless_blank(mut log: LogStore) -> Result<(), StartError> {
+    let failed = |error: std::io::Error| StartError::Store(error.to_string());
+    let state = log.get_log_state().await.map_err(failed)?;
+    let vote = log.read_vote().await.map_err(failed)?;
+    if state.last_log_id.is_some() || vote.is_some_and(|vote| vote.leader_id.term > 0) {
+        return Err(StartError::Bootstrapped);
+    }
+    Ok(())
 }
 
 fn barrier(
@@ -239,6 +285,7 @@ impl RaftNode {
             snapshots: snapshots.clone(),
             proposer: inner.proposer.clone(),
             barrier: inner.barrier.clone(),
+            founding: inner.founding.clone(),
             disk: inner.disk.clone(),
             contact: inner.contact.clone(),
             failure: inner.failure.clone(),
@@ -269,37 +316,12 @@ impl RaftNode {
         let mut tasks = inner.tasks.lock();
         tasks.spawn(campaign.run(hang_ups));
         tasks.spawn(registrar.run(inner.leadership.clone()));
+        tasks.spawn(inner.founding.clone().run());
         tasks.spawn(compactor.run());
         tasks.spawn(handover::when_disk_is_low(inner.means.clone(), inner.members.clone()));
         let serving = server::serve(listener, doorman, dispatch);
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
-    }
-
-    /// The member with the lowest id makes the first entry of a new cluster's log; the others wait to be called.
-    async fn bootstrap(&self) {
-        let inner = &self.inner;
-        match inner.raft.is_initialized().await {
-            Ok(false) if inner.members.first() == Some(&inner.node) => {}
-            Ok(false) => {
-                tracing::info!(node = %inner.node, "new node: waiting to be called by its cluster");
-                return;
-            }
-            Ok(true) => {
-                self.compare_members();
-                return;
-            }
-            Err(error) => {
-                inner.failure.report(error.to_string());
-                return;
-            }
-        }
-        let members: BTreeSet<u64> = inner.members.iter().map(|id| id.0).collect();
-        match inner.raft.initialize(members).await {
-            Ok(()) => tracing::info!(members = ?inner.members, "made a new cluster"),
-            // Somebody else was faster, which is as good.
-            Err(error) => tracing::info!(%error, "the cluster exists already"),
-        }
     }
 
     fn compare_members(&self) {

@@ -32,7 +32,7 @@ const PING_WAITING: Duration = Duration::from_secs(1);
 /// A connection on which nothing came for so long, while a reply was due, is given up.
 fn silence_max(purpose: Purpose) -> Duration {
     match purpose {
-        Purpose::Control => Duration::from_secs(2),
+        Purpose::Control | Purpose::Founding => Duration::from_secs(2),
         Purpose::Calls => Duration::from_secs(3),
         Purpose::Replication => Duration::from_secs(5),
         // Installing takes as long as it takes; the one caller has a deadline.

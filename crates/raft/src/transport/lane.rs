@@ -88,6 +88,7 @@ impl Lane {
         if let Some(connection) = self.current() {
             return Ok(connection);
         }
+        self.doorman.expects(self.target, self.purpose)?;
         if attempt.retry_at.is_some_and(|at| Instant::now() < at) {
             return Err(attempt.reason.clone());
         }

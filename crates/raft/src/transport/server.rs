@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_types::NodeId;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::frame::read_frame;
-use super::handshake::Doorman;
+use super::handshake::{Doorman, Visitor};
 use super::{CONNECTIONS_MAX, IN_FLIGHT_MAX};
 use crate::dispatch::{Dispatch, Visit};
 use crate::wire::{Purpose, Reply, ReplyBody, Request};
@@ -55,14 +54,14 @@ async fn converse(mut stream: TcpStream, doorman: &Doorman, dispatch: Arc<Dispat
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let Some((from, purpose)) = doorman.receive(&mut stream).await else { return };
+    let Some(visitor) = doorman.receive(&mut stream).await else { return };
     let (read, write) = stream.into_split();
     let reader = BufReader::with_capacity(64 << 10, read);
-    match purpose {
-        Purpose::Calls => answer_many(reader, write, from, dispatch).await,
-        Purpose::Replication | Purpose::Control | Purpose::Snapshot => {
-            answer_in_turn(reader, write, from, &dispatch).await;
-            dispatch.hung_up(from);
+    match visitor.purpose {
+        Purpose::Calls => answer_many(reader, write, visitor, dispatch).await,
+        Purpose::Replication | Purpose::Control | Purpose::Snapshot | Purpose::Founding => {
+            answer_in_turn(reader, write, visitor, &dispatch).await;
+            dispatch.hung_up(visitor);
         }
     }
 }
@@ -70,10 +69,10 @@ async fn converse(mut stream: TcpStream, doorman: &Doorman, dispatch: Arc<Dispat
 async fn answer_in_turn(
     mut reader: BufReader<OwnedReadHalf>,
     mut writer: OwnedWriteHalf,
-    from: NodeId,
+    visitor: Visitor,
     dispatch: &Dispatch,
 ) {
-    let mut visit = Visit::new(from);
+    let mut visit = Visit::new(visitor);
     while let Some(request) = next_request(&mut reader).await {
         let deadline = deadline_of(&request);
         let body = dispatch.answer(&mut visit, request.body, deadline).await;
@@ -86,7 +85,7 @@ async fn answer_in_turn(
 async fn answer_many(
     mut reader: BufReader<OwnedReadHalf>,
     writer: OwnedWriteHalf,
-    from: NodeId,
+    visitor: Visitor,
     dispatch: Arc<Dispatch>,
 ) {
     let writer = Arc::new(Mutex::new(writer));
@@ -98,7 +97,7 @@ async fn answer_many(
         let (writer, dispatch) = (writer.clone(), dispatch.clone());
         answers.spawn(async move {
             let deadline = deadline_of(&request);
-            let body = dispatch.answer(&mut Visit::new(from), request.body, deadline).await;
+            let body = dispatch.answer(&mut Visit::new(visitor), request.body, deadline).await;
             // A writer that failed fails for the next one too; the reader notices the end.
             write_reply(&mut *writer.lock().await, request.id, body).await;
             drop(place);

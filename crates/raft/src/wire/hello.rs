@@ -20,6 +20,8 @@ pub(crate) enum Purpose {
     Snapshot,
     /// Forwarded proposals, read indexes and the service's own calls.
     Calls,
+    /// What a node without a log asks. The one purpose for which nodes need not know each other's data directories.
+    Founding,
 }
 
 /// What the connecting node says.
@@ -62,6 +64,8 @@ pub(crate) enum Refusal {
     Incarnation,
     /// Too many connections.
     Busy,
+    /// Neither the log nor the founding of the cluster tells the caller's data directory.
+    Unregistered,
 }
 
 impl fmt::Display for Refusal {
@@ -90,6 +94,10 @@ impl fmt::Display for Refusal {
                 "the cluster knows this node's id by another data directory: restore that directory, or join under a new id"
             ),
             Self::Busy => write!(f, "it has too many connections"),
+            Self::Unregistered => write!(
+                f,
+                "its cluster has not registered the caller's data directory yet: its leader will, once it has met it"
+            ),
         }
     }
 }

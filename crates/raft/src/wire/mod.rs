@@ -13,7 +13,7 @@ pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 pub(crate) use hello::{Hello, HelloReply, PROTOCOL, Purpose, Refusal};
 pub(crate) use rpc::{
     AppendDto, AppendReplyDto, Outgoing, ProposeRefusal, Reply, ReplyBody, Request, RequestBody,
-    StatusDto,
+    StatusDto, SurveyDto,
 };
 pub(crate) use vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
 

@@ -4,9 +4,10 @@
 //! its sender still waits, so that nobody works for a caller who has gone.
 
 use bytes::Bytes;
-use holdfast_types::{Command, Outcome, Revision};
+use holdfast_types::{Command, Incarnation, Outcome, Revision};
 use serde::{Deserialize, Serialize};
 
+use crate::founding::roster::Roster;
 use crate::type_config::TypeConfig;
 
 use super::{
@@ -58,6 +59,10 @@ pub(crate) enum RequestBody {
     Status,
     /// For the service, uninterpreted.
     Service(Bytes),
+    /// Do you have a log? Asked by a node that has none.
+    Survey,
+    /// Write down who founds the cluster with you.
+    Found(Roster),
 }
 
 /// A reply.
@@ -94,6 +99,10 @@ pub(crate) enum ReplyBody {
     DiskFull,
     /// Nothing was done, because.
     Refused(String),
+    /// To a survey.
+    Survey(SurveyDto),
+    /// To a founding: written down.
+    Founded,
 }
 
 /// See [`RequestBody::Append`].
@@ -154,6 +163,19 @@ pub(crate) enum ProposeRefusal {
     TooLarge,
     /// It may or may not take effect.
     Unknown,
+}
+
+/// See [`RequestBody::Survey`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SurveyDto {
+    /// The data directory of whoever answers.
+    pub(crate) incarnation: Incarnation,
+    /// Whether it never had a log, nor voted.
+    pub(crate) blank: bool,
+    /// Whether it knows the one who asks, by this very data directory.
+    pub(crate) knows_you: bool,
+    /// Whom it founded a cluster with, or agreed to.
+    pub(crate) roster: Option<Roster>,
 }
 
 /// See [`RequestBody::Status`].

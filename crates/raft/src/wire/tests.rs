@@ -1,6 +1,6 @@
 //! Golden bytes: what version 1 writes must be read forever.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
+use crate::founding::roster::Roster;
 use crate::type_config::{
     Batch, LeaderId, LogId, Membership, Payload, RaftEntry, SnapshotMeta, StoredMembership,
 };
@@ -172,6 +173,44 @@ fn requests_and_replies_keep_their_bytes() {
         Kind::PeerReply,
         &reply,
         "4846010a16000000085a16ca09000000000000000b00000002000000000000006e6f",
+    );
+}
+
+#[test]
+fn the_words_about_founding_keep_their_bytes() {
+    let members = BTreeMap::from([(NodeId(1), Incarnation(0xAB))]);
+    let roster = Roster { founder: Incarnation(0xAB), members };
+    golden(
+        Kind::Roster,
+        &roster,
+        "4846010e20000000a474b66aab0000000000000001000000000000000100000000000000ab00\
+         000000000000",
+    );
+    let request = Request { id: 1, remaining_ms: 0, body: RequestBody::Survey };
+    golden(Kind::PeerRequest, &request, "48460109100000007047804b0100000000000000000000000c000000");
+    let request = Request { id: 1, remaining_ms: 0, body: RequestBody::Found(roster) };
+    golden(
+        Kind::PeerRequest,
+        &request,
+        "4846010930000000a05d9f4f0100000000000000000000000d000000ab000000000000000100\
+         0000000000000100000000000000ab00000000000000",
+    );
+    let survey =
+        SurveyDto { incarnation: Incarnation(7), blank: true, knows_you: false, roster: None };
+    golden(
+        Kind::PeerReply,
+        &Reply { id: 9, body: ReplyBody::Survey(survey) },
+        "4846010a170000002fc11f7909000000000000000c0000000700000000000000010000",
+    );
+    golden(
+        Kind::PeerReply,
+        &Reply { id: 9, body: ReplyBody::Founded },
+        "4846010a0c0000007af2825209000000000000000d000000",
+    );
+    golden(
+        Kind::Hello,
+        &HelloReply::Refused(Refusal::Unregistered),
+        "484601080800000054d951840100000006000000",
     );
 }
 

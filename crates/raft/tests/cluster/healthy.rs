@@ -132,6 +132,7 @@ async fn the_observer_is_told_of_each_entry_once_and_in_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_call_each_other() {
     let lab = Lab::start(3).await;
+    lab.leader().await;
     let answer = lab.node(1).call_peer(NodeId(2), Bytes::from("hello"), soon()).await.unwrap();
     assert_eq!(answer, "1 said hello");
     let nobody = lab.node(1).call_peer(NodeId(9), Bytes::new(), soon()).await;

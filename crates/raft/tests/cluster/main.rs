@@ -3,6 +3,7 @@
 mod disk;
 mod fail_stop;
 mod failover;
+mod founding;
 mod healthy;
 mod lab;
 mod restart;
