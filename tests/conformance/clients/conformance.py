@@ -1,0 +1,108 @@
+"""The entry of the conformance kit: which judge, against whom. See docs/zookeeper.md.
+
+Owns the command line, the exit code (0 all hold, 1 something does not, 3 a step cannot run here) and the end of every
+process. Refuses to know what any judge does.
+"""
+
+import argparse
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from kit import needs, spawn, table  # noqa: E402
+from kit.holdfast import HoldfastEnsemble  # noqa: E402
+from kit.zookeeper import ZooKeeperEnsemble  # noqa: E402
+
+
+def ensemble(against):
+    if against == "zookeeper":
+        needs.ensure("zookeeper")
+        return ZooKeeperEnsemble()
+    return HoldfastEnsemble()
+
+
+def kazoo(options):
+    from suite import runner
+
+    with ensemble(options.against) as members:
+        if options.record:
+            return runner.record(members)
+        return runner.judge(members, options.quick)
+
+
+def clients(options):
+    from contention import driver
+
+    # ZooKeeper has no HTTP door.
+    kinds = ["kazoo", "curator", "c"] + (["http"] if options.against == "holdfast" else [])
+    with ensemble(options.against) as members:
+        return driver.judge(members, kinds, options.quick)
+
+
+def judge_itself(options):
+    """That the judge of the contention finds what is planted in a log."""
+    import unittest
+
+    from contention import judge_test
+
+    suite = unittest.defaultTestLoader.loadTestsFromModule(judge_test)
+    return unittest.TextTestRunner(verbosity=0).run(suite).wasSuccessful()
+
+
+STEPS = {
+    "kazoo": [kazoo],
+    "clients": [judge_itself, clients],
+}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/conformance", description="Judges holdfast's ZooKeeper port.")
+    parser.add_argument("what", choices=[*STEPS, "all", "quick"], nargs="?", default="all")
+    parser.add_argument("--against", choices=["holdfast", "zookeeper"], default="holdfast")
+    parser.add_argument("--record", action="store_true", help="kazoo, against zookeeper: write the base line")
+    options = parser.parse_args()
+    if options.record and (options.what, options.against) != ("kazoo", "zookeeper"):
+        parser.error("--record needs: kazoo --against zookeeper")
+    options.quick = options.what == "quick"
+    return options
+
+
+def run_step(step, options):
+    """One row of the last table."""
+    began = time.monotonic()
+    try:
+        verdict = "holds" if step(options) else "FAILS"
+    except needs.Missing as missing:
+        verdict = "CANNOT RUN"
+        print(f"{step.__name__} cannot run here: {missing}", flush=True)
+    except Exception:
+        verdict = "BROKE"
+        traceback.print_exc()
+    return step.__name__, verdict, f"{time.monotonic() - began:.0f} s"
+
+
+def main():
+    options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        steps = STEPS[options.what]
+        rows = []
+        for step in steps:
+            print(f"\n== {step.__name__}, against {options.against}", flush=True)
+            rows.append(run_step(step, options))
+        table.show(f"conformance of {options.against}", ("step", "verdict", "took"), rows)
+    finally:
+        spawn.end_all()
+    verdicts = {verdict for _, verdict, _ in rows}
+    if verdicts == {"holds"}:
+        return 0
+    return 3 if verdicts <= {"holds", "CANNOT RUN"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
