@@ -80,6 +80,12 @@ pub const ABSENCES: &[Absence] = &[
         instead: "the codec turns values into bytes and back, and moves none of them",
     },
     Absence {
+        krate: "zkwire",
+        words: &["tokio", "async", "await", "Instant", "SystemTime", "HashMap", "HashSet"],
+        std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
+        instead: "frames are values: the door reads and writes them",
+    },
+    Absence {
         krate: "storage",
         words: &["openraft", "holdfast_raft", "LogId", "tokio", "async", "await"],
         std_modules: &["net", "process"],

@@ -1,0 +1,159 @@
+//! Reading primitives off a frame.
+//!
+//! Owns the promise that nothing is reserved for bytes that are not there: a length or count is held against the rest
+//! of the frame first. A buffer shares the frame's memory; a string is a copy.
+
+use bytes::{Buf, Bytes};
+
+use crate::DecodeError;
+
+/// What is left of a frame.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    rest: Bytes,
+}
+
+impl Reader {
+    pub(crate) fn new(frame: Bytes) -> Self {
+        Self { rest: frame }
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn take(&mut self, field: &'static str, need: usize) -> Result<Bytes, DecodeError> {
+        self.has(field, need)?;
+        Ok(self.rest.split_to(need))
+    }
+
+    fn has(&self, field: &'static str, need: usize) -> Result<(), DecodeError> {
+        let have = self.rest.len();
+        if have < need { Err(DecodeError::Short { field, have, need }) } else { Ok(()) }
+    }
+
+    pub(crate) fn int(&mut self, field: &'static str) -> Result<i32, DecodeError> {
+        self.has(field, 4)?;
+        Ok(self.rest.get_i32())
+    }
+
+    pub(crate) fn long(&mut self, field: &'static str) -> Result<i64, DecodeError> {
+        self.has(field, 8)?;
+        Ok(self.rest.get_i64())
+    }
+
+    /// Any byte but 0 is true.
+    pub(crate) fn boolean(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+        self.has(field, 1)?;
+        Ok(self.rest.get_u8() != 0)
+    }
+
+    /// A buffer; −1 is none.
+    pub(crate) fn buffer(&mut self, field: &'static str) -> Result<Option<Bytes>, DecodeError> {
+        match self.length(field)? {
+            Some(len) => self.take(field, len).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A string; null is the empty one, and what is not UTF-8 is replaced.
+    pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        let Some(len) = self.length(field)? else { return Ok(String::new()) };
+        self.has(field, len)?;
+        let text = String::from_utf8_lossy(&self.rest[..len]).into_owned();
+        self.rest.advance(len);
+        Ok(text)
+    }
+
+    fn length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        match self.int(field)? {
+            -1 => Ok(None),
+            len => usize::try_from(len).map(Some).map_err(|_| DecodeError::Length { field, len }),
+        }
+    }
+
+    /// A vector whose items take at least `item_min` bytes each; null is the empty one.
+    pub(crate) fn vector<T>(
+        &mut self,
+        field: &'static str,
+        item_min: usize,
+        item: impl Fn(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let Some(count) = self.length(field)? else { return Ok(Vec::new()) };
+        let have = self.rest.len();
+        if count > have / item_min {
+            let count = i32::try_from(count).unwrap_or(i32::MAX);
+            return Err(DecodeError::Count { field, count, have });
+        }
+        let mut items = Vec::with_capacity(count);
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// A vector of strings.
+    pub(crate) fn strings(&mut self, field: &'static str) -> Result<Vec<String>, DecodeError> {
+        self.vector(field, 4, |reader| reader.string(field))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(bytes: &[u8]) -> Reader {
+        Reader::new(Bytes::copy_from_slice(bytes))
+    }
+
+    #[test]
+    fn lengths_beyond_the_frame_are_refused() {
+        let short = DecodeError::Short { field: "f", have: 1, need: 2 };
+        assert_eq!(reader(&[0, 0, 0, 2, b'a']).string("f"), Err(short));
+        assert_eq!(reader(&[0, 0, 0, 2, b'a']).buffer("f"), Err(short));
+        let huge = DecodeError::Short { field: "f", have: 0, need: 0x7fff_ffff };
+        assert_eq!(reader(&[0x7f, 0xff, 0xff, 0xff]).buffer("f"), Err(huge));
+        assert_eq!(
+            reader(&[0xff, 0xff, 0xff, 0xfe]).string("f"),
+            Err(DecodeError::Length { field: "f", len: -2 })
+        );
+    }
+
+    #[test]
+    fn counts_beyond_the_frame_are_refused_before_anything_is_reserved() {
+        let mut bytes = vec![0x7f, 0xff, 0xff, 0xff];
+        bytes.extend([0; 8]);
+        assert_eq!(
+            reader(&bytes).strings("f"),
+            Err(DecodeError::Count { field: "f", count: i32::MAX, have: 8 })
+        );
+        bytes[..4].copy_from_slice(&[0, 0, 0, 2]);
+        assert_eq!(reader(&bytes).strings("f"), Ok(vec![String::new(); 2]));
+        bytes[..4].copy_from_slice(&[0, 0, 0, 3]);
+        assert!(matches!(reader(&bytes).strings("f"), Err(DecodeError::Count { .. })));
+    }
+
+    #[test]
+    fn null_is_none_or_empty_and_any_byte_but_zero_is_true() {
+        assert_eq!(reader(&[0xff; 4]).buffer("f"), Ok(None));
+        assert_eq!(reader(&[0; 4]).buffer("f"), Ok(Some(Bytes::new())));
+        assert_eq!(reader(&[0xff; 4]).string("f"), Ok(String::new()));
+        assert_eq!(reader(&[0xff; 4]).strings("f"), Ok(Vec::new()));
+        assert_eq!(reader(&[2]).boolean("f"), Ok(true));
+        assert_eq!(reader(&[0]).boolean("f"), Ok(false));
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_replaced() {
+        let text = reader(&[0, 0, 0, 3, b'/', 0xff, b'a']).string("f");
+        assert_eq!(text, Ok("/\u{fffd}a".to_owned()));
+    }
+
+    #[test]
+    fn a_buffer_shares_the_memory_of_its_frame() {
+        let frame = Bytes::from(vec![0, 0, 0, 2, 7, 8]);
+        let data = Reader::new(frame.clone()).buffer("f").unwrap().unwrap();
+        assert_eq!(data.as_ptr(), frame[4..].as_ptr());
+    }
+}

@@ -1,0 +1,384 @@
+//! Several operations in one frame: writes, all or none, or reads, each for itself.
+//!
+//! Owns the items' headers and the end mark, of requests and of results. Items do not nest. Refuses to know how a multi is
+//! carried out; [`MultiResult::failed`] only says how its failure is told.
+
+use bytes::Bytes;
+
+use crate::jute::{Reader, Record, Sink};
+use crate::{Create, CreateOp, DecodeError, ErrorCode, Stat, op};
+
+/// What precedes each item and, with `done`, ends the list.
+///
+/// # Format
+/// `int type, bool done, int err`.
+struct Header {
+    op: i32,
+    err: i32,
+}
+
+impl Header {
+    const END: i32 = -1;
+
+    /// The next item's header; none at the end.
+    fn read(reader: &mut Reader) -> Result<Option<Self>, DecodeError> {
+        let op = reader.int("type")?;
+        let done = reader.boolean("done")?;
+        let err = reader.int("err")?;
+        Ok((!done).then_some(Self { op, err }))
+    }
+
+    fn write<S: Sink>(&self, out: &mut S) {
+        out.int(self.op);
+        out.boolean(false);
+        out.int(self.err);
+    }
+
+    fn write_end<S: Sink>(out: &mut S) {
+        out.int(op::ERROR);
+        out.boolean(true);
+        out.int(Self::END);
+    }
+}
+
+fn read_items<T>(
+    reader: &mut Reader,
+    item: impl Fn(&mut Reader, &Header) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let mut items = Vec::new();
+    while let Some(header) = Header::read(reader)? {
+        items.push(item(reader, &header)?);
+    }
+    Ok(items)
+}
+
+/// A write, or a comparison, of a multi.
+///
+/// # Format
+/// The item's header with the operation's number, and that operation's body.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MultiOp {
+    /// Create a node, by any of the four operations.
+    Create(Create),
+    /// Delete a node.
+    Delete {
+        /// Which.
+        path: String,
+        /// The version it must have; −1 for any.
+        version: i32,
+    },
+    /// Replace a node's data.
+    SetData {
+        /// Which node.
+        path: String,
+        /// With what.
+        data: Option<Bytes>,
+        /// The version it must have; −1 for any.
+        version: i32,
+    },
+    /// Fail the multi unless the node has the version.
+    Check {
+        /// Which node.
+        path: String,
+        /// The version it must have; −1 for any.
+        version: i32,
+    },
+}
+
+impl MultiOp {
+    /// The operation's number.
+    pub fn op(&self) -> i32 {
+        match self {
+            Self::Create(create) => create.op.op(),
+            Self::Delete { .. } => op::DELETE,
+            Self::SetData { .. } => op::SET_DATA,
+            Self::Check { .. } => op::CHECK,
+        }
+    }
+
+    pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
+        read_items(reader, |reader, header| Self::read(reader, header.op))
+    }
+
+    fn read(reader: &mut Reader, number: i32) -> Result<Self, DecodeError> {
+        if let Some(op) = CreateOp::from_op(number) {
+            return Create::read(reader, op).map(Self::Create);
+        }
+        let path = |reader: &mut Reader| reader.string("path");
+        let version = |reader: &mut Reader| reader.int("version");
+        Ok(match number {
+            op::DELETE => Self::Delete { path: path(reader)?, version: version(reader)? },
+            op::SET_DATA => Self::SetData {
+                path: path(reader)?,
+                data: reader.buffer("data")?,
+                version: version(reader)?,
+            },
+            op::CHECK => Self::Check { path: path(reader)?, version: version(reader)? },
+            op => return Err(DecodeError::Operation { field: "multi", op }),
+        })
+    }
+
+    pub(crate) fn write_all<S: Sink>(out: &mut S, ops: &[Self]) {
+        for each in ops {
+            Header { op: each.op(), err: -1 }.write(out);
+            each.write(out);
+        }
+        Header::write_end(out);
+    }
+}
+
+impl Record for MultiOp {
+    fn write<S: Sink>(&self, out: &mut S) {
+        match self {
+            Self::Create(create) => create.write(out),
+            Self::Delete { path, version } | Self::Check { path, version } => {
+                out.string(path);
+                out.int(*version);
+            }
+            Self::SetData { path, data, version } => {
+                out.string(path);
+                out.buffer(data.as_deref());
+                out.int(*version);
+            }
+        }
+    }
+}
+
+/// What became of a multi's item.
+///
+/// # Format
+/// Done: the item's header with the operation's number and err 0, then the operation's answer. Not done: the header
+/// with −1 and the error's number, then that number again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MultiResult {
+    /// A create without stat is done.
+    Created {
+        /// The node, with its number if it is sequential.
+        path: String,
+    },
+    /// A create with stat is done; whichever operation it was, it is told as 15.
+    Created2 {
+        /// The node, with its number if it is sequential.
+        path: String,
+        /// Its stat.
+        stat: Stat,
+    },
+    /// A delete is done.
+    Deleted,
+    /// New data is there.
+    DataSet {
+        /// The node's stat.
+        stat: Stat,
+    },
+    /// A check held.
+    Checked,
+    /// Error 0: this item would have been done, but one after it failed.
+    RolledBack,
+    /// This item failed, or, with [`ErrorCode::RuntimeInconsistency`], one before it.
+    Failed(ErrorCode),
+}
+
+impl MultiResult {
+    /// How `ZooKeeper` tells that the item `at` (from 0) of `len` failed: error 0 before it, its own error there, −2 after it.
+    pub fn failed(len: usize, at: usize, error: ErrorCode) -> Vec<Self> {
+        let result = |i: usize| match i.cmp(&at) {
+            std::cmp::Ordering::Less => Self::RolledBack,
+            std::cmp::Ordering::Equal => Self::Failed(error),
+            std::cmp::Ordering::Greater => Self::Failed(ErrorCode::RuntimeInconsistency),
+        };
+        (0..len).map(result).collect()
+    }
+
+    fn header(&self) -> Header {
+        let (op, err) = match self {
+            Self::Created { .. } => (op::CREATE, 0),
+            Self::Created2 { .. } => (op::CREATE2, 0),
+            Self::Deleted => (op::DELETE, 0),
+            Self::DataSet { .. } => (op::SET_DATA, 0),
+            Self::Checked => (op::CHECK, 0),
+            Self::RolledBack => (op::ERROR, 0),
+            Self::Failed(error) => (op::ERROR, error.code()),
+        };
+        Header { op, err }
+    }
+
+    pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
+        read_items(reader, |reader, header| Self::read(reader, header.op))
+    }
+
+    fn read(reader: &mut Reader, op: i32) -> Result<Self, DecodeError> {
+        Ok(match op {
+            op::CREATE => Self::Created { path: reader.string("path")? },
+            op::CREATE2 | op::CREATE_CONTAINER | op::CREATE_TTL => {
+                Self::Created2 { path: reader.string("path")?, stat: Stat::read(reader)? }
+            }
+            op::DELETE => Self::Deleted,
+            op::SET_DATA => Self::DataSet { stat: Stat::read(reader)? },
+            op::CHECK => Self::Checked,
+            op::ERROR => read_error(reader)?.map_or(Self::RolledBack, Self::Failed),
+            op => return Err(DecodeError::Operation { field: "multi", op }),
+        })
+    }
+
+    pub(crate) fn write_all<S: Sink>(out: &mut S, results: &[Self]) {
+        for each in results {
+            each.header().write(out);
+            each.write(out);
+        }
+        Header::write_end(out);
+    }
+}
+
+impl Record for MultiResult {
+    fn write<S: Sink>(&self, out: &mut S) {
+        match self {
+            Self::Created { path } => out.string(path),
+            Self::Created2 { path, stat } => {
+                out.string(path);
+                stat.write(out);
+            }
+            Self::DataSet { stat } => stat.write(out),
+            Self::Deleted | Self::Checked => {}
+            Self::RolledBack => out.int(0),
+            Self::Failed(error) => out.int(error.code()),
+        }
+    }
+}
+
+/// The number of an error; none for 0.
+fn read_error(reader: &mut Reader) -> Result<Option<ErrorCode>, DecodeError> {
+    match reader.int("err")? {
+        0 => Ok(None),
+        code => ErrorCode::from_code(code).map(Some).ok_or(DecodeError::ErrorCode { code }),
+    }
+}
+
+/// A read of several.
+///
+/// # Format
+/// The item's header with the operation's number, then `string path, bool watch`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ReadOp {
+    /// Data and stat.
+    GetData {
+        /// Of which node.
+        path: String,
+        /// Whether to leave a watch; clients send no true here.
+        watch: bool,
+    },
+    /// Names of the children.
+    GetChildren {
+        /// Of which node.
+        path: String,
+        /// Whether to leave a watch; clients send no true here.
+        watch: bool,
+    },
+}
+
+impl ReadOp {
+    /// The operation's number.
+    pub fn op(&self) -> i32 {
+        match self {
+            Self::GetData { .. } => op::GET_DATA,
+            Self::GetChildren { .. } => op::GET_CHILDREN,
+        }
+    }
+
+    pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
+        read_items(reader, |reader, header| {
+            let op = header.op;
+            if !matches!(op, op::GET_DATA | op::GET_CHILDREN) {
+                return Err(DecodeError::Operation { field: "multiRead", op });
+            }
+            let (path, watch) = (reader.string("path")?, reader.boolean("watch")?);
+            Ok(match op {
+                op::GET_DATA => Self::GetData { path, watch },
+                _ => Self::GetChildren { path, watch },
+            })
+        })
+    }
+
+    pub(crate) fn write_all<S: Sink>(out: &mut S, ops: &[Self]) {
+        for each in ops {
+            Header { op: each.op(), err: -1 }.write(out);
+            each.write(out);
+        }
+        Header::write_end(out);
+    }
+}
+
+impl Record for ReadOp {
+    fn write<S: Sink>(&self, out: &mut S) {
+        match self {
+            Self::GetData { path, watch } | Self::GetChildren { path, watch } => {
+                out.string(path);
+                out.boolean(*watch);
+            }
+        }
+    }
+}
+
+/// The answer to a read of several; one that failed does not fail the others.
+///
+/// # Format
+/// As [`MultiResult`]'s.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ReadResult {
+    /// What the node holds.
+    Data {
+        /// The data.
+        data: Option<Bytes>,
+        /// The node's stat.
+        stat: Stat,
+    },
+    /// Names of the children.
+    Children(Vec<String>),
+    /// Why there is no answer.
+    Failed(ErrorCode),
+}
+
+impl ReadResult {
+    fn header(&self) -> Header {
+        let (op, err) = match self {
+            Self::Data { .. } => (op::GET_DATA, 0),
+            Self::Children(_) => (op::GET_CHILDREN, 0),
+            Self::Failed(error) => (op::ERROR, error.code()),
+        };
+        Header { op, err }
+    }
+
+    pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
+        read_items(reader, |reader, header| match header.op {
+            op::GET_DATA => {
+                Ok(Self::Data { data: reader.buffer("data")?, stat: Stat::read(reader)? })
+            }
+            op::GET_CHILDREN => Ok(Self::Children(reader.strings("children")?)),
+            op::ERROR => {
+                let error = read_error(reader)?;
+                error.map(Self::Failed).ok_or(DecodeError::ErrorCode { code: 0 })
+            }
+            op => Err(DecodeError::Operation { field: "multiRead", op }),
+        })
+    }
+
+    pub(crate) fn write_all<S: Sink>(out: &mut S, results: &[Self]) {
+        for each in results {
+            each.header().write(out);
+            each.write(out);
+        }
+        Header::write_end(out);
+    }
+}
+
+impl Record for ReadResult {
+    fn write<S: Sink>(&self, out: &mut S) {
+        match self {
+            Self::Data { data, stat } => {
+                out.buffer(data.as_deref());
+                stat.write(out);
+            }
+            Self::Children(children) => out.strings(children),
+            Self::Failed(error) => out.int(error.code()),
+        }
+    }
+}

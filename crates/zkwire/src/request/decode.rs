@@ -1,0 +1,115 @@
+//! Reading requests.
+//!
+//! Owns one line for each layout. A header that cannot be read is the end of the connection; a body that cannot be
+//! read is answered under its header's number.
+
+use bytes::Bytes;
+
+use super::{Reconfig, Request, RequestHeader, SetWatches};
+use crate::jute::Reader;
+use crate::{Acl, AddWatchMode, Create, CreateOp, DecodeError, MultiOp, ReadOp, WatcherType, op};
+
+/// Reads a request's frame. Data of the request shares the frame's memory.
+///
+/// # Errors
+/// The outer [`DecodeError`]: not even a header, close the connection. The inner one: the body is not what the operation
+/// needs, answer [`crate::ErrorCode::MarshallingError`] to the header's xid. An operation that is not known is no error but
+/// [`Request::Unknown`].
+pub fn decode_request(
+    frame: Bytes,
+) -> Result<(RequestHeader, Result<Request, DecodeError>), DecodeError> {
+    let mut reader = Reader::new(frame);
+    let header = RequestHeader { xid: reader.int("xid")?, op: reader.int("op")? };
+    Ok((header, body(&mut reader, header.op)))
+}
+
+fn path(reader: &mut Reader) -> Result<String, DecodeError> {
+    reader.string("path")
+}
+
+fn version(reader: &mut Reader) -> Result<i32, DecodeError> {
+    reader.int("version")
+}
+
+fn watch(reader: &mut Reader) -> Result<bool, DecodeError> {
+    reader.boolean("watch")
+}
+
+fn body(r: &mut Reader, number: i32) -> Result<Request, DecodeError> {
+    if let Some(op) = CreateOp::from_op(number) {
+        return Create::read(r, op).map(Request::Create);
+    }
+    Ok(match number {
+        op::DELETE => Request::Delete { path: path(r)?, version: version(r)? },
+        op::EXISTS => Request::Exists { path: path(r)?, watch: watch(r)? },
+        op::GET_DATA => Request::GetData { path: path(r)?, watch: watch(r)? },
+        op::SET_DATA => {
+            Request::SetData { path: path(r)?, data: r.buffer("data")?, version: version(r)? }
+        }
+        op::GET_ACL => Request::GetAcl { path: path(r)? },
+        op::SET_ACL => {
+            Request::SetAcl { path: path(r)?, acl: Acl::read_all(r)?, version: version(r)? }
+        }
+        op::GET_CHILDREN => Request::GetChildren { path: path(r)?, watch: watch(r)? },
+        op::GET_CHILDREN2 => Request::GetChildren2 { path: path(r)?, watch: watch(r)? },
+        op::SYNC => Request::Sync { path: path(r)? },
+        op::PING => Request::Ping,
+        op::CHECK => Request::Check { path: path(r)?, version: version(r)? },
+        op::MULTI => Request::Multi(MultiOp::read_all(r)?),
+        op::MULTI_READ => Request::MultiRead(ReadOp::read_all(r)?),
+        op::RECONFIG => Request::Reconfig(reconfig(r)?),
+        op::CHECK_WATCHES => Request::CheckWatches { path: path(r)?, kind: watcher(r)? },
+        op::REMOVE_WATCHES => Request::RemoveWatches { path: path(r)?, kind: watcher(r)? },
+        op::DELETE_CONTAINER => Request::DeleteContainer,
+        op::AUTH => auth(r)?,
+        op::SET_WATCHES => Request::SetWatches(one_shot_watches(r)?),
+        op::SET_WATCHES2 => Request::SetWatches(all_watches(r)?),
+        op::SASL => Request::Sasl { token: r.buffer("token")? },
+        op::GET_EPHEMERALS => Request::GetEphemerals { prefix: r.string("prefixPath")? },
+        op::GET_ALL_CHILDREN_NUMBER => Request::GetAllChildrenNumber { path: path(r)? },
+        op::ADD_WATCH => {
+            Request::AddWatch { path: path(r)?, mode: AddWatchMode::from_code(r.int("mode")?) }
+        }
+        op::WHO_AM_I => Request::WhoAmI,
+        op::CLOSE_SESSION => Request::CloseSession,
+        op => Request::Unknown(op),
+    })
+}
+
+fn watcher(reader: &mut Reader) -> Result<WatcherType, DecodeError> {
+    reader.int("type").map(WatcherType::from_code)
+}
+
+fn auth(reader: &mut Reader) -> Result<Request, DecodeError> {
+    Ok(Request::Auth {
+        kind: reader.int("type")?,
+        scheme: reader.string("scheme")?,
+        auth: reader.buffer("auth")?,
+    })
+}
+
+fn reconfig(reader: &mut Reader) -> Result<Reconfig, DecodeError> {
+    Ok(Reconfig {
+        joining: reader.string("joiningServers")?,
+        leaving: reader.string("leavingServers")?,
+        members: reader.string("newMembers")?,
+        config_id: reader.long("curConfigId")?,
+    })
+}
+
+fn one_shot_watches(reader: &mut Reader) -> Result<SetWatches, DecodeError> {
+    Ok(SetWatches {
+        relative_zxid: reader.long("relativeZxid")?,
+        data: reader.strings("dataWatches")?,
+        exist: reader.strings("existWatches")?,
+        child: reader.strings("childWatches")?,
+        ..SetWatches::default()
+    })
+}
+
+fn all_watches(reader: &mut Reader) -> Result<SetWatches, DecodeError> {
+    let mut watches = one_shot_watches(reader)?;
+    watches.persistent = reader.strings("persistentWatches")?;
+    watches.recursive = reader.strings("persistentRecursiveWatches")?;
+    Ok(watches)
+}

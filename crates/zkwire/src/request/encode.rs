@@ -1,0 +1,115 @@
+//! Writing requests, for programs that are clients.
+//!
+//! Owns one arm for each layout; what is written reads back as the same value, but for what [`crate::CreateMode`] and
+//! [`super::Request::op`] say.
+
+use bytes::Bytes;
+
+use super::{Reconfig, Request, RequestHeader, SetWatches};
+use crate::jute::{Record, Sink};
+use crate::{FrameError, MultiOp, ReadOp, frame, op};
+
+/// A request as a frame, its length in front.
+///
+/// # Errors
+/// [`FrameError::TooLong`] if it is longer than a length can say. The server's limit is the caller's to know.
+pub fn encode_request(xid: i32, request: &Request) -> Result<Bytes, FrameError> {
+    frame::encode(&RequestFrame { xid, request })
+}
+
+struct RequestFrame<'a> {
+    xid: i32,
+    request: &'a Request,
+}
+
+impl Record for RequestFrame<'_> {
+    fn write<S: Sink>(&self, out: &mut S) {
+        RequestHeader { xid: self.xid, op: self.request.op() }.write(out);
+        self.request.write(out);
+    }
+}
+
+impl Record for RequestHeader {
+    fn write<S: Sink>(&self, out: &mut S) {
+        out.int(self.xid);
+        out.int(self.op);
+    }
+}
+
+impl Record for Request {
+    fn write<S: Sink>(&self, out: &mut S) {
+        match self {
+            Self::Create(create) => create.write(out),
+            Self::Delete { path, version } | Self::Check { path, version } => {
+                out.string(path);
+                out.int(*version);
+            }
+            Self::Exists { path, watch }
+            | Self::GetData { path, watch }
+            | Self::GetChildren { path, watch }
+            | Self::GetChildren2 { path, watch } => {
+                out.string(path);
+                out.boolean(*watch);
+            }
+            Self::SetData { path, data, version } => {
+                out.string(path);
+                out.buffer(data.as_deref());
+                out.int(*version);
+            }
+            Self::SetAcl { path, acl, version } => {
+                out.string(path);
+                out.vector(acl, |out, acl| acl.write(out));
+                out.int(*version);
+            }
+            Self::GetAcl { path } | Self::Sync { path } | Self::GetAllChildrenNumber { path } => {
+                out.string(path);
+            }
+            Self::GetEphemerals { prefix } => out.string(prefix),
+            Self::Multi(ops) => MultiOp::write_all(out, ops),
+            Self::MultiRead(ops) => ReadOp::write_all(out, ops),
+            Self::Reconfig(reconfig) => reconfig.write(out),
+            Self::CheckWatches { path, kind } | Self::RemoveWatches { path, kind } => {
+                out.string(path);
+                out.int(kind.code());
+            }
+            Self::Auth { kind, scheme, auth } => {
+                out.int(*kind);
+                out.string(scheme);
+                out.buffer(auth.as_deref());
+            }
+            Self::SetWatches(watches) => watches.write(out),
+            Self::Sasl { token } => out.buffer(token.as_deref()),
+            Self::AddWatch { path, mode } => {
+                out.string(path);
+                out.int(mode.code());
+            }
+            Self::Ping
+            | Self::DeleteContainer
+            | Self::WhoAmI
+            | Self::CloseSession
+            | Self::Unknown(_) => {}
+        }
+    }
+}
+
+impl Record for Reconfig {
+    fn write<S: Sink>(&self, out: &mut S) {
+        out.string(&self.joining);
+        out.string(&self.leaving);
+        out.string(&self.members);
+        out.long(self.config_id);
+    }
+}
+
+impl Record for SetWatches {
+    fn write<S: Sink>(&self, out: &mut S) {
+        out.long(self.relative_zxid);
+        out.strings(&self.data);
+        out.strings(&self.exist);
+        out.strings(&self.child);
+        if self.op() == op::SET_WATCHES2 {
+            out.strings(&self.persistent);
+            out.strings(&self.recursive);
+        }
+    }
+}
