@@ -20,7 +20,7 @@ const ROUNDS: usize = 20;
 
 fn session(name: &str, anonymous: bool) -> OpenSession {
     let session = SessionName::new(name).unwrap();
-    OpenSession { session, ttl: None, anonymous, labels: Labels::default() }
+    OpenSession { session, ttl: None, anonymous, labels: Labels::default(), password: None }
 }
 
 fn acquire(lock: &str, name: &str, anonymous: bool) -> Command {

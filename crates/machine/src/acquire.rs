@@ -13,7 +13,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
 use crate::contender::{Contender, Entries};
-use crate::nodes::{child_path, room_in_counter};
+use crate::create::{child_path, room_in_counter};
 use crate::plant::Plant;
 use crate::sessions::Named;
 
@@ -106,14 +106,15 @@ impl Machine {
         let name = open.session.clone();
         let session = self.touch_or_begin(session, open, step);
         for directory in &site.missing {
-            self.make_container(directory, step);
+            self.make_directory(directory, None, step);
         }
         let entries = Entries::of(entry.unwrap_or_else(EntryId::unnamed));
         let contender = Contender {
             path: site.path,
             ..Contender::new(site.sequence, session, name, owner, entries, step)
         };
-        let contender = self.enqueue(&lock, &site.directory, Arc::default(), contender, step);
+        let contender =
+            self.enqueue(&lock, &site.directory, (Arc::default(), None), contender, step);
         let reply = self.answer(&lock, &contender, false)?;
         if let Reply::Granted(grant) = &reply {
             step.emit(Event::Granted(grant.clone()));
@@ -204,29 +205,6 @@ impl Machine {
             return Err(Rejection::NodeExists { path });
         }
         Ok(Site { directory, missing, path, sequence })
-    }
-
-    /// The directories that do not exist yet on the way to one, parents first. At most as many as it has components.
-    fn missing_directories(&self, directory: &ZnodePath) -> Result<Vec<ZnodePath>, Rejection> {
-        let mut missing = Vec::new();
-        let mut at = Some(directory.clone());
-        while let Some(path) = at {
-            match self.tree.get(&path) {
-                Some(node) if node.is_ephemeral() => {
-                    return Err(Rejection::NoChildrenForEphemerals { path });
-                }
-                Some(node) => {
-                    room_in_counter(node.created)?;
-                    break;
-                }
-                None => {
-                    at = path.parent();
-                    missing.push(path);
-                }
-            }
-        }
-        missing.reverse();
-        Ok(missing)
     }
 }
 

@@ -23,6 +23,16 @@ impl Step<'_> {
     pub(crate) fn emit(&mut self, event: Event) {
         self.events.push((self.revision, event));
     }
+
+    /// How much was said so far.
+    pub(crate) fn said(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Takes back what was said since.
+    pub(crate) fn unsay(&mut self, since: usize) {
+        self.events.truncate(since);
+    }
 }
 
 /// "A bound is reached."
@@ -67,25 +77,16 @@ impl Machine {
         match command {
             Command::OpenSession(open) => self.open_session(open, step),
             Command::RenewSession { session, ttl } => self.renew_session(session, ttl, step),
-            Command::CloseSession { session } => self.close_session(session, step),
+            Command::CloseSession { session, attachment } => {
+                self.close_session(session, attachment, step)
+            }
             Command::ExpireSession { session, generation } => {
                 self.expire_session(session, generation, step)
             }
             Command::Acquire(acquire) => self.acquire(acquire, step),
             Command::Release(release) => self.release(release, step),
             Command::Cancel(cancel) => Ok(self.cancel(cancel, step)),
-            Command::Create(mut create) => {
-                let key = (create.session.take(), create.request.take());
-                self.once(step, key, |machine, caller, step| machine.create(create, caller, step))
-            }
-            Command::Delete(mut delete) => {
-                let key = (delete.session.take(), delete.request.take());
-                self.once(step, key, |machine, _, step| machine.delete(&delete, step))
-            }
-            Command::SetData(mut set) => {
-                let key = (set.session.take(), set.request.take());
-                self.once(step, key, |machine, _, step| machine.set_data(set, step))
-            }
+            Command::Multi(multi) => self.multi(multi, step),
             Command::Sweep { empty_before, count_max } => {
                 Ok(Reply::Swept { count: self.sweep(empty_before, count_max, step) })
             }
@@ -96,31 +97,34 @@ impl Machine {
             Command::RegisterNode { node, incarnation } => {
                 self.register_node(node, incarnation, step)
             }
+            Command::AttachSession { session, password, ttl } => {
+                self.attach_session(session, password, ttl, step)
+            }
         }
     }
 
     /// Refuses what could need a token beyond the last one. A command that ends a session grants at most as many
-    /// locks as the session has places; every other command grants at most one.
+    /// locks as the session has places, a multi one to an operation; every other command grants at most one.
     fn guard_tokens(&self, command: &Command) -> Result<(), Rejection> {
         let left = (FencingToken::END - 1).saturating_sub(self.locks.grants);
         if left > u64::from(u32::MAX) {
             return Ok(());
         }
         let needed = match command {
-            Command::CloseSession { session } => self.places_of(session),
+            Command::CloseSession { session, .. } => self.places_of(session),
             Command::ExpireSession { session, .. } => {
                 self.sessions.get(*session).map_or(0, |session| session.contenders.into())
             }
-            Command::Acquire(_) | Command::Release(_) | Command::Create(_) | Command::Delete(_) => {
-                1
-            }
+            Command::Acquire(_) | Command::Release(_) => 1,
+            // An operation grants one lock at most: what a recursive delete takes away is not granted on.
+            Command::Multi(multi) => multi.then.len().max(multi.otherwise.len()) as u64,
             Command::OpenSession(_)
             | Command::RenewSession { .. }
             | Command::Cancel(_)
-            | Command::SetData(_)
             | Command::Sweep { .. }
             | Command::SetLimits(_)
-            | Command::RegisterNode { .. } => 0,
+            | Command::RegisterNode { .. }
+            | Command::AttachSession { .. } => 0,
         };
         if needed > left { Err(limit_reached(Bound::Counter, FencingToken::END)) } else { Ok(()) }
     }

@@ -7,8 +7,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use holdfast_types::{
-    EntryId, FencingToken, Incarnation, Labels, Limits, LockName, NodeId, Outcome, Owner,
-    RequestId, Revision, SessionEnd, SessionId, SessionName, Stamp, Ttl, ZnodePath,
+    AclEntry, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, NodeId, Outcome, Owner,
+    Password, RequestId, Revision, SessionEnd, SessionId, SessionName, Stamp, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,10 @@ pub struct SessionPart {
     pub given_up: Vec<(LockName, Owner)>,
     /// Remembered answers, oldest first.
     pub memo: Vec<(RequestId, Outcome)>,
+    /// What another connection must show to take it over.
+    pub password: Option<Password>,
+    /// The connection that speaks for it.
+    pub attachment: Option<Revision>,
 }
 
 /// The memory of an ended session.
@@ -106,6 +110,8 @@ pub enum KindPart {
     Container,
     /// As long as this session.
     Ephemeral(SessionId),
+    /// Until deleted, or swept when empty and unchanged for so many milliseconds.
+    Ttl(u64),
 }
 
 /// A znode.
@@ -129,6 +135,10 @@ pub struct NodePart {
     pub mtime: Stamp,
     /// Changes of its data.
     pub version: i32,
+    /// Changes of its access list.
+    pub aversion: i32,
+    /// Its access list; empty if everybody may do everything.
+    pub acl: Vec<AclEntry>,
     /// Children created ever.
     pub created: u64,
     /// When its last child went.
@@ -354,6 +364,8 @@ impl SessionPart {
             labels: session.labels.clone(),
             given_up: session.given_up.iter().cloned().collect(),
             memo: session.memo.iter().cloned().collect(),
+            password: session.password,
+            attachment: session.attachment,
         }
     }
 
@@ -377,6 +389,7 @@ impl NodePart {
                 Kind::Persistent => KindPart::Persistent,
                 Kind::Container => KindPart::Container,
                 Kind::Ephemeral(session) => KindPart::Ephemeral(session),
+                Kind::Ttl(ms) => KindPart::Ttl(ms),
             },
             data: Arc::clone(&node.data),
             czxid: node.czxid,
@@ -385,6 +398,8 @@ impl NodePart {
             ctime: node.ctime,
             mtime: node.mtime,
             version: node.version,
+            aversion: node.aversion,
+            acl: node.acl.as_deref().unwrap_or_default().to_vec(),
             created: node.created,
             emptied_at: node.emptied_at,
             last_token: node.last_token,

@@ -13,7 +13,7 @@ use crate::apply::Step;
 use crate::contender::{Contender, Hold};
 use crate::locks::{Claim, Lock, Locks};
 use crate::plant::Plant;
-use crate::znode::{Kind, Znode};
+use crate::znode::{Acl, Kind, Znode};
 
 impl Machine {
     /// Puts a new contender at the end of a lock's queue, with its znode, and grants the lock if it is free.
@@ -22,7 +22,7 @@ impl Machine {
         &mut self,
         lock: &LockName,
         directory: &ZnodePath,
-        data: Arc<[u8]>,
+        (data, acl): (Arc<[u8]>, Acl),
         mut contender: Contender,
         step: &mut Step<'_>,
     ) -> Arc<Contender> {
@@ -35,6 +35,7 @@ impl Machine {
         let kind = Kind::Ephemeral(contender.session);
         let mut node = Znode::new(kind, data, step.revision, step.now);
         node.contender = Some(Arc::clone(&contender));
+        node.acl = acl;
         self.tree.insert(directory, contender.path.clone(), node);
         step.emit(Event::NodeCreated { path: contender.path.clone() });
         self.index(lock, directory, &contender);

@@ -11,8 +11,8 @@ use imbl::OrdSet;
 
 use crate::Machine;
 use crate::contender::Contender;
+use crate::create::COUNTER_END;
 use crate::locks::{Claim, Lock, Locks};
-use crate::nodes::COUNTER_END;
 use crate::sessions::{Named, Session};
 use crate::tree::BUILT_IN;
 use crate::znode::{Kind, Znode};
@@ -122,7 +122,7 @@ impl Machine {
                 Kind::Container if node.children == 0 => {
                     idle.insert((node.emptied_at, path.clone()));
                 }
-                Kind::Ephemeral(_) | Kind::Persistent | Kind::Container => {}
+                Kind::Ephemeral(_) | Kind::Persistent | Kind::Container | Kind::Ttl(_) => {}
             }
         }
         ensure(self.tree.orders() == (&ephemerals, &idle), || {

@@ -11,9 +11,11 @@
 //!
 //! Bounds: everything that clients can make grow is bounded by a limit, a named constant beside the field, or both.
 
+mod acl;
 mod acquire;
 mod apply;
 mod contender;
+mod create;
 mod digest;
 mod dump;
 mod ending;
@@ -21,7 +23,9 @@ mod grant;
 mod invariants;
 mod load;
 mod locks;
+mod look;
 mod memo;
+mod multi;
 mod nodes;
 mod place;
 mod plant;

@@ -7,6 +7,7 @@ use holdfast_types::{Ticket, ZnodePath};
 use thiserror::Error;
 
 use crate::Machine;
+use crate::acl;
 use crate::contender::{Contender, Entries, Hold};
 use crate::dump::{
     ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, SessionPart, TombstonePart,
@@ -136,6 +137,8 @@ impl Loading {
             contenders: 0,
             given_up: part.given_up.into(),
             memo,
+            password: part.password,
+            attachment: part.attachment,
         };
         if self.machine.sessions.restore(session) { Ok(()) } else { Err(twice(what)) }
     }
@@ -148,16 +151,22 @@ impl Loading {
     }
 
     fn node(&mut self, part: NodePart) -> Result<(), LoadError> {
+        if !acl::is_sound(&part.acl) {
+            return Err(unsound(format!("the access list of {} could not be set", part.path)));
+        }
         let kind = match part.kind {
             KindPart::Persistent => Kind::Persistent,
             KindPart::Container => Kind::Container,
             KindPart::Ephemeral(session) => Kind::Ephemeral(session),
+            KindPart::Ttl(ms) => Kind::Ttl(ms),
         };
         let mut node = Znode::new(kind, part.data, part.czxid, part.ctime);
         node.mzxid = part.mzxid;
         node.pzxid = part.pzxid;
         node.mtime = part.mtime;
         node.version = part.version;
+        node.aversion = part.aversion;
+        node.acl = (!part.acl.is_empty()).then(|| part.acl.into());
         node.created = part.created;
         node.emptied_at = part.emptied_at;
         node.last_token = part.last_token;
@@ -177,7 +186,7 @@ impl Loading {
     ) -> Result<Contender, LoadError> {
         let session = match node.kind {
             Kind::Ephemeral(session) => self.machine.sessions.get(session),
-            Kind::Persistent | Kind::Container => None,
+            Kind::Persistent | Kind::Container | Kind::Ttl(_) => None,
         };
         let entries = Entries::restore(part.entries, part.left);
         let (Some(session), Some(entries)) = (session, entries) else {

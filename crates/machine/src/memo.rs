@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use holdfast_types::{Outcome, RequestId, SessionEnd, SessionId, SessionName};
+use holdfast_types::{Outcome, RequestId, Revision, SessionEnd, SessionId, SessionName};
 
 use crate::Machine;
 use crate::apply::{Step, expired, no_session};
@@ -48,11 +48,12 @@ impl Memo {
 }
 
 impl Machine {
-    /// Runs a command once for each request id of a session. The session, if one is named, must be live.
+    /// Runs a command once for each request id of a session. The session, if one is named, must be live and speak
+    /// through the connection that asks, if it is one.
     pub(crate) fn once(
         &mut self,
         step: &mut Step<'_>,
-        (session, request): (Option<SessionName>, Option<RequestId>),
+        (session, attachment, request): (Option<SessionName>, Option<Revision>, Option<RequestId>),
         run: impl FnOnce(&mut Self, Option<SessionId>, &mut Step<'_>) -> Outcome,
     ) -> Outcome {
         let Some(name) = session else { return run(self, None, step) };
@@ -63,6 +64,7 @@ impl Machine {
                 return Err(no_session(name));
             }
         };
+        self.refuse_if_moved(caller, attachment)?;
         let Some(request) = request else { return run(self, Some(caller), step) };
         let session = self.sessions.get(caller);
         let first = session.and_then(|session| session.memo.recall(&request));

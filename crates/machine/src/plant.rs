@@ -29,6 +29,12 @@ pub(crate) enum Plant {
     CancelBlind,
     /// A sequence number is given again after its node went.
     SequenceReused,
+    /// A connection that was superseded is still listened to.
+    MovedBlind,
+    /// A refused multi leaves what its first operations did.
+    HalfDone,
+    /// Inside a multi nobody asks whether the caller may.
+    AclBlind,
 }
 
 impl Machine {

@@ -4,12 +4,11 @@
 //! Bounds: a page reads at most [`SCAN_MAX`] locks, so that a filter that matches little cannot hold up applying.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use holdfast_types::{
     FenceView, FencingToken, Incarnation, Limits, LockName, LockView, NodeId, Owner, Page,
     Revision, SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp, Standing,
-    Stat, Ticket, Ttl, ZnodePath,
+    Ticket, Ttl,
 };
 
 use crate::Machine;
@@ -259,8 +258,9 @@ impl Machine {
         }
     }
 
-    /// Whether a sweep of containers empty since before `empty_before` would remove any.
-    pub fn has_empty_containers(&self, empty_before: Stamp) -> bool {
+    /// Whether a sweep at `now` of containers empty since before `empty_before` would remove anything.
+    pub fn anything_to_sweep(&self, empty_before: Stamp, now: Stamp) -> bool {
+        let _ = now;
         self.tree.idlest().is_some_and(|(since, _)| since < empty_before)
     }
 
@@ -296,17 +296,6 @@ impl Machine {
         };
         let hold = indexed.holder.as_ref().and_then(|holder| holder.hold);
         FenceView { current: hold.map(|hold| hold.token), highest: Some(indexed.last_token) }
-    }
-
-    /// A znode's stat and data.
-    pub fn node(&self, path: &ZnodePath) -> Option<(Stat, Arc<[u8]>)> {
-        self.tree.get(path).map(|node| (node.stat(), Arc::clone(&node.data)))
-    }
-
-    /// The names of a znode's children, sorted; none if there is no such znode. As many steps as there are children.
-    pub fn children(&self, path: &ZnodePath) -> Option<Vec<String>> {
-        self.tree.get(path)?;
-        Some(self.tree.children(path).map(str::to_owned).collect())
     }
 
     /// The data directory that serves under a node's id.

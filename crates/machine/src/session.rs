@@ -1,10 +1,10 @@
-//! The commands of sessions: open, renew, close, expire.
+//! The commands of sessions: open, attach, renew, close, expire.
 //!
-//! Owns who may open, renew and end a session. Refuses to know deadlines: those are the leader's.
+//! Owns who may open, renew and end a session, and through which connection it speaks. Refuses to know deadlines: those are the leader's.
 
 use holdfast_types::{
-    Bound, Event, Labels, OpenSession, Outcome, Rejection, Reply, SessionEnd, SessionId,
-    SessionName, Ttl,
+    Bound, Event, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
+    SessionId, SessionName, Ttl,
 };
 
 use crate::Machine;
@@ -17,7 +17,13 @@ impl Machine {
     pub(crate) fn open_session(&mut self, open: OpenSession, step: &mut Step<'_>) -> Outcome {
         let (id, ttl, created) = match self.sessions.named(&open.session) {
             Some(Named::Open(id)) => {
+                if open.password.is_some() && !self.is_opened_by(id, open.password) {
+                    return Err(no_session(open.session));
+                }
                 let ttl = self.touch(id, open.ttl, open.labels, step);
+                if open.password.is_some() {
+                    self.attach(id, step);
+                }
                 (id, ttl, false)
             }
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
@@ -51,14 +57,68 @@ impl Machine {
     }
 
     /// Ends a session by its own wish; on one that expired, takes note and frees the name.
-    pub(crate) fn close_session(&mut self, session: SessionName, step: &mut Step<'_>) -> Outcome {
+    pub(crate) fn close_session(
+        &mut self,
+        session: SessionName,
+        attachment: Option<Revision>,
+        step: &mut Step<'_>,
+    ) -> Outcome {
         match self.sessions.named(&session) {
-            Some(Named::Open(id)) => self.end_session(id, SessionEnd::Closed, step),
+            Some(Named::Open(id)) => {
+                self.refuse_if_moved(id, attachment)?;
+                self.end_session(id, SessionEnd::Closed, step);
+            }
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => self.sessions.forget(&session),
             Some(Named::Ended { end: SessionEnd::Closed, .. }) => {}
             None => return Err(no_session(session)),
         }
         Ok(Reply::SessionEnded)
+    }
+
+    /// Moves a session to the connection that this revision makes. Whoever does not know the password learns nothing.
+    pub(crate) fn attach_session(
+        &mut self,
+        id: SessionId,
+        password: Password,
+        ttl: Ttl,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        if !self.is_opened_by(id, Some(password)) {
+            return Err(no_session(SessionName::of(id)));
+        }
+        let ttl = self.touch(id, Some(ttl), Labels::default(), step);
+        self.attach(id, step);
+        let session = self.session_name(id).unwrap_or_else(|| SessionName::of(id));
+        Ok(Reply::SessionAttached { session, ttl })
+    }
+
+    fn is_opened_by(&self, id: SessionId, password: Option<Password>) -> bool {
+        self.sessions.get(id).is_some_and(|session| session.password == password)
+    }
+
+    fn attach(&mut self, id: SessionId, step: &mut Step<'_>) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.attachment = Some(step.revision);
+            step.emit(Event::SessionAttached { id });
+        }
+    }
+
+    /// Refuses a connection that no longer speaks for a live session.
+    pub(crate) fn refuse_if_moved(
+        &self,
+        id: SessionId,
+        attachment: Option<Revision>,
+    ) -> Result<(), Rejection> {
+        match self.sessions.get(id) {
+            Some(session)
+                if attachment.is_some()
+                    && session.attachment != attachment
+                    && !self.planted(Plant::MovedBlind) =>
+            {
+                Err(Rejection::SessionMoved { session: session.name.clone() })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Ends a session whose lease ran out, unless the lease was renewed since.
@@ -89,8 +149,12 @@ impl Machine {
     /// A new session, the checks done.
     pub(crate) fn begin_session(&mut self, open: OpenSession, step: &mut Step<'_>) -> SessionId {
         let ttl = open.ttl.unwrap_or(Ttl::DEFAULT);
+        let attaches = open.password.is_some();
         let id = self.sessions.open(open, step.now);
         step.emit(Event::SessionTouched { id, ttl, generation: 1 });
+        if attaches {
+            self.attach(id, step);
+        }
         id
     }
 

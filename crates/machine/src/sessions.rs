@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Labels, Limits, LockName, OpenSession, Owner, SessionEnd, SessionId, SessionName, Stamp, Ttl,
+    Labels, Limits, LockName, OpenSession, Owner, Password, Revision, SessionEnd, SessionId,
+    SessionName, Stamp, Ttl,
 };
 use imbl::OrdMap;
 
@@ -31,6 +32,11 @@ pub(crate) struct Session {
     /// Locks it gave up itself, oldest first, so that a retried release is told the truth.
     pub(crate) given_up: VecDeque<(LockName, Owner)>,
     pub(crate) memo: Memo,
+    /// What another connection must show to take it over.
+    pub(crate) password: Option<Password>,
+    /// The connection that speaks for it: the revision that opened or attached it. Invariant: present exactly with a
+    /// password.
+    pub(crate) attachment: Option<Revision>,
 }
 
 impl Session {
@@ -196,6 +202,8 @@ impl Sessions {
             contenders: 0,
             given_up: VecDeque::new(),
             memo: Memo::default(),
+            password: open.password,
+            attachment: None,
         };
         self.by_name.insert(session.name.clone(), Named::Open(id));
         self.by_id.insert(id, Arc::new(session));

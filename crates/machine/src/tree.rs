@@ -10,6 +10,7 @@ use std::sync::Arc;
 use holdfast_types::{Revision, SessionId, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
 
+use crate::acl;
 use crate::place::Place;
 use crate::znode::{Kind, Znode};
 
@@ -51,7 +52,12 @@ impl Tree {
             if let Some(parent) = path.parent().and_then(|parent| tree.get_mut(&parent)) {
                 parent.children += 1;
             }
-            let node = Znode::new(Kind::Persistent, Arc::default(), Revision(0), Stamp(0));
+            let mut node = Znode::new(Kind::Persistent, Arc::default(), Revision(0), Stamp(0));
+            if path.as_str() == CONFIG {
+                // Nobody may change it, and its list counts as set before the first time, as in `ZooKeeper`.
+                node.acl = acl::read_only();
+                node.aversion = -1;
+            }
             tree.nodes.insert(Place::of(path), Arc::new(node));
         }
         tree
@@ -99,7 +105,7 @@ impl Tree {
             Kind::Container => {
                 idle.insert((node.emptied_at, path.clone()));
             }
-            Kind::Ephemeral(_) | Kind::Persistent => {}
+            Kind::Ephemeral(_) | Kind::Persistent | Kind::Ttl(_) => {}
         }
         nodes.insert(Place::of(path), Arc::new(node));
     }
@@ -121,7 +127,7 @@ impl Tree {
             Kind::Container => {
                 idle.remove(&(node.emptied_at, path.clone()));
             }
-            Kind::Ephemeral(_) | Kind::Persistent => {}
+            Kind::Ephemeral(_) | Kind::Persistent | Kind::Ttl(_) => {}
         }
         if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
             parent.children = parent.children.saturating_sub(1);
@@ -156,7 +162,7 @@ impl Tree {
                 Kind::Container if node.is_idle() => {
                     self.idle.insert((node.emptied_at, place.path().clone()));
                 }
-                Kind::Ephemeral(_) | Kind::Persistent | Kind::Container => {}
+                Kind::Ephemeral(_) | Kind::Persistent | Kind::Container | Kind::Ttl(_) => {}
             }
         }
     }
@@ -183,13 +189,51 @@ impl Tree {
         &'a self,
         directory: &'a ZnodePath,
     ) -> impl Iterator<Item = &'a str> + 'a {
-        let start = Place::before_children_of(directory);
-        let inside = start.directory().to_owned();
+        self.children_after(directory, None).map(|(path, _)| path.file_name())
+    }
+
+    /// A directory's children by name, after a name.
+    pub(crate) fn children_after(
+        &self,
+        directory: &ZnodePath,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&ZnodePath, &Arc<Znode>)> {
+        let inside = Place::before_children_of(directory);
+        let start = match after.and_then(|name| directory.child(name).ok()) {
+            Some(path) => Place::of(path),
+            None => inside.clone(),
+        };
         self.nodes
             .range((Bound::Excluded(start), Bound::Unbounded))
-            .map(|(place, _)| place)
-            .take_while(move |place| place.directory() == inside)
-            .map(Place::name)
+            .take_while(move |(place, _)| place.directory() == inside.directory())
+            .map(|(place, node)| (place.path(), node))
+    }
+
+    /// Everything below a directory in the order of [`Tree::iter`], after a path: its children first, then what lies
+    /// deeper. As many steps as are taken.
+    pub(crate) fn below_after<'a>(
+        &'a self,
+        directory: &ZnodePath,
+        after: Option<&ZnodePath>,
+    ) -> impl Iterator<Item = (&'a ZnodePath, &'a Arc<Znode>)> + use<'a> {
+        let children = Place::before_children_of(directory);
+        let inside = children.directory().to_owned();
+        // Deeper directories begin with this; the smallest component there can be is one space.
+        let prefix = format!("{inside}/");
+        let deeper = directory.child(" ").ok().map(|path| Place::before_children_of(&path));
+        let after = after.map(|path| Place::of(path.clone()));
+        let from = move |start: Place| match &after {
+            Some(after) if *after > start => after.clone(),
+            Some(_) | None => start,
+        };
+        let children = (Bound::Excluded(from(children)), Bound::Unbounded);
+        let deeper = deeper.map(|start| (Bound::Excluded(from(start)), Bound::Unbounded));
+        let children =
+            self.nodes.range(children).take_while(move |(place, _)| place.directory() == inside);
+        let deeper = deeper.into_iter().flat_map(|range| self.nodes.range(range));
+        children
+            .chain(deeper.take_while(move |(place, _)| place.directory().starts_with(&prefix)))
+            .map(|(place, node)| (place.path(), node))
     }
 
     /// A session's ephemerals that are not contenders.

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{CONTAINER_OWNER, FencingToken, Revision, SessionId, Stamp, Stat};
+use holdfast_types::{
+    AclEntry, CONTAINER_OWNER, FencingToken, Revision, SessionId, Stamp, Stat, TTL_OWNER,
+};
 
 use crate::contender::Contender;
 
@@ -17,7 +19,12 @@ pub(crate) enum Kind {
     Container,
     /// As long as its session.
     Ephemeral(SessionId),
+    /// Until deleted, or swept when it is empty and was not changed for so many milliseconds.
+    Ttl(u64),
 }
+
+/// An access list; none lets everybody do everything. Never empty. Shared between the znodes it was set on together.
+pub(crate) type Acl = Option<Arc<[AclEntry]>>;
 
 /// A znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +37,9 @@ pub(crate) struct Znode {
     pub(crate) ctime: Stamp,
     pub(crate) mtime: Stamp,
     pub(crate) version: i32,
+    /// Changes of the access list.
+    pub(crate) aversion: i32,
+    pub(crate) acl: Acl,
     /// Children created ever; the next sequential child's number. Invariant: never goes back.
     pub(crate) created: u64,
     /// Children now. Invariant: equals the number of nodes below this one.
@@ -54,6 +64,8 @@ impl Znode {
             ctime: now,
             mtime: now,
             version: 0,
+            aversion: 0,
+            acl: None,
             created: 0,
             children: 0,
             emptied_at: now,
@@ -86,6 +98,7 @@ impl Znode {
             Kind::Persistent => 0,
             Kind::Container => CONTAINER_OWNER,
             Kind::Ephemeral(session) => session.0.cast_signed(),
+            Kind::Ttl(ms) => TTL_OWNER + ms.cast_signed(),
         };
         let changes = self.created.wrapping_mul(2).wrapping_sub(self.children.into());
         Stat {
@@ -96,7 +109,7 @@ impl Znode {
             mtime: self.mtime,
             version: self.version,
             cversion: low_half(changes),
-            aversion: 0,
+            aversion: self.aversion,
             ephemeral_owner,
             data_length: i32::try_from(self.data.len()).unwrap_or(i32::MAX),
             num_children: i32::try_from(self.children).unwrap_or(i32::MAX),

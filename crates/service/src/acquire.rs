@@ -318,7 +318,7 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
         Some(session) => session,
         None => server_made_name()?,
     };
-    let open = OpenSession { session, ttl, anonymous, labels };
+    let open = OpenSession { session, ttl, anonymous, labels, password: None };
     Ok(Acquire { lock, open, owner: owner.unwrap_or_else(Owner::unnamed), entry, wait })
 }
 
@@ -365,5 +365,5 @@ pub(crate) fn server_made_name() -> Result<SessionName, Failure> {
 
 /// What a session opened by a call without labels or time-to-live looks like.
 pub(crate) fn opening(session: SessionName, ttl: Option<Ttl>, labels: Labels) -> OpenSession {
-    OpenSession { session, ttl, anonymous: false, labels }
+    OpenSession { session, ttl, anonymous: false, labels, password: None }
 }

@@ -101,7 +101,7 @@ impl Drop for Orphan {
 async fn close(service: Service, session: SessionName) {
     let began = Instant::now();
     while began.elapsed() < ORPHANED {
-        let close = Command::CloseSession { session: session.clone() };
+        let close = Command::CloseSession { session: session.clone(), attachment: None };
         if let Ok((Ok(_), _)) = service.propose(close).await {
             return;
         }

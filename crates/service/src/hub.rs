@@ -65,7 +65,9 @@ impl Hub {
             Event::NodeCreated { .. }
             | Event::NodeDeleted { .. }
             | Event::NodeChanged { .. }
+            | Event::SessionAttached { .. }
             | Event::NodeRegistered { .. } => {}
+            Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
         }
     }
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EntryId, Incarnation, Labels, Limits, LockName, NodeId, Owner, RequestId, Revision, SessionId,
-    SessionName, Stamp, Ticket, Ttl, ZnodePath,
+    EntryId, Incarnation, Labels, Limits, LockName, Multi, NodeId, Owner, Password, Revision,
+    SessionId, SessionName, Stamp, Ticket, Ttl,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -34,6 +34,8 @@ pub enum Command {
     CloseSession {
         /// Which session.
         session: SessionName,
+        /// The connection that asks; none if it does not speak for one.
+        attachment: Option<Revision>,
     },
     /// Ends a session whose lease ran out. Refused if the lease was renewed since.
     ExpireSession {
@@ -48,13 +50,9 @@ pub enum Command {
     Release(Release),
     /// Leaves a queue if still in it. If the grant came first, it stands and is the answer.
     Cancel(Cancel),
-    /// Creates a znode.
-    Create(Create),
-    /// Deletes a znode without children.
-    Delete(Delete),
-    /// Replaces a znode's data.
-    SetData(SetData),
-    /// Removes containers that have been empty since before a stamp.
+    /// Changes znodes, all or nothing.
+    Multi(Multi),
+    /// Removes containers that have been empty since before a stamp, and childless znodes whose time-to-live is over.
     Sweep {
         /// Empty since before this.
         empty_before: Stamp,
@@ -70,6 +68,15 @@ pub enum Command {
         /// Its data directory.
         incarnation: Incarnation,
     },
+    /// Moves a session to another connection: what the one before still sends is refused.
+    AttachSession {
+        /// Which session.
+        session: SessionId,
+        /// What the session was opened with.
+        password: Password,
+        /// Its time-to-live from now on.
+        ttl: Ttl,
+    },
 }
 
 /// See [`Command::OpenSession`].
@@ -83,6 +90,8 @@ pub struct OpenSession {
     pub anonymous: bool,
     /// Shown to those who wait for its locks.
     pub labels: Labels,
+    /// What another connection must show to take the session over; none if it is known by its name alone.
+    pub password: Option<Password>,
 }
 
 /// See [`Command::Acquire`].
@@ -127,60 +136,4 @@ pub struct Cancel {
     /// Revision of the acquire that the caller waited on ([`crate::Queued::asked`]). If the owner has asked again
     /// since, it still wants the place, and the cancel is answered like that later acquire: `Queued`.
     pub asked: Revision,
-}
-
-/// What kind of znode to create.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CreateKind {
-    /// Stays until deleted.
-    Persistent,
-    /// Stays until deleted, or swept when its last child has gone.
-    Container,
-    /// Goes with its session; has no children.
-    Ephemeral,
-}
-
-/// See [`Command::Create`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Create {
-    /// Where. With `sequential`, ten digits or more are appended; it may then end with `/`-less prefix of any kind.
-    pub path: ZnodePath,
-    /// Its data.
-    pub data: Vec<u8>,
-    /// Which kind.
-    pub kind: CreateKind,
-    /// Whether the parent's counter is appended to the name.
-    pub sequential: bool,
-    /// The caller's session: owner of an ephemeral, keeper of the memo.
-    pub session: Option<SessionName>,
-    /// With a session: a retry under the same id gets the first answer.
-    pub request: Option<RequestId>,
-}
-
-/// See [`Command::Delete`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delete {
-    /// Which node.
-    pub path: ZnodePath,
-    /// The version it must have; none means any.
-    pub version: Option<i32>,
-    /// The caller's session, keeper of the memo.
-    pub session: Option<SessionName>,
-    /// With a session: a retry under the same id gets the first answer.
-    pub request: Option<RequestId>,
-}
-
-/// See [`Command::SetData`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetData {
-    /// Which node.
-    pub path: ZnodePath,
-    /// Its new data.
-    pub data: Vec<u8>,
-    /// The version it must have; none means any.
-    pub version: Option<i32>,
-    /// The caller's session, keeper of the memo.
-    pub session: Option<SessionName>,
-    /// With a session: a retry under the same id gets the first answer.
-    pub request: Option<RequestId>,
 }

@@ -104,9 +104,19 @@ pub enum Event {
         /// Where.
         path: ZnodePath,
     },
+    /// A session speaks through the connection that this revision made, and through no other.
+    SessionAttached {
+        /// Its number.
+        id: SessionId,
+    },
     /// A node's id was tied to its data directory.
     NodeRegistered {
         /// Which node.
         node: NodeId,
+    },
+    /// A subtree has grown beyond its soft quota; nothing was refused.
+    QuotaPassed {
+        /// The subtree with the quota.
+        path: ZnodePath,
     },
 }

@@ -52,3 +52,14 @@ impl FencingToken {
     /// Tokens stay below this bound, 2^53.
     pub const END: u64 = 1 << 53;
 }
+
+/// What proves that a connection may speak for a session: 16 random bytes, chosen when the session is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Password(pub [u8; 16]);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(..)")
+    }
+}

@@ -7,10 +7,12 @@
 //! Every type that reaches the log or the wire between nodes derives `Serialize`/`Deserialize`; enums that do so
 //! are append-only (their order is part of the format, see `docs/formats/`).
 
+mod acl;
 mod command;
 mod event;
 mod ids;
 mod limits;
+mod multi;
 mod name;
 mod outcome;
 mod path;
@@ -18,17 +20,18 @@ mod stat;
 mod time;
 mod view;
 
-pub use command::{
-    Acquire, Cancel, Command, Create, CreateKind, Delete, Entry, OpenSession, Release, SetData,
-};
+pub use acl::{AclEntry, Identity, Perms};
+pub use command::{Acquire, Cancel, Command, Entry, OpenSession, Release};
 pub use event::{Applied, Event, LossCause, SessionEnd};
-pub use ids::{FencingToken, Incarnation, NodeId, Revision, SessionId, Ticket};
+pub use ids::{FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;
+pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{EntryId, Labels, LockName, NameError, Owner, RequestId, SessionName};
-pub use outcome::{Bound, Grant, Outcome, Queued, Rejection, Released, Reply};
+pub use outcome::{Bound, Grant, OpReply, Outcome, Queued, Rejection, Released, Reply};
 pub use path::ZnodePath;
-pub use stat::{CONTAINER_OWNER, Stat};
+pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError};
 pub use view::{
-    FenceView, HolderView, LockView, Page, SessionStatus, SessionView, Standing, WaiterView,
+    FenceView, HolderView, LockView, NodeView, Page, SessionStatus, SessionView, Standing,
+    WaiterView,
 };

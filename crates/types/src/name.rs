@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::ids::SessionId;
 use crate::path::check_components;
 
 /// Why a name was refused. The message says what to change.
@@ -140,6 +141,13 @@ name! {
 name! {
     /// Names one attempt at a change, so that a retry gets the first answer.
     RequestId, "the request id", 64, check_flat
+}
+
+impl SessionName {
+    /// How a session is called of which only the number is known: `#7`.
+    pub fn of(id: SessionId) -> Self {
+        Self(format!("#{id}").into())
+    }
 }
 
 impl Owner {

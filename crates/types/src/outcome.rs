@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EntryId, FencingToken, HolderView, LockName, Owner, Revision, SessionId, SessionName, Stamp,
-    Stat, Ticket, Ttl, ZnodePath,
+    EntryId, FencingToken, HolderView, LockName, Owner, Perms, Revision, SessionId, SessionName,
+    Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// What a command did, or why it did nothing. A rejected command changes nothing except the revision counter.
@@ -39,19 +39,12 @@ pub enum Reply {
     },
     /// The session has ended, now or before.
     SessionEnded,
-    /// The node exists now.
-    Created {
-        /// With the sequence number, if any.
-        path: ZnodePath,
-        /// Its stat.
-        stat: Stat,
-    },
-    /// The node is gone.
-    Deleted,
-    /// The data is replaced.
-    DataSet {
-        /// The node's stat.
-        stat: Stat,
+    /// The znodes are changed.
+    Multi {
+        /// Whether the conditions held: `then` was done, or else `otherwise`.
+        succeeded: bool,
+        /// One to each operation, in order.
+        results: Vec<OpReply>,
     },
     /// So many containers were removed.
     Swept {
@@ -62,6 +55,42 @@ pub enum Reply {
     LimitsSet,
     /// The node's id is tied to its data directory.
     NodeRegistered,
+    /// The session speaks through another connection from this revision on.
+    SessionAttached {
+        /// Its name.
+        session: SessionName,
+        /// What it lives without a renewal.
+        ttl: Ttl,
+    },
+}
+
+/// What one operation of a multi did.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OpReply {
+    /// The node exists now.
+    Created {
+        /// With the sequence number, if any.
+        path: ZnodePath,
+        /// Its stat.
+        stat: Stat,
+    },
+    /// So many nodes are gone: one, or a subtree.
+    Deleted {
+        /// How many.
+        count: u32,
+    },
+    /// The data is replaced.
+    DataSet {
+        /// The node's stat.
+        stat: Stat,
+    },
+    /// The access list is replaced.
+    AclSet {
+        /// The node's stat.
+        stat: Stat,
+    },
+    /// The node is as expected.
+    Checked,
 }
 
 /// A hold of a lock, as its holder sees it.
@@ -136,6 +165,14 @@ pub enum Bound {
     Counter,
     /// A path grew too long.
     PathLength,
+    /// Znodes of a subtree that one command deletes.
+    DeletedAtOnce,
+    /// Operations and conditions of one multi.
+    OpsOfMulti,
+    /// Entries of an access list.
+    AclEntries,
+    /// Znodes that one command counts because it sets a quota on them.
+    CountedAtOnce,
 }
 
 /// Why a command changed nothing. Append-only: the order of the variants is part of the format.
@@ -211,4 +248,35 @@ pub enum Rejection {
     },
     /// Another data directory serves under this node's id.
     NodeTaken,
+    /// An operation of a multi was refused, and with it all of them.
+    OpRefused {
+        /// Which one, from 0, in `then` or `otherwise`.
+        at: u32,
+        /// Why.
+        why: Box<Rejection>,
+    },
+    /// The node's access list does not allow it.
+    NotAllowed {
+        /// Where.
+        path: ZnodePath,
+        /// What was needed.
+        needed: Perms,
+    },
+    /// The access list cannot be set: it is empty, or names nobody known.
+    BadAcl {
+        /// Of which node.
+        path: ZnodePath,
+    },
+    /// A hard quota is reached.
+    QuotaExceeded {
+        /// The subtree with the quota.
+        path: ZnodePath,
+        /// Its limit, znodes or bytes.
+        limit: u64,
+    },
+    /// The session speaks through another connection by now.
+    SessionMoved {
+        /// Its name.
+        session: SessionName,
+    },
 }

@@ -46,6 +46,23 @@ impl ZnodePath {
         Ok(Self(path.into()))
     }
 
+    /// The directory and the name of a znode to be created. A sequential one gets digits appended, so that its name
+    /// may be empty: `/a/` makes `/a/0000000000`.
+    ///
+    /// # Errors
+    /// [`NameError`] as for [`ZnodePath::new`], of the path with a digit appended if it is sequential; the root
+    /// cannot be created.
+    pub fn for_create(path: &str, sequential: bool) -> Result<(Self, String), NameError> {
+        let digit = if sequential { "0" } else { "" };
+        let whole = Self::new(format!("{path}{digit}"))?;
+        let Some(directory) = whole.parent() else {
+            return Err(NameError::BadComponent { what: WHAT, component: String::new() });
+        };
+        let name = whole.file_name();
+        let name = name.get(..name.len() - digit.len()).unwrap_or_default().to_owned();
+        Ok((directory, name))
+    }
+
     /// `/`.
     pub fn root() -> Self {
         Self("/".into())
@@ -156,6 +173,21 @@ mod tests {
     fn a_path_longer_than_the_bound_is_refused() {
         assert!(ZnodePath::new(format!("/{}", "a".repeat(1023))).is_ok());
         assert!(ZnodePath::new(format!("/{}", "a".repeat(1024))).is_err());
+    }
+
+    #[test]
+    fn a_path_to_create_is_a_directory_and_a_name() {
+        let split = |path, sequential| {
+            ZnodePath::for_create(path, sequential).ok().map(|(at, name)| (at.to_string(), name))
+        };
+        let found = |at: &str, name: &str| Some((at.to_owned(), name.to_owned()));
+        assert_eq!(split("/a/b", false), found("/a", "b"));
+        assert_eq!(split("/b", true), found("/", "b"));
+        assert_eq!(split("/a/", true), found("/a", ""));
+        assert_eq!(split("/", true), found("/", ""));
+        for (path, sequential) in [("/", false), ("/a/", false), ("a", true), ("/a/../", true)] {
+            assert_eq!(split(path, sequential), None, "{path}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     FencingToken, Grant, Labels, LockName, Owner, Queued, Revision, SessionId, SessionName, Stamp,
-    Ticket, Ttl,
+    Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// A holder as others see it.
@@ -117,4 +117,13 @@ pub struct Page<T> {
     pub next: Option<String>,
     /// The revision they were read at.
     pub revision: Revision,
+}
+
+/// One znode of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Where.
+    pub path: ZnodePath,
+    /// Its stat.
+    pub stat: Stat,
 }

@@ -4,11 +4,11 @@ use holdfast_types::*;
 use proptest::prelude::*;
 
 use super::model::Model;
-use super::words::{lock_name, path, session_name};
+use super::words::{self, lock_name, multi, of_session, path, session_name};
 
 /// One step of a history. Numbers pick from what there is.
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub(super) enum Move {
     Command(Command),
     /// Deletes the n-th node.
     DeleteNode(usize, Option<i32>),
@@ -28,30 +28,30 @@ pub(super) enum Op {
     Wait(u64),
 }
 
-impl Op {
+impl Move {
     /// The command of this step in this state; none if it is no command, or nothing is there to pick.
     pub(super) fn command(&self, model: &Model, before: &[Command]) -> Option<Command> {
         match self {
-            Op::Command(command) => Some(command.clone()),
-            Op::DeleteNode(n, version) => {
+            Move::Command(command) => Some(command.clone()),
+            Move::DeleteNode(n, version) => {
                 let path = path(&model.nodes[n % model.nodes.len()].path);
-                let version = *version;
-                Some(Command::Delete(Delete { path, version, session: None, request: None }))
+                let delete = Op::Delete { path, version: *version, recursive: false };
+                Some(multi(Caller::default(), vec![delete]))
             }
-            Op::SetNode(n, version, request) => {
+            Move::SetNode(n, version, request) => {
                 let path = path(&model.nodes[n % model.nodes.len()].path);
-                let (session, request) = (Some(session_name("s1")), request.map(request_id));
-                let (version, data) = (*version, vec![1]);
-                Some(Command::SetData(SetData { path, data, version, session, request }))
+                let caller = Caller { request: request.map(request_id), ..of_session("s1") };
+                let set = Op::SetData { path, data: vec![1], version: *version };
+                Some(multi(caller, vec![set]))
             }
-            Op::Cancel(n, last) => cancel(model, *n, *last),
-            Op::Expire(n, current) => {
+            Move::Cancel(n, last) => cancel(model, *n, *last),
+            Move::Expire(n, current) => {
                 let session = model.sessions.get(n % model.sessions.len().max(1))?;
                 let generation = session.generation - u64::from(!current);
                 Some(Command::ExpireSession { session: SessionId(session.id), generation })
             }
-            Op::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
-            Op::Reload | Op::Freeze | Op::Wait(_) => None,
+            Move::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
+            Move::Reload | Move::Freeze | Move::Wait(_) => None,
         }
     }
 }
@@ -112,6 +112,7 @@ fn open() -> impl Strategy<Value = OpenSession> {
         ttl,
         anonymous,
         labels: Labels::default(),
+        password: None,
     })
 }
 
@@ -149,8 +150,8 @@ fn create() -> impl Strategy<Value = Command> {
     let request = prop::option::of((0..8_u8).prop_map(request_id));
     (prop::sample::select(paths), kind, any::<bool>(), session(), request, 0..3_usize).prop_map(
         |(at, kind, sequential, session, request, len)| {
-            let (session, data) = (Some(session), vec![0; len]);
-            Command::Create(Create { path: path(at), data, kind, sequential, session, request })
+            let caller = Caller { session: Some(session), request, ..Caller::default() };
+            multi(caller, vec![words::create(at, kind, sequential, vec![0; len])])
         },
     )
 }
@@ -177,7 +178,7 @@ fn session_command() -> impl Strategy<Value = Command> {
         2 => open().prop_map(Command::OpenSession),
         1 => (session(), ttl())
             .prop_map(|(session, ttl)| Command::RenewSession { session, ttl }),
-        1 => open().prop_map(|open| Command::CloseSession { session: open.session }),
+        1 => open().prop_map(|open| Command::CloseSession { session: open.session, attachment: None }),
     ]
 }
 
@@ -186,28 +187,28 @@ fn sweep() -> impl Strategy<Value = Command> {
         .prop_map(|(before, count_max)| Command::Sweep { empty_before: Stamp(before), count_max })
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = Move> {
     let version = || prop::option::of(0..2_i32);
     prop_oneof![
-        30 => acquire().prop_map(Op::Command),
-        15 => release().prop_map(Op::Command),
-        12 => create().prop_map(Op::Command),
-        6 => (any::<usize>(), version()).prop_map(|(n, version)| Op::DeleteNode(n, version)),
+        30 => acquire().prop_map(Move::Command),
+        15 => release().prop_map(Move::Command),
+        12 => create().prop_map(Move::Command),
+        6 => (any::<usize>(), version()).prop_map(|(n, version)| Move::DeleteNode(n, version)),
         4 => (any::<usize>(), version(), prop::option::of(0..8_u8))
-            .prop_map(|(n, version, request)| Op::SetNode(n, version, request)),
-        10 => session_command().prop_map(Op::Command),
-        8 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Op::Cancel(n, last)),
-        6 => (any::<usize>(), prop::bool::weighted(0.7)).prop_map(|(n, right)| Op::Expire(n, right)),
-        12 => (0..6_usize).prop_map(Op::Retry),
-        3 => sweep().prop_map(Op::Command),
-        1 => limits().prop_map(Op::Command),
-        4 => Just(Op::Reload),
-        1 => Just(Op::Freeze),
-        4 => (1..50_u64).prop_map(Op::Wait),
+            .prop_map(|(n, version, request)| Move::SetNode(n, version, request)),
+        10 => session_command().prop_map(Move::Command),
+        8 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
+        6 => (any::<usize>(), prop::bool::weighted(0.7)).prop_map(|(n, right)| Move::Expire(n, right)),
+        12 => (0..6_usize).prop_map(Move::Retry),
+        3 => sweep().prop_map(Move::Command),
+        1 => limits().prop_map(Move::Command),
+        4 => Just(Move::Reload),
+        1 => Just(Move::Freeze),
+        4 => (1..50_u64).prop_map(Move::Wait),
     ]
 }
 
 /// A history of up to `len` steps.
-pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Op>> {
+pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(op(), 1..len)
 }

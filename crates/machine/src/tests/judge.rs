@@ -2,7 +2,7 @@
 
 use holdfast_types::*;
 
-use super::history::Op;
+use super::history::Move;
 use super::model::{Model, Node};
 use super::words::{lock_name, path, session_name};
 use crate::Machine;
@@ -33,7 +33,7 @@ impl Trial {
     }
 
     /// Runs a whole history; the first disagreement is the error.
-    pub(super) fn run(plant: Option<Plant>, history: &[Op]) -> Result<Self, String> {
+    pub(super) fn run(plant: Option<Plant>, history: &[Move]) -> Result<Self, String> {
         let mut trial = Self::new(plant);
         for op in history {
             trial.step(op).map_err(|what| format!("at {op:?}: {what}"))?;
@@ -44,20 +44,20 @@ impl Trial {
         Ok(trial)
     }
 
-    fn step(&mut self, op: &Op) -> Result<(), String> {
+    fn step(&mut self, op: &Move) -> Result<(), String> {
         match op {
-            Op::Reload => return self.reload(),
-            Op::Freeze => {
+            Move::Reload => return self.reload(),
+            Move::Freeze => {
                 self.frozen.push((self.machine.clone(), self.machine.state_digest()));
                 return Ok(());
             }
-            Op::Wait(time) => self.stamp += time,
-            Op::Command(_)
-            | Op::DeleteNode(..)
-            | Op::SetNode(..)
-            | Op::Cancel(..)
-            | Op::Expire(..)
-            | Op::Retry(_) => {}
+            Move::Wait(time) => self.stamp += time,
+            Move::Command(_)
+            | Move::DeleteNode(..)
+            | Move::SetNode(..)
+            | Move::Cancel(..)
+            | Move::Expire(..)
+            | Move::Retry(_) => {}
         }
         let before: Vec<_> = self.commands.iter().map(|(_, command)| command.clone()).collect();
         match op.command(&self.model, &before) {
@@ -108,10 +108,10 @@ impl Trial {
 
     fn compare(&self) -> Result<(), String> {
         for node in &self.model.nodes {
-            let found = self.machine.node(&path(&node.path));
+            let found = self.machine.tree.get(&path(&node.path));
             let same = found
                 .as_ref()
-                .is_some_and(|(stat, data)| *stat == node.stat && **data == *node.data);
+                .is_some_and(|found| found.stat() == node.stat && *found.data == *node.data);
             if !same {
                 return Err(format!("{} is {found:?}\nexpected {node:?}", node.path));
             }

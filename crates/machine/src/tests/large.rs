@@ -3,7 +3,7 @@
 
 use holdfast_types::*;
 
-use super::words::{lock_name, path, session_name};
+use super::words::{self, lock_name, multi, path, session_name};
 use crate::Machine;
 
 /// A small fixed generator: the same numbers in every run.
@@ -18,8 +18,7 @@ impl Numbers {
 }
 
 fn acquire(lock: u64, session: u64, wait: bool) -> Command {
-    let session = session_name(&format!("s{session}"));
-    let open = OpenSession { session, ttl: None, anonymous: false, labels: Labels::default() };
+    let open = words::open(&format!("s{session}"));
     let (lock, owner) = (lock_name(&format!("l{lock}")), Owner::unnamed());
     Command::Acquire(Acquire { lock, open, owner, entry: None, wait })
 }
@@ -42,7 +41,10 @@ fn thousands_of_locks_keep_every_invariant_beside_frozen_views() {
                 owner: Owner::unnamed(),
                 entry: None,
             }),
-            8 => Command::CloseSession { session: session_name(&format!("s{session}")) },
+            8 => Command::CloseSession {
+                session: session_name(&format!("s{session}")),
+                attachment: None,
+            },
             _ => Command::Sweep { empty_before: Stamp(step), count_max: 3 },
         };
         drop(apply(&mut machine, step, command));
@@ -82,7 +84,7 @@ fn a_long_queue_is_handed_on_in_order() {
         assert_eq!(holder.session.as_str(), format!("s{session}"));
         assert_eq!(holder.token.0, session + 1);
         let session = holder.session;
-        apply(&mut machine, 0, Command::CloseSession { session }).unwrap();
+        apply(&mut machine, 0, Command::CloseSession { session, attachment: None }).unwrap();
     }
     machine.check_invariants().unwrap();
 }
@@ -96,7 +98,7 @@ fn tokens_stay_below_their_end() {
     apply(&mut machine, 0, acquire(0, 1, true)).unwrap();
     apply(&mut machine, 0, acquire(1, 1, true)).unwrap();
     machine.locks.grants = FencingToken::END - 2;
-    let close = || Command::CloseSession { session: session_name("s0") };
+    let close = || Command::CloseSession { session: session_name("s0"), attachment: None };
     let refused = Err(Rejection::LimitReached { bound: Bound::Counter, limit: FencingToken::END });
     // Two locks would be granted on, one token is left.
     assert_eq!(apply(&mut machine, 0, close()), refused);
@@ -116,19 +118,20 @@ fn tokens_stay_below_their_end() {
 fn sequence_numbers_stay_below_their_end() {
     let mut machine = Machine::new();
     let create = |at: &str, sequential| {
-        let kind = CreateKind::Persistent;
-        let (session, request) = (None, None);
-        let (path, data) = (path(at), Vec::new());
-        Command::Create(Create { path, data, kind, sequential, session, request })
+        let op = words::create(at, CreateKind::Persistent, sequential, Vec::new());
+        multi(Caller::default(), vec![op])
     };
     apply(&mut machine, 0, create("/locks/l0", false)).unwrap();
-    machine.tree.get_mut(&path("/locks/l0")).unwrap().created = crate::nodes::COUNTER_END - 1;
+    machine.tree.get_mut(&path("/locks/l0")).unwrap().created = crate::create::COUNTER_END - 1;
     let outcome = apply(&mut machine, 0, create("/locks/l0/n-", true));
-    assert!(matches!(outcome, Ok(Reply::Created { path, .. })
-        if path.as_str() == "/locks/l0/n-4611686018427387903"));
-    let limit = crate::nodes::COUNTER_END;
-    let refused = Err(Rejection::LimitReached { bound: Bound::Counter, limit });
-    assert_eq!(apply(&mut machine, 0, create("/locks/l0/n-", true)), refused);
+    let last = path("/locks/l0/n-4611686018427387903");
+    assert!(matches!(outcome, Ok(Reply::Multi { results, .. })
+        if matches!(&results[..], [OpReply::Created { path, .. }] if *path == last)));
+    let limit = crate::create::COUNTER_END;
+    let why = Rejection::LimitReached { bound: Bound::Counter, limit };
+    let (refused, why) = (Err(why.clone()), Box::new(why));
+    let refused_op = Err(Rejection::OpRefused { at: 0, why });
+    assert_eq!(apply(&mut machine, 0, create("/locks/l0/n-", true)), refused_op);
     assert_eq!(apply(&mut machine, 0, acquire(0, 0, true)), refused);
     machine.tree.get_mut(&path("/locks")).unwrap().created = limit;
     assert_eq!(apply(&mut machine, 0, acquire(1, 0, true)), refused);

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::history::{Op, history};
+use super::history::{Move, history};
 use super::judge::Trial;
-use super::words::{path, session_name};
+use super::words::{self, multi, of_session, path, session_name};
 use crate::Machine;
 use crate::plant::Plant;
 
@@ -74,10 +74,7 @@ proptest! {
 /// A machine with an open session that remembers enough.
 fn opened() -> Machine {
     let mut machine = Machine::new();
-    let session = session_name("s1");
-    let (ttl, anonymous, labels) = (None, false, Labels::default());
-    let open = Command::OpenSession(OpenSession { session, ttl, anonymous, labels });
-    outcome(&mut machine, open).unwrap();
+    outcome(&mut machine, Command::OpenSession(words::open("s1"))).unwrap();
     machine
 }
 
@@ -86,26 +83,23 @@ fn outcome(machine: &mut Machine, command: Command) -> Outcome {
 }
 
 fn change(number: usize, kind: usize, at: usize) -> Command {
-    let path = path(["/a", "/a/b", "/a/c", "/d"][at]);
-    let (session, request) =
-        (Some(session_name("s1")), Some(RequestId::new(format!("q{number}")).unwrap()));
+    let request = Some(RequestId::new(format!("q{number}")).unwrap());
+    let at = ["/a", "/a/b", "/a/c", "/d"][at];
     let (data, version) = (vec![number as u8], None);
-    match kind {
-        0 => Command::Delete(Delete { path, version, session, request }),
-        1 => Command::SetData(SetData { path, data, version, session, request }),
-        _ => {
-            let kind = CreateKind::Persistent;
-            let sequential = at == 1;
-            Command::Create(Create { path, data, kind, sequential, session, request })
-        }
-    }
+    let op = match kind {
+        0 => Op::Delete { path: path(at), version, recursive: false },
+        1 => Op::SetData { path: path(at), data, version },
+        _ => words::create(at, CreateKind::Persistent, at == "/a/b", data),
+    };
+    multi(Caller { request, ..of_session("s1") }, vec![op])
 }
 
 /// An outcome without the revisions, which retries move.
 fn strip(outcome: &Outcome) -> String {
-    match outcome {
-        Ok(Reply::Created { path, stat }) => format!("created {path} {}", stat.version),
-        Ok(Reply::DataSet { stat }) => format!("set {}", stat.version),
+    let Ok(Reply::Multi { results, .. }) = outcome else { return format!("{outcome:?}") };
+    match results.as_slice() {
+        [OpReply::Created { path, stat }] => format!("created {path} {}", stat.version),
+        [OpReply::DataSet { stat }] => format!("set {}", stat.version),
         other => format!("{other:?}"),
     }
 }
@@ -115,9 +109,9 @@ fn contents(machine: &Machine) -> Vec<(String, Vec<u8>, i32)> {
     let mut found = Vec::new();
     let mut rest = vec![ZnodePath::root()];
     while let Some(path) = rest.pop() {
-        let (stat, data) = machine.node(&path).unwrap();
+        let (stat, data) = machine.get(&path, &[]).unwrap();
         found.push((path.to_string(), data.to_vec(), stat.version));
-        let children = machine.children(&path).unwrap();
+        let (_, children) = machine.list(&path, &[]).unwrap();
         rest.extend(children.iter().map(|name| path.child(name).unwrap()));
     }
     found.sort();
@@ -142,7 +136,7 @@ fn every_planted_bug_is_caught() {
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
-    let mut histories: Vec<Vec<Op>> = Vec::new();
+    let mut histories: Vec<Vec<Move>> = Vec::new();
     for _ in 0..400 {
         histories.push(history(80).new_tree(&mut runner).unwrap().current());
     }
@@ -168,11 +162,10 @@ fn the_invariants_alone_catch_what_breaks_a_promise() {
         let broken = ["s1", "s2", "s3", "s4"]
             .into_iter()
             .flat_map(|name| [acquire(name, "a"), acquire(name, "b"), ephemeral(name)])
-            .chain(
-                ["s1", "s2"]
-                    .into_iter()
-                    .map(|name| Command::CloseSession { session: session_name(name) }),
-            )
+            .chain(["s1", "s2"].into_iter().map(|name| Command::CloseSession {
+                session: session_name(name),
+                attachment: None,
+            }))
             .find_map(|command| {
                 drop(machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }));
                 machine.check_invariants().err()
@@ -183,15 +176,11 @@ fn the_invariants_alone_catch_what_breaks_a_promise() {
 }
 
 fn acquire(name: &str, lock: &str) -> Command {
-    let session = session_name(name);
-    let open = OpenSession { session, ttl: None, anonymous: false, labels: Labels::default() };
-    let (lock, owner) = (super::words::lock_name(lock), Owner::unnamed());
-    Command::Acquire(Acquire { lock, open, owner, entry: None, wait: true })
+    let (lock, owner) = (words::lock_name(lock), Owner::unnamed());
+    Command::Acquire(Acquire { lock, open: words::open(name), owner, entry: None, wait: true })
 }
 
 fn ephemeral(name: &str) -> Command {
-    let (session, request) = (Some(session_name(name)), None);
-    let (data, kind) = (Vec::new(), CreateKind::Ephemeral);
-    let path = path(&format!("/of-{name}"));
-    Command::Create(Create { path, data, kind, sequential: false, session, request })
+    let at = format!("/of-{name}");
+    multi(of_session(name), vec![words::create(&at, CreateKind::Ephemeral, false, Vec::new())])
 }

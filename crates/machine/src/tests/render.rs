@@ -1,7 +1,5 @@
 //! Outcomes, events and views as lines of a golden script.
 
-use std::sync::Arc;
-
 use holdfast_types::*;
 
 pub(super) fn outcome(outcome: &Outcome) -> String {
@@ -25,14 +23,28 @@ fn reply(reply: &Reply) -> String {
         Reply::SessionRenewed { id, ttl } => {
             format!("session #{id} renewed ttl={}", ttl.as_millis())
         }
-        Reply::Created { path, stat } => format!("created {} {}", short(path), self::stat(stat)),
-        Reply::DataSet { stat } => format!("set {}", self::stat(stat)),
+        Reply::SessionAttached { session, ttl } => {
+            format!("attached {session} ttl={}", ttl.as_millis())
+        }
+        Reply::Multi { succeeded, results } => {
+            let results: Vec<String> = results.iter().map(op_reply).collect();
+            let otherwise = if *succeeded { "" } else { "otherwise " };
+            format!("{otherwise}{}", results.join(" | "))
+        }
         Reply::Swept { count } => format!("swept {count}"),
-        Reply::Cancelled
-        | Reply::SessionEnded
-        | Reply::Deleted
-        | Reply::LimitsSet
-        | Reply::NodeRegistered => format!("{reply:?}"),
+        Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
+            format!("{reply:?}")
+        }
+    }
+}
+
+fn op_reply(reply: &OpReply) -> String {
+    match reply {
+        OpReply::Created { path, stat } => format!("created {} {}", short(path), self::stat(stat)),
+        OpReply::Deleted { count } => format!("deleted {count}"),
+        OpReply::DataSet { stat } => format!("set {}", self::stat(stat)),
+        OpReply::AclSet { stat } => format!("acl set {}", self::stat(stat)),
+        OpReply::Checked => "checked".to_owned(),
     }
 }
 
@@ -45,12 +57,14 @@ fn short(path: &ZnodePath) -> String {
     }
 }
 
-fn rejection(rejection: &Rejection) -> String {
+pub(super) fn rejection(rejection: &Rejection) -> String {
     match rejection {
         Rejection::LockBusy { holder, waiters } => {
             format!("LockBusy {} waiters={waiters}", self::holder(holder))
         }
         Rejection::NotHolder { holder } => format!("NotHolder {}", self::holder(holder)),
+        Rejection::OpRefused { at, why } => format!("at {at}: {}", self::rejection(why)),
+        Rejection::NotAllowed { path, needed } => format!("NotAllowed {path} needs {needed}"),
         other => format!("{other:?}"),
     }
 }
@@ -113,6 +127,7 @@ fn stat(stat: &Stat) -> String {
         match stat.ephemeral_owner {
             0 => "-".to_owned(),
             CONTAINER_OWNER => "container".to_owned(),
+            owner if owner < 0 => format!("ttl:{}", owner - TTL_OWNER),
             owner => format!("#{owner}"),
         },
         stat.data_length,
@@ -137,6 +152,8 @@ pub(super) fn event(event: &Event) -> String {
         Event::NodeDeleted { path } => format!("node {path} deleted"),
         Event::NodeChanged { path } => format!("node {path} changed"),
         Event::NodeRegistered { node } => format!("node {node} registered"),
+        Event::SessionAttached { id } => format!("session #{id} attached"),
+        Event::QuotaPassed { path } => format!("the soft quota of {path} is passed"),
     }
 }
 
@@ -184,13 +201,15 @@ pub(super) fn standing(standing: Option<&Standing>) -> Vec<String> {
     }]
 }
 
-pub(super) fn node(node: Option<(Stat, Arc<[u8]>)>) -> Vec<String> {
-    vec![match node {
-        Some((stat, data)) => {
-            format!("{} data={:?}", self::stat(&stat), String::from_utf8_lossy(&data))
-        }
-        None => "no node".to_owned(),
-    }]
+pub(super) fn node(stat: &Stat, data: &[u8]) -> String {
+    format!("{} data={:?}", self::stat(stat), String::from_utf8_lossy(data))
+}
+
+pub(super) fn acl(acl: &[AclEntry], stat: &Stat) -> String {
+    let entry =
+        |entry: &AclEntry| format!("{}:{}:{} ", entry.who.scheme, entry.who.id, entry.perms);
+    let entries: String = acl.iter().map(entry).collect();
+    format!("{entries}aversion={}", stat.aversion)
 }
 
 pub(super) fn page<T>(page: &Page<T>, item: impl Fn(&T) -> Vec<String>) -> Vec<String> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use holdfast_types::{Entry, Stamp};
 
 use super::render;
-use super::words::Words;
+use super::words::{Words, multi_of};
 use crate::Machine;
 
 /// A machine and the stamp of its next entry.
@@ -101,7 +101,14 @@ impl Run {
     }
 
     fn entry(&mut self, line: &str) {
-        let commands = line.split(" ; ").map(|line| Words::of(line).command(&self.machine));
+        let command = |line: &str| {
+            if line.starts_with("multi") {
+                multi_of(line)
+            } else {
+                Words::of(line).command(&self.machine)
+            }
+        };
+        let commands = line.split(" ; ").map(command);
         let entry = Entry { stamped_at: self.stamp, commands: commands.collect() };
         let applied = self.machine.apply(entry);
         let first = applied.revision.0 + 1 - applied.outcomes.len() as u64;

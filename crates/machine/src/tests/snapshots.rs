@@ -3,18 +3,12 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::words::{lock_name, path, session_name};
+use super::words::{self, lock_name, multi, of_session, open, path, session_name};
 use crate::{LoadError, Machine, Part};
 
 /// A machine with something in every part.
 pub(super) fn machine() -> Machine {
     let mut machine = Machine::new();
-    let open = |name| OpenSession {
-        session: session_name(name),
-        ttl: None,
-        anonymous: false,
-        labels: Labels::default(),
-    };
     let acquire = |lock, name| {
         let (lock, owner) = (lock_name(lock), Owner::unnamed());
         Command::Acquire(Acquire { lock, open: open(name), owner, entry: None, wait: true })
@@ -23,17 +17,13 @@ pub(super) fn machine() -> Machine {
         acquire("a", "s1"),
         acquire("a", "s2"),
         acquire("b/c", "s2"),
-        Command::Create(Create {
-            path: path("/e"),
-            data: vec![1, 2, 3],
-            kind: CreateKind::Ephemeral,
-            sequential: false,
-            session: Some(session_name("s1")),
-            request: Some(RequestId::new("q1").unwrap()),
-        }),
+        multi(
+            Caller { request: Some(RequestId::new("q1").unwrap()), ..of_session("s1") },
+            vec![words::create("/e", CreateKind::Ephemeral, false, vec![1, 2, 3])],
+        ),
         Command::OpenSession(open("s3")),
         Command::OpenSession(open("s4")),
-        Command::CloseSession { session: session_name("s3") },
+        Command::CloseSession { session: session_name("s3"), attachment: None },
         Command::ExpireSession { session: SessionId(4), generation: 1 },
         Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) },
     ];
@@ -205,14 +195,9 @@ fn znodes_that_cannot_be_are_refused() {
 fn parts_are_bounded() {
     let mut machine = machine();
     let create = |number: usize, data: Vec<u8>| {
-        Command::Create(Create {
-            path: path(&format!("/n{number}")),
-            data,
-            kind: CreateKind::Persistent,
-            sequential: false,
-            session: None,
-            request: None,
-        })
+        let at = format!("/n{number}");
+        let op = words::create(&at, CreateKind::Persistent, false, data);
+        multi(Caller::default(), vec![op])
     };
     let small = (0..5_000).map(|n| create(n, vec![]));
     let large = (5_000..5_020).map(|n| create(n, vec![7; 200_000]));
@@ -245,7 +230,10 @@ proptest! {
         if let Ok(mut machine) = Machine::load(parts) {
             prop_assert_eq!(machine.check_invariants(), Ok(()));
             for name in ["s1", "s2"] {
-                let commands = vec![Command::CloseSession { session: session_name(name) }];
+                let commands = vec![Command::CloseSession {
+                    session: session_name(name),
+                    attachment: None,
+                }];
                 drop(machine.apply(Entry { stamped_at: Stamp(0), commands }));
                 prop_assert_eq!(machine.check_invariants(), Ok(()));
             }

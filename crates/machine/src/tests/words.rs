@@ -58,12 +58,36 @@ impl<'a> Words<'a> {
             ttl: self.ttl(),
             anonymous: self.flag("anonymous"),
             labels: self.labels(),
+            password: self.password(),
         }
     }
 
-    fn caller(&self) -> (Option<SessionName>, Option<RequestId>) {
-        let request = self.value("request").map(|request| RequestId::new(request).unwrap());
-        (self.value("session").map(session_name), request)
+    fn caller(&self) -> Caller {
+        Caller {
+            session: self.value("session").map(session_name),
+            attachment: self.number("attachment").map(Revision),
+            request: self.value("request").map(|request| RequestId::new(request).unwrap()),
+            identities: self.identities(),
+        }
+    }
+
+    fn identities(&self) -> Vec<Identity> {
+        let shown = self.value("as").unwrap_or("");
+        shown.split(',').filter(|text| !text.is_empty()).map(identity).collect()
+    }
+
+    /// `acl=scheme:id:perms,…`; a bare `acl=` is the empty list.
+    fn acl(&self) -> Option<Vec<AclEntry>> {
+        let entries = self.value("acl")?.split(',').filter(|text| !text.is_empty());
+        let entry = |text: &str| {
+            let (who, perms) = text.rsplit_once(':').unwrap();
+            AclEntry { perms: perms_of(perms), who: identity(who) }
+        };
+        Some(entries.map(entry).collect())
+    }
+
+    fn password(&self) -> Option<Password> {
+        self.number("password").map(|byte| Password([byte; 16]))
     }
 
     fn data(&self) -> Vec<u8> {
@@ -72,18 +96,50 @@ impl<'a> Words<'a> {
     }
 
     fn create(&self) -> Create {
-        let (session, request) = self.caller();
-        Create {
-            path: path(self.at(1)),
-            data: self.data(),
-            kind: match () {
-                () if self.flag("ephemeral") => CreateKind::Ephemeral,
-                () if self.flag("container") => CreateKind::Container,
-                () => CreateKind::Persistent,
-            },
-            sequential: self.flag("sequential"),
-            session,
-            request,
+        let sequential = self.flag("sequential");
+        let at = stretched(self.at(1));
+        let (directory, name) = ZnodePath::for_create(&at, sequential).unwrap();
+        let kind = match self.number("ttl") {
+            Some(ms) => CreateKind::Ttl { ms },
+            None if self.flag("ephemeral") => CreateKind::Ephemeral,
+            None if self.flag("container") => CreateKind::Container,
+            None => CreateKind::Persistent,
+        };
+        let (data, acl, parents) = (self.data(), self.acl(), self.flag("parents"));
+        Create { directory, name, data, kind, sequential, acl, parents }
+    }
+
+    /// The operation of this line, if it is one.
+    fn op(&self) -> Option<Op> {
+        let version = self.number("version");
+        Some(match self.at(0) {
+            "create" => Op::Create(self.create()),
+            "delete" => {
+                Op::Delete { path: path(self.at(1)), version, recursive: self.flag("recursive") }
+            }
+            "set" => Op::SetData { path: path(self.at(1)), data: self.data(), version },
+            "setacl" => Op::SetAcl { path: path(self.at(1)), acl: self.acl().unwrap(), version },
+            "check" => Op::Check { path: path(self.at(1)), version },
+            _ => return None,
+        })
+    }
+
+    /// `if …`.
+    fn condition(&self) -> Condition {
+        match self.at(1) {
+            "exists" => Condition::Exists { path: path(self.at(2)), exists: true },
+            "missing" => Condition::Exists { path: path(self.at(2)), exists: false },
+            "version" => {
+                let version = self.at(3).parse().unwrap();
+                Condition::Version { path: path(self.at(2)), version }
+            }
+            "data" => Condition::Data { path: path(self.at(2)), data: self.at(3).into() },
+            "holds" => {
+                let token = FencingToken(self.at(3).parse().unwrap());
+                Condition::Holds { lock: lock_name(self.at(2)), token }
+            }
+            "open" => Condition::SessionOpen { session: session_name(self.at(2)) },
+            other => panic!("no condition {other}"),
         }
     }
 
@@ -104,6 +160,9 @@ impl<'a> Words<'a> {
 
     /// The command of this line.
     pub(super) fn command(&self, machine: &Machine) -> Command {
+        if let Some(op) = self.op() {
+            return multi(self.caller(), vec![op]);
+        }
         match self.at(0) {
             "acquire" => Command::Acquire(Acquire {
                 lock: lock_name(self.at(1)),
@@ -130,20 +189,16 @@ impl<'a> Words<'a> {
             }
             "open" => Command::OpenSession(self.open(self.at(1))),
             "renew" => Command::RenewSession { session: session_name(self.at(1)), ttl: self.ttl() },
-            "close" => Command::CloseSession { session: session_name(self.at(1)) },
+            "close" => Command::CloseSession {
+                session: session_name(self.at(1)),
+                attachment: self.number("attachment").map(Revision),
+            },
             "expire" => self.expire(machine),
-            "create" => Command::Create(self.create()),
-            "delete" => {
-                let (session, request) = self.caller();
-                let version = self.number("version");
-                Command::Delete(Delete { path: path(self.at(1)), version, session, request })
-            }
-            "set" => {
-                let (session, request) = self.caller();
-                let (path, data) = (path(self.at(1)), self.data());
-                let version = self.number("version");
-                Command::SetData(SetData { path, data, version, session, request })
-            }
+            "attach" => Command::AttachSession {
+                session: self.session(machine),
+                password: self.password().unwrap(),
+                ttl: self.ttl().unwrap_or(Ttl::DEFAULT),
+            },
             "sweep" => Command::Sweep {
                 empty_before: Stamp(self.number("before").unwrap()),
                 count_max: self.number("max").unwrap_or(100),
@@ -157,15 +212,20 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `expire me` means the present lease of the session of that name; `#3` a session by number.
-    fn expire(&self, machine: &Machine) -> Command {
-        let session = match self.at(1).strip_prefix('#') {
+    /// `me` means the session of that name, `#3` the one of that number.
+    fn session(&self, machine: &Machine) -> SessionId {
+        match self.at(1).strip_prefix('#') {
             Some(number) => SessionId(number.parse().unwrap()),
             None => match machine.session(&session_name(self.at(1))) {
                 SessionStatus::Open(view) => view.id,
                 status => panic!("{} is {status:?}", self.at(1)),
             },
-        };
+        }
+    }
+
+    /// The present lease, unless another generation is given.
+    fn expire(&self, machine: &Machine) -> Command {
+        let session = self.session(machine);
         let current = machine.lease(session).map_or(0, |(_, generation)| generation);
         let generation = self.number("generation").unwrap_or(current);
         Command::ExpireSession { session, generation }
@@ -195,10 +255,17 @@ impl<'a> Words<'a> {
                 super::render::standing(machine.standing(&lock, &session, &self.owner()).as_ref())
             }
             "fence" => vec![format!("{:?}", machine.fence(&lock_name(self.at(2))))],
-            "node" => super::render::node(machine.node(&path(self.at(2)))),
-            "children" => vec![match machine.children(&path(self.at(2))) {
-                Some(names) => format!("[{}]", names.join(" ")),
-                None => "no node".to_owned(),
+            "node" => vec![match machine.get(&path(self.at(2)), &self.identities()) {
+                Ok((stat, data)) => super::render::node(&stat, &data),
+                Err(rejection) => super::render::rejection(&rejection),
+            }],
+            "children" => vec![match machine.list(&path(self.at(2)), &self.identities()) {
+                Ok((_, names)) => format!("[{}]", names.join(" ")),
+                Err(rejection) => super::render::rejection(&rejection),
+            }],
+            "acl" => vec![match machine.acl(&path(self.at(2)), &self.identities()) {
+                Ok((acl, stat)) => super::render::acl(&acl, &stat),
+                Err(rejection) => super::render::rejection(&rejection),
             }],
             "leases" => machine.leases().map(|lease| format!("{lease:?}")).collect(),
             "incarnation" => {
@@ -223,13 +290,68 @@ pub(super) fn session_name(name: &str) -> SessionName {
     SessionName::new(name).unwrap()
 }
 
+/// One or more operations, without conditions.
+pub(super) fn multi(caller: Caller, then: Vec<Op>) -> Command {
+    Command::Multi(Multi { caller, then, ..Multi::default() })
+}
+
+/// A caller with a session only.
+pub(super) fn of_session(session: &str) -> Caller {
+    Caller { session: Some(session_name(session)), ..Caller::default() }
+}
+
+/// A session of the usual kind.
+pub(super) fn open(name: &str) -> OpenSession {
+    let (session, labels) = (session_name(name), Labels::default());
+    OpenSession { session, ttl: None, anonymous: false, labels, password: None }
+}
+
+/// A create of the usual kind.
+pub(super) fn create(at: &str, kind: CreateKind, sequential: bool, data: Vec<u8>) -> Op {
+    let (directory, name) = ZnodePath::for_create(at, sequential).unwrap();
+    Op::Create(Create { directory, name, data, kind, sequential, acl: None, parents: false })
+}
+
+fn identity(text: &str) -> Identity {
+    let (scheme, id) = text.split_once(':').unwrap();
+    Identity { scheme: scheme.to_owned(), id: id.to_owned() }
+}
+
+fn perms_of(letters: &str) -> Perms {
+    let bit = |letter| 1 << "rwcda".find(letter).unwrap();
+    Perms::from_bits(letters.chars().map(bit).sum()).unwrap()
+}
+
 /// A path; `/x*1000` is one long component.
 pub(super) fn path(path: &str) -> ZnodePath {
+    ZnodePath::new(stretched(path)).unwrap()
+}
+
+fn stretched(path: &str) -> String {
     match path.split_once('*') {
         Some((start, count)) => {
             let (directory, part) = start.split_at(start.len() - 1);
-            ZnodePath::new(format!("{directory}{}", part.repeat(count.parse().unwrap()))).unwrap()
+            format!("{directory}{}", part.repeat(count.parse().unwrap()))
         }
-        None => ZnodePath::new(path).unwrap(),
+        None => path.to_owned(),
     }
+}
+
+/// The multi of a line: `multi session=me | if exists /a | create /b | else | set /a data=x`.
+pub(super) fn multi_of(line: &str) -> Command {
+    let mut multi = Multi::default();
+    let mut otherwise = false;
+    for segment in line.split(" | ") {
+        let words = Words::of(segment);
+        match words.at(0) {
+            "multi" => multi.caller = words.caller(),
+            "if" => multi.conditions.push(words.condition()),
+            "else" => otherwise = true,
+            other => {
+                let op = words.op().unwrap_or_else(|| panic!("no operation {other}"));
+                if otherwise { multi.otherwise.push(op) } else { multi.then.push(op) }
+            }
+        }
+    }
+    Command::Multi(multi)
 }

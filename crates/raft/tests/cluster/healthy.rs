@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use holdfast_machine::Machine;
 use holdfast_raft::{CallError, LeaderEpoch, ProposeError, ReadError, Role};
-use holdfast_types::{Command, Create, CreateKind, NodeId, ZnodePath};
+use holdfast_types::{Command, Create, CreateKind, Multi, NodeId, Op, ZnodePath};
 
 use crate::lab::{Lab, has_session, open_session, soon};
 
@@ -150,14 +150,16 @@ async fn a_command_too_large_for_an_entry_is_refused_before_anything() {
     let lab = Lab::start(1).await;
     lab.leader().await;
     let create = |bytes| {
-        Command::Create(Create {
-            path: ZnodePath::new("/big").unwrap(),
+        let create = Op::Create(Create {
+            directory: ZnodePath::root(),
+            name: "big".to_owned(),
             data: vec![7; bytes],
             kind: CreateKind::Persistent,
             sequential: false,
-            session: None,
-            request: None,
-        })
+            acl: None,
+            parents: false,
+        });
+        Command::Multi(Multi { then: vec![create], ..Multi::default() })
     };
     let refused = lab.node(1).propose(create(3 << 20), soon()).await;
     assert_eq!(refused, Err(ProposeError::TooLarge));

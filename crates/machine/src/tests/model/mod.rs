@@ -93,6 +93,7 @@ impl Model {
             node.created = 0;
             node.stat.cversion = -children;
         }
+        model.find_mut("/zookeeper/config").stat.aversion = -1;
         model
     }
 
@@ -264,22 +265,17 @@ impl Model {
         self.revision += 1;
         self.now = self.now.max(stamp);
         self.granted.clear();
-        let key = match &command {
-            Command::Create(c) => (c.session.clone(), c.request.clone()),
-            Command::Delete(c) => (c.session.clone(), c.request.clone()),
-            Command::SetData(c) => (c.session.clone(), c.request.clone()),
-            _ => (None, None),
-        };
-        let Some(name) = key.0 else { return self.dispatch(command) };
+        let Command::Multi(multi) = command else { return self.dispatch(command) };
+        let Some(name) = multi.caller.session.clone() else { return self.multi(multi) };
         if self.live(&name).is_none() {
             return Err(self.gone(name));
         }
-        let Some(request) = key.1 else { return self.dispatch(command) };
+        let Some(request) = multi.caller.request.clone() else { return self.multi(multi) };
         let memo = &self.live(&name).unwrap().memo;
         if let Some((_, first)) = memo.iter().find(|(id, _)| *id == request) {
             return first.clone();
         }
-        let outcome = self.dispatch(command);
+        let outcome = self.multi(multi);
         let most = self.limits.memo_per_session_max as usize;
         let memo = &mut self.live_mut(&name).memo;
         memo.push((request, outcome.clone()));
@@ -307,7 +303,7 @@ impl Model {
                 let live = self.live(&session).unwrap();
                 Ok(Reply::SessionRenewed { id: SessionId(live.id), ttl: live.ttl })
             }
-            Command::CloseSession { session } => {
+            Command::CloseSession { session, .. } => {
                 match (self.live(&session).is_some(), self.end_of(&session)) {
                     (true, _) => self.end(&session, SessionEnd::Closed),
                     (false, Some(SessionEnd::Expired)) => {
@@ -329,15 +325,13 @@ impl Model {
             Command::Acquire(acquire) => self.acquire(acquire),
             Command::Release(release) => self.release(release),
             Command::Cancel(cancel) => Ok(self.cancel(cancel)),
-            Command::Create(create) => self.create(create),
-            Command::Delete(delete) => self.delete(&delete),
-            Command::SetData(set) => self.set(&set),
             Command::Sweep { empty_before, count_max } => Ok(self.sweep(empty_before.0, count_max)),
             Command::SetLimits(limits) => {
                 self.limits = limits;
                 Ok(Reply::LimitsSet)
             }
             Command::RegisterNode { .. } => Ok(Reply::NodeRegistered),
+            Command::Multi(_) | Command::AttachSession { .. } => unreachable!(),
         }
     }
 }

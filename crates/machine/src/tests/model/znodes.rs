@@ -2,12 +2,37 @@
 
 use holdfast_types::*;
 
-use super::{Model, Node, full, parent, znode};
+use super::{Model, Node, full, znode};
 
 impl Model {
-    pub(super) fn create(&mut self, create: Create) -> Outcome {
-        let path = create.path.as_str();
-        let above = parent(path);
+    pub(super) fn multi(&mut self, multi: Multi) -> Outcome {
+        let before = self.clone();
+        let mut results = Vec::new();
+        for (at, op) in multi.then.into_iter().enumerate() {
+            let result = match op {
+                Op::Create(create) => self.create(create, multi.caller.session.clone()),
+                Op::Delete { path, version, .. } => self.delete(path, version),
+                Op::SetData { path, data, version } => self.set(path, data, version),
+                Op::SetAcl { .. } | Op::Check { .. } => unreachable!(),
+            };
+            match result {
+                Ok(result) => results.push(result),
+                Err(why) => {
+                    *self = before;
+                    return Err(Rejection::OpRefused { at: at as u32, why: Box::new(why) });
+                }
+            }
+        }
+        Ok(Reply::Multi { succeeded: true, results })
+    }
+
+    fn create(
+        &mut self,
+        create: Create,
+        session: Option<SessionName>,
+    ) -> Result<OpReply, Rejection> {
+        let above = create.directory.to_string();
+        let path = format!("{}/{}", above.trim_end_matches('/'), create.name);
         let Some(directory) = self.find(&above) else {
             return Err(Rejection::NoNode { path: znode(&above) });
         };
@@ -21,13 +46,13 @@ impl Model {
             return Err(Rejection::NodeExists { path: znode(&path) });
         }
         if create.data.len() > self.limits.data_bytes_max as usize {
-            return full(Bound::DataBytes, self.limits.data_bytes_max);
+            return Err(full(Bound::DataBytes, self.limits.data_bytes_max).unwrap_err());
         }
         if self.nodes.len() as u32 >= self.limits.znodes_max {
-            return full(Bound::Znodes, self.limits.znodes_max);
+            return Err(full(Bound::Znodes, self.limits.znodes_max).unwrap_err());
         }
         let ephemeral = create.kind == CreateKind::Ephemeral;
-        let caller = create.session.filter(|_| ephemeral);
+        let caller = session.filter(|_| ephemeral);
         let lock = znode(&above).as_lock().filter(|_| ephemeral && create.sequential);
         match (caller, lock) {
             (Some(name), Some(lock)) => {
@@ -45,52 +70,56 @@ impl Model {
                 self.add(&path, owner, &create.data, None);
             }
         }
-        Ok(Reply::Created { path: znode(&path), stat: self.find(&path).unwrap().stat })
+        Ok(OpReply::Created { path: znode(&path), stat: self.find(&path).unwrap().stat })
     }
 
-    pub(super) fn delete(&mut self, delete: &Delete) -> Outcome {
-        let path = delete.path.clone();
+    fn delete(&mut self, path: ZnodePath, version: Option<i32>) -> Result<OpReply, Rejection> {
+        let built_in = ["/", "/locks", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"];
+        if built_in.contains(&path.as_str()) {
+            return Err(Rejection::Reserved { path });
+        }
         let Some(node) = self.find(path.as_str()) else {
             return Err(Rejection::NoNode { path });
         };
         let actual = node.stat.version;
-        if delete.version.is_some_and(|version| version != actual) {
+        if version.is_some_and(|version| version != actual) {
             return Err(Rejection::BadVersion { path, actual });
-        }
-        if ["/", "/locks"].contains(&path.as_str()) || path.as_str().starts_with("/zookeeper") {
-            return Err(Rejection::Reserved { path });
         }
         if node.stat.num_children > 0 {
             return Err(Rejection::NotEmpty { path });
         }
         self.remove(path.as_str());
         self.settle();
-        Ok(Reply::Deleted)
+        Ok(OpReply::Deleted { count: 1 })
     }
 
-    pub(super) fn set(&mut self, set: &SetData) -> Outcome {
-        let path = set.path.clone();
+    fn set(
+        &mut self,
+        path: ZnodePath,
+        data: Vec<u8>,
+        version: Option<i32>,
+    ) -> Result<OpReply, Rejection> {
         let Some(node) = self.find(path.as_str()) else {
             return Err(Rejection::NoNode { path });
         };
-        let actual = node.stat.version;
-        if set.version.is_some_and(|version| version != actual) {
-            return Err(Rejection::BadVersion { path, actual });
-        }
         if path.as_str() == "/zookeeper/config" {
-            return Err(Rejection::Reserved { path });
+            return Err(Rejection::NotAllowed { path, needed: Perms::WRITE });
         }
-        if set.data.len() > self.limits.data_bytes_max as usize {
-            return full(Bound::DataBytes, self.limits.data_bytes_max);
+        if data.len() > self.limits.data_bytes_max as usize {
+            return Err(full(Bound::DataBytes, self.limits.data_bytes_max).unwrap_err());
+        }
+        let actual = node.stat.version;
+        if version.is_some_and(|version| version != actual) {
+            return Err(Rejection::BadVersion { path, actual });
         }
         let (revision, now) = (Revision(self.revision), Stamp(self.now));
         let node = self.find_mut(path.as_str());
-        node.data.clone_from(&set.data);
-        node.stat.data_length = set.data.len() as i32;
+        node.stat.data_length = data.len() as i32;
+        node.data = data;
         node.stat.version += 1;
         node.stat.mzxid = revision;
         node.stat.mtime = now;
-        Ok(Reply::DataSet { stat: node.stat })
+        Ok(OpReply::DataSet { stat: node.stat })
     }
 
     pub(super) fn sweep(&mut self, empty_before: u64, count_max: u32) -> Reply {

@@ -220,6 +220,7 @@ pub(crate) fn open_session(name: &str) -> Command {
         ttl: Some(Ttl::DEFAULT),
         anonymous: false,
         labels: Labels::default(),
+        password: None,
     })
 }
 

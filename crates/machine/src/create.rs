@@ -1,0 +1,235 @@
+//! Creating znodes.
+//!
+//! Owns `ZooKeeper`'s checks of a create and their order, the directories that are made on the way, and the recognition
+//! of contenders that come through the tree: an ephemeral sequential child of a lock's directory is one. Refuses to
+//! know how a contender is granted.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    Bound, Create, CreateKind, EntryId, Event, LockName, OpReply, Owner, Perms, Rejection,
+    SessionId, ZnodePath,
+};
+
+use crate::Machine;
+use crate::acl;
+use crate::apply::{Step, limit_reached};
+use crate::contender::{Contender, Entries};
+use crate::multi::By;
+use crate::plant::Plant;
+use crate::tree::ZOOKEEPER;
+use crate::znode::{Acl, Kind, Znode};
+
+/// The end of every counter that the machine moves by one: far enough that no cluster lives to see it.
+pub(crate) const COUNTER_END: u64 = 1 << 62;
+
+/// A znode that may be created: all checks are done.
+#[derive(Debug)]
+struct Plan {
+    directory: ZnodePath,
+    /// Directories to be made, parents first.
+    missing: Vec<ZnodePath>,
+    path: ZnodePath,
+    kind: Kind,
+    acl: Acl,
+    sequence: u64,
+    /// The lock whose queue it joins.
+    contends: Option<(LockName, SessionId)>,
+}
+
+impl Machine {
+    /// Creates a znode; one that contends for a lock joins its queue.
+    pub(crate) fn create(
+        &mut self,
+        mut create: Create,
+        by: By<'_>,
+        step: &mut Step<'_>,
+    ) -> Result<OpReply, Rejection> {
+        let data = std::mem::take(&mut create.data);
+        let plan = self.plan(create, data.len(), by)?;
+        for directory in &plan.missing {
+            self.make_directory(directory, plan.acl.clone(), step);
+        }
+        let path = plan.path.clone();
+        self.put(plan, data.into(), step)?;
+        let stat = self.tree.get(&path).map(Znode::stat).unwrap_or_default();
+        Ok(OpReply::Created { path, stat })
+    }
+
+    fn put(&mut self, plan: Plan, data: Arc<[u8]>, step: &mut Step<'_>) -> Result<(), Rejection> {
+        let Plan { directory, path, kind, acl, sequence, contends, .. } = plan;
+        let Some((lock, session)) = contends else {
+            let node = Znode { acl, ..Znode::new(kind, data, step.revision, step.now) };
+            self.tree.insert(&directory, path.clone(), node);
+            step.emit(Event::NodeCreated { path });
+            return Ok(());
+        };
+        let Some(name) = self.session_name(session) else {
+            return Err(Rejection::Reserved { path });
+        };
+        let (owner, entries) = (Owner::unnamed(), Entries::of(EntryId::unnamed()));
+        let contender =
+            Contender { path, ..Contender::new(sequence, session, name, owner, entries, step) };
+        let contender = self.enqueue(&lock, &directory, (data, acl), contender, step);
+        if let Some(grant) = self.grant_of(&lock, &contender, false) {
+            step.emit(Event::Granted(grant));
+        }
+        Ok(())
+    }
+
+    /// A directory on the way: below `/locks` a container, elsewhere persistent.
+    pub(crate) fn make_directory(&mut self, path: &ZnodePath, acl: Acl, step: &mut Step<'_>) {
+        let Some(parent) = path.parent() else { return };
+        let kind = match path.as_lock() {
+            Some(_) => Kind::Container,
+            None => Kind::Persistent,
+        };
+        let node = Znode { acl, ..Znode::new(kind, Arc::default(), step.revision, step.now) };
+        self.tree.insert(&parent, path.clone(), node);
+        step.emit(Event::NodeCreated { path: path.clone() });
+    }
+
+    fn plan(&self, create: Create, bytes: usize, by: By<'_>) -> Result<Plan, Rejection> {
+        let Create { directory, name, kind, sequential, acl, parents, .. } = create;
+        let acl = match acl {
+            Some(acl) => acl::settle(&directory, acl, by.shown)?,
+            None => None,
+        };
+        let missing = if parents { self.missing_directories(&directory)? } else { Vec::new() };
+        let parent = match missing.first() {
+            Some(first) => first.parent(),
+            None => Some(directory.clone()),
+        };
+        let sequence = self.room_in_directory(parent.as_ref().unwrap_or(&directory), by)?;
+        let sequence = if missing.is_empty() { sequence } else { 0 };
+        let name = if sequential { format!("{name}{sequence:010}") } else { name };
+        let path = child_path(&directory, &name)?;
+        if missing.is_empty() && self.tree.contains(&path) {
+            return Err(Rejection::NodeExists { path });
+        }
+        self.refuse_ephemeral_parent(parent.as_ref().unwrap_or(&directory))?;
+        let kind = kind_of(kind, by.session).ok_or_else(|| reserved(&path))?;
+        self.room_for_data(bytes)?;
+        self.room_for_znodes(missing.len() + 1)?;
+        let contends = match (kind, sequential) {
+            (Kind::Ephemeral(session), true) => directory.as_lock().map(|lock| (lock, session)),
+            (Kind::Ephemeral(_) | Kind::Persistent | Kind::Container | Kind::Ttl(_), _) => None,
+        };
+        if let Some((lock, session)) = &contends {
+            self.room_for_a_contender(Some(*session), lock)?;
+        }
+        Ok(Plan { directory, missing, path, kind, acl, sequence, contends })
+    }
+
+    /// Refuses a child in a directory that is not there, does not let the caller, is reserved or full. Answers the
+    /// next child's number.
+    fn room_in_directory(&self, directory: &ZnodePath, by: By<'_>) -> Result<u64, Rejection> {
+        let Some(parent) = self.tree.get(directory) else {
+            return Err(Rejection::NoNode { path: directory.clone() });
+        };
+        if !self.planted(Plant::AclBlind) {
+            acl::demand(directory, parent, Perms::CREATE, by.shown)?;
+        }
+        if directory.as_str() == ZOOKEEPER {
+            return Err(reserved(directory));
+        }
+        let sequence = self.next_sequence(parent);
+        room_in_counter(sequence)?;
+        Ok(sequence)
+    }
+
+    fn refuse_ephemeral_parent(&self, directory: &ZnodePath) -> Result<(), Rejection> {
+        match self.tree.get(directory) {
+            Some(parent) if parent.is_ephemeral() => {
+                Err(Rejection::NoChildrenForEphemerals { path: directory.clone() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The directories that do not exist yet on the way to one, parents first. At most as many as it has components.
+    pub(crate) fn missing_directories(
+        &self,
+        directory: &ZnodePath,
+    ) -> Result<Vec<ZnodePath>, Rejection> {
+        let mut missing = Vec::new();
+        let mut at = Some(directory.clone());
+        while let Some(path) = at {
+            match self.tree.get(&path) {
+                Some(node) if node.is_ephemeral() => {
+                    return Err(Rejection::NoChildrenForEphemerals { path });
+                }
+                Some(node) => {
+                    room_in_counter(node.created)?;
+                    break;
+                }
+                None => {
+                    at = path.parent();
+                    missing.push(path);
+                }
+            }
+        }
+        missing.reverse();
+        Ok(missing)
+    }
+
+    /// The number of a directory's next child.
+    pub(crate) fn next_sequence(&self, directory: &Znode) -> u64 {
+        if self.planted(Plant::SequenceReused) {
+            return directory.children.into();
+        }
+        directory.created
+    }
+
+    /// Refuses some znodes too many.
+    pub(crate) fn room_for_znodes(&self, count: usize) -> Result<(), Rejection> {
+        let max = self.limits.znodes_max;
+        if (self.tree.len() + count) as u64 > u64::from(max) {
+            return Err(limit_reached(Bound::Znodes, max));
+        }
+        Ok(())
+    }
+
+    /// Refuses data too long.
+    pub(crate) fn room_for_data(&self, bytes: usize) -> Result<(), Rejection> {
+        let max = self.limits.data_bytes_max;
+        if bytes as u64 > u64::from(max) {
+            return Err(limit_reached(Bound::DataBytes, max));
+        }
+        Ok(())
+    }
+}
+
+/// None for an ephemeral of nobody, and a time-to-live that cannot be.
+fn kind_of(kind: CreateKind, session: Option<SessionId>) -> Option<Kind> {
+    match (kind, session) {
+        (CreateKind::Persistent, _) => Some(Kind::Persistent),
+        (CreateKind::Container, _) => Some(Kind::Container),
+        (CreateKind::Ephemeral, session) => session.map(Kind::Ephemeral),
+        (CreateKind::Ttl { ms }, _) => {
+            (1..=Create::TTL_MAX_MS).contains(&ms).then_some(Kind::Ttl(ms))
+        }
+    }
+}
+
+/// "That place is not for clients."
+pub(crate) fn reserved(path: &ZnodePath) -> Rejection {
+    Rejection::Reserved { path: path.clone() }
+}
+
+/// A child's path.
+pub(crate) fn child_path(directory: &ZnodePath, name: &str) -> Result<ZnodePath, Rejection> {
+    if name.contains('/') || name.is_empty() {
+        return Err(reserved(directory));
+    }
+    let too_long = |_| limit_reached(Bound::PathLength, ZnodePath::MAX_LEN as u64);
+    directory.child(name).map_err(too_long)
+}
+
+/// Refuses a child whose number would be beyond the end.
+pub(crate) fn room_in_counter(sequence: u64) -> Result<(), Rejection> {
+    if sequence >= COUNTER_END {
+        return Err(limit_reached(Bound::Counter, COUNTER_END));
+    }
+    Ok(())
+}

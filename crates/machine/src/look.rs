@@ -1,0 +1,151 @@
+//! What can be asked of the tree: `ZooKeeper`'s reads, and pages of it.
+//!
+//! Owns who may read what, and what a lock's directory says when it is read. Refuses to change anything.
+//! Bounds: pages read at most [`SCAN_MAX`] znodes.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AclEntry, Identity, NodeView, Page, Perms, Rejection, Revision, SessionId, Stat, ZnodePath,
+};
+
+use crate::acl;
+use crate::znode::Znode;
+use crate::{Machine, SCAN_MAX};
+
+impl Machine {
+    /// A znode's stat and data.
+    ///
+    /// # Errors
+    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read.
+    pub fn get(
+        &self,
+        path: &ZnodePath,
+        shown: &[Identity],
+    ) -> Result<(Stat, Arc<[u8]>), Rejection> {
+        let node = self.readable(path, shown)?;
+        Ok((node.stat(), Arc::clone(&node.data)))
+    }
+
+    /// A znode's stat, for whoever asks; none if there is no such znode.
+    pub fn stat(&self, path: &ZnodePath) -> Option<Stat> {
+        self.tree.get(path).map(Znode::stat)
+    }
+
+    /// A znode's stat, and the names of its children, sorted. As many steps as there are children.
+    ///
+    /// # Errors
+    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read.
+    pub fn list(
+        &self,
+        path: &ZnodePath,
+        shown: &[Identity],
+    ) -> Result<(Stat, Vec<String>), Rejection> {
+        let node = self.readable(path, shown)?;
+        Ok((node.stat(), self.tree.children(path).map(str::to_owned).collect()))
+    }
+
+    /// A znode's access list and stat. Who may not change the list does not see the hashes of passwords.
+    ///
+    /// # Errors
+    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read or to change the list.
+    pub fn acl(
+        &self,
+        path: &ZnodePath,
+        shown: &[Identity],
+    ) -> Result<(Vec<AclEntry>, Stat), Rejection> {
+        let node = self.node_at(path)?;
+        acl::demand(path, node, Perms::READ | Perms::ADMIN, shown)?;
+        Ok((acl::show(&node.acl, shown), node.stat()))
+    }
+
+    /// A page of a znode's children with their stats, by name, after a name.
+    ///
+    /// # Errors
+    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read the znode itself.
+    pub fn children_page(
+        &self,
+        path: &ZnodePath,
+        shown: &[Identity],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<NodeView>, Rejection> {
+        self.readable(path, shown)?;
+        let mut page = Page::<NodeView> { items: Vec::new(), next: None, revision: self.revision };
+        for (child, node) in self.tree.children_after(path, after) {
+            if page.items.len() >= limit.min(SCAN_MAX) {
+                page.next = page.items.last().map(|view| view.path.file_name().to_owned());
+                break;
+            }
+            page.items.push(NodeView { path: child.clone(), stat: node.stat() });
+        }
+        Ok(page)
+    }
+
+    /// A page of a znode and everything below it, after a path: the znode first, then by directory and name. What may
+    /// not be read is left out. A page may be short, or even empty, and still name where to go on.
+    ///
+    /// # Errors
+    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read the znode itself.
+    pub fn subtree(
+        &self,
+        path: &ZnodePath,
+        after: Option<&ZnodePath>,
+        limit: usize,
+        shown: &[Identity],
+    ) -> Result<Page<NodeView>, Rejection> {
+        let root = self.readable(path, shown)?;
+        let root = after.is_none().then_some((path, root));
+        let mut page = Page::<NodeView> { items: Vec::new(), next: None, revision: self.revision };
+        let (mut last, mut read) = (None, 0);
+        let below = self.tree.below_after(path, after).map(|(at, node)| (at, node.as_ref()));
+        for (at, node) in root.into_iter().chain(below) {
+            if page.items.len() >= limit || read >= SCAN_MAX {
+                page.next = last.map(ZnodePath::to_string);
+                break;
+            }
+            (last, read) = (Some(at), read + 1);
+            if acl::allows(&node.acl, Perms::READ, shown) {
+                page.items.push(NodeView { path: at.clone(), stat: node.stat() });
+            }
+        }
+        Ok(page)
+    }
+
+    /// A session's ephemerals whose paths begin so, its places in queues included, sorted.
+    pub fn ephemerals(&self, session: SessionId, prefix: &str) -> Vec<ZnodePath> {
+        let mut paths = self.tree.ephemerals_of(session);
+        let places = self.locks.claims_of(session).filter_map(|claim| {
+            let lock = self.locks.get(claim.lock.as_ref()?)?;
+            lock.contender(claim.sequence).map(|contender| contender.path.clone())
+        });
+        paths.extend(places);
+        paths.retain(|path| path.as_str().starts_with(prefix));
+        paths.sort();
+        paths
+    }
+
+    /// How many znodes there are below a znode, without itself. As many steps.
+    ///
+    /// # Errors
+    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read the znode itself.
+    pub fn descendants(&self, path: &ZnodePath, shown: &[Identity]) -> Result<u64, Rejection> {
+        self.readable(path, shown)?;
+        Ok(self.tree.below_after(path, None).count() as u64)
+    }
+
+    /// The connection that speaks for a live session: the revision that made it. None if it is known by name alone.
+    pub fn attached(&self, session: SessionId) -> Option<Revision> {
+        self.sessions.get(session)?.attachment
+    }
+
+    fn node_at(&self, path: &ZnodePath) -> Result<&Znode, Rejection> {
+        self.tree.get(path).ok_or_else(|| Rejection::NoNode { path: path.clone() })
+    }
+
+    fn readable(&self, path: &ZnodePath, shown: &[Identity]) -> Result<&Znode, Rejection> {
+        let node = self.node_at(path)?;
+        acl::demand(path, node, Perms::READ, shown)?;
+        Ok(node)
+    }
+}

@@ -1,0 +1,116 @@
+//! Changes of znodes, one or many: all of them or none.
+//!
+//! Owns the conditions, the order of the operations, and that a refused one takes back all before it: the state is
+//! persistent, so the way back is a copy kept since the beginning, O(1). A single operation checks everything before it
+//! changes anything and needs none. Refuses to know what an operation does (`nodes.rs`).
+//! A multi does not renew its session's lease: whoever brings it has heard the caller, and renews by itself.
+//! Bounds: [`Multi::OPS_MAX`] operations and conditions; recursive deletes by their own bound each.
+
+use holdfast_types::{
+    Bound, Caller, Condition, Identity, Multi, Op, OpReply, Outcome, Perms, Rejection, Reply,
+    SessionId,
+};
+
+use crate::Machine;
+use crate::acl;
+use crate::apply::{Step, limit_reached};
+use crate::plant::Plant;
+use crate::sessions::Named;
+
+/// For whom an operation is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By<'a> {
+    /// The caller's live session.
+    pub(crate) session: Option<SessionId>,
+    /// What the caller has shown.
+    pub(crate) shown: &'a [Identity],
+}
+
+impl Machine {
+    /// Does the operations, all or none.
+    pub(crate) fn multi(&mut self, multi: Multi, step: &mut Step<'_>) -> Outcome {
+        let Multi { caller, conditions, then, otherwise } = multi;
+        let Caller { session, attachment, request, identities } = caller;
+        self.once(step, (session, attachment, request), |machine, session, step| {
+            let by = By { session, shown: &identities };
+            if conditions.len() + then.len() + otherwise.len() > Multi::OPS_MAX {
+                return Err(limit_reached(Bound::OpsOfMulti, Multi::OPS_MAX as u64));
+            }
+            let succeeded = machine.all_hold(&conditions, by)?;
+            let results =
+                machine.all_or_none(if succeeded { then } else { otherwise }, by, step)?;
+            Ok(Reply::Multi { succeeded, results })
+        })
+    }
+
+    fn all_or_none(
+        &mut self,
+        ops: Vec<Op>,
+        by: By<'_>,
+        step: &mut Step<'_>,
+    ) -> Result<Vec<OpReply>, Rejection> {
+        let before = (ops.len() > 1 && !self.planted(Plant::HalfDone)).then(|| self.clone());
+        let said = step.said();
+        let mut results = Vec::with_capacity(ops.len());
+        for (at, op) in (0_u32..).zip(ops) {
+            match self.op(op, by, step) {
+                Ok(result) => results.push(result),
+                Err(why) => {
+                    if let Some(before) = before {
+                        *self = before;
+                        step.unsay(said);
+                    }
+                    return Err(Rejection::OpRefused { at, why: Box::new(why) });
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    fn op(&mut self, op: Op, by: By<'_>, step: &mut Step<'_>) -> Result<OpReply, Rejection> {
+        match op {
+            Op::Create(create) => self.create(create, by, step),
+            Op::Delete { path, version, recursive: false } => self.delete(&path, version, by, step),
+            Op::Delete { path, version, recursive: true } => {
+                self.delete_all(&path, version, by, step)
+            }
+            Op::SetData { path, data, version } => self.set_data(path, data, version, by, step),
+            Op::SetAcl { path, acl, version } => self.set_acl(&path, acl, version, by),
+            Op::Check { path, version } => self.check(&path, version, by),
+        }
+    }
+
+    /// Whether all conditions hold. Asking for what a node holds needs the right to read it.
+    fn all_hold(&self, conditions: &[Condition], by: By<'_>) -> Result<bool, Rejection> {
+        for condition in conditions {
+            if !self.holds(condition, by)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn holds(&self, condition: &Condition, by: By<'_>) -> Result<bool, Rejection> {
+        match condition {
+            Condition::Exists { path, exists } => Ok(self.tree.contains(path) == *exists),
+            Condition::Version { path, version } => {
+                let Some(node) = self.tree.get(path) else { return Ok(false) };
+                acl::demand(path, node, Perms::READ, by.shown)?;
+                Ok(node.version == *version)
+            }
+            Condition::Data { path, data } => {
+                let Some(node) = self.tree.get(path) else { return Ok(false) };
+                acl::demand(path, node, Perms::READ, by.shown)?;
+                Ok(*node.data == **data)
+            }
+            Condition::Holds { lock, token } => {
+                let holder = self.locks.get(lock).and_then(|lock| lock.holder.as_ref());
+                let hold = holder.and_then(|holder| holder.hold);
+                Ok(hold.is_some_and(|hold| hold.token == *token))
+            }
+            Condition::SessionOpen { session } => {
+                Ok(matches!(self.sessions.named(session), Some(Named::Open(_))))
+            }
+        }
+    }
+}
