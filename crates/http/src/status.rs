@@ -4,6 +4,8 @@
 //! or 408 for a busy lock, because `curl --retry` repeats 408, 429 and 503 but not 423, 409 and 412: a busy lock is
 //! never hammered, an unavailable cluster is asked again.
 
+mod node;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -11,7 +13,9 @@ use axum::http::StatusCode;
 
 use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, Refusal, format_duration};
 use holdfast_service::Failure;
-use holdfast_types::{Bound, HolderView, LockName, LockView, Rejection, SessionName, Stamp};
+use holdfast_types::{
+    Bound, HolderView, LockName, LockView, Rejection, Revision, SessionName, Stamp,
+};
 
 /// A problem on its way to the client.
 pub(crate) type Fault = Box<Problem>;
@@ -39,12 +43,16 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::BadDuration
         | ErrorCode::BadName
         | ErrorCode::Unsupported => StatusCode::BAD_REQUEST,
-        ErrorCode::QuotaExceeded => StatusCode::FORBIDDEN,
+        ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden | ErrorCode::QuotaExceeded => StatusCode::FORBIDDEN,
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        ErrorCode::NotHolder | ErrorCode::EphemeralParent => StatusCode::CONFLICT,
-        ErrorCode::SessionExpired => StatusCode::GONE,
-        ErrorCode::StaleToken => StatusCode::PRECONDITION_FAILED,
+        ErrorCode::NotHolder
+        | ErrorCode::EphemeralParent
+        | ErrorCode::NodeExists
+        | ErrorCode::NotEmpty => StatusCode::CONFLICT,
+        ErrorCode::SessionExpired | ErrorCode::RevisionCompacted => StatusCode::GONE,
+        ErrorCode::StaleToken | ErrorCode::VersionMismatch => StatusCode::PRECONDITION_FAILED,
         ErrorCode::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::LockBusy | ErrorCode::WaitTimeout => StatusCode::LOCKED,
         ErrorCode::RateLimited | ErrorCode::TooManyWaiters => StatusCode::TOO_MANY_REQUESTS,
@@ -113,12 +121,22 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
             fault.hint = Some("send the same call to another node".into());
             fault
         }
+        Failure::Behind { disk_full } => behind(disk_full),
         Failure::Starting(why) => {
             let facts = Facts { retry_after_ms: Some(millis(LATER)), ..Facts::default() };
             sealed(Problem::new(ErrorCode::Starting, 0, why).facts(facts))
         }
+        Failure::Compacted { restart_from } => compacted(restart_from),
         Failure::Failed(why) => internal(why),
     }
+}
+
+/// A watch that was asked for too late.
+pub(crate) fn compacted(restart_from: Revision) -> Fault {
+    let detail = format!("changes are told from revision {restart_from} on");
+    let hint = format!("read the state again, then watch with since={restart_from}");
+    let facts = Facts { restart_from: Some(restart_from), ..Facts::default() };
+    sealed(Problem::new(ErrorCode::RevisionCompacted, 0, detail).hint(hint).facts(facts))
 }
 
 /// A call that the machine refused, on every node alike.
@@ -143,20 +161,21 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
             sealed(Problem::new(ErrorCode::NotFound, 0, detail).facts(facts))
         }
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
-        Rejection::NoNode { path } => {
-            problem(ErrorCode::NotFound, format!("there is no node '{path}'"))
+        Rejection::OpRefused { at, why } => {
+            let mut fault = of_rejection(*why, case);
+            fault.facts.at = Some(at);
+            fault
         }
-        Rejection::NoChildrenForEphemerals { path } => {
-            problem(ErrorCode::EphemeralParent, format!("'{path}' is a place in a queue"))
-        }
-        Rejection::Reserved { path } => {
-            problem(ErrorCode::BadName, format!("'{path}' is reserved: choose another name"))
-        }
-        Rejection::Superseded
-        | Rejection::NodeTaken
+        Rejection::NoNode { .. }
         | Rejection::NodeExists { .. }
         | Rejection::NotEmpty { .. }
-        | Rejection::BadVersion { .. } => {
+        | Rejection::BadVersion { .. }
+        | Rejection::NoChildrenForEphemerals { .. }
+        | Rejection::Reserved { .. }
+        | Rejection::NotAllowed { .. }
+        | Rejection::BadAcl { .. }
+        | Rejection::QuotaExceeded { .. } => node::of_rejection(rejection),
+        Rejection::Superseded | Rejection::NodeTaken | Rejection::SessionMoved { .. } => {
             internal(format!("a rejection that this call cannot have: {rejection:?}"))
         }
     }
@@ -176,6 +195,18 @@ fn of_bound(bound: Bound, limit: u64) -> Fault {
         }
         Bound::EntriesPerHold => at_bound(ErrorCode::QuotaExceeded, "entries of one hold", limit),
         Bound::Counter => at_bound(ErrorCode::QuotaExceeded, "a counter", limit),
+        Bound::DeletedAtOnce => {
+            at_bound(ErrorCode::QuotaExceeded, "nodes that one call deletes", limit)
+        }
+        Bound::OpsOfMulti => {
+            at_bound(ErrorCode::PayloadTooLarge, "conditions and operations of one call", limit)
+        }
+        Bound::AclEntries => {
+            at_bound(ErrorCode::PayloadTooLarge, "entries of one access list", limit)
+        }
+        Bound::CountedAtOnce => {
+            at_bound(ErrorCode::QuotaExceeded, "nodes that one new quota counts", limit)
+        }
     }
 }
 
@@ -194,6 +225,18 @@ fn too_many_waiters(bound: &'static str, limit: u64) -> Fault {
 fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> Fault {
     let facts = Facts { retry_after_ms: Some(millis(retry_after)), ..Facts::default() };
     sealed(Problem::new(code, 0, detail).facts(facts))
+}
+
+/// Another node has what this one lacks.
+fn behind(disk_full: bool) -> Fault {
+    let (code, detail) = if disk_full {
+        (ErrorCode::DiskFull, "this node's disk is full, so it lacks what was written last")
+    } else {
+        (ErrorCode::NoLeader, "this node has not caught up with the leader in time")
+    };
+    let mut fault = passing(code, detail, SOON);
+    fault.hint = Some("send the same call to another node".into());
+    fault
 }
 
 fn gone(detail: String, session: SessionName, fix: &str) -> Fault {

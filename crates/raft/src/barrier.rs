@@ -3,14 +3,15 @@
 //! Owns the queue of those who wait for a leader to be confirmed, and the worker that serves all who wait with one
 //! round: on the leader a heartbeat to a quorum, elsewhere one call to the leader. Whoever comes while a round runs
 //! is served by the next one, since a round proves nothing about what came after its start. A round that failed is
-//! repeated until the deadlines of those who wait. Bounds: [`QUEUE_MAX`] waiters; one round at a time.
+//! repeated until the deadlines of those who wait. Bounds: [`QUEUE_MAX`] waiters in the queue, [`LAGGING_MAX`] that wait
+//! until this node has applied what the leader named; one round at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_types::NodeId;
 use openraft::ReadPolicy;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::counters::Counters;
@@ -22,6 +23,8 @@ use crate::type_config::{LeaderEpoch, LogId, Raft};
 use crate::wire::{Purpose, ReplyBody, RequestBody};
 
 const QUEUE_MAX: usize = 65_536;
+/// Waiters of rounds that were won, whose position is not applied here yet.
+const LAGGING_MAX: usize = 16_384;
 /// Waiters served by one round.
 const ROUND_MAX: usize = 8_192;
 /// One round takes at most this long; then it is repeated.
@@ -52,7 +55,16 @@ enum Want {
 struct Waiter {
     want: Want,
     deadline: Instant,
-    reply: oneshot::Sender<Result<Proof, ReadError>>,
+    reply: oneshot::Sender<Result<Served, ReadError>>,
+}
+
+/// What a round that was won means to a waiter.
+#[derive(Debug)]
+enum Served {
+    /// All it wanted.
+    Now(Proof),
+    /// This node must catch up first; says when it has.
+    Lagging(oneshot::Receiver<Proof>),
 }
 
 /// What the worker works with.
@@ -78,7 +90,8 @@ impl Barrier {
         failure: Failure,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, receiver) = mpsc::channel(QUEUE_MAX);
-        (Self { queue, failure }, Worker { means, queue: receiver }.run())
+        let lagging = Lagging::new(means.applied.clone(), LAGGING_MAX);
+        (Self { queue, failure }, Worker { means, queue: receiver, lagging }.run())
     }
 
     /// Resolves when this node has applied everything acknowledged before the call.
@@ -105,10 +118,14 @@ impl Barrier {
             mpsc::error::TrySendError::Full(_) => ReadError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => self.stopped(),
         })?;
-        match timeout_at(deadline, receiver).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(self.stopped()),
-            Err(_) => Err(ReadError::NoLeader),
+        let served = match timeout_at(deadline, receiver).await {
+            Ok(Ok(result)) => result?,
+            Ok(Err(_)) => return Err(self.stopped()),
+            Err(_) => return Err(ReadError::NoLeader),
+        };
+        match served {
+            Served::Now(proof) => Ok(proof),
+            Served::Lagging(caught_up) => caught_up_by(caught_up, deadline).await,
         }
     }
 
@@ -120,6 +137,70 @@ impl Barrier {
 struct Worker {
     means: Means,
     queue: mpsc::Receiver<Waiter>,
+    lagging: Lagging,
+}
+
+/// Those who wait until this node has applied a position.
+struct Lagging {
+    applied: watch::Receiver<Option<LogId>>,
+    seats: Arc<Semaphore>,
+}
+
+impl Lagging {
+    fn new(applied: watch::Receiver<Option<LogId>>, count_max: usize) -> Self {
+        Self { applied, seats: Arc::new(Semaphore::new(count_max)) }
+    }
+
+    fn has_reached(&self, index: u64) -> bool {
+        reached(*self.applied.borrow(), index)
+    }
+
+    /// Tells when the position is applied; the next round need not wait for it. Whoever finds no seat is sent away:
+    /// there is a task for each of at most as many waiters as there are seats, until their deadline.
+    fn admit(&self, waiters: Vec<Waiter>, proof: Proof) {
+        let Some(deadline) = waiters.iter().map(|waiter| waiter.deadline).max() else { return };
+        let count = u32::try_from(waiters.len()).unwrap_or(u32::MAX);
+        let Ok(seats) = self.seats.clone().try_acquire_many_owned(count) else {
+            for waiter in waiters {
+                waiter.reply.send(Err(ReadError::Overloaded)).ok();
+            }
+            return;
+        };
+        let mut applied = self.applied.clone();
+        let waiting: Vec<_> = waiters.into_iter().map(Waiter::lags).collect();
+        tokio::spawn(async move {
+            let reached = applied.wait_for(|applied| reached(*applied, proof.index));
+            if timeout_at(deadline, reached).await.is_ok_and(|result| result.is_ok()) {
+                for waiter in waiting {
+                    waiter.send(proof).ok();
+                }
+            }
+            drop(seats);
+        });
+    }
+}
+
+impl Waiter {
+    /// Tells it that the round was won, and gives the means to tell it that this node has caught up.
+    fn lags(self) -> oneshot::Sender<Proof> {
+        let (caught_up, receiver) = oneshot::channel();
+        self.reply.send(Ok(Served::Lagging(receiver))).ok();
+        caught_up
+    }
+}
+
+async fn caught_up_by(
+    caught_up: oneshot::Receiver<Proof>,
+    deadline: Instant,
+) -> Result<Proof, ReadError> {
+    match timeout_at(deadline, caught_up).await {
+        Ok(Ok(proof)) => Ok(proof),
+        Ok(Err(_)) | Err(_) => Err(ReadError::Lagging),
+    }
+}
+
+fn reached(applied: Option<LogId>, index: u64) -> bool {
+    applied.is_some_and(|id| id.index >= index)
 }
 
 impl Worker {
@@ -174,24 +255,13 @@ impl Worker {
 
     fn serve(&self, waiters: Vec<Waiter>, proof: Proof) {
         self.means.counters.reads.add(waiters.len());
-        let index = proof.index;
-        let reached = move |applied: Option<LogId>| applied.is_some_and(|id| id.index >= index);
         let (now, later): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|waiter| {
-            waiter.want == Want::Index || reached(*self.means.applied.borrow())
+            waiter.want == Want::Index || self.lagging.has_reached(proof.index)
         });
         for waiter in now {
-            waiter.reply.send(Ok(proof)).ok();
+            waiter.reply.send(Ok(Served::Now(proof))).ok();
         }
-        let Some(deadline) = later.iter().map(|waiter| waiter.deadline).max() else { return };
-        let mut applied = self.means.applied.clone();
-        // Ends by its deadline at the latest; the next round need not wait for it.
-        tokio::spawn(async move {
-            let waiting = applied.wait_for(|applied| reached(*applied));
-            let caught_up = timeout_at(deadline, waiting).await.is_ok_and(|result| result.is_ok());
-            for waiter in later {
-                waiter.reply.send(if caught_up { Ok(proof) } else { Err(ReadError::Lagging) }).ok();
-            }
-        });
+        self.lagging.admit(later, proof);
     }
 
     async fn pause(&mut self, waiters: &mut Vec<Waiter>) {
@@ -203,5 +273,64 @@ impl Worker {
         for waiter in waiters.extract_if(.., |waiter| waiter.deadline <= now) {
             waiter.reply.send(Err(ReadError::NoLeader)).ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::type_config::LeaderId;
+
+    const LONG: Duration = Duration::from_mins(1);
+    const PROOF: Proof = Proof { index: 7, epoch: None };
+
+    type Answer = oneshot::Receiver<Result<Served, ReadError>>;
+
+    fn waiters(count: usize, patience: Duration) -> (Vec<Waiter>, Vec<Answer>) {
+        let waiter = |_| {
+            let (reply, receiver) = oneshot::channel();
+            let deadline = Instant::now() + patience;
+            (Waiter { want: Want::Read, deadline, reply }, receiver)
+        };
+        (0..count).map(waiter).unzip()
+    }
+
+    async fn outcome(answer: Answer, patience: Duration) -> Result<Proof, ReadError> {
+        match answer.await.unwrap()? {
+            Served::Now(proof) => Ok(proof),
+            Served::Lagging(caught_up) => caught_up_by(caught_up, Instant::now() + patience).await,
+        }
+    }
+
+    fn applied(index: u64) -> LogId {
+        LogId::new(LeaderId { term: 1, node_id: 1 }, index)
+    }
+
+    #[tokio::test]
+    async fn a_node_that_lags_behind_holds_only_so_many_readers() {
+        let position = watch::Sender::new(Some(applied(3)));
+        let lagging = Lagging::new(position.subscribe(), 3);
+        let (first, answers) = waiters(2, LONG);
+        lagging.admit(first, PROOF);
+        let (second, refused) = waiters(2, LONG);
+        lagging.admit(second, PROOF);
+        for refused in refused {
+            assert_eq!(outcome(refused, LONG).await, Err(ReadError::Overloaded));
+        }
+        position.send_replace(Some(applied(7)));
+        for answer in answers {
+            assert_eq!(outcome(answer, LONG).await, Ok(PROOF));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_is_not_served_in_time_learns_why_and_gives_its_seat_back() {
+        let position = watch::Sender::new(Some(applied(3)));
+        let lagging = Lagging::new(position.subscribe(), 1);
+        let (first, mut answers) = waiters(1, Duration::ZERO);
+        lagging.admit(first, PROOF);
+        let answer = outcome(answers.remove(0), Duration::from_millis(20)).await;
+        assert_eq!(answer, Err(ReadError::Lagging));
+        let _seat = lagging.seats.acquire().await.unwrap();
     }
 }

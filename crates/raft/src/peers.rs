@@ -13,6 +13,7 @@ use crate::config::Member;
 use crate::error::CallError;
 use crate::transport::handshake::Doorman;
 use crate::transport::lane::Lane;
+use crate::transport::reach::Reach;
 use crate::wire::{Purpose, ReplyBody, RequestBody};
 
 const PURPOSES: [Purpose; 5] =
@@ -30,13 +31,15 @@ impl Peers {
         members: &BTreeMap<NodeId, Member>,
     ) -> Self {
         let others = members.iter().filter(|(id, _)| **id != own);
-        let lanes = others
-            .flat_map(|(id, member)| PURPOSES.map(|purpose| (*id, member.peer.clone(), purpose)))
-            .map(|(id, address, purpose)| {
-                ((id, purpose), Arc::new(Lane::new(doorman.clone(), id, address, purpose)))
+        let lanes = others.flat_map(|(id, member)| {
+            let (id, address) = (*id, &member.peer);
+            let reach = Arc::new(Reach::new(id, address.clone()));
+            PURPOSES.map(|purpose| {
+                let lane = Lane::new(doorman.clone(), id, address.clone(), purpose, reach.clone());
+                ((id, purpose), Arc::new(lane))
             })
-            .collect();
-        Self { lanes }
+        });
+        Self { lanes: lanes.collect() }
     }
 
     /// Asks a peer, connecting first if need be.

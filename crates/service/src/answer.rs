@@ -97,6 +97,11 @@ pub enum Failure {
     DiskFull,
     /// The command is larger than an entry may be. Nothing was done.
     TooLarge,
+    /// This node lags behind the leader, so the read would be stale. Ask another node.
+    Behind {
+        /// Whether it cannot catch up because its disk is full.
+        disk_full: bool,
+    },
     /// The node is about to stop. Ask another one.
     ShuttingDown,
     /// The node has no log yet, and waits for what is said here. Nothing was done.
@@ -122,7 +127,8 @@ impl From<ProposeError> for Failure {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::NoLeader | ReadError::Lagging => Self::NoLeader,
+            ReadError::NoLeader => Self::NoLeader,
+            ReadError::Lagging => Self::Behind { disk_full: false },
             ReadError::Overloaded => Self::Overloaded { retry_after: Duration::from_secs(1) },
             ReadError::ShuttingDown => Self::ShuttingDown,
             ReadError::Failed => Self::Failed("the node has stopped".to_owned()),

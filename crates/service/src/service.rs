@@ -106,6 +106,9 @@ impl Service {
     pub async fn call(&self, call: Call, request: Request) -> Result<Response, Failure> {
         match self.answer_to(call, request).await {
             Err(Failure::NoLeader) => Err(self.why_no_leader()),
+            Err(Failure::Behind { .. }) => {
+                Err(Failure::Behind { disk_full: self.0.raft.status().disk_low })
+            }
             answer => answer,
         }
     }

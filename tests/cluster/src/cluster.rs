@@ -175,7 +175,12 @@ impl Node {
 
     /// Starts the process; it must not be running.
     pub fn start(&self) {
-        let started = Process::serve(&self.config, &self.log);
+        self.start_with(&[]);
+    }
+
+    /// The same, with more flags of `holdfast serve`.
+    pub fn start_with(&self, flags: &[&str]) {
+        let started = Process::serve(&self.config, flags, &self.log);
         let before = self.process.lock().expect("the process slot").replace(started);
         assert!(before.is_none(), "node {} was running", self.id);
     }
@@ -255,6 +260,12 @@ impl Node {
         let request = Request::new(reqwest::Method::GET, "/v1/cluster");
         let reply = self.http.send(request.within(Duration::from_secs(3))).await.ok()?;
         serde_json::from_str(&reply.body).ok()
+    }
+
+    /// Whether its door is open.
+    pub async fn answers(&self) -> bool {
+        let request = Request::new(reqwest::Method::GET, "/livez");
+        self.http.send(request.within(Duration::from_secs(3))).await.is_ok()
     }
 
     /// Whether it says it is ready.

@@ -21,12 +21,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `holdfast serve --config <config>`; output is appended to `log`.
-    pub fn serve(config: &Path, log: &Path) -> Self {
+    /// Starts `holdfast serve --config <config> <flags>`; output is appended to `log`.
+    pub fn serve(config: &Path, flags: &[&str], log: &Path) -> Self {
         let output = append_to(log);
         let errors = output.try_clone().expect("a second handle of the log");
         let mut command = Command::new(binary());
-        command.arg("serve").arg("--config").arg(config);
+        command.arg("serve").arg("--config").arg(config).args(flags);
         command.env_clear().env("RUST_BACKTRACE", "1");
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().expect("the binary starts");

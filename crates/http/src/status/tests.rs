@@ -1,6 +1,6 @@
 //! Spot checks of the table; that it is complete is the compiler's business.
 
-use holdfast_types::{FencingToken, Labels, Owner};
+use holdfast_types::{FencingToken, Labels, Owner, Perms, ZnodePath};
 
 use super::*;
 
@@ -72,6 +72,8 @@ fn what_passes_says_when_to_come_back() {
         Failure::OutcomeUnknown,
         Failure::DiskFull,
         Failure::ShuttingDown,
+        Failure::Behind { disk_full: false },
+        Failure::Behind { disk_full: true },
         Failure::Starting("waiting for node 3".to_owned()),
         Failure::Overloaded { retry_after: Duration::from_secs(1) },
         Failure::TooManyWaiters { limit: 7 },
@@ -92,8 +94,44 @@ fn bounds_have_the_status_of_their_kind() {
         (Bound::Counter, 403),
         (Bound::DataBytes, 413),
         (Bound::PathLength, 400),
+        (Bound::DeletedAtOnce, 403),
+        (Bound::CountedAtOnce, 403),
+        (Bound::OpsOfMulti, 413),
+        (Bound::AclEntries, 413),
     ] {
         let fault = rejected(Rejection::LimitReached { bound, limit: 5 });
         assert_eq!((fault.status, fault.facts.limit), (status, Some(5)), "{bound:?}");
     }
+}
+
+#[test]
+fn a_refusal_about_a_node_names_the_node_and_its_version() {
+    let path = ZnodePath::new("/cfg/x").unwrap();
+    let moved = Rejection::BadVersion { path: path.clone(), actual: 7 };
+    let fault = rejected(Rejection::OpRefused { at: 2, why: Box::new(moved) });
+    assert_eq!((fault.status, fault.facts.version, fault.facts.at), (412, Some(7), Some(2)));
+    assert_eq!(fault.facts.path, Some(path.clone()));
+    let fault = rejected(Rejection::NotAllowed { path: path.clone(), needed: Perms::WRITE });
+    assert_eq!((fault.status, fault.facts.needed.as_deref()), (403, Some("w")));
+    let below = Rejection::NoChildrenForEphemerals { path: path.clone() };
+    for (rejection, status, code) in [
+        (Rejection::NoNode { path: path.clone() }, 404, ErrorCode::NotFound),
+        (Rejection::NodeExists { path: path.clone() }, 409, ErrorCode::NodeExists),
+        (Rejection::NotEmpty { path: path.clone() }, 409, ErrorCode::NotEmpty),
+        (below, 409, ErrorCode::EphemeralParent),
+        (Rejection::Reserved { path: path.clone() }, 400, ErrorCode::BadName),
+        (Rejection::BadAcl { path: path.clone() }, 400, ErrorCode::InvalidArgument),
+        (Rejection::QuotaExceeded { path, limit: 5 }, 403, ErrorCode::QuotaExceeded),
+    ] {
+        let fault = rejected(rejection);
+        assert_eq!((fault.status, fault.code), (status, code));
+        assert!(fault.facts.path.is_some() && fault.hint.is_some(), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_watch_that_comes_too_late_is_told_where_to_begin() {
+    let fault = faulted(Failure::Compacted { restart_from: Revision(90) });
+    assert_eq!((fault.status, fault.facts.restart_from), (410, Some(Revision(90))));
+    assert!(!fault.retryable);
 }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connection::Connection;
 use super::handshake::Doorman;
+use super::reach::Reach;
 use crate::error::CallError;
 use crate::wire::{Purpose, ReplyBody, RequestBody};
 
@@ -29,6 +30,7 @@ pub(crate) struct Lane {
     target: NodeId,
     address: String,
     purpose: Purpose,
+    reach: Arc<Reach>,
     open: Mutex<Option<Arc<Connection>>>,
     attempt: Arc<tokio::sync::Mutex<Attempt>>,
 }
@@ -37,7 +39,7 @@ pub(crate) struct Lane {
 struct Attempt {
     pause: Duration,
     retry_at: Option<Instant>,
-    /// The last failure, so that each is logged once.
+    /// The last failure.
     reason: String,
 }
 
@@ -47,9 +49,10 @@ impl Lane {
         target: NodeId,
         address: String,
         purpose: Purpose,
+        reach: Arc<Reach>,
     ) -> Self {
         let attempt = Arc::default();
-        Self { doorman, target, address, purpose, open: Mutex::new(None), attempt }
+        Self { doorman, target, address, purpose, reach, open: Mutex::new(None), attempt }
     }
 
     /// Asks the peer, connecting first if need be.
@@ -108,6 +111,7 @@ impl Lane {
                 let connection = Connection::new(stream, self.purpose);
                 *self.open.lock() = Some(connection.clone());
                 tracing::debug!(peer = %self.target, purpose = ?self.purpose, "connected");
+                self.reach.found();
                 Ok(connection)
             }
             Err(reason) => {
@@ -120,10 +124,10 @@ impl Lane {
     fn pause(&self, attempt: &mut Attempt, reason: &str) {
         attempt.pause = (attempt.pause * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
         attempt.retry_at = Some(Instant::now() + attempt.pause);
-        if attempt.reason != reason {
-            let (peer, address) = (self.target, &self.address);
-            tracing::warn!(%peer, address, purpose = ?self.purpose, reason, "cannot reach a peer");
-            reason.clone_into(&mut attempt.reason);
+        reason.clone_into(&mut attempt.reason);
+        // Whoever has no log yet says for itself what it waits for.
+        if self.purpose != Purpose::Founding {
+            self.reach.lost(reason);
         }
     }
 

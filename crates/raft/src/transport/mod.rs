@@ -12,6 +12,7 @@ pub(crate) mod connection;
 pub(crate) mod frame;
 pub(crate) mod handshake;
 pub(crate) mod lane;
+pub(crate) mod reach;
 pub(crate) mod server;
 
 /// Requests of one connection at once, on either side.

@@ -96,7 +96,7 @@ impl fmt::Display for Refusal {
             Self::Busy => write!(f, "it has too many connections"),
             Self::Unregistered => write!(
                 f,
-                "its cluster has not registered the caller's data directory yet: its leader will, once it has met it"
+                "it does not know the caller's data directory: it belongs to no cluster yet, or has not applied the registration yet"
             ),
         }
     }

@@ -7,6 +7,8 @@ mod damage;
 mod disk_full;
 mod doors;
 mod failover;
+mod five;
+mod founding;
 mod partition;
 mod pause;
 mod power_cut;

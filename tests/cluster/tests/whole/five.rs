@@ -1,0 +1,57 @@
+//! Five nodes: two may be lost, not three.
+
+use std::time::Duration;
+
+use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Load, judge, until};
+
+const LONG: Duration = Duration::from_mins(5);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
+    let cluster = Cluster::of(5).start().await;
+    let history = History::default();
+    let mut holder = Actor::new("holder", cluster.doors(), LONG, &history);
+    let held = holder.take("held", Duration::ZERO, DEADLINE).await;
+    assert!(matches!(held, Attempt::Granted(_)), "{held:?}");
+    let load = Load { holders: 5, contenders: 15, hot_locks: 4 }.start(&cluster.doors(), &history);
+    load.wait_for_grants(50).await;
+
+    // The leader and one more, as close together as it gets.
+    let leader = cluster.wait_ready().await;
+    let other = cluster.others(leader).next().expect("a follower").id;
+    cluster.node(leader).kill();
+    cluster.node(other).kill();
+    let rest: Vec<u64> = cluster
+        .nodes()
+        .iter()
+        .map(|node| node.id)
+        .filter(|id| *id != leader && *id != other)
+        .collect();
+    let second = cluster.wait_leader_among(&rest).await;
+    load.wait_for_grants(50).await;
+
+    let third = *rest.iter().find(|id| **id != second).expect("a follower");
+    cluster.node(third).kill();
+    for id in rest.iter().filter(|id| **id != third) {
+        let door = &cluster.node(*id).http;
+        until("two of five to refuse", DEADLINE, || async {
+            let refused = door.put("/v1/locks/alone?session=alone").await;
+            refused.status == 503 && refused.retryable()
+        })
+        .await;
+        door.get("/v1/locks/held").await.has_code(503, "no-leader");
+        let stale = door.get("/v1/locks/held?stale").await;
+        assert_eq!(stale.has(200).json()["holders"][0]["session"], "holder", "{stale}");
+    }
+
+    cluster.node(third).start();
+    load.wait_for_grants(50).await;
+    for id in [leader, other] {
+        cluster.node(id).start();
+    }
+    cluster.wait_ready().await;
+    load.wait_for_grants(50).await;
+    load.finish().await;
+    assert_eq!(holder.take("held", Duration::ZERO, DEADLINE).await, held, "the same hold");
+    judge::all_of_locks(&history);
+}

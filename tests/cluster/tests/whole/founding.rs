@@ -1,0 +1,91 @@
+//! How a cluster of real processes comes into being: with all its members, once, and how it says what it waits for.
+
+use std::time::Duration;
+
+use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Node, until, until_some};
+
+const LONG: Duration = Duration::from_mins(5);
+
+fn wipe(node: &Node) {
+    std::fs::remove_dir_all(&node.data_dir).expect("its data");
+}
+
+/// What the node answers to `/readyz` when it is not ready, once it contains `words`.
+async fn not_ready_because(node: &Node, words: &str) {
+    let what = format!("node {} to say {words:?}", node.id);
+    until(&what, DEADLINE, || async {
+        if !node.answers().await {
+            return false;
+        }
+        let reply = node.http.get("/readyz").await;
+        reply.status == 503 && reply.body.contains(words)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_cluster_waits_for_all_members_and_says_for_whom() {
+    let cluster = Cluster::of(3).prepare().await;
+    cluster.node(1).start();
+    cluster.node(2).start();
+    for id in [1, 2] {
+        let node = cluster.node(id);
+        not_ready_because(node, "node 3").await;
+        not_ready_because(node, "--bootstrap").await;
+        let refused = node.http.put("/v1/locks/orders?session=me").await;
+        refused.has_code(503, "starting").says("node 3");
+        assert!(refused.retryable(), "{refused}");
+    }
+    cluster.node(3).start();
+    cluster.wait_ready().await;
+    cluster.node(3).http.put("/v1/locks/orders?session=me").await.has(200);
+}
+
+/// Promises 2 and 3 across the loss of most disks: what is gone is gone, but nobody begins again at token 1.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wiped_majority_never_becomes_a_cluster_of_the_same_name() {
+    let (cluster, history) = (Cluster::three().await, History::default());
+    let mut actor = Actor::new("me", cluster.doors(), LONG, &history);
+    let taken = actor.take("orders", Duration::ZERO, DEADLINE).await;
+    assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
+    cluster.kill_all();
+    for id in [1, 2] {
+        wipe(cluster.node(id));
+        cluster.node(id).start();
+    }
+    not_ready_because(cluster.node(1), "node 3").await;
+    let refused = cluster.node(2).http.put("/v1/locks/orders?session=other").await;
+    refused.has_code(503, "starting");
+
+    cluster.node(3).start();
+    not_ready_because(cluster.node(1), "restore that directory").await;
+    not_ready_because(cluster.node(3), "no leader").await;
+    for node in cluster.nodes() {
+        assert_eq!(node.http.put("/v1/locks/orders?session=other").await.status, 503);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_may_found_a_cluster_without_an_absent_member_once() {
+    let cluster = Cluster::of(3).prepare().await;
+    cluster.node(1).start();
+    cluster.node(2).start_with(&["--bootstrap"]);
+    let leader = cluster.wait_ready().await;
+    cluster.node(leader).http.put("/v1/locks/orders?session=me&ttl=5m").await.has(200);
+    cluster.node(3).start();
+    cluster.wait_ready().await;
+
+    cluster.node(2).stop().await;
+    cluster.node(2).start_with(&["--bootstrap"]);
+    let code = cluster.node(2).exit_code().await;
+    assert_eq!(code, Some(1));
+    assert!(cluster.node(2).log_tail().contains("without --bootstrap"), "it says what to change");
+    cluster.node(2).start();
+    cluster.wait_ready().await;
+    let seen = until_some("the lock at the node that came late", DEADLINE, async || {
+        let seen = cluster.node(3).http.get("/v1/locks/orders").await;
+        (seen.status == 200).then(|| seen.json())
+    })
+    .await;
+    assert_eq!(seen["holders"][0]["session"], "me", "{seen}");
+}
