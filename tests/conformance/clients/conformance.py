@@ -54,7 +54,15 @@ def judge_itself(options):
     return unittest.TextTestRunner(verbosity=0).run(suite).wasSuccessful()
 
 
+def curator(options):
+    from curator import runner
+
+    with ensemble(options.against) as members:
+        return runner.judge(members)
+
+
 STEPS = {
+    "curator": [curator],
     "kazoo": [kazoo],
     "clients": [judge_itself, clients],
 }
