@@ -2,21 +2,20 @@
 //!
 //! Runs on every node and does nothing on those that do not lead. A new leadership begins only after a quorum has
 //! confirmed it, so that everything acknowledged before is visible, and gives every session its full time-to-live.
-//! A tick that comes late (a paused process, a stalled machine) extends all leases by the gap: nobody could renew
-//! meanwhile. Expiries are proposed in this leadership's name and never forwarded, and only by one batch at a time.
+//! A pause of the process, wherever it falls, extends all leases by the gap: nobody could renew meanwhile. So the clockwork
+//! beats (`pulse`) before it looks at leases and while it waits for anything. Expiries are proposed in this leadership's name and never forwarded, and only by one batch at a time.
 
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{LeaderEpoch, ProposeError};
 use holdfast_types::{Command, SessionId, Stamp};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::pulse::Pulse;
 use crate::service::Service;
 
 /// Sessions expired by one proposal at most, so that an expiry storm leaves room for others.
 const BATCH_MAX: usize = 128;
-/// A tick later than this is a gap in which nobody was served.
-const LATE: Duration = Duration::from_millis(250);
 /// How often empty directories are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Directories swept by one command at most.
@@ -25,14 +24,12 @@ const SWEEP_MAX: u32 = 1_000;
 /// Runs until the service is stopped.
 pub(crate) async fn run(service: Service) {
     let mut leadership = service.raft().leadership();
-    let mut ticks = tokio::time::interval(service.tunables().tick);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut clockwork = Clockwork::new(service.clone());
     loop {
         tokio::select! {
             () = service.stopped().cancelled() => return,
             changed = leadership.changed() => if changed.is_err() { return },
-            _ = ticks.tick() => {}
+            _ = clockwork.ticks.tick() => {}
         }
         let epoch = leadership.borrow_and_update().epoch;
         clockwork.turn(epoch).await;
@@ -43,18 +40,22 @@ struct Clockwork {
     service: Service,
     /// The leadership whose leases are running.
     epoch: Option<LeaderEpoch>,
-    last_turn: Instant,
+    ticks: Interval,
+    pulse: Pulse,
     last_sweep: Instant,
 }
 
 impl Clockwork {
     fn new(service: Service) -> Self {
-        let now = Instant::now();
-        Self { service, epoch: None, last_turn: now, last_sweep: now }
+        let (now, tick) = (Instant::now(), service.tunables().tick);
+        let mut ticks = tokio::time::interval(tick);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let pulse = Pulse::new(now, tick);
+        Self { service, epoch: None, ticks, pulse, last_sweep: now }
     }
 
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
-        self.forgive_the_gap();
+        self.beat();
         if epoch != self.epoch {
             self.service.leases().lock().clear();
             self.epoch = None;
@@ -69,39 +70,50 @@ impl Clockwork {
         }
     }
 
-    fn forgive_the_gap(&mut self) {
-        let now = Instant::now();
-        let gap = now.duration_since(self.last_turn);
-        self.last_turn = now;
-        if gap > self.service.tunables().tick + LATE {
-            tracing::warn!(
-                gap_ms = gap.as_millis(),
-                "the clockwork was late: all leases are extended"
-            );
-            self.service.leases().lock().extend(gap);
+    fn beat(&mut self) {
+        let gap = self.pulse.beat(Instant::now(), &mut self.service.leases().lock());
+        forgiven(gap);
+    }
+
+    /// Waits for what the clockwork has begun, and beats meanwhile: a long wait is no pause, and a pause within it is
+    /// noticed.
+    async fn beating<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.ticks.tick() => self.beat(),
+                done = &mut work => {
+                    self.beat();
+                    return done;
+                }
+            }
         }
     }
 
     /// Begins a leadership once a quorum stands behind it and all it inherits is applied.
     async fn begin(&mut self) {
-        let confirmed = self.service.raft().confirm_leadership(self.service.deadline()).await;
+        let service = self.service.clone();
+        let confirmed = self.beating(service.raft().confirm_leadership(service.deadline())).await;
         let Ok(epoch) = confirmed else { return };
         self.service.raft().read(|machine| {
             self.service.leases().lock().reset(machine.leases(), Instant::now());
         });
         tracing::info!(?epoch, "leases begin anew");
         self.epoch = Some(epoch);
-        self.last_turn = Instant::now();
     }
 
     async fn expire(&mut self, epoch: &LeaderEpoch) {
-        let overdue = self.service.leases().lock().overdue(Instant::now(), BATCH_MAX);
+        let service = self.service.clone();
+        let (gap, overdue) =
+            self.pulse.overdue(Instant::now(), &mut service.leases().lock(), BATCH_MAX);
+        forgiven(gap);
         if overdue.is_empty() {
             return;
         }
         let expire = |&(session, generation)| Command::ExpireSession { session, generation };
         let commands = overdue.iter().map(expire).collect();
-        let proposed = self.service.raft().propose_as_leader(commands, *epoch).await;
+        let proposed = self.beating(service.raft().propose_as_leader(commands, *epoch)).await;
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
@@ -110,7 +122,6 @@ impl Clockwork {
         if !matches!(proposed, Err(ProposeError::Unknown)) {
             self.spare(&overdue);
         }
-        self.last_turn = Instant::now();
     }
 
     fn spare(&self, overdue: &[(SessionId, u64)]) {
@@ -133,10 +144,18 @@ impl Clockwork {
             return;
         }
         let sweep = Command::Sweep { empty_before, count_max: SWEEP_MAX };
-        if let Err(error) = self.service.raft().propose_as_leader(vec![sweep], *epoch).await {
+        let service = self.service.clone();
+        let sweeping = service.raft().propose_as_leader(vec![sweep], *epoch);
+        if let Err(error) = self.beating(sweeping).await {
             tracing::debug!(%error, "failed to propose a sweep");
         }
-        self.last_turn = Instant::now();
+    }
+}
+
+fn forgiven(gap: Option<Duration>) {
+    if let Some(gap) = gap {
+        let gap_ms = gap.as_millis();
+        tracing::warn!(gap_ms, "the clockwork was late: all leases are extended");
     }
 }
 

@@ -21,6 +21,7 @@ mod hub;
 mod leader;
 mod lease;
 mod metrics;
+mod pulse;
 mod read;
 mod request;
 mod service;

@@ -1,0 +1,131 @@
+//! Notices that this node stood still: a paused process, a stalled machine, a runtime that got no turn.
+//!
+//! Owns the moment of the last beat. Whoever decides by a clock beats first, with the very moment it decides by, and
+//! beats while it waits for anything: then no pause, wherever it falls, is taken for time in which somebody could have
+//! been heard. Refuses to read a clock.
+
+use std::time::{Duration, Instant};
+
+use holdfast_types::SessionId;
+
+use crate::lease::Leases;
+
+/// A beat later than this, beyond the usual time between two, ends a gap in which nobody was served.
+const LATE: Duration = Duration::from_millis(250);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    last: Instant,
+    period: Duration,
+}
+
+impl Pulse {
+    /// Beats are expected every `period`, from `now` on.
+    pub(crate) fn new(now: Instant, period: Duration) -> Self {
+        Self { last: now, period }
+    }
+
+    /// Beats; if the last beat is too long ago, everybody gets the gap back, which is returned.
+    pub(crate) fn beat(&mut self, now: Instant, leases: &mut Leases) -> Option<Duration> {
+        let gap = now.saturating_duration_since(self.last);
+        self.last = self.last.max(now);
+        if gap <= self.period + LATE {
+            return None;
+        }
+        leases.extend(gap);
+        Some(gap)
+    }
+
+    /// Beats, and only then looks who is overdue: see [`Leases::overdue`].
+    pub(crate) fn overdue(
+        &mut self,
+        now: Instant,
+        leases: &mut Leases,
+        count_max: usize,
+    ) -> (Option<Duration>, Vec<(SessionId, u64)>) {
+        let gap = self.beat(now, leases);
+        (gap, leases.overdue(now, count_max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::Ttl;
+
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(50);
+    const PAUSE: Duration = Duration::from_mins(1);
+    const EARLY: SessionId = SessionId(1);
+    const OTHER: SessionId = SessionId(2);
+
+    /// The clockwork's loop, step by step, with a pause of the process before one of the steps. A proposal takes five
+    /// ticks, and the loop beats meanwhile. Gives after how much time in which the node ran each session was overdue.
+    struct Loop {
+        now: Instant,
+        steps: usize,
+        pause_before: usize,
+        pulse: Pulse,
+        leases: Leases,
+    }
+
+    impl Loop {
+        fn new(pause_before: usize) -> Self {
+            let now = Instant::now();
+            let mut leases = Leases::default();
+            let ttl = |ms| Ttl::from_millis(ms).unwrap();
+            leases.reset([(EARLY, ttl(1_000), 1), (OTHER, ttl(2_000), 1)].into_iter(), now);
+            Self { now, steps: 0, pause_before, pulse: Pulse::new(now, TICK), leases }
+        }
+
+        fn step(&mut self, takes: Duration) -> Instant {
+            if self.steps == self.pause_before {
+                self.now += PAUSE;
+            }
+            self.steps += 1;
+            self.now += takes;
+            self.now
+        }
+
+        fn run(mut self) -> Vec<(SessionId, Duration)> {
+            let (began, mut overdue) = (self.now, Vec::new());
+            while overdue.len() < 2 {
+                let now = self.step(TICK);
+                let (_, found) = self.pulse.overdue(now, &mut self.leases, 10);
+                let paused = if self.steps > self.pause_before { PAUSE } else { Duration::ZERO };
+                overdue.extend(
+                    found
+                        .iter()
+                        .map(|(id, _)| (*id, now.duration_since(began).saturating_sub(paused))),
+                );
+                for _ in 0..if found.is_empty() { 0 } else { 5 } {
+                    let now = self.step(TICK);
+                    self.pulse.beat(now, &mut self.leases);
+                }
+            }
+            overdue
+        }
+    }
+
+    #[test]
+    fn a_pause_at_any_point_of_the_loop_expires_nobody_early() {
+        for pause_before in 0..50 {
+            for (session, after) in Loop::new(pause_before).run() {
+                let ttl = Duration::from_millis(if session == EARLY { 1_000 } else { 2_000 });
+                assert!(after >= ttl, "{session:?} after {after:?}, paused before {pause_before}");
+                assert!(after <= ttl + TICK * 8, "and not for ever late: {after:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_beat_in_time_is_no_gap_and_time_never_runs_back() {
+        let t0 = Instant::now();
+        let mut pulse = Pulse::new(t0, TICK);
+        let mut leases = Leases::default();
+        assert_eq!(pulse.beat(t0 + TICK + LATE, &mut leases), None);
+        assert_eq!(pulse.beat(t0, &mut leases), None);
+        assert_eq!(pulse.beat(t0 + PAUSE, &mut leases), PAUSE.checked_sub(TICK + LATE));
+    }
+}
