@@ -169,7 +169,7 @@ impl LogStore {
     }
 
     fn failed(&self, error: &(impl ToString + ?Sized)) -> io::Error {
-        self.failure.report(format!("log: {}", error.to_string()));
+        report(&self.failure, error);
         io::Error::other(error.to_string())
     }
 
@@ -185,12 +185,12 @@ impl LogStore {
         }
     }
 
-    /// A callback for what nobody waits for.
+    /// A callback for what nobody waits for. It may stay in the log's queue for long, so it must not hold the log.
     fn unattended(&self) -> Done {
-        let store = self.clone();
+        let failure = self.failure.clone();
         Box::new(move |result| {
             if let Err(error) = result {
-                store.failed(&error);
+                report(&failure, &error);
             }
         })
     }
@@ -277,7 +277,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let Some(committed) = committed else { return Ok(()) };
         let bytes = encode(Kind::Committed, &LogIdDto::from(committed))?;
         self.state.lock().committed = Some(committed);
-        self.queue(self.log.set_mark(Mark::Committed, bytes, false, self.unattended())).await;
+        self.queue(self.log.note_mark(Mark::Committed, bytes, self.unattended())).await;
         Ok(())
     }
 
@@ -339,6 +339,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.queue(self.log.purge_through(through.index, bytes, self.unattended())).await;
         Ok(())
     }
+}
+
+fn report(failure: &Failure, error: &(impl ToString + ?Sized)) {
+    failure.report(format!("log: {}", error.to_string()));
 }
 
 /// A callback whose result somebody waits for.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, TryStreamExt};
 use holdfast_machine::Machine;
-use holdfast_types::{Applied, Entry, NodeId};
+use holdfast_types::{Applied, NodeId};
 use openraft::OptionalSend;
 use openraft::alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -112,7 +112,7 @@ impl LocalMachine {
         }
     }
 
-    fn apply(&self, entry: RaftEntry) -> BatchReply {
+    fn apply(&self, entry: RaftEntry) -> io::Result<BatchReply> {
         let mut core = self.core.write();
         let reply = match entry.payload {
             Payload::Blank => BatchReply::default(),
@@ -122,7 +122,7 @@ impl LocalMachine {
             }
             Payload::Normal(batch) => {
                 self.grew(batch.bytes().len());
-                let applied = core.machine.apply(Entry::clone(batch.entry()));
+                let applied = core.machine.apply(batch.take().map_err(io::Error::other)?);
                 self.counters.applied_commands.add(applied.outcomes.len());
                 self.tell(|observer| observer.applied(&core.machine, &applied));
                 BatchReply { outcomes: applied.outcomes, revision: applied.revision }
@@ -132,7 +132,7 @@ impl LocalMachine {
         drop(core);
         self.counters.applied_entries.add(1);
         self.applied.send_replace(Some(entry.log_id));
-        reply
+        Ok(reply)
     }
 
     fn grew(&self, bytes: usize) {
@@ -199,7 +199,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
     {
         while let Some((entry, responder)) = entries.try_next().await? {
-            let reply = self.local.apply(entry);
+            let reply = self.local.apply(entry)?;
             if let Some(responder) = responder {
                 responder.send(reply);
             }

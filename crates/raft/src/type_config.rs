@@ -12,6 +12,7 @@ use holdfast_codec::{DecodeError, EncodeError, Kind};
 use holdfast_types::{Entry, NodeId, Outcome, Revision};
 use openraft::alias::{LogIdOf, SnapshotMetaOf, StoredMembershipOf, VoteOf};
 use openraft::{EmptyNode, RaftTypeConfig};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::state_machine::StateMachine;
@@ -62,33 +63,49 @@ impl fmt::Display for LeaderEpoch {
     }
 }
 
-/// The commands of one log entry, and the bytes they are stored and sent as.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The commands of one log entry, as the bytes they are stored and sent as. Clones are the same batch.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Batch {
-    entry: Arc<Entry>,
-    /// Invariant: `entry`, encoded.
     bytes: Bytes,
+    /// What the bytes mean, until somebody takes it to apply it: the log's cache keeps many entries that were applied,
+    /// and decoded they need several times the room.
+    #[serde(skip)]
+    decoded: Arc<Mutex<Option<Entry>>>,
 }
 
 impl Batch {
     pub(crate) fn encode(entry: Entry) -> Result<Self, EncodeError> {
         let bytes = holdfast_codec::encode(Kind::Batch, &entry)?.into();
-        Ok(Self { entry: Arc::new(entry), bytes })
+        Ok(Self::of(bytes, entry))
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let entry = holdfast_codec::decode(Kind::Batch, &bytes)?;
-        Ok(Self { entry: Arc::new(entry), bytes })
+        Ok(Self::of(bytes, entry))
     }
 
-    pub(crate) fn entry(&self) -> &Arc<Entry> {
-        &self.entry
+    fn of(bytes: Bytes, entry: Entry) -> Self {
+        Self { bytes, decoded: Arc::new(Mutex::new(Some(entry))) }
+    }
+
+    /// The entry, to be applied. Decodes the bytes if it was taken before.
+    pub(crate) fn take(&self) -> Result<Entry, DecodeError> {
+        let decoded = self.decoded.lock().take();
+        decoded.map_or_else(|| holdfast_codec::decode(Kind::Batch, &self.bytes), Ok)
     }
 
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 }
+
+impl PartialEq for Batch {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Batch {}
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,7 +115,7 @@ impl fmt::Debug for Batch {
 
 impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} commands in {} bytes", self.entry.commands.len(), self.bytes.len())
+        write!(f, "a batch of {} bytes", self.bytes.len())
     }
 }
 
@@ -109,4 +126,22 @@ pub(crate) struct BatchReply {
     pub(crate) outcomes: Vec<Outcome>,
     /// Revision of the last command.
     pub(crate) revision: Revision,
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::{Command, Limits, Stamp};
+
+    use super::*;
+
+    #[test]
+    fn a_batch_that_was_taken_is_decoded_again() {
+        let entry =
+            Entry { stamped_at: Stamp(1), commands: vec![Command::SetLimits(Limits::default())] };
+        let batch = Batch::encode(entry.clone()).unwrap();
+        let clone = batch.clone();
+        assert_eq!(clone.take().unwrap(), entry);
+        assert!(batch.decoded.lock().is_none(), "a clone keeps what was taken");
+        assert_eq!(batch.take().unwrap(), entry);
+    }
 }

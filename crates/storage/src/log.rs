@@ -58,13 +58,14 @@ pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 pub struct LogOptions {
     /// Bytes of records that may wait for the log's thread; more are [`Refused`]. Default 32 MiB.
     pub queue_bytes_max: usize,
-    /// Bytes of the engine's page cache. Default 64 MiB.
+    /// Bytes of the engine's page cache, which holds several times as much in memory. Default 8 MiB: the log is written
+    /// at its end and purged at its beginning, and what is read again soon is cached by the reader.
     pub cache_bytes: u64,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { queue_bytes_max: 32 << 20, cache_bytes: 64 << 20 }
+        Self { queue_bytes_max: 32 << 20, cache_bytes: 8 << 20 }
     }
 }
 
@@ -191,7 +192,16 @@ impl Log {
         durable: bool,
         done: Done,
     ) -> Result<(), Refused> {
-        self.submit(Request::SetMark { mark, bytes, durable, done })
+        self.submit(Request::SetMark { mark, bytes, durable, lazy: false, done })
+    }
+
+    /// Sets a mark that nobody waits for: it is written with whatever comes next, at the latest when the log is shut
+    /// down, and does not wake the log's thread. `done` is called then; it must not hold the log.
+    ///
+    /// # Errors
+    /// [`Refused`] as for [`append`](Self::append).
+    pub fn note_mark(&self, mark: Mark, bytes: Bytes, done: Done) -> Result<(), Refused> {
+        self.submit(Request::SetMark { mark, bytes, durable: false, lazy: true, done })
     }
 
     /// Removes every record after `last_kept`; all of them for `None`. `done` is called when it is written: the order

@@ -21,10 +21,12 @@ pub type WhenRoom = Box<dyn FnOnce() + Send>;
 /// What a request costs besides its bytes.
 const REQUEST_COST: usize = 128;
 const RECORD_COST: usize = 48;
+/// Requests that could wait do not when they are so many.
+const LAZY_BYTES_MAX: usize = 64 << 10;
 
 pub(super) enum Request {
     Append { records: Vec<Record>, done: Done },
-    SetMark { mark: Mark, bytes: Bytes, durable: bool, done: Done },
+    SetMark { mark: Mark, bytes: Bytes, durable: bool, lazy: bool, done: Done },
     Truncate { last_kept: Option<u64>, done: Done },
     Purge { through: u64, mark: Bytes, done: Done },
 }
@@ -39,6 +41,11 @@ impl Request {
                 Self::SetMark { bytes, .. } | Self::Purge { mark: bytes, .. } => bytes.len(),
                 Self::Truncate { .. } => 0,
             }
+    }
+
+    /// Whether the request can wait for the next one.
+    fn is_lazy(&self) -> bool {
+        matches!(self, Self::SetMark { lazy: true, .. })
     }
 
     pub(super) fn into_done(self) -> Done {
@@ -108,6 +115,8 @@ pub(super) struct Queue {
 struct Waiting {
     requests: VecDeque<Request>,
     bytes: usize,
+    /// There is something to be done now.
+    awake: bool,
     when_room: Vec<WhenRoom>,
     state: State,
 }
@@ -143,8 +152,12 @@ impl Queue {
             return Err(Refused { request, queued_bytes, queue_bytes_max });
         }
         waiting.bytes += cost;
+        let lazy = request.is_lazy();
         waiting.requests.push_back(request);
-        self.changed.notify_one();
+        waiting.awake |= !lazy || waiting.bytes > LAZY_BYTES_MAX;
+        if waiting.awake {
+            self.changed.notify_one();
+        }
         Ok(())
     }
 
@@ -163,14 +176,15 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Takes everything that waits; with `block`, waits until there is something. `None` when the queue is closed and
+    /// Takes everything that waits; with `block`, waits until there is something that cannot wait. `None` when the queue is closed and
     /// empty.
     pub(super) fn take(&self, block: bool) -> Option<VecDeque<Request>> {
         let mut waiting = self.waiting.lock();
-        while block && waiting.requests.is_empty() && waiting.state == State::Open {
+        while block && !waiting.awake && waiting.state == State::Open {
             self.changed.wait(&mut waiting);
         }
         let requests = std::mem::take(&mut waiting.requests);
+        waiting.awake = false;
         let ended = requests.is_empty() && waiting.state == State::Closing;
         waiting.bytes = 0;
         let when_room = std::mem::take(&mut waiting.when_room);
@@ -182,5 +196,45 @@ impl Queue {
             }
         }
         (!ended).then_some(requests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(lazy: bool) -> Request {
+        let (mark, bytes) = (Mark::Committed, Bytes::from_static(b"mark"));
+        Request::SetMark { mark, bytes, durable: false, lazy, done: Box::new(drop) }
+    }
+
+    fn awake(queue: &Queue) -> bool {
+        queue.waiting.lock().awake
+    }
+
+    #[test]
+    fn what_can_wait_waits_for_the_next_request_and_keeps_its_place() {
+        let queue = Queue::new(1 << 20);
+        queue.push(mark(true)).unwrap();
+        assert!(!awake(&queue));
+        queue.push(mark(false)).unwrap();
+        assert!(awake(&queue));
+        let taken = queue.take(true).unwrap();
+        assert_eq!(taken.iter().map(Request::is_lazy).collect::<Vec<_>>(), [true, false]);
+        assert!(!awake(&queue));
+    }
+
+    #[test]
+    fn what_can_wait_is_bounded_and_done_at_the_end() {
+        let queue = Queue::new(1 << 20);
+        while !awake(&queue) {
+            assert!(queue.bytes() <= LAZY_BYTES_MAX);
+            queue.push(mark(true)).unwrap();
+        }
+        assert!(queue.take(true).unwrap().len() > 1);
+        queue.push(mark(true)).unwrap();
+        queue.close();
+        assert_eq!(queue.take(true).unwrap().len(), 1);
+        assert!(queue.take(true).is_none());
     }
 }

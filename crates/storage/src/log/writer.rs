@@ -126,7 +126,7 @@ impl Writer {
             Request::Append { records, done } => {
                 (done, self.attempt(|writer| writer.append(records)))
             }
-            Request::SetMark { mark, bytes, durable, done } => {
+            Request::SetMark { mark, bytes, durable, done, .. } => {
                 (done, self.attempt(|writer| writer.set_mark(mark, bytes, durable)))
             }
             Request::Truncate { last_kept, done } => {
