@@ -64,27 +64,49 @@ codes! {
     Unsupported, "unsupported", false, "That is not supported yet",
         "The parameter is known but this version cannot do what it asks for, and will not pretend to. Only exclusive \
          locks exist so far. Nothing was done.";
+    Unauthenticated, "unauthenticated", false, "The credentials are not usable",
+        "The header Authorization names a scheme that this cluster does not know. Nothing was done. Send a name and a \
+         password (curl -u me:secret), which make up an identity for access lists, or leave the header out.";
+    Forbidden, "forbidden", false, "The access list of the node does not allow it",
+        "None of the identities that the call has shown may do this. The problem names the node and the permission that was \
+         needed: c(reate) and d(elete) are those of its directory, r(ead), w(rite) and a(dmin) its own. Nothing was done. \
+         Show another identity (curl -u me:secret), or let somebody with 'a' change the list.";
     QuotaExceeded, "quota-exceeded", false, "A bound of the cluster is reached",
-        "Sessions, locks, contenders of one session and entries of one hold are bounded, so that no caller can fill the \
-         memory of every node. The detail names the bound and its value. Close or release something first. Nothing was done.";
+        "Sessions, locks, nodes of the tree, contenders of one session and entries of one hold are bounded, so that no \
+         caller can fill the memory of every node, and a subtree may have a quota of its own. The detail names the bound \
+         and its value. Close, release or delete something first. Nothing was done.";
     NotFound, "not-found", false, "There is nothing here",
-        "No such path, error code or entry. For paths the problem names the nearest one that exists. A lock is never \
-         'not found': one that nobody holds is simply free.";
+        "No such path, error code, entry or node of the tree. For paths the problem names the nearest one that exists. A \
+         lock is never 'not found': one that nobody holds is simply free. A node is created by a PUT without If-Match; \
+         with ?parents its missing directories are, too.";
     MethodNotAllowed, "method-not-allowed", false, "The path does not take this method",
         "The header Allow lists the methods of the path. PUT takes or renews a lock, GET looks at it, DELETE releases it.";
     NotHolder, "not-holder", false, "Somebody else holds the lock",
         "The session and owner neither hold the lock nor gave it up before; the problem names who holds it. If the \
          lock was yours, your session ended in the meantime: what you did with the old token is fenced off.";
-    EphemeralParent, "ephemeral-parent", false, "The name lies below a place in a queue",
-        "Places in a lock's queue are nodes of the tree, and nothing can lie below them. Choose a lock name that does \
-         not continue the name of a contender. Nothing was done.";
+    EphemeralParent, "ephemeral-parent", false, "Nothing can lie below this node",
+        "The node above is an ephemeral one: it goes with its session and has no children. Places in a lock's queue are \
+         such nodes, so that a lock's name must not continue the name of a contender. Nothing was done.";
+    NodeExists, "node-exists", false, "There is a node already",
+        "The call creates a node and never replaces one: it says If-None-Match: *, or which kind of node or which access list \
+         it wants. The problem names the node. Nothing was done. A plain PUT replaces the data of a node that exists.";
+    NotEmpty, "not-empty", false, "The node has children",
+        "A node goes only when nothing is below it. Nothing was done. Delete its children first, or add ?recursive to delete \
+         them with it, all or nothing.";
     SessionExpired, "session-expired", false, "The session has ended",
         "The session's time-to-live ran out without a renewal, or no such session is known. Everything it held is lost \
          and may belong to somebody else. It is never restarted silently: a client that was paused must learn that it \
          lost. Start again under a new session id, or DELETE /v1/sessions/<id> to acknowledge the loss and reuse the id.";
+    RevisionCompacted, "revision-compacted", false, "The history does not reach back so far",
+        "Nodes keep the latest changes in memory. What happened between the revision you asked from and 'restart_from' is no \
+         longer told: a gap, which is never passed over in silence. Read the state again, then watch from the revision of that \
+         answer, or from 'restart_from'.";
     StaleToken, "stale-token", false, "The fencing token is not the newest",
         "The lock was granted again after this token was minted, or the token was never minted for it. Whoever carries \
          it must stop writing. The problem names the current token, if somebody holds the lock.";
+    VersionMismatch, "version-mismatch", false, "The node has another version",
+        "Somebody changed the node since you read it, so that your change would undo theirs. The problem names the version it \
+         has. Nothing was done. Read it again, decide again, and send the change with the new If-Match.";
     PayloadTooLarge, "payload-too-large", false, "The body is too large",
         "The body, or the data of a node, is over its bound, which the problem names. Nothing was done.";
     LockBusy, "lock-busy", true, "Lock is held by someone else",
@@ -112,7 +134,8 @@ codes! {
         "The node is going away and takes no more work; waiters are sent home so that they can ask another node. A \
          named session keeps its locks. The call was not applied, or its wait ended here: send it to another node.";
     Starting, "starting", true, "The node is starting",
-        "The node is reading its state and does not serve yet. Nothing was done. Ask another node or come back soon.";
+        "The node has never been part of a working cluster: it waits for the other members, or to be let in by them. The \
+         detail says for whom it waits. Nothing was done. Ask another node or come back soon.";
     DiskFull, "disk-full", true, "The disk is full",
         "The cluster cannot write durably, so it refuses changes. Nothing was done. Reads work, held locks stay held \
          and sessions live on by their keepalives. It recovers by itself when there is room again.";

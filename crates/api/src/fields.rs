@@ -23,8 +23,15 @@ const LABELS: &str = "labels";
 /// Which parameters a call takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
+    /// What takes them, for messages.
+    pub what: &'static str,
     /// With a value: `ttl=30s`.
     pub values: &'static [&'static str],
+    /// With a value that may be empty: `"data": ""`.
+    pub texts: &'static [&'static str],
+    /// With a value, as often as wanted, and in JSON a list: `acl=world:anyone:r&acl=auth::cdrwa`. Alone and without
+    /// a value it stands for the thing itself: `?acl`.
+    pub many: &'static [&'static str],
     /// True by being there: `stale`, `stale=true`.
     pub flags: &'static [&'static str],
     /// Known, but not supported yet.
@@ -35,15 +42,32 @@ pub struct Keys {
 
 impl Keys {
     /// No parameters at all.
-    pub const NONE: Keys = Keys { values: &[], flags: &[], later: &[], labels: false };
+    pub const NONE: Keys = Keys {
+        what: "this call",
+        values: &[],
+        texts: &[],
+        many: &[],
+        flags: &[],
+        later: &[],
+        labels: false,
+    };
+
+    /// Everything that is taken, except labels.
+    fn taken(&self) -> impl Iterator<Item = &'static str> {
+        [self.values, self.texts, self.many, self.flags].into_iter().flatten().copied()
+    }
+
+    fn knows(&self, key: &str) -> bool {
+        self.taken().any(|known| known == key) || (self.labels && key.starts_with(LABEL))
+    }
 
     fn listed(&self) -> String {
         let labels = self.labels.then_some("label.KEY");
-        let all: Vec<&str> = self.values.iter().chain(self.flags).copied().chain(labels).collect();
+        let all: Vec<&str> = self.taken().chain(labels).collect();
         if all.is_empty() {
-            "this call takes no parameters".to_owned()
+            format!("{} takes no parameters", self.what)
         } else {
-            format!("this call takes {}", all.join(", "))
+            format!("{} takes {}", self.what, all.join(", "))
         }
     }
 }
@@ -79,14 +103,23 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// As [`Fields::parse`]; and for a body that is not such an object, or repeats what the query says.
     pub fn merge_json(&mut self, body: &[u8], keys: &Keys) -> Result<(), Refusal> {
-        let Pairs(pairs) = serde_json::from_slice(body).map_err(|error| bad_body(&error, keys))?;
-        for (key, value) in pairs {
+        let pairs = serde_json::from_slice(body).map_err(|error| bad_body(&error, keys))?;
+        self.merge_pairs(pairs, keys)
+    }
+
+    /// Adds the fields of a JSON object that has been read.
+    pub(crate) fn merge_pairs(&mut self, pairs: Pairs, keys: &Keys) -> Result<(), Refusal> {
+        for (key, value) in pairs.0 {
             if let (LABELS, true, Value::Object(labels)) = (key.as_str(), keys.labels, &value) {
                 for (name, value) in labels {
-                    self.put_json(&format!("{LABEL}{name}"), value, keys)?;
+                    self.put_json(&format!("{LABEL}{name}"), value.clone(), keys)?;
+                }
+            } else if let (Some(_), Value::Array(values)) = (known(keys.many, &key), &value) {
+                for value in values {
+                    self.put_json(&key, value.clone(), keys)?;
                 }
             } else {
-                self.put_json(&key, &value, keys)?;
+                self.put_json(&key, value, keys)?;
             }
         }
         Ok(())
@@ -95,6 +128,17 @@ impl<'a> Fields<'a> {
     /// The value of a parameter, if it is given.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.items.iter().find(|(name, _)| *name == key).map(|(_, value)| value.as_ref())
+    }
+
+    /// The values of a parameter that may be given often.
+    pub fn values(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.items.iter().filter(move |(name, _)| *name == key).map(|(_, value)| value.as_ref())
+    }
+
+    /// Whether such a parameter stands alone, without a value: it names the thing itself.
+    pub fn bare(&self, key: &str) -> bool {
+        let mut values = self.values(key);
+        values.next() == Some("") && values.next().is_none()
     }
 
     /// Whether a flag is set.
@@ -107,8 +151,12 @@ impl<'a> Fields<'a> {
         self.labels
     }
 
-    fn put_json(&mut self, key: &str, value: &Value, keys: &Keys) -> Result<(), Refusal> {
-        let value = scalar(key, value)?;
+    fn put_json(&mut self, key: &str, value: Value, keys: &Keys) -> Result<(), Refusal> {
+        let value = match scalar(key, value) {
+            // What is unknown is said to be unknown, whatever its value.
+            Err(_) if !keys.knows(key) => String::new(),
+            value => value?,
+        };
         self.put(key, Some(Cow::Owned(value)), keys)
     }
 
@@ -119,6 +167,13 @@ impl<'a> Fields<'a> {
         if let Some(key) = known(keys.values, key) {
             let value = value.filter(|v| !v.is_empty()).ok_or_else(|| empty(key))?;
             return self.put_once(key, value);
+        }
+        if let Some(key) = known(keys.texts, key) {
+            return self.put_once(key, value.unwrap_or_default());
+        }
+        if let Some(key) = known(keys.many, key) {
+            self.items.push((key, value.unwrap_or_default()));
+            return Ok(());
         }
         if let Some(key) = known(keys.flags, key) {
             return match value.as_deref().unwrap_or("true") {
@@ -154,7 +209,8 @@ impl<'a> Fields<'a> {
 }
 
 /// A JSON object in the order written, so that a key given twice is seen.
-struct Pairs(Vec<(String, Value)>);
+#[derive(Debug, Default)]
+pub(crate) struct Pairs(pub(crate) Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -183,9 +239,9 @@ fn known(names: &[&'static str], key: &str) -> Option<&'static str> {
 }
 
 /// A field's text as the query would spell it: a bare number stays bare, and is refused where a unit is due.
-fn scalar(key: &str, value: &Value) -> Result<String, Refusal> {
+fn scalar(key: &str, value: Value) -> Result<String, Refusal> {
     match value {
-        Value::String(text) => Ok(text.clone()),
+        Value::String(text) => Ok(text),
         Value::Bool(flag) => Ok(flag.to_string()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => {
@@ -231,7 +287,7 @@ fn unsupported(key: &str) -> Refusal {
 }
 
 fn unknown(key: &str, keys: &Keys) -> Refusal {
-    let known = keys.values.iter().chain(keys.flags).chain(keys.later).copied();
+    let known = keys.taken().chain(keys.later.iter().copied());
     let listed = keys.listed();
     let hint = match nearest(key, known) {
         Some(near) => format!("did you mean '{near}'? {listed}"),
@@ -254,9 +310,12 @@ mod tests {
 
     const KEYS: Keys = Keys {
         values: &["session", "ttl", "wait"],
+        texts: &["data"],
+        many: &["acl"],
         flags: &["stale"],
         later: &["permits"],
         labels: true,
+        ..Keys::NONE
     };
 
     #[track_caller]
@@ -282,7 +341,7 @@ mod tests {
         let refusal = refused("sesion=me");
         assert_eq!(refusal.code, ErrorCode::InvalidArgument);
         assert_eq!(refusal.detail, "unknown parameter 'sesion'");
-        let hint = "did you mean 'session'? this call takes session, ttl, wait, stale, label.KEY";
+        let hint = "did you mean 'session'? this call takes session, ttl, wait, data, acl, stale, label.KEY";
         assert_eq!(refusal.hint.as_deref(), Some(hint));
         assert_eq!(refused("q=1").hint.unwrap(), hint.split_once("? ").unwrap().1);
         let none = Fields::parse(Some("a=1"), &Keys::NONE).unwrap_err();
@@ -301,6 +360,20 @@ mod tests {
         for query in ["ttl=", "ttl", "label.a=", "label.a", "stale="] {
             assert!(refused(query).detail.ends_with("has no value"), "{query}");
         }
+    }
+
+    #[test]
+    fn some_are_given_often_and_some_may_be_empty() {
+        let fields = Fields::parse(Some("acl=a&data=&acl=b"), &KEYS).unwrap();
+        assert_eq!(fields.values("acl").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!((fields.value("data"), fields.bare("acl")), (Some(""), false));
+        assert!(Fields::parse(Some("acl"), &KEYS).unwrap().bare("acl"));
+        let mut fields = Fields::default();
+        fields.merge_json(br#"{"acl":["a","b"],"data":""}"#, &KEYS).unwrap();
+        assert_eq!(fields.values("acl").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(fields.value("data"), Some(""));
+        let nested = Fields::default().merge_json(br#"{"acl":[["a"]]}"#, &KEYS).unwrap_err();
+        assert_eq!(nested.parameter.as_deref(), Some("acl"));
     }
 
     #[test]

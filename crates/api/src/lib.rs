@@ -7,6 +7,8 @@
 //! Refuses to know status codes, headers, sockets and clocks (ages are computed from a stamp handed in). Nothing
 //! here queues; the size of what is parsed is bounded by the caller's limit on heads and bodies.
 
+mod acl;
+mod answer;
 mod cluster;
 mod code;
 mod duration;
@@ -18,7 +20,11 @@ mod path;
 mod problem;
 mod refusal;
 mod session;
+mod txn;
+mod znode;
 
+pub use acl::{format_acl_entry, parse_acl_entry};
+pub use answer::{ChangeBody, ChangeKind, OpBody, TxnBody, WatchBody, path_of};
 pub use cluster::{CheckBody, ClusterBody, HealthBody, NodeBody, VersionBody};
 pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
@@ -26,13 +32,17 @@ pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape
 pub use fields::{Fields, Keys};
 pub use lock::{FenceBody, GrantBody, HolderBody, LockBody, LocksBody, Mode, WaiterBody};
 pub use params::{
-    AcquireParams, FenceModeParam, FenceParams, KeepAliveParams, LIST_LIMIT_DEFAULT,
-    LIST_LIMIT_MAX, ListParams, OpenParams, ReadParams, ReadyParams, ReleaseParams, WAIT_MAX,
+    AcquireParams, Aspect, ChangeParams, DeleteParams, FenceModeParam, FenceParams,
+    KeepAliveParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams, NodeParams,
+    OpenParams, PostParams, PutParams, ReadParams, ReadyParams, ReleaseParams, WAIT_MAX,
+    WatchParams,
 };
-pub use path::{fence_path, keepalive_path, lock_path, session_path};
+pub use path::{fence_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
 pub use refusal::Refusal;
 pub use session::{HoldBody, SessionBody, SessionsBody};
+pub use txn::TxnParams;
+pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBody, ZnodeBody};
 
 /// The media type of [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -52,3 +62,34 @@ pub const HOLDFAST_ENTRIES_LEFT: &str = "holdfast-entries-left";
 pub const HOLDFAST_APPLIED_REVISION: &str = "holdfast-applied-revision";
 /// The answer's header of a stale read: milliseconds since the node last heard from a leader.
 pub const HOLDFAST_LEADER_CONTACT_MS: &str = "holdfast-leader-contact-ms";
+/// The request's header with the request id of a change, beside `?request=`.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The answer's header, on a delete: nodes that are gone.
+pub const HOLDFAST_DELETED: &str = "holdfast-deleted";
+/// Headers of a node's data: what it says about itself.
+pub mod node_headers {
+    /// `persistent`, `container`, `ephemeral` or `ttl`.
+    pub const KIND: &str = "holdfast-kind";
+    /// Changes of its data; the same as `ETag`.
+    pub const VERSION: &str = "holdfast-version";
+    /// Children created plus children deleted, ever.
+    pub const CHILDREN_VERSION: &str = "holdfast-children-version";
+    /// Changes of its access list.
+    pub const ACL_VERSION: &str = "holdfast-acl-version";
+    /// The revision that created it.
+    pub const CREATED_REVISION: &str = "holdfast-created-revision";
+    /// The revision that last changed its data.
+    pub const MODIFIED_REVISION: &str = "holdfast-modified-revision";
+    /// The revision that last created or deleted a child of it.
+    pub const CHILDREN_REVISION: &str = "holdfast-children-revision";
+    /// When it was created, milliseconds of the Unix epoch.
+    pub const CREATED_AT_MS: &str = "holdfast-created-at-ms";
+    /// When its data was last changed, milliseconds of the Unix epoch.
+    pub const MODIFIED_AT_MS: &str = "holdfast-modified-at-ms";
+    /// Children it has now.
+    pub const CHILDREN: &str = "holdfast-children";
+    /// Of an ephemeral: the number of its session.
+    pub const SESSION_NUMBER: &str = "holdfast-session-number";
+    /// Of a node with a time-to-live: milliseconds.
+    pub const TTL_MS: &str = "holdfast-ttl-ms";
+}

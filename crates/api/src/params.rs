@@ -10,18 +10,22 @@ mod read;
 mod session;
 #[cfg(test)]
 mod tests;
+mod tree;
+mod watch;
 
 use std::time::Duration;
 
 use holdfast_types::{Labels, NameError, Ttl};
 
 use crate::duration::check_bounds;
-use crate::{Fields, Refusal, parse_duration};
+use crate::{ErrorCode, Fields, Refusal, parse_duration};
 
 pub use fence::{FenceModeParam, FenceParams};
 pub use lock::{AcquireParams, ReleaseParams};
 pub use read::{ListParams, ReadParams, ReadyParams};
 pub use session::{KeepAliveParams, OpenParams};
+pub use tree::{Aspect, ChangeParams, DeleteParams, MakeParams, NodeParams, PostParams, PutParams};
+pub use watch::WatchParams;
 
 /// The longest that one call waits.
 pub const WAIT_MAX: Duration = Duration::from_mins(5);
@@ -54,4 +58,25 @@ fn ttl(fields: &Fields<'_>) -> Result<Option<Ttl>, Refusal> {
     let ms = checked.map_err(|error| Refusal::bad_duration("ttl", &error))?.as_millis();
     let ttl = u64::try_from(ms).ok().and_then(|ms| Ttl::from_millis(ms).ok());
     Ok(Some(ttl.unwrap_or(Ttl::MAX)))
+}
+
+/// How long to wait, if the caller says so; up to [`WAIT_MAX`].
+fn wait(fields: &Fields<'_>) -> Result<Option<Duration>, Refusal> {
+    const ADVICE: &str = "to wait longer, send the call again when the wait has passed";
+    let Some(text) = fields.value("wait") else { return Ok(None) };
+    let bounds = (Duration::ZERO, WAIT_MAX);
+    parse_duration(text)
+        .and_then(|d| check_bounds(text, d, "one wait", bounds, ADVICE))
+        .map(Some)
+        .map_err(|error| Refusal::bad_duration("wait", &error))
+}
+
+fn limit(fields: &Fields<'_>) -> Result<usize, Refusal> {
+    let Some(text) = fields.value("limit") else { return Ok(LIST_LIMIT_DEFAULT) };
+    let parsed = text.parse().ok().filter(|limit| (1..=LIST_LIMIT_MAX).contains(limit));
+    parsed.ok_or_else(|| {
+        let detail = format!("'limit' is not a number from 1 to {LIST_LIMIT_MAX}");
+        Refusal::of("limit", ErrorCode::InvalidArgument, detail)
+            .hint("ask for the rest with page_token")
+    })
 }

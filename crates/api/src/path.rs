@@ -1,6 +1,6 @@
 //! Paths of the HTTP door, written for clients. The server's routes are the same strings, read.
 
-use holdfast_types::{LockName, SessionName};
+use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::escape_path;
 
@@ -22,4 +22,9 @@ pub fn session_path(session: &SessionName) -> String {
 /// `/v1/sessions/<id>/keepalive`
 pub fn keepalive_path(session: &SessionName) -> String {
     format!("{}/keepalive", session_path(session))
+}
+
+/// `/v1/tree/<path>`; `/v1/tree/` for the root.
+pub fn tree_path(path: &ZnodePath) -> String {
+    format!("/v1/tree{}", escape_path(path.as_str()))
 }

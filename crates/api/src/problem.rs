@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{EntryId, FencingToken, LockName, SessionName};
+use holdfast_types::{EntryId, FencingToken, LockName, Revision, SessionName, ZnodePath};
 
 use crate::{ErrorCode, HolderBody, Refusal};
 
@@ -51,6 +51,21 @@ pub struct Facts {
     /// How many wait for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiters: Option<u32>,
+    /// The node of the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<ZnodePath>,
+    /// The version it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<i32>,
+    /// The permission that was needed, as one letter or more of `cdrwa`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<String>,
+    /// Of a transaction: which operation was refused, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u32>,
+    /// Where a watch can begin again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_from: Option<Revision>,
     /// How long the call waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<u64>,

@@ -29,8 +29,13 @@ pub struct FenceParams {
 
 impl FenceParams {
     /// What the call takes.
-    pub const KEYS: Keys =
-        Keys { values: &["token", "mode"], flags: &["stale", REDIRECT], later: &[], labels: false };
+    pub const KEYS: Keys = Keys {
+        values: &["token", "mode"],
+        flags: &["stale", REDIRECT],
+        later: &[],
+        labels: false,
+        ..Keys::NONE
+    };
 
     /// Checks every parameter.
     ///

@@ -5,9 +5,8 @@ use std::time::Duration;
 use holdfast_types::{EntryId, Labels, Owner, SessionName, Ttl};
 
 use super::query::Query;
-use super::{REDIRECT, WAIT_MAX, labels, name, ttl};
-use crate::duration::check_bounds;
-use crate::{ErrorCode, Fields, Keys, Refusal, parse_duration};
+use super::{REDIRECT, labels, name, ttl, wait};
+use crate::{ErrorCode, Fields, Keys, Refusal};
 
 /// `PUT /v1/locks/{name}`: take the lock, or renew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub struct AcquireParams {
     pub entry: Option<EntryId>,
     /// The session's time-to-live.
     pub ttl: Option<Ttl>,
-    /// How long to queue, up to [`WAIT_MAX`].
+    /// How long to queue, up to [`crate::WAIT_MAX`].
     pub wait: Duration,
     /// Shown to those who wait.
     pub labels: Labels,
@@ -35,6 +34,7 @@ impl AcquireParams {
         flags: &[REDIRECT],
         later: &["permits", "limit", "max_hold", "min_hold", "hold", "segments", "priority"],
         labels: true,
+        ..Keys::NONE
     };
 
     /// Checks every parameter.
@@ -48,7 +48,7 @@ impl AcquireParams {
             owner: name(&fields, "owner", Owner::new)?,
             entry: name(&fields, "entry", EntryId::new)?,
             ttl: ttl(&fields)?,
-            wait: wait(&fields)?,
+            wait: wait(&fields)?.unwrap_or_default(),
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -88,6 +88,7 @@ impl ReleaseParams {
         flags: &[REDIRECT],
         later: &["force", "reason", "permits"],
         labels: false,
+        ..Keys::NONE
     };
 
     /// Checks every parameter.
@@ -114,15 +115,6 @@ impl ReleaseParams {
         query.flag(REDIRECT, self.redirect);
         query.0
     }
-}
-
-fn wait(fields: &Fields<'_>) -> Result<Duration, Refusal> {
-    const ADVICE: &str = "to wait longer, send the call again when the wait has passed";
-    let Some(text) = fields.value("wait") else { return Ok(Duration::ZERO) };
-    let bounds = (Duration::ZERO, WAIT_MAX);
-    parse_duration(text)
-        .and_then(|d| check_bounds(text, d, "one wait", bounds, ADVICE))
-        .map_err(|error| Refusal::bad_duration("wait", &error))
 }
 
 fn check_mode(fields: &Fields<'_>) -> Result<(), Refusal> {

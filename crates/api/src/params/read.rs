@@ -3,8 +3,8 @@
 use holdfast_types::SessionName;
 
 use super::query::Query;
-use super::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, REDIRECT, name};
-use crate::{ErrorCode, Fields, Keys, Refusal};
+use super::{LIST_LIMIT_DEFAULT, REDIRECT, limit, name};
+use crate::{Fields, Keys, Refusal};
 
 /// `GET` of one lock or one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,13 @@ pub struct ReadParams {
 
 impl ReadParams {
     /// What the call takes.
-    pub const KEYS: Keys =
-        Keys { values: &[], flags: &["stale", REDIRECT], later: &["wait"], labels: false };
+    pub const KEYS: Keys = Keys {
+        values: &[],
+        flags: &["stale", REDIRECT],
+        later: &["wait"],
+        labels: false,
+        ..Keys::NONE
+    };
 
     /// Reads the flags; nothing can be wrong with them any more.
     pub fn parse(fields: &Fields<'_>) -> Self {
@@ -74,6 +79,7 @@ impl ListParams {
         flags: &["held", "waiting", "stale", REDIRECT],
         later: &["sort"],
         labels: false,
+        ..Keys::NONE
     };
     /// What the list of sessions takes.
     pub const SESSION_KEYS: Keys = Keys {
@@ -81,6 +87,7 @@ impl ListParams {
         flags: &["stale", REDIRECT],
         later: &["prefix", "sort"],
         labels: false,
+        ..Keys::NONE
     };
 
     /// Checks every parameter.
@@ -124,21 +131,16 @@ pub struct ReadyParams {
 
 impl ReadyParams {
     /// What the call takes.
-    pub const KEYS: Keys =
-        Keys { values: &[], flags: &["leader", "verbose"], later: &[], labels: false };
+    pub const KEYS: Keys = Keys {
+        values: &[],
+        flags: &["leader", "verbose"],
+        later: &[],
+        labels: false,
+        ..Keys::NONE
+    };
 
     /// Reads the flag.
     pub fn parse(fields: &Fields<'_>) -> Self {
         Self { leader: fields.flag("leader") }
     }
-}
-
-fn limit(fields: &Fields<'_>) -> Result<usize, Refusal> {
-    let Some(text) = fields.value("limit") else { return Ok(LIST_LIMIT_DEFAULT) };
-    let parsed = text.parse().ok().filter(|limit| (1..=LIST_LIMIT_MAX).contains(limit));
-    parsed.ok_or_else(|| {
-        let detail = format!("'limit' is not a number from 1 to {LIST_LIMIT_MAX}");
-        Refusal::of("limit", ErrorCode::InvalidArgument, detail)
-            .hint("ask for the rest with page_token")
-    })
 }

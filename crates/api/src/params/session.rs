@@ -20,7 +20,7 @@ pub struct OpenParams {
 impl OpenParams {
     /// What the call takes.
     pub const KEYS: Keys =
-        Keys { values: &["ttl"], flags: &[REDIRECT], later: &["name"], labels: true };
+        Keys { values: &["ttl"], flags: &[REDIRECT], later: &["name"], labels: true, ..Keys::NONE };
 
     /// Checks every parameter.
     ///
@@ -51,7 +51,7 @@ pub struct KeepAliveParams {
 impl KeepAliveParams {
     /// What the call takes.
     pub const KEYS: Keys =
-        Keys { values: &[], flags: &[REDIRECT], later: &["wait"], labels: false };
+        Keys { values: &[], flags: &[REDIRECT], later: &["wait"], labels: false, ..Keys::NONE };
 
     /// Reads the flag.
     pub fn parse(fields: &Fields<'_>) -> Self {

@@ -1,0 +1,202 @@
+//! What a transaction and a watch answer.
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{FencingToken, LockName, Op, OpReply, Revision, SessionName, ZnodePath};
+
+use crate::StatBody;
+
+/// The answer to a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TxnBody {
+    /// Whether the conditions held: `then` was done, or else `else`.
+    pub succeeded: bool,
+    /// One to each operation, in order.
+    pub results: Vec<OpBody>,
+    /// The revision of the change.
+    pub revision: Revision,
+}
+
+/// What one operation did: its key and path, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OpBody {
+    /// The node exists now.
+    Created {
+        /// With its number, if it is sequential.
+        create: ZnodePath,
+        /// Its stat.
+        stat: StatBody,
+    },
+    /// The data is replaced.
+    DataSet {
+        /// Of which node.
+        set: ZnodePath,
+        /// Its stat.
+        stat: StatBody,
+    },
+    /// The access list is replaced.
+    AclSet {
+        /// Of which node.
+        set_acl: ZnodePath,
+        /// Its stat.
+        stat: StatBody,
+    },
+    /// The nodes are gone.
+    Deleted {
+        /// Which node, and with `recursive` what was below it.
+        delete: ZnodePath,
+        /// How many.
+        count: u32,
+    },
+    /// The node is as expected.
+    Checked {
+        /// Which.
+        check: ZnodePath,
+    },
+}
+
+impl OpBody {
+    /// The body for what an operation on a node did.
+    pub fn new(path: ZnodePath, reply: OpReply) -> Self {
+        match reply {
+            OpReply::Created { path, stat } => Self::Created { create: path, stat: stat.into() },
+            OpReply::DataSet { stat } => Self::DataSet { set: path, stat: stat.into() },
+            OpReply::AclSet { stat } => Self::AclSet { set_acl: path, stat: stat.into() },
+            OpReply::Deleted { count } => Self::Deleted { delete: path, count },
+            OpReply::Checked => Self::Checked { check: path },
+        }
+    }
+}
+
+/// The node that an operation is about; of a create, its directory: the answer names the node.
+pub fn path_of(op: &Op) -> &ZnodePath {
+    match op {
+        Op::Create(create) => &create.directory,
+        Op::Delete { path, .. }
+        | Op::SetData { path, .. }
+        | Op::SetAcl { path, .. }
+        | Op::Check { path, .. } => path,
+    }
+}
+
+/// What kind of change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// A node was created.
+    Created,
+    /// A node's data was replaced.
+    Changed,
+    /// A node was deleted.
+    Deleted,
+    /// A lock was granted.
+    Granted,
+    /// A lock is no longer held.
+    Lost,
+}
+
+impl ChangeKind {
+    /// As the body writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Changed => "changed",
+            Self::Deleted => "deleted",
+            Self::Granted => "granted",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeBody {
+    /// The revision that made it.
+    pub revision: Revision,
+    /// Which kind.
+    pub kind: ChangeKind,
+    /// Where; of a lock, its directory.
+    pub path: ZnodePath,
+    /// The lock, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockName>,
+    /// The token that was granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<FencingToken>,
+    /// Whose hold began or ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionName>,
+}
+
+impl ChangeBody {
+    /// A change of a node.
+    pub fn of_node(revision: Revision, kind: ChangeKind, path: ZnodePath) -> Self {
+        Self { revision, kind, path, lock: None, token: None, session: None }
+    }
+
+    /// A grant, with its token; or the end of a hold, without one.
+    pub fn of_lock(
+        revision: Revision,
+        lock: LockName,
+        session: SessionName,
+        token: Option<FencingToken>,
+    ) -> Self {
+        let kind = if token.is_some() { ChangeKind::Granted } else { ChangeKind::Lost };
+        let path = ZnodePath::of_lock(&lock);
+        Self { revision, kind, path, lock: Some(lock), token, session: Some(session) }
+    }
+}
+
+/// The answer to a long poll.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchBody {
+    /// What has changed, in order; whole revisions. Empty if the wait has passed.
+    pub events: Vec<ChangeBody>,
+    /// Everything up to this revision has been told: ask again with it as `since`.
+    pub revision: Revision,
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::Stat;
+
+    use super::*;
+
+    fn path(path: &str) -> ZnodePath {
+        ZnodePath::new(path).unwrap()
+    }
+
+    #[test]
+    fn results_repeat_the_key_and_path_of_their_operation() {
+        let created = OpReply::Created { path: path("/q/n-0000000001"), stat: Stat::default() };
+        let results = vec![
+            OpBody::new(path("/q"), created),
+            OpBody::new(path("/a"), OpReply::DataSet { stat: Stat::default() }),
+            OpBody::new(path("/b"), OpReply::Deleted { count: 2 }),
+            OpBody::new(path("/a"), OpReply::Checked),
+        ];
+        let body = TxnBody { succeeded: true, results, revision: Revision(7) };
+        let json = serde_json::to_value(&body).unwrap();
+        assert_eq!(json["results"][0]["create"], "/q/n-0000000001");
+        assert_eq!(json["results"][0]["stat"]["version"], 0);
+        assert_eq!(json["results"][1]["set"], "/a");
+        assert_eq!(json["results"][2].to_string(), r#"{"count":2,"delete":"/b"}"#);
+        assert_eq!(json["results"][3].to_string(), r#"{"check":"/a"}"#);
+        assert_eq!(serde_json::from_value::<TxnBody>(json).unwrap(), body);
+    }
+
+    #[test]
+    fn a_change_looks_as_specified() {
+        let change = ChangeBody::of_node(Revision(12), ChangeKind::Created, path("/cfg/x"));
+        let json = serde_json::to_string(&change).unwrap();
+        assert_eq!(json, r#"{"revision":12,"kind":"created","path":"/cfg/x"}"#);
+        let (lock, me) = (LockName::new("a").unwrap(), SessionName::new("me").unwrap());
+        let change = ChangeBody::of_lock(Revision(12), lock, me, Some(FencingToken(4)));
+        let json = serde_json::to_string(&change).unwrap();
+        assert_eq!(
+            json,
+            r#"{"revision":12,"kind":"granted","path":"/locks/a","lock":"a","token":4,"session":"me"}"#
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! What a transaction may say, and what it is told otherwise.
+
+use holdfast_types::{AclEntry, Perms};
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(body: &str) -> Result<TxnParams, Refusal> {
+    TxnParams::parse(None, body.as_bytes(), None)
+}
+
+fn at(path: &str) -> ZnodePath {
+    ZnodePath::new(path).unwrap()
+}
+
+#[test]
+fn every_condition_is_read() {
+    let body = r#"{"if":[{"path":"/a","exists":true},{"path":"/a","exists":false},
+        {"path":"/a","version":3},{"path":"/a","data":""},{"data_base64":"aGk=","path":"/a"},
+        {"lock":"orders","holds":42},{"session":"me","open":true}]}"#;
+    let (path, lock) = (at("/a"), LockName::new("orders").unwrap());
+    let expected = [
+        Condition::Exists { path: path.clone(), exists: true },
+        Condition::Exists { path: path.clone(), exists: false },
+        Condition::Version { path: path.clone(), version: 3 },
+        Condition::Data { path: path.clone(), data: vec![] },
+        Condition::Data { path, data: b"hi".to_vec() },
+        Condition::Holds { lock, token: FencingToken(42) },
+        Condition::SessionOpen { session: SessionName::new("me").unwrap() },
+    ];
+    assert_eq!(parse(body).unwrap().conditions, expected);
+}
+
+#[test]
+fn every_operation_is_read() {
+    let body = r#"{"session":"me","request":"r1","then":[
+        {"create":"/q/n-","data":"x","sequential":true,"ephemeral":true},
+        {"create":"/c","ttl":"1h","acl":["world:anyone:r"],"parents":true},
+        {"set":"/a","data_base64":"AAE=","version":3},{"delete":"/b","recursive":true},
+        {"set_acl":"/a","acl":["auth::cdrwa"]}],"else":[{"check":"/a","version":0}]}"#;
+    let params = parse(body).unwrap();
+    let create = Create {
+        directory: at("/q"),
+        name: "n-".to_owned(),
+        data: b"x".to_vec(),
+        kind: CreateKind::Ephemeral,
+        sequential: true,
+        acl: None,
+        parents: false,
+    };
+    let read = AclEntry { perms: Perms::READ, ..AclEntry::open() };
+    let kept = Create {
+        directory: ZnodePath::root(),
+        name: "c".to_owned(),
+        data: vec![],
+        kind: CreateKind::Ttl { ms: 3_600_000 },
+        sequential: false,
+        acl: Some(vec![read]),
+        parents: true,
+    };
+    assert_eq!(params.then[..2], [Op::Create(create), Op::Create(kept)]);
+    let set = Op::SetData { path: at("/a"), data: vec![0, 1], version: Some(3) };
+    let delete = Op::Delete { path: at("/b"), version: None, recursive: true };
+    assert_eq!(params.then[2..4], [set, delete]);
+    assert!(matches!(&params.then[4], Op::SetAcl { acl, .. } if acl[0].who.scheme == "auth"));
+    assert_eq!(params.otherwise, [Op::Check { path: at("/a"), version: Some(0) }]);
+    assert_eq!(params.change.request.unwrap().as_str(), "r1");
+}
+
+#[test]
+fn what_is_misspelt_is_answered_with_the_nearest() {
+    for (body, detail, hint) in [
+        (r#"{"iff":[],"then":[]}"#, "unknown parameter 'iff'", "did you mean 'if'?"),
+        (r#"{"then":[{"craete":"/a"}]}"#, "then[0]: an operation", "did you mean 'create'?"),
+        (
+            r#"{"then":[{"check":"/a"},{"set":"/a","dta":"x"}]}"#,
+            "then[1]: unknown parameter 'dta'",
+            "did you mean 'data'? a set takes",
+        ),
+        (r#"{"if":[{"path":"/a","verison":1}]}"#, "if[0]: ", "did you mean 'version'?"),
+        (r#"{"if":[{"lock":"a","hold":1}]}"#, "if[0]: unknown parameter 'hold'", "'holds'"),
+        (r#"{"if":[{"lock":"a"}]}"#, "if[0]: 'holds' is not a token", "the token of your grant"),
+        (r#"{"if":[{"session":"me","open":false}]}"#, "if[0]: a condition on", r#""open":true"#),
+        (r#"{"then":[{"create":"/a","set":"/a"}]}"#, "then[0]: 'create' and 'set'", "one of"),
+        (r#"{"then":[{"set":"/a"}]}"#, "then[0]: 'set' without 'data'", r#""data":"""#),
+        (r#"{"else":[{"set_acl":"/a"}]}"#, "else[0]: 'set_acl' without 'acl'", "cdrwa"),
+        (r#"{"then":[{"check":"/a","version":-1}]}"#, "then[0]: 'version' is not", "leave it out"),
+        (r#"{"then":[{"create":"/a","ttl":"1h","container":true}]}"#, "then[0]: ", "choose one"),
+        (r#"{"then":[{"set":"/a","data_base64":"*"}]}"#, "then[0]: 'data_base64'", "padding"),
+        (r#"{"then":[{"check":"/a/"}]}"#, "then[0]: the path has", ""),
+        (r#"{"then":[{"check":"/a","check":"/b"}]}"#, "then[0]: 'check' is given twice", ""),
+        (r#"{"then":[],"then":[]}"#, "the body is not a transaction: 'then' is given", "send {"),
+        (r#"{"then":{"check":"/a"}}"#, "the body is not a transaction: ", "send {"),
+        (r#"{"then":["check"]}"#, "the body is not a transaction: ", "send {"),
+        ("{}", "a transaction without", "send {"),
+        ("", "the body is not a transaction: ", "send {"),
+        (r#"{"then":[],"request":"r"}"#, "a request id is remembered", "add ?session="),
+    ] {
+        let refusal = parse(body).unwrap_err();
+        assert!(refusal.detail.starts_with(detail), "{body}: {}", refusal.detail);
+        assert!(refusal.hint.unwrap_or_default().contains(hint), "{body}");
+    }
+    let refusal = TxnParams::parse(Some("then=x"), b"{}", None).unwrap_err();
+    assert_eq!(refusal.detail, "'then' belongs into the body");
+}
+
+proptest! {
+    #[test]
+    fn any_body_is_read_or_refused_in_few_words(
+        body in "\\PC{0,40}|(\\{\"(if|then|else)\":\\[\\{\"(path|set|create|lock)\":[\"0-9a-z/]{0,9}\\}?\\]?\\}?)",
+    ) {
+        if let Err(refusal) = parse(&body) {
+            prop_assert!(refusal.detail.len() < 400 && refusal.hint.map_or(0, |h| h.len()) < 300);
+        }
+    }
+}

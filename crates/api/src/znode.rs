@@ -1,0 +1,282 @@
+//! What is said about nodes of the tree: their stat, their children, their access lists.
+//!
+//! Revisions are those of the whole cluster; versions count the changes of one node. Stamps are milliseconds of the
+//! Unix epoch as the leader's clock showed them: information, the same on every node.
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{
+    AclEntry, CONTAINER_OWNER, NodeView, Page, Revision, Stamp, Stat, TTL_OWNER, ZnodePath,
+};
+
+use crate::format_acl_entry;
+
+/// What kind of node it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KindBody {
+    /// Stays until it is deleted.
+    Persistent,
+    /// Goes when its last child has gone and it has been idle.
+    Container,
+    /// Goes with its session.
+    Ephemeral,
+    /// Goes when it has no children and was not changed for its time-to-live.
+    Ttl,
+}
+
+impl KindBody {
+    /// As the body writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Persistent => "persistent",
+            Self::Container => "container",
+            Self::Ephemeral => "ephemeral",
+            Self::Ttl => "ttl",
+        }
+    }
+}
+
+/// What a node says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatBody {
+    /// Which kind.
+    pub kind: KindBody,
+    /// Changes of its data, from 0: what `If-Match` compares.
+    pub version: i32,
+    /// Children created plus children deleted, ever.
+    pub children_version: i32,
+    /// Changes of its access list, from 0.
+    pub acl_version: i32,
+    /// The revision that created it.
+    pub created_revision: Revision,
+    /// The revision that last changed its data.
+    pub modified_revision: Revision,
+    /// The revision that last created or deleted a child of it.
+    pub children_revision: Revision,
+    /// When it was created.
+    pub created_at_ms: Stamp,
+    /// When its data was last changed.
+    pub modified_at_ms: Stamp,
+    /// Bytes of its data.
+    pub data_length: i32,
+    /// Children it has now.
+    pub children: i32,
+    /// Of an ephemeral: the number of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_number: Option<i64>,
+    /// Of a node with a time-to-live: how long it stays without a change and without children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<i64>,
+}
+
+impl From<Stat> for StatBody {
+    fn from(stat: Stat) -> Self {
+        let (kind, session_number, ttl_ms) = kind(stat.ephemeral_owner);
+        Self {
+            kind,
+            version: stat.version,
+            children_version: stat.cversion,
+            acl_version: stat.aversion,
+            created_revision: stat.created_in(),
+            modified_revision: stat.changed_in(),
+            children_revision: stat.children_changed_in(),
+            created_at_ms: stat.ctime,
+            modified_at_ms: stat.mtime,
+            data_length: stat.data_length,
+            children: stat.num_children,
+            session_number,
+            ttl_ms,
+        }
+    }
+}
+
+fn kind(owner: i64) -> (KindBody, Option<i64>, Option<i64>) {
+    match owner {
+        0 => (KindBody::Persistent, None, None),
+        CONTAINER_OWNER => (KindBody::Container, None, None),
+        TTL_OWNER..0 => (KindBody::Ttl, None, Some(owner - TTL_OWNER)),
+        number => (KindBody::Ephemeral, Some(number), None),
+    }
+}
+
+/// One node with its stat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZnodeBody {
+    /// Where.
+    pub path: ZnodePath,
+    /// Its stat.
+    #[serde(flatten)]
+    pub stat: StatBody,
+    /// The revision of this answer; absent in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+}
+
+impl ZnodeBody {
+    /// The body for a node as of a revision.
+    pub fn new(path: ZnodePath, stat: Stat, revision: Revision) -> Self {
+        Self { path, stat: stat.into(), revision: Some(revision) }
+    }
+}
+
+impl From<NodeView> for ZnodeBody {
+    fn from(NodeView { path, stat }: NodeView) -> Self {
+        Self { path, stat: stat.into(), revision: None }
+    }
+}
+
+/// One child of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildBody {
+    /// Its name in the directory.
+    pub name: String,
+    /// Its stat.
+    #[serde(flatten)]
+    pub stat: StatBody,
+}
+
+/// A page of a node's children.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildrenBody {
+    /// Whose.
+    pub path: ZnodePath,
+    /// In order of their names.
+    pub children: Vec<ChildBody>,
+    /// Give it back as `page_token` for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_page_token: Option<String>,
+    /// The revision they were read at.
+    pub revision: Revision,
+}
+
+impl ChildrenBody {
+    /// The body for a page.
+    pub fn new(path: ZnodePath, page: Page<NodeView>) -> Self {
+        let child = |view: NodeView| ChildBody {
+            name: view.path.file_name().to_owned(),
+            stat: view.stat.into(),
+        };
+        Self {
+            path,
+            children: page.items.into_iter().map(child).collect(),
+            next_page_token: page.next,
+            revision: page.revision,
+        }
+    }
+}
+
+/// A page of a node and everything below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubtreeBody {
+    /// Below which node.
+    pub path: ZnodePath,
+    /// The node itself, and what is below it and may be read.
+    pub nodes: Vec<ZnodeBody>,
+    /// Give it back as `page_token` for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_page_token: Option<String>,
+    /// The revision they were read at.
+    pub revision: Revision,
+}
+
+impl SubtreeBody {
+    /// The body for a page.
+    pub fn new(path: ZnodePath, page: Page<NodeView>) -> Self {
+        Self {
+            path,
+            nodes: page.items.into_iter().map(ZnodeBody::from).collect(),
+            next_page_token: page.next,
+            revision: page.revision,
+        }
+    }
+}
+
+/// A node's access list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AclBody {
+    /// Whose.
+    pub path: ZnodePath,
+    /// Its entries, `scheme:id:perms`.
+    pub acl: Vec<String>,
+    /// Changes of the list, from 0: what `If-Match` compares on `?acl`.
+    pub acl_version: i32,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+impl AclBody {
+    /// The body for a list.
+    pub fn new(path: ZnodePath, list: &[AclEntry], stat: &Stat, revision: Revision) -> Self {
+        let acl = list.iter().map(format_acl_entry).collect();
+        Self { path, acl, acl_version: stat.aversion, revision }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(ephemeral_owner: i64) -> Stat {
+        let (ctime, mtime) = (Stamp(1_700_000_000_000), Stamp(1_700_000_000_500));
+        let (version, cversion, aversion) = (3, 2, 1);
+        let (data_length, num_children) = (5, 2);
+        Stat {
+            ctime,
+            mtime,
+            version,
+            cversion,
+            aversion,
+            ephemeral_owner,
+            data_length,
+            num_children,
+            ..Stat::default()
+        }
+    }
+
+    fn path(path: &str) -> ZnodePath {
+        ZnodePath::new(path).unwrap()
+    }
+
+    #[test]
+    fn a_node_looks_as_specified() {
+        let body = ZnodeBody::new(path("/cfg/x"), stat(0), Revision(9));
+        let expected = r#"{"path":"/cfg/x","kind":"persistent","version":3,"children_version":2,"acl_version":1,"created_revision":0,"modified_revision":0,"children_revision":0,"created_at_ms":1700000000000,"modified_at_ms":1700000000500,"data_length":5,"children":2,"revision":9}"#;
+        let json = serde_json::to_string(&body).unwrap();
+        assert_eq!(json, expected);
+        assert_eq!(serde_json::from_str::<ZnodeBody>(&json).unwrap(), body);
+    }
+
+    #[test]
+    fn the_kind_is_read_from_the_owner() {
+        let of = |owner| {
+            let body = StatBody::from(stat(owner));
+            (body.kind.as_str(), body.session_number, body.ttl_ms)
+        };
+        assert_eq!(of(0), ("persistent", None, None));
+        assert_eq!(of(17), ("ephemeral", Some(17), None));
+        assert_eq!(of(CONTAINER_OWNER), ("container", None, None));
+        assert_eq!(of(TTL_OWNER + 3_600_000), ("ttl", None, Some(3_600_000)));
+    }
+
+    #[test]
+    fn lists_look_as_specified() {
+        let view = |at: &str| NodeView { path: path(at), stat: stat(0) };
+        let page = |next: Option<&str>| Page {
+            items: vec![view("/a/b")],
+            next: next.map(str::to_owned),
+            revision: Revision(4),
+        };
+        let children =
+            serde_json::to_value(ChildrenBody::new(path("/a"), page(Some("b")))).unwrap();
+        assert_eq!(children["children"][0]["name"], "b");
+        assert_eq!(children["children"][0]["version"], 3);
+        assert_eq!((&children["next_page_token"], &children["revision"]), (&"b".into(), &4.into()));
+        let nodes = serde_json::to_value(SubtreeBody::new(path("/a"), page(None))).unwrap();
+        assert_eq!(nodes["nodes"][0]["path"], "/a/b");
+        assert!(nodes.get("next_page_token").is_none() && nodes["nodes"][0]["revision"].is_null());
+        let list = AclBody::new(path("/a"), &[AclEntry::open()], &stat(0), Revision(4));
+        let expected = r#"{"path":"/a","acl":["world:anyone:cdrwa"],"acl_version":1,"revision":4}"#;
+        assert_eq!(serde_json::to_string(&list).unwrap(), expected);
+    }
+}
