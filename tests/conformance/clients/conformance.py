@@ -5,6 +5,7 @@ process. Refuses to know what any judge does.
 """
 
 import argparse
+import contextlib
 import signal
 import sys
 import time
@@ -61,18 +62,41 @@ def curator(options):
         return runner.judge(members)
 
 
+def zkcli(options):
+    from zkcli import smoke
+
+    with ensemble(options.against) as members:
+        return smoke.judge(members)
+
+
+def bench(options):
+    from bench import runner
+
+    with contextlib.ExitStack() as running:
+        ensembles = [running.enter_context(ensemble("zookeeper"))]
+        if options.against == "holdfast":
+            ensembles.append(running.enter_context(ensemble("holdfast")))
+        return runner.measure(ensembles, options.seconds, options.rounds)
+
+
+# `all` leaves the measurement out: it wants a machine for itself.
 STEPS = {
-    "curator": [curator],
     "kazoo": [kazoo],
-    "clients": [judge_itself, clients],
+    "clients": [judge_itself, zkcli, clients],
+    "curator": [curator],
+    "bench": [bench],
+    "all": [judge_itself, zkcli, clients, curator, kazoo],
+    "quick": [judge_itself, clients, kazoo],
 }
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/conformance", description="Judges holdfast's ZooKeeper port.")
-    parser.add_argument("what", choices=[*STEPS, "all", "quick"], nargs="?", default="all")
+    parser.add_argument("what", choices=[*STEPS], nargs="?", default="all")
     parser.add_argument("--against", choices=["holdfast", "zookeeper"], default="holdfast")
     parser.add_argument("--record", action="store_true", help="kazoo, against zookeeper: write the base line")
+    parser.add_argument("--seconds", type=float, default=6, help="bench: of one measurement (default 6)")
+    parser.add_argument("--rounds", type=int, default=3, help="bench: measurements of each case (default 3)")
     options = parser.parse_args()
     if options.record and (options.what, options.against) != ("kazoo", "zookeeper"):
         parser.error("--record needs: kazoo --against zookeeper")
