@@ -1,11 +1,12 @@
 //! What the service answers, and why it could not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_raft::{ProposeError, ReadError};
 use holdfast_types::{
-    FenceView, FencingToken, Grant, LockView, NodeId, Page, Rejection, Released, Revision,
-    SessionView,
+    AclEntry, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Rejection, Released,
+    Revision, SessionView, Stat,
 };
 
 /// An answer with the position in the log it was true at.
@@ -60,6 +61,33 @@ pub enum Answer {
         /// The lock's tokens.
         view: FenceView,
     },
+    /// Znodes are changed.
+    Multi {
+        /// Whether the conditions held: `then` was done, or else `otherwise`.
+        succeeded: bool,
+        /// One to each operation done, in order.
+        results: Vec<OpReply>,
+    },
+    /// One znode is changed.
+    Changed(OpReply),
+    /// A znode.
+    Node {
+        /// Its stat.
+        stat: Stat,
+        /// Its data.
+        data: Arc<[u8]>,
+    },
+    /// A page of a znode's children.
+    Children(Page<holdfast_types::NodeView>),
+    /// A page of a subtree.
+    Subtree(Page<holdfast_types::NodeView>),
+    /// A znode's access list.
+    Acl {
+        /// The list, with hashes masked for those who may not change it.
+        acl: Vec<AclEntry>,
+        /// The znode's stat.
+        stat: Stat,
+    },
 }
 
 /// Why there is no answer. Each says what the caller may do.
@@ -102,12 +130,40 @@ pub enum Failure {
         /// Whether it cannot catch up because its disk is full.
         disk_full: bool,
     },
+    /// This node has not applied what the caller has seen elsewhere. Nothing was done; ask another one.
+    Lagging,
+    /// Too many streams are open on this node, or too many watch it. Nothing was done; ask another one.
+    TooManyStreams {
+        /// The bound.
+        limit: usize,
+    },
+    /// The stream has too many watches, or all streams of the node together. Not all that was asked for is armed.
+    TooManyWatches {
+        /// The stream's bound.
+        limit: usize,
+    },
+    /// Changes that were asked for are forgotten. Look at the state anew, then watch from there.
+    Compacted {
+        /// From where on.
+        restart_from: Revision,
+    },
     /// The node is about to stop. Ask another one.
     ShuttingDown,
     /// The node has no log yet, and waits for what is said here. Nothing was done.
     Starting(String),
     /// The node cannot trust its disk and serves nothing any more.
     Failed(String),
+}
+
+impl Failure {
+    /// The failure of a call that made one operation: what that was refused for, without its place.
+    #[must_use]
+    pub fn of_one_op(self) -> Self {
+        if let Self::Rejected(Rejection::OpRefused { why, .. }) = self {
+            return Self::Rejected(*why);
+        }
+        self
+    }
 }
 
 impl From<ProposeError> for Failure {

@@ -123,6 +123,7 @@ async fn ask(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<N
         | PeerReply::Report(_)
         | PeerReply::Rejected(_)
         | PeerReply::Notes { .. }
+        | PeerReply::RenewedMany(_)
         | PeerReply::NotLeader => None,
     }
 }

@@ -70,6 +70,7 @@ impl Service {
                 | PeerReply::Remaining { .. }
                 | PeerReply::Rejected(_)
                 | PeerReply::Notes { .. }
+                | PeerReply::RenewedMany(_)
                 | PeerReply::NotLeader => None,
             }
         };

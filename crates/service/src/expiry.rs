@@ -140,7 +140,8 @@ impl Clockwork {
             u64::try_from(self.service.tunables().container_idle.as_millis()).unwrap_or(u64::MAX);
         let now = wall_clock();
         let empty_before = Stamp(now.saturating_sub(idle));
-        if !self.service.raft().read(|machine| machine.anything_to_sweep(empty_before, Stamp(now))) {
+        if !self.service.raft().read(|machine| machine.anything_to_sweep(empty_before, Stamp(now)))
+        {
             return;
         }
         let sweep = Command::Sweep { empty_before, count_max: SWEEP_MAX };

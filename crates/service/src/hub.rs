@@ -18,8 +18,11 @@ use parking_lot::Mutex;
 use crate::audit::Notes;
 use crate::lease::Leases;
 use crate::metrics::Metrics;
-use crate::service::Service;
+use crate::reach::Reach;
+use crate::service::{Service, ServiceConfig};
+use crate::stream::Streams;
 use crate::waiters::Waiters;
+use crate::watch::History;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,16 +30,23 @@ pub(crate) struct Hub {
     pub(crate) leases: Mutex<Leases>,
     pub(crate) waiters: Waiters,
     pub(crate) notes: Mutex<Notes>,
+    pub(crate) streams: Streams,
+    pub(crate) history: History,
+    pub(crate) reach: Reach,
     pub(crate) metrics: Metrics,
     service: OnceLock<Service>,
 }
 
 impl Hub {
-    pub(crate) fn new(waiters_max: usize, metrics: Metrics) -> Arc<Self> {
+    pub(crate) fn new(config: &ServiceConfig, metrics: Metrics) -> Arc<Self> {
+        let ServiceConfig { history_events_max, history_bytes_max, followers_max, .. } = *config;
         Arc::new(Self {
             leases: Mutex::default(),
-            waiters: Waiters::new(waiters_max),
+            waiters: Waiters::new(config.waiters_max),
             notes: Mutex::default(),
+            streams: Streams::new(config.streams_max, config.watches_max),
+            history: History::new(history_events_max, history_bytes_max, followers_max),
+            reach: Reach::default(),
             metrics,
             service: OnceLock::new(),
         })
@@ -83,10 +93,14 @@ impl Hub {
 
 impl Observer for Hub {
     fn applied(&self, machine: &Machine, applied: &Applied) {
-        for (_, event) in &applied.events {
+        for (revision, event) in &applied.events {
             self.see(event);
+            self.streams.see(machine, *revision, event);
         }
+        self.history.see(applied);
         self.notes.lock().see(applied.revision, || machine.digest());
+        // Last, so that whoever waits for this revision finds its notices dispatched.
+        self.reach.reached(applied.revision);
     }
 
     fn restored(&self, machine: &Machine) {
@@ -97,6 +111,9 @@ impl Observer for Hub {
         drop(leases);
         self.notes.lock().skip_to(machine.revision());
         self.waiters.look();
+        self.streams.diverged();
+        self.history.restart(machine.revision());
+        self.reach.reached(machine.revision());
     }
 
     fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {

@@ -33,6 +33,8 @@ pub(crate) enum PeerRequest {
     Report,
     /// Its digests at fixed points of the log.
     Notes,
+    /// Renew many sessions.
+    RenewMany { sessions: Vec<SessionId>, within_ms: u32 },
 }
 
 /// The answers. Append-only.
@@ -55,6 +57,21 @@ pub(crate) enum PeerReply {
         /// Its digests, oldest first.
         notes: Vec<Note>,
     },
+    /// To `RenewMany`: one to each, in order.
+    RenewedMany(Vec<BatchRenewal>),
+}
+
+/// What became of one renewal of many. Append-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BatchRenewal {
+    /// A quorum stands behind it.
+    Renewed,
+    /// An expiry is on its way: renew it through the log.
+    Expiring,
+    /// There is no such session.
+    Gone,
+    /// Nobody can tell.
+    Unknown,
 }
 
 /// A renewal that a quorum stands behind.
@@ -87,6 +104,27 @@ impl Service {
             PeerReply::Remaining { .. }
             | PeerReply::Report(_)
             | PeerReply::Notes { .. }
+            | PeerReply::RenewedMany(_)
+            | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
+        }
+    }
+
+    /// Renews many sessions wherever the leader is: one answer to each, in order.
+    pub(crate) async fn renew_many(
+        &self,
+        sessions: Vec<SessionId>,
+        deadline: Instant,
+    ) -> Result<Vec<BatchRenewal>, Failure> {
+        let count = sessions.len();
+        let request = |within_ms| PeerRequest::RenewMany { sessions, within_ms };
+        match self.ask_leader(request, deadline).await? {
+            PeerReply::RenewedMany(answers) if answers.len() == count => Ok(answers),
+            PeerReply::RenewedMany(_)
+            | PeerReply::Rejected(_)
+            | PeerReply::Renewed(_)
+            | PeerReply::Remaining { .. }
+            | PeerReply::Report(_)
+            | PeerReply::Notes { .. }
             | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
         }
     }
@@ -105,6 +143,7 @@ impl Service {
             PeerReply::Renewed(_)
             | PeerReply::Report(_)
             | PeerReply::Notes { .. }
+            | PeerReply::RenewedMany(_)
             | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
         }
     }
@@ -184,6 +223,9 @@ impl Service {
             }
             PeerRequest::Report => PeerReply::Report(cluster::report(self)),
             PeerRequest::Notes => PeerReply::Notes { build: BUILD.to_owned(), notes: self.notes() },
+            PeerRequest::RenewMany { sessions, within_ms } => {
+                self.renew_many_here(&sessions, deadline_in(within_ms)).await
+            }
         }
     }
 
@@ -212,6 +254,22 @@ impl Service {
                 self.renew_through_the_log(session, renewed, deadline).await
             }
         }
+    }
+
+    async fn renew_many_here(&self, sessions: &[SessionId], deadline: Instant) -> PeerReply {
+        if self.raft().confirm_leadership(deadline).await.is_err() {
+            return PeerReply::NotLeader;
+        }
+        PeerReply::RenewedMany(self.raft().read(|machine| {
+            let (mut leases, now) = (self.leases().lock(), Instant::now());
+            let renew = |id: &SessionId| match (machine.lease(*id), leases.renew(*id, now)) {
+                (None, _) => BatchRenewal::Gone,
+                (Some(_), Renewal::Expiring) => BatchRenewal::Expiring,
+                // Unknown: see `renew_here`.
+                (Some(_), Renewal::Renewed | Renewal::Unknown) => BatchRenewal::Renewed,
+            };
+            sessions.iter().map(renew).collect()
+        }))
     }
 
     /// An expiry is on its way: only the log can say which of the two came first.

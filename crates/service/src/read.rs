@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use holdfast_types::{FenceView, FencingToken, SessionName};
+use holdfast_machine::Machine;
+use holdfast_types::{FenceView, FencingToken, Revision, SessionName};
 
 use crate::acquire::WAITERS_SHOWN;
 use crate::answer::{Answer, Failure, Response};
@@ -15,57 +16,79 @@ impl Service {
         if mode == ReadMode::Linearizable {
             self.raft().read_barrier(self.deadline()).await?;
         }
-        let reply = match request {
-            Request::Lock { lock, .. } => {
-                Answer::Lock(self.raft().read(|machine| machine.lock(&lock, WAITERS_SHOWN)))
-            }
-            Request::Locks { filter, after, limit, .. } => Answer::Locks(
-                self.raft().read(|machine| machine.locks(&filter, after.as_deref(), limit)),
-            ),
-            Request::Sessions { after, limit, .. } => Answer::Sessions(
-                self.raft().read(|machine| machine.sessions(after.as_deref(), limit)),
-            ),
-            Request::Fence { lock, token, mode, .. } => {
-                let view = self.raft().read(|machine| machine.fence(&lock));
-                Answer::Fence { valid: is_valid(mode, token, view), token, view }
-            }
-            Request::Session { session, .. } => self.read_session(&session, mode).await?,
-            Request::Acquire(_)
-            | Request::Release { .. }
-            | Request::OpenSession { .. }
-            | Request::KeepAlive { .. }
-            | Request::CloseSession { .. } => return Err(Failure::OutcomeUnknown),
-        };
-        Ok(self.labelled(reply, mode))
+        if let Request::Session { session, .. } = request {
+            return self.read_session(&session, mode).await;
+        }
+        let look = |machine: &Machine| evaluate(machine, request);
+        let (answer, revision) = self.raft().read(|machine| (look(machine), machine.revision()));
+        Ok(self.labelled(answer?, revision, mode))
     }
 
     /// A session with what is left of its lease, which only the leader knows.
-    async fn read_session(&self, session: &SessionName, mode: ReadMode) -> Result<Answer, Failure> {
-        let view = self.view(session)?;
+    async fn read_session(
+        &self,
+        session: &SessionName,
+        mode: ReadMode,
+    ) -> Result<Response, Failure> {
+        let (view, revision) = (self.view(session)?, self.revision());
         let expires_in = match mode {
             ReadMode::Linearizable => self.remaining(session, self.deadline()).await?,
             ReadMode::Stale => Duration::ZERO,
         };
-        Ok(Answer::Session { view, created: false, expires_in })
+        Ok(self.labelled(Answer::Session { view, created: false, expires_in }, revision, mode))
     }
 
-    fn labelled(&self, reply: Answer, mode: ReadMode) -> Response {
+    pub(crate) fn labelled(&self, reply: Answer, revision: Revision, mode: ReadMode) -> Response {
         let leader_contact = match mode {
             ReadMode::Linearizable => None,
             ReadMode::Stale => Some(self.raft().status().leader_contact.unwrap_or(Duration::MAX)),
         };
-        Response { reply, revision: self.revision(), leader_contact }
+        Response { reply, revision, leader_contact }
     }
 }
 
-fn read_mode(request: &Request) -> ReadMode {
+fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
+    Ok(match request {
+        Request::Lock { lock, .. } => Answer::Lock(machine.lock(&lock, WAITERS_SHOWN)),
+        Request::Locks { filter, after, limit, .. } => {
+            Answer::Locks(machine.locks(&filter, after.as_deref(), limit))
+        }
+        Request::Sessions { after, limit, .. } => {
+            Answer::Sessions(machine.sessions(after.as_deref(), limit))
+        }
+        Request::Fence { lock, token, mode, .. } => {
+            let view = machine.fence(&lock);
+            Answer::Fence { valid: is_valid(mode, token, view), token, view }
+        }
+        Request::Acquire(_)
+        | Request::Release { .. }
+        | Request::OpenSession { .. }
+        | Request::KeepAlive { .. }
+        | Request::CloseSession { .. }
+        | Request::Multi(_)
+        | Request::Change { .. }
+        | Request::Node { .. }
+        | Request::Children { .. }
+        | Request::Subtree { .. }
+        | Request::Acl { .. }
+        | Request::Session { .. } => return Err(Failure::OutcomeUnknown),
+    })
+}
+
+pub(crate) fn read_mode(request: &Request) -> ReadMode {
     match request {
         Request::Lock { read, .. }
         | Request::Locks { read, .. }
         | Request::Session { read, .. }
         | Request::Sessions { read, .. }
-        | Request::Fence { read, .. } => *read,
+        | Request::Fence { read, .. }
+        | Request::Node { read, .. }
+        | Request::Children { read, .. }
+        | Request::Subtree { read, .. }
+        | Request::Acl { read, .. } => *read,
         Request::Acquire(_)
+        | Request::Multi(_)
+        | Request::Change { .. }
         | Request::Release { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }

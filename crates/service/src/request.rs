@@ -3,13 +3,31 @@
 use std::time::Duration;
 
 use holdfast_machine::LockFilter;
-use holdfast_types::{EntryId, FencingToken, Labels, LockName, Owner, SessionName, Ttl};
+use holdfast_types::{
+    Condition, EntryId, FencingToken, Identity, Labels, LockName, Op, Owner, RequestId,
+    SessionName, Ttl, ZnodePath,
+};
 
-/// Who asks. Everybody is anonymous until authentication exists; authorisation has its place here.
+/// Who asks. Locks and sessions are open to everybody; znodes have access lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// Nobody in particular, allowed everything.
+    /// Nobody in particular.
     Anonymous,
+    /// Somebody who has proved to be this, in one or several schemes. `world:anyone` need not be named.
+    Known {
+        /// All of them.
+        identities: Vec<Identity>,
+    },
+}
+
+impl Principal {
+    /// Whom the caller has proved to be.
+    pub fn identities(&self) -> &[Identity] {
+        match self {
+            Self::Anonymous => &[],
+            Self::Known { identities } => identities,
+        }
+    }
 }
 
 /// The circumstances of a request.
@@ -119,6 +137,68 @@ pub enum Request {
         /// How fresh.
         read: ReadMode,
     },
+    /// Change znodes, all or nothing. What an operation is refused for is told as `Rejection::OpRefused`.
+    Multi(MultiRequest),
+    /// Change one znode. What it is refused for is told as it is.
+    Change {
+        /// Owner of an ephemeral, keeper of the memo. A change with a session is a sign of its life.
+        session: Option<SessionName>,
+        /// With a session: a retry under the same id gets the first answer.
+        request: Option<RequestId>,
+        /// What to do.
+        op: Op,
+    },
+    /// A znode's data and stat.
+    Node {
+        /// Which.
+        path: ZnodePath,
+        /// How fresh.
+        read: ReadMode,
+    },
+    /// A znode's children with their stats, by name.
+    Children {
+        /// Of which.
+        path: ZnodePath,
+        /// Those after this name.
+        after: Option<String>,
+        /// At most so many.
+        limit: usize,
+        /// How fresh.
+        read: ReadMode,
+    },
+    /// A znode and everything below it, by directory and name, with their stats.
+    Subtree {
+        /// Which.
+        path: ZnodePath,
+        /// Those after this path.
+        after: Option<ZnodePath>,
+        /// At most so many.
+        limit: usize,
+        /// How fresh.
+        read: ReadMode,
+    },
+    /// A znode's access list.
+    Acl {
+        /// Of which.
+        path: ZnodePath,
+        /// How fresh.
+        read: ReadMode,
+    },
+}
+
+/// See [`Request::Multi`].
+#[derive(Clone, Debug, Default)]
+pub struct MultiRequest {
+    /// Owner of ephemerals, keeper of the memo. A change with a session is a sign of its life.
+    pub session: Option<SessionName>,
+    /// With a session: a retry under the same id gets the first answer.
+    pub request: Option<RequestId>,
+    /// All must hold for `then` to be done; with none, they hold.
+    pub conditions: Vec<Condition>,
+    /// Done in order, each seeing what those before did.
+    pub then: Vec<Op>,
+    /// Done instead if a condition does not hold.
+    pub otherwise: Vec<Op>,
 }
 
 /// See [`Request::Acquire`].

@@ -14,8 +14,11 @@ use crate::answer::{Answer, Failure, Response};
 use crate::hub::Hub;
 use crate::lease::Leases;
 use crate::metrics::Metrics;
+use crate::reach::Reach;
 use crate::request::{Call, Request};
+use crate::stream::{Ended, Renewals, Streams};
 use crate::waiters::Waiters;
+use crate::watch::History;
 
 /// The service's tunables.
 #[derive(Clone, Debug)]
@@ -30,6 +33,20 @@ pub struct ServiceConfig {
     pub tick: Duration,
     /// Empty lock directories stay at least this long.
     pub container_idle: Duration,
+    /// Streams on this node at most.
+    pub streams_max: usize,
+    /// Watches of all streams of this node at most.
+    pub watches_max: usize,
+    /// How long a client that has seen more than this node has applied is made to wait.
+    pub catch_up_max: Duration,
+    /// Changes remembered for those who watch from a revision on.
+    pub history_events_max: usize,
+    /// Bytes of them.
+    pub history_bytes_max: usize,
+    /// Who follows the changes of this node at once, at most.
+    pub followers_max: usize,
+    /// How often a follower to whom nothing happens is told up to where.
+    pub bookmark_every: Duration,
 }
 
 impl Default for ServiceConfig {
@@ -40,6 +57,13 @@ impl Default for ServiceConfig {
             patience: Duration::from_secs(5),
             tick: Duration::from_millis(50),
             container_idle: Duration::from_mins(1),
+            streams_max: 20_000,
+            watches_max: 4_000_000,
+            catch_up_max: Duration::from_secs(3),
+            history_events_max: 65_536,
+            history_bytes_max: 32 << 20,
+            followers_max: 10_000,
+            bookmark_every: Duration::from_secs(10),
         }
     }
 }
@@ -54,6 +78,7 @@ pub(crate) struct Membership {
 struct Inner {
     raft: RaftNode,
     hub: Arc<Hub>,
+    renewals: Renewals,
     node: NodeId,
     membership: Membership,
     config: ServiceConfig,
@@ -86,15 +111,18 @@ impl Service {
         let node = raft.node;
         let membership =
             Membership { cluster: raft.cluster.clone(), members: raft.members.clone() };
-        let hub = Hub::new(config.waiters_max, metrics);
+        let hub = Hub::new(&config, metrics);
         let raft = RaftNode::start(raft, |_| hub.clone()).await?;
         let (draining, stopped) = (CancellationToken::new(), CancellationToken::new());
         let diverged = tokio::sync::watch::Sender::new(None);
-        let inner = Inner { raft, hub, node, membership, config, diverged, draining, stopped };
+        let renewals = Renewals::default();
+        let inner =
+            Inner { raft, hub, renewals, node, membership, config, diverged, draining, stopped };
         let service = Self(Arc::new(inner));
         service.0.hub.connect(service.clone());
         tokio::spawn(crate::expiry::run(service.clone()));
         tokio::spawn(crate::audit::run(service.clone()));
+        tokio::spawn(crate::stream::renew_streams(service.clone()));
         Ok(service)
     }
 
@@ -129,6 +157,14 @@ impl Service {
             }
             Request::KeepAlive { session } => self.keep_alive(session).await,
             Request::CloseSession { session } => self.close_session(session).await,
+            Request::Multi(multi) => self.multi(call, multi).await,
+            Request::Change { session, request, op } => {
+                self.change(call, session, request, op).await
+            }
+            Request::Node { .. }
+            | Request::Children { .. }
+            | Request::Subtree { .. }
+            | Request::Acl { .. } => self.read_tree(&call, request).await,
             Request::Lock { .. }
             | Request::Locks { .. }
             | Request::Session { .. }
@@ -137,9 +173,11 @@ impl Service {
         }
     }
 
-    /// Refuses new waits, and answers the parked ones with `ShuttingDown`. Resolves when none is parked.
+    /// Refuses new waits, and answers the parked ones with `ShuttingDown`; ends streams and watches the same way.
+    /// Resolves when nobody is parked.
     pub async fn drain(&self) {
         self.0.draining.cancel();
+        self.streams().end_all(Ended::ShuttingDown);
         self.waiters().empty().await;
     }
 
@@ -206,6 +244,22 @@ impl Service {
 
     pub(crate) fn waiters(&self) -> &Waiters {
         &self.0.hub.waiters
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.hub.streams
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.0.hub.history
+    }
+
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.0.hub.reach
+    }
+
+    pub(crate) fn renewals(&self) -> &Renewals {
+        &self.0.renewals
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -54,7 +54,8 @@ impl Service {
     }
 
     pub(crate) async fn close_session(&self, session: SessionName) -> Result<Response, Failure> {
-        let (outcome, revision) = self.propose(Command::CloseSession { session, attachment: None }).await?;
+        let (outcome, revision) =
+            self.propose(Command::CloseSession { session, attachment: None }).await?;
         match outcome {
             Ok(Reply::SessionEnded) => Ok(respond(Answer::SessionClosed, revision)),
             Ok(_) => Err(Failure::OutcomeUnknown),

@@ -1,0 +1,60 @@
+//! Which reads arm which watches, and what a client that comes back has missed: the rules of `ZooKeeper`'s server.
+
+use holdfast_types::{Revision, Stat, ZnodePath};
+
+use super::message::{NoticeKind, StreamRead, WatchMode, WatchSet};
+use super::order::Watching;
+use super::table::Arms;
+use crate::answer::Failure;
+
+impl Watching<'_> {
+    /// Arms the watch that goes with a read. Only the question for existence arms one when there is no such node; what
+    /// was refused arms none.
+    pub(crate) fn arm_for(&mut self, read: &StreamRead, answered: bool) -> Result<(), Failure> {
+        match read {
+            StreamRead::Exists(path) => self.arm(path, Arms::DATA),
+            StreamRead::Data(path) if answered => self.arm(path, Arms::DATA),
+            StreamRead::Children(path) if answered => self.arm(path, Arms::CHILD),
+            StreamRead::Data(_)
+            | StreamRead::Children(_)
+            | StreamRead::Acl(_)
+            | StreamRead::Ephemerals(_)
+            | StreamRead::Descendants(_) => Ok(()),
+        }
+    }
+
+    /// Arms the watches of a client that has seen everything up to `relative`, or tells what each of them missed.
+    pub(crate) fn arm_again(&mut self, relative: Revision, set: &WatchSet) -> Result<(), Failure> {
+        let data = |stat: Option<Stat>| match stat {
+            None => Some(NoticeKind::Deleted),
+            Some(stat) => (stat.mzxid > relative).then_some(NoticeKind::Changed),
+        };
+        let exist = |stat: Option<Stat>| stat.map(|_| NoticeKind::Created);
+        let child = |stat: Option<Stat>| match stat {
+            None => Some(NoticeKind::Deleted),
+            Some(stat) => (stat.pzxid > relative).then_some(NoticeKind::ChildrenChanged),
+        };
+        self.arm_each(&set.data, Arms::DATA, data)?;
+        self.arm_each(&set.exist, Arms::DATA, exist)?;
+        self.arm_each(&set.child, Arms::CHILD, child)?;
+        let stays = |_| None;
+        self.arm_each(&set.persistent, Arms::of_mode(WatchMode::Persistent), stays)?;
+        let recursive = Arms::of_mode(WatchMode::PersistentRecursive);
+        self.arm_each(&set.persistent_recursive, recursive, stays)
+    }
+
+    fn arm_each(
+        &mut self,
+        paths: &[ZnodePath],
+        arms: Arms,
+        missed: impl Fn(Option<Stat>) -> Option<NoticeKind>,
+    ) -> Result<(), Failure> {
+        for path in paths {
+            match missed(self.machine.stat(path)) {
+                Some(kind) => self.missed(kind, path.clone()),
+                None => self.arm(path, arms)?,
+            }
+        }
+        Ok(())
+    }
+}

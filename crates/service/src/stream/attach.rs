@@ -1,0 +1,146 @@
+//! How a connection comes to speak for a session: it opens one, or takes one over with the session's password.
+//!
+//! Both are commands in the log; the command's revision, the *attachment*, says from then on which connection speaks
+//! for the session, on whatever node. Refuses to make a stream before this node has applied what the client has seen.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_types::{
+    Command, Labels, OpenSession, Password, Reply, Revision, SessionId, SessionName, Ttl,
+};
+
+use super::handle::Stream;
+use super::life::{Life, slack};
+use super::outbox::{Outbox, StreamLimits};
+use crate::answer::Failure;
+use crate::service::Service;
+
+/// A session, and this connection's right to speak for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// Its number.
+    pub id: SessionId,
+    /// Its name.
+    pub session: SessionName,
+    /// What another connection must show to take it over.
+    pub password: Password,
+    /// What the client lives without being heard. The session's own time-to-live is a little longer.
+    pub ttl: Ttl,
+    /// The revision that made this connection the one that speaks for the session.
+    pub attachment: Revision,
+    /// When that was asked for: the session lives at least its time-to-live from then on.
+    pub(crate) since: Instant,
+}
+
+impl Service {
+    /// Opens a session for a connection, under a name and a password made here. `seen` is the newest revision that the
+    /// client knows of, 0 for none: this node catches up with it first.
+    ///
+    /// # Errors
+    /// [`Failure::Lagging`] if this node does not catch up in time: the client asks another one; else as any write.
+    /// After [`Failure::OutcomeUnknown`] there may be a session that nobody uses; it expires by itself.
+    pub async fn open_stream_session(
+        &self,
+        ttl: Ttl,
+        labels: Labels,
+        seen: Revision,
+    ) -> Result<Attached, Failure> {
+        self.catch_up(seen).await?;
+        let (session, password) = (stream_session_name()?, Password(random()?));
+        let open = OpenSession {
+            session: session.clone(),
+            ttl: Some(lease_ttl(ttl)),
+            anonymous: false,
+            labels,
+            password: Some(password),
+        };
+        let since = Instant::now();
+        let (outcome, attachment) = self.propose(Command::OpenSession(open)).await?;
+        match outcome {
+            Ok(Reply::SessionOpened { id, created: true, .. }) => {
+                self.catch_up(attachment).await?;
+                Ok(Attached { id, session, password, ttl, attachment, since })
+            }
+            // Somebody else chose the same 64 random bits.
+            Ok(_) => Err(Failure::NoLeader),
+            Err(rejection) => Err(Failure::Rejected(rejection)),
+        }
+    }
+
+    /// Takes a session over for a connection; the one that spoke for it before is ended with `Moved`, wherever it is.
+    /// `seen` as in [`Service::open_stream_session`].
+    ///
+    /// # Errors
+    /// A rejection `NoSession` if the password is wrong or no such session lives; [`Failure::Lagging`] as above.
+    pub async fn attach_session(
+        &self,
+        id: SessionId,
+        password: Password,
+        ttl: Ttl,
+        seen: Revision,
+    ) -> Result<Attached, Failure> {
+        self.catch_up(seen).await?;
+        let since = Instant::now();
+        let attach = Command::AttachSession { session: id, password, ttl: lease_ttl(ttl) };
+        let (outcome, attachment) = self.propose(attach).await?;
+        match outcome {
+            Ok(Reply::SessionAttached { session, .. }) => {
+                self.catch_up(attachment).await?;
+                Ok(Attached { id, session, password, ttl, attachment, since })
+            }
+            Ok(_) => Err(Failure::OutcomeUnknown),
+            Err(rejection) => Err(Failure::Rejected(rejection)),
+        }
+    }
+
+    /// The two ends of a stream: one to ask with, and the queue of what goes out to the client.
+    ///
+    /// # Errors
+    /// [`Failure::TooManyStreams`]; a rejection if the session has moved on or ended meanwhile;
+    /// [`Failure::ShuttingDown`].
+    pub fn stream(
+        &self,
+        attached: &Attached,
+        limits: StreamLimits,
+    ) -> Result<(Stream, Outbox), Failure> {
+        if self.is_draining() {
+            return Err(Failure::ShuttingDown);
+        }
+        let entered =
+            self.raft().read(|machine| self.streams().enter(machine, attached, limits))?;
+        let Attached { id, session, ttl, since, .. } = attached.clone();
+        let life = Arc::new(Life::new(id, session, ttl, since));
+        let outbox = Outbox::new(entered.queue.clone(), life.clone());
+        Ok((Stream::new(self.clone(), attached, entered, life), outbox))
+    }
+
+    /// Resolves when this node has applied a revision.
+    ///
+    /// # Errors
+    /// [`Failure::Lagging`] if that takes longer than `ServiceConfig::catch_up_max`.
+    pub async fn catch_up(&self, revision: Revision) -> Result<(), Failure> {
+        let reached = self.reach().wait(revision, || self.revision());
+        match tokio::time::timeout(self.tunables().catch_up_max, reached).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Failure::Lagging),
+        }
+    }
+}
+
+/// What the session lives in the log: so much longer that a reply which leaves without a new renewal is covered.
+fn lease_ttl(ttl: Ttl) -> Ttl {
+    let ms = ttl.as_duration().saturating_add(slack(ttl)).min(Duration::from_hours(24)).as_millis();
+    u64::try_from(ms).ok().and_then(|ms| Ttl::from_millis(ms).ok()).unwrap_or(Ttl::MAX)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(bytes)
+}
+
+fn stream_session_name() -> Result<SessionName, Failure> {
+    let name = format!("zk-{:016x}", u64::from_le_bytes(random()?));
+    SessionName::new(name).map_err(|error| Failure::Failed(error.to_string()))
+}

@@ -1,0 +1,350 @@
+//! One connection's stream: what it asks, in its order, and what it is answered through its outbox.
+//!
+//! A door looks at one request of a connection after the other: it awaits each call before it makes the next, so
+//! replies leave in the order of the requests. Pings may be answered beside them. Every call is a sign of life, waits
+//! for room in the outbox, and answers only while the session is certainly alive (`life.rs`). A call on a stream that
+//! has ended does nothing: the outbox says why. Dropping the stream ends it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use holdfast_machine::Machine;
+use holdfast_types::{
+    Caller, Command, Identity, Multi, Rejection, Reply, Revision, SessionId, SessionName, ZnodePath,
+};
+use parking_lot::Mutex;
+
+use super::attach::Attached;
+use super::life::Life;
+use super::message::{
+    Ended, StreamAnswer, StreamRead, StreamReply, WatchKind, WatchMode, WatchSet,
+};
+use super::order::{Place, Streams, Watching};
+use super::table::Arms;
+use crate::answer::Failure;
+use crate::service::Service;
+
+/// See the module.
+pub struct Stream {
+    service: Service,
+    place: Place,
+    life: Arc<Life>,
+    attachment: Revision,
+    identities: Mutex<Arc<[Identity]>>,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        service: Service,
+        attached: &Attached,
+        place: Place,
+        life: Arc<Life>,
+    ) -> Self {
+        let attachment = attached.attachment;
+        Self { service, place, life, attachment, identities: Mutex::default() }
+    }
+
+    /// The session's number.
+    pub fn session_id(&self) -> SessionId {
+        self.life.id
+    }
+
+    /// The session's name.
+    pub fn session(&self) -> &SessionName {
+        &self.life.session
+    }
+
+    /// Whom the client has proved to be, from now on. `world:anyone` need not be named.
+    pub fn identify(&self, identities: Vec<Identity>) {
+        let identities: Arc<[Identity]> = identities.into();
+        *self.identities.lock() = identities.clone();
+        self.service.streams().identify(self.place.number, identities);
+    }
+
+    /// Whom the client has proved to be.
+    pub fn identities(&self) -> Arc<[Identity]> {
+        self.identities.lock().clone()
+    }
+
+    /// Reads from this node, never behind what the stream has been answered before. With `watch`, arms one as the read
+    /// says.
+    pub async fn read(&self, tag: i64, read: StreamRead, watch: bool) {
+        let identities = self.identities();
+        self.look(tag, |watching| {
+            let answer = self.evaluate(watching.machine, &read, &identities);
+            if watch {
+                watching.arm_for(&read, answer.is_ok())?;
+            }
+            answer.map_err(Failure::Rejected)
+        })
+        .await;
+    }
+
+    /// Several reads at one revision, each answered for itself. Arms no watches.
+    pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
+        let identities = self.identities();
+        self.look(tag, |watching| {
+            let answer = |read| self.evaluate(watching.machine, read, &identities);
+            Ok(StreamAnswer::Many(reads.iter().map(answer).collect()))
+        })
+        .await;
+    }
+
+    fn evaluate(
+        &self,
+        machine: &Machine,
+        read: &StreamRead,
+        identities: &[Identity],
+    ) -> Result<StreamAnswer, Rejection> {
+        let no_node = |path: &ZnodePath| Rejection::NoNode { path: path.clone() };
+        Ok(match read {
+            StreamRead::Exists(path) => {
+                StreamAnswer::Exists(machine.stat(path).ok_or_else(|| no_node(path))?)
+            }
+            StreamRead::Data(path) => {
+                let (stat, data) = machine.get(path, identities)?;
+                StreamAnswer::Data { data, stat }
+            }
+            StreamRead::Children(path) => {
+                let (stat, names) = machine.list(path, identities)?;
+                StreamAnswer::Children { names, stat }
+            }
+            StreamRead::Acl(path) => {
+                let (acl, stat) = machine.acl(path, identities)?;
+                StreamAnswer::Acl { acl, stat }
+            }
+            StreamRead::Ephemerals(prefix) => {
+                StreamAnswer::Ephemerals(machine.ephemerals(self.life.id, prefix))
+            }
+            StreamRead::Descendants(path) => {
+                StreamAnswer::Descendants(machine.descendants(path, identities)?)
+            }
+        })
+    }
+
+    /// A watch that stays. There need be no such node.
+    pub async fn add_watch(&self, tag: i64, path: ZnodePath, mode: WatchMode) {
+        self.look(tag, |watching| {
+            watching.arm(&path, Arms::of_mode(mode))?;
+            Ok(StreamAnswer::Done)
+        })
+        .await;
+    }
+
+    /// Whether the stream has a watch of that kind there: [`StreamAnswer::Watched`].
+    pub async fn check_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
+        self.look(tag, |watching| Ok(StreamAnswer::Watched(watching.has(&path, kind)))).await;
+    }
+
+    /// Removes the stream's watches of that kind, and says whether there was one: [`StreamAnswer::Watched`].
+    pub async fn remove_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
+        self.look(tag, |watching| Ok(StreamAnswer::Watched(watching.remove(&path, kind)))).await;
+    }
+
+    /// Sets the watches of a client that comes back: what it missed since `relative`, the newest revision it has seen,
+    /// is told before the reply, and those watches are spent; the others are armed. Persistent ones are armed, and not
+    /// told what they missed, as `ZooKeeper` does it.
+    pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
+        self.look(tag, |watching| {
+            watching.arm_again(relative, &set)?;
+            Ok(StreamAnswer::Done)
+        })
+        .await;
+    }
+
+    /// A sign of life, answered when the session is renewed. May be awaited beside other calls.
+    pub async fn ping(&self, tag: i64) {
+        self.look(tag, |_| Ok(StreamAnswer::Done)).await;
+    }
+
+    /// Answered when this node has applied everything that was acknowledged anywhere before the call.
+    pub async fn sync(&self, tag: i64) {
+        if self.ready().await.is_err() {
+            return;
+        }
+        match self.service.raft().read_barrier(self.service.deadline()).await {
+            Ok(()) => self.look(tag, |_| Ok(StreamAnswer::Done)).await,
+            Err(error) => {
+                tracing::debug!(%error, session = %self.life.session, "a sync failed");
+                self.end(Ended::CutOff);
+            }
+        }
+    }
+
+    /// Changes the tree, for this stream's session and identities; whatever the multi says of its caller but a request
+    /// id is replaced. Answered when this node has applied it. If nobody can tell what became of it, the stream ends.
+    pub async fn write(&self, tag: i64, multi: Multi) {
+        self.write_run(vec![(tag, multi)]).await;
+    }
+
+    /// Consecutive writes of a pipelining client: in this order, each answered for itself, and if nobody can tell what
+    /// became of one, none after it is done.
+    pub async fn write_run(&self, run: Vec<(i64, Multi)>) {
+        for (tag, multi) in run {
+            if !self.write_one(tag, multi).await {
+                return;
+            }
+        }
+    }
+
+    async fn write_one(&self, tag: i64, multi: Multi) -> bool {
+        if self.heard().await.is_err() {
+            return false;
+        }
+        let caller = Caller {
+            session: Some(self.life.session.clone()),
+            attachment: Some(self.attachment),
+            request: multi.caller.request,
+            identities: self.identities().to_vec(),
+        };
+        self.propose(tag, Command::Multi(Multi { caller, ..multi })).await
+    }
+
+    /// Ends the session: whatever it owns goes. The stream ends after the reply.
+    pub async fn close(&self, tag: i64) {
+        if self.heard().await.is_err() {
+            return;
+        }
+        self.service.streams().closes(self.place.number);
+        let (session, attachment) = (self.life.session.clone(), Some(self.attachment));
+        if self.propose(tag, Command::CloseSession { session, attachment }).await {
+            self.end(Ended::Closed);
+        }
+    }
+
+    /// Proposes one command, and replies when this node has applied it. Answers whether the stream goes on: it does if
+    /// it is certain what became of the command.
+    async fn propose(&self, tag: i64, command: Command) -> bool {
+        let began = Instant::now();
+        let (revision, result) = match self.service.propose(command).await {
+            Ok((Ok(reply), revision)) => {
+                // A command that took effect is a sign of life in the log.
+                self.life.renewed(began);
+                (revision, answer(reply))
+            }
+            Ok((Err(rejection), revision)) => (revision, Err(Failure::Rejected(rejection))),
+            Err(failure) => match fatal(&failure) {
+                Some(reason) => {
+                    self.end(reason);
+                    return false;
+                }
+                None => (Revision(0), Err(failure)),
+            },
+        };
+        if result.is_err() && self.ready().await.is_err() {
+            return false;
+        }
+        if self.service.catch_up(revision).await.is_err() {
+            self.end(Ended::CutOff);
+            return false;
+        }
+        Streams::reply(&self.place, StreamReply { tag, revision, result });
+        true
+    }
+
+    /// A sign of life that asks for nothing: the session is renewed in the background. Costs nothing if it was
+    /// renewed a moment ago.
+    pub fn renew(&self) {
+        if self.life.heard(Instant::now()) {
+            self.service.renewals().want(self.life.clone());
+        }
+    }
+
+    /// Resolves when the client was heard, but its session could not be renewed in time: the outbox then ends with
+    /// [`Ended::CutOff`] by itself.
+    pub async fn lost(&self) {
+        self.life.lost().await;
+    }
+
+    /// Looks at the machine and replies, within one read lock.
+    async fn look(
+        &self,
+        tag: i64,
+        look: impl FnOnce(&mut Watching<'_>) -> Result<StreamAnswer, Failure> + Send,
+    ) {
+        if self.ready().await.is_ok() {
+            let streams = self.service.streams();
+            self.service.raft().read(|machine| streams.answer(machine, &self.place, tag, look));
+        }
+    }
+
+    /// A sign of life, and room for a reply.
+    async fn heard(&self) -> Result<(), Ended> {
+        self.renew();
+        self.place.queue.room().await
+    }
+
+    /// A sign of life, room for a reply, and the certainty that the session lives.
+    async fn ready(&self) -> Result<(), Ended> {
+        loop {
+            self.heard().await?;
+            let changed = self.life.changed();
+            if self.life.is_fresh(Instant::now()) {
+                return Ok(());
+            }
+            tokio::select! {
+                () = changed => {}
+                () = self.place.queue.over() => {}
+                () = self.life.lost() => self.end(Ended::CutOff),
+            }
+        }
+    }
+
+    fn end(&self, reason: Ended) {
+        self.place.queue.end(reason);
+        self.service.streams().leave(self.place.number, reason);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.life.over();
+        self.end(Ended::Closed);
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("session", &self.life.session).finish_non_exhaustive()
+    }
+}
+
+fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
+    match reply {
+        Reply::Multi { succeeded, results } => Ok(StreamAnswer::Multi { succeeded, results }),
+        Reply::SessionEnded => Ok(StreamAnswer::Done),
+        Reply::Granted(_)
+        | Reply::Queued(_)
+        | Reply::Released(_)
+        | Reply::Cancelled
+        | Reply::SessionOpened { .. }
+        | Reply::SessionRenewed { .. }
+        | Reply::SessionAttached { .. }
+        | Reply::Swept { .. }
+        | Reply::LimitsSet
+        | Reply::NodeRegistered => Err(Failure::OutcomeUnknown),
+    }
+}
+
+/// Failures after which a stream cannot go on: a later write must not be done when this one may not have been. The
+/// others say for certain that nothing was done, and that only this write is concerned.
+fn fatal(failure: &Failure) -> Option<Ended> {
+    match failure {
+        Failure::OutcomeUnknown => Some(Ended::Unknown),
+        Failure::NoLeader | Failure::Lagging | Failure::Behind { .. } => Some(Ended::CutOff),
+        Failure::ShuttingDown | Failure::Starting(_) | Failure::Failed(_) => {
+            Some(Ended::ShuttingDown)
+        }
+        Failure::Rejected(_)
+        | Failure::Overloaded { .. }
+        | Failure::DiskFull
+        | Failure::TooLarge
+        | Failure::WaitTimeout { .. }
+        | Failure::WaitTooLong { .. }
+        | Failure::TooManyWaiters { .. }
+        | Failure::TooManyStreams { .. }
+        | Failure::TooManyWatches { .. }
+        | Failure::Compacted { .. } => None,
+    }
+}

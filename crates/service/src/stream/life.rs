@@ -1,0 +1,203 @@
+//! Whether a stream may still answer: how old its session's last confirmed renewal is.
+//!
+//! A reply tells the client that its session lives, so no reply leaves unless a renewal that a quorum stands behind
+//! began at most [`slack`] ago; the session's time-to-live in the log is longer than the client's by that much. A
+//! client that counts its own time from the sending of whatever was answered last therefore gives up before the
+//! server does (promise 5). Signs of life are not renewals of their own: one renewal serves all of a while, and
+//! `renewals.rs` sends those of many streams together.
+//!
+//! A client that was heard and could not be renewed is cut off, so that it can ask another node while its session
+//! still lives. One that says nothing is left alone: its session expires.
+
+use std::time::{Duration, Instant};
+
+use holdfast_types::{SessionId, SessionName, Ttl};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// How old a confirmed renewal may be when a reply leaves.
+pub(crate) fn slack(ttl: Ttl) -> Duration {
+    (ttl.as_duration() / 4).min(Duration::from_secs(1))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// When the last confirmed renewal began.
+    renewed: Instant,
+    /// When the client was last heard.
+    heard: Instant,
+    /// Since when the client is owed a renewal: it was heard, and the last confirmed one is too old.
+    owed: Option<Instant>,
+    /// A renewal is waiting to be sent, or on its way.
+    asked: bool,
+    /// The stream has ended.
+    over: bool,
+}
+
+/// One stream's.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) id: SessionId,
+    pub(crate) session: SessionName,
+    ttl: Ttl,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+impl Life {
+    /// That of a session that was opened or attached by a command proposed then.
+    pub(crate) fn new(id: SessionId, session: SessionName, ttl: Ttl, since: Instant) -> Self {
+        let state = State { renewed: since, heard: since, owed: None, asked: false, over: false };
+        Self { id, session, ttl, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// The client was heard. Answers whether a renewal is to be sent now.
+    pub(crate) fn heard(&self, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        state.heard = state.heard.max(now);
+        if state.over || self.covers(&state, now) {
+            return false;
+        }
+        let newly_owed = state.owed.is_none();
+        state.owed.get_or_insert(now);
+        let send = !std::mem::replace(&mut state.asked, true);
+        drop(state);
+        if newly_owed {
+            self.changed.notify_waiters();
+        }
+        send
+    }
+
+    /// Whether what was heard then needs no further renewal.
+    fn covers(&self, state: &State, heard: Instant) -> bool {
+        heard.saturating_duration_since(state.renewed) < slack(self.ttl) / 2
+    }
+
+    /// A renewal that began then is confirmed.
+    pub(crate) fn renewed(&self, began: Instant) {
+        let mut state = self.state.lock();
+        state.renewed = state.renewed.max(began);
+        state.owed = (!self.covers(&state, state.heard)).then_some(state.heard);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// The renewal that was sent is answered, or never will be. Answers whether another one is to be sent.
+    pub(crate) fn settled(&self) -> bool {
+        let mut state = self.state.lock();
+        state.asked = state.owed.is_some() && !state.over;
+        state.asked
+    }
+
+    /// The stream has ended: there is nothing to renew.
+    pub(crate) fn over(&self) {
+        self.state.lock().over = true;
+        self.changed.notify_waiters();
+    }
+
+    /// Whether a reply may leave now.
+    pub(crate) fn is_fresh(&self, now: Instant) -> bool {
+        let state = self.state.lock();
+        now.saturating_duration_since(state.renewed) <= slack(self.ttl)
+    }
+
+    /// When the stream is cut off, unless a renewal is confirmed before: after two thirds of the client's time without
+    /// one, and not before it has been owed for one third.
+    fn cut_off_at(&self) -> Option<Instant> {
+        let (state, ttl) = (*self.state.lock(), self.ttl.as_duration());
+        let owed = state.owed.filter(|_| !state.over)?;
+        Some((state.renewed + ttl * 2 / 3).max(owed + ttl / 3))
+    }
+
+    /// Resolves after the next change of any of this.
+    pub(crate) fn changed(&self) -> impl Future<Output = ()> {
+        self.changed.notified()
+    }
+
+    /// Resolves when the stream is to be cut off.
+    pub(crate) async fn lost(&self) {
+        loop {
+            let changed = self.changed.notified();
+            let Some(at) = self.cut_off_at() else {
+                changed.await;
+                continue;
+            };
+            if Instant::now() >= at {
+                return;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(at.into()) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0_TO: fn(Instant, u64) -> Instant = |t0, ms| t0 + Duration::from_millis(ms);
+
+    fn life(t0: Instant) -> Life {
+        let session = SessionName::new("zk-1").unwrap();
+        Life::new(SessionId(1), session, Ttl::from_millis(12_000).unwrap(), t0)
+    }
+
+    #[test]
+    fn signs_of_life_close_to_each_other_cost_one_renewal() {
+        let t0 = Instant::now();
+        let life = life(t0);
+        assert!(!life.heard(T0_TO(t0, 400)), "covered by the opening");
+        assert!(life.heard(T0_TO(t0, 600)));
+        assert!(!life.heard(T0_TO(t0, 700)), "asked for already");
+        life.renewed(T0_TO(t0, 700));
+        assert!(!life.settled());
+        assert!(!life.heard(T0_TO(t0, 1_100)));
+        assert!(life.heard(T0_TO(t0, 1_300)));
+    }
+
+    /// "So much longer that a reply which leaves without a new renewal is covered."
+    #[test]
+    fn no_reply_leaves_on_a_renewal_older_than_the_slack() {
+        let t0 = Instant::now();
+        let life = life(t0);
+        assert!(life.is_fresh(T0_TO(t0, 1_000)));
+        assert!(!life.is_fresh(T0_TO(t0, 1_001)));
+        life.renewed(T0_TO(t0, 900));
+        assert!(life.is_fresh(T0_TO(t0, 1_900)));
+    }
+
+    #[test]
+    fn a_client_heard_during_a_long_renewal_gets_another_one() {
+        let t0 = Instant::now();
+        let life = life(t0);
+        assert!(life.heard(T0_TO(t0, 600)));
+        assert!(!life.heard(T0_TO(t0, 3_000)));
+        life.renewed(T0_TO(t0, 601));
+        assert!(life.settled(), "what was heard at 3 s is not covered by a renewal of 0.6 s");
+    }
+
+    #[test]
+    fn a_client_that_cannot_be_renewed_is_cut_off_at_two_thirds_of_its_time() {
+        let t0 = Instant::now();
+        let life = life(t0);
+        assert_eq!(life.cut_off_at(), None);
+        life.heard(T0_TO(t0, 4_000));
+        assert_eq!(life.cut_off_at(), Some(T0_TO(t0, 8_000)));
+        life.renewed(T0_TO(t0, 4_001));
+        assert_eq!(life.cut_off_at(), None);
+    }
+
+    #[test]
+    fn a_silent_client_is_left_alone_and_one_that_speaks_up_late_has_time_to_be_renewed() {
+        let t0 = Instant::now();
+        let life = life(t0);
+        assert_eq!(life.cut_off_at(), None);
+        life.heard(T0_TO(t0, 11_000));
+        assert_eq!(life.cut_off_at(), Some(T0_TO(t0, 15_000)));
+        life.over();
+        assert_eq!(life.cut_off_at(), None);
+        assert!(!life.heard(T0_TO(t0, 12_000)) && !life.settled());
+    }
+}

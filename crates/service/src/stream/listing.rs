@@ -1,0 +1,87 @@
+//! What an operator sees of a node's streams and watches.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use holdfast_types::{Revision, SessionId, ZnodePath};
+
+use super::order::Streams;
+use crate::service::Service;
+
+/// One stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamView {
+    /// Whose.
+    pub session: SessionId,
+    /// The revision since which it speaks for the session.
+    pub attachment: Revision,
+    /// Since when this node has it.
+    pub since: Instant,
+    /// Its watches; a persistent one counts twice.
+    pub watches: usize,
+    /// Items waiting to be written.
+    pub queued: usize,
+}
+
+/// How much is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Streams that watch something.
+    pub streams: usize,
+    /// Paths that are watched.
+    pub paths: usize,
+    /// Watches; a persistent one counts twice.
+    pub watches: usize,
+}
+
+impl Service {
+    /// The streams of this node, in the order of their beginning.
+    pub fn streams_list(&self) -> Vec<StreamView> {
+        self.streams().list()
+    }
+
+    /// How much is watched on this node. O(1).
+    pub fn watch_counts(&self) -> WatchCounts {
+        let roster = self.streams().roster.lock();
+        let table = &roster.table;
+        WatchCounts { streams: table.streams(), paths: table.paths(), watches: table.len() }
+    }
+
+    /// What is watched on this node, by session.
+    pub fn watches_by_session(&self) -> BTreeMap<SessionId, Vec<ZnodePath>> {
+        let roster = self.streams().roster.lock();
+        let mut found: BTreeMap<SessionId, Vec<ZnodePath>> = BTreeMap::new();
+        for (number, member) in &roster.members {
+            let mut paths = roster.table.paths_of(*number).cloned().peekable();
+            if paths.peek().is_some() {
+                found.entry(member.session).or_default().extend(paths);
+            }
+        }
+        found
+    }
+
+    /// What is watched on this node, by path.
+    pub fn watches_by_path(&self) -> BTreeMap<ZnodePath, Vec<SessionId>> {
+        let mut found: BTreeMap<ZnodePath, Vec<SessionId>> = BTreeMap::new();
+        for (session, paths) in self.watches_by_session() {
+            for path in paths {
+                found.entry(path).or_default().push(session);
+            }
+        }
+        found
+    }
+}
+
+impl Streams {
+    fn list(&self) -> Vec<StreamView> {
+        let roster = self.roster.lock();
+        let view = |(number, member): (_, &super::order::Member)| StreamView {
+            session: member.session,
+            attachment: member.attachment,
+            since: member.since,
+            watches: roster.table.len_of(number),
+            queued: member.queue.len(),
+        };
+        roster.members.iter().map(|(number, member)| view((*number, member))).collect()
+    }
+}

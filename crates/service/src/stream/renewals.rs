@@ -1,0 +1,122 @@
+//! The renewals of all streams of a node, sent to the leader together.
+//!
+//! Owns which sessions wait for one. While one batch is on its way, whatever is asked for waits for the next: so one
+//! round of the quorum serves them all, and there is no timer. Bounds: one entry a stream; [`BATCH_MAX`] sessions in a
+//! batch, one batch at a time, and the few sessions whose expiry is under way are renewed one by one beside it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use holdfast_types::SessionId;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::life::Life;
+use crate::answer::Failure;
+use crate::leader::BatchRenewal;
+use crate::service::Service;
+
+/// Sessions renewed by one call.
+const BATCH_MAX: usize = 16_384;
+/// How long one call is tried; then it is made again, with whatever has come in meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Renewals through the log at once.
+const SINGLE_MAX: usize = 16;
+
+/// Who waits to be renewed.
+#[derive(Debug, Default)]
+pub(crate) struct Renewals {
+    waiting: Mutex<BTreeMap<SessionId, Vec<Arc<Life>>>>,
+    filled: Notify,
+}
+
+impl Renewals {
+    /// Puts a stream in; once only, until it is settled.
+    pub(crate) fn want(&self, life: Arc<Life>) {
+        self.waiting.lock().entry(life.id).or_default().push(life);
+        self.filled.notify_one();
+    }
+
+    async fn take(&self) -> BTreeMap<SessionId, Vec<Arc<Life>>> {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut waiting = self.waiting.lock();
+                let rest = match waiting.keys().nth(BATCH_MAX).copied() {
+                    Some(first) => waiting.split_off(&first),
+                    None => BTreeMap::new(),
+                };
+                let batch = std::mem::replace(&mut *waiting, rest);
+                if !batch.is_empty() {
+                    return batch;
+                }
+            }
+            filled.await;
+        }
+    }
+}
+
+/// Sends batches until the service is stopped.
+pub(crate) async fn run(service: Service) {
+    loop {
+        let batch = tokio::select! {
+            () = service.stopped().cancelled() => return,
+            batch = service.renewals().take() => batch,
+        };
+        send(&service, batch).await;
+    }
+}
+
+async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Life>>>) {
+    let began = Instant::now();
+    let sessions: Vec<_> = batch.keys().copied().collect();
+    let answers = match service.renew_many(sessions, began + PATIENCE).await {
+        Ok(answers) => answers,
+        Err(failure) => {
+            tracing::debug!(?failure, count = batch.len(), "failed to renew streams");
+            Vec::new()
+        }
+    };
+    let mut answers = answers.into_iter().chain(std::iter::repeat(BatchRenewal::Unknown));
+    let mut single = Vec::new();
+    for lives in batch.into_values() {
+        let answer = answers.next().unwrap_or(BatchRenewal::Unknown);
+        for life in lives {
+            match answer {
+                BatchRenewal::Renewed => life.renewed(began),
+                BatchRenewal::Gone => life.over(),
+                BatchRenewal::Unknown => {}
+                BatchRenewal::Expiring => {
+                    single.push(life);
+                    continue;
+                }
+            }
+            settle(service, life);
+        }
+    }
+    if !single.is_empty() {
+        tokio::spawn(renew_singly(service.clone(), single));
+    }
+}
+
+/// An expiry is under way: only the log can say which of the two came first.
+async fn renew_singly(service: Service, lives: Vec<Arc<Life>>) {
+    let renewals = lives.into_iter().map(|life| async {
+        let began = Instant::now();
+        match service.renew(&life.session, None, service.deadline()).await {
+            Ok(_) => life.renewed(began),
+            Err(Failure::Rejected(_)) => life.over(),
+            Err(failure) => tracing::debug!(?failure, "failed to renew a stream"),
+        }
+        settle(&service, life);
+    });
+    futures_util::stream::iter(renewals).buffer_unordered(SINGLE_MAX).collect::<Vec<()>>().await;
+}
+
+fn settle(service: &Service, life: Arc<Life>) {
+    if life.settled() {
+        service.renewals().want(life);
+    }
+}

@@ -1,0 +1,276 @@
+//! Which streams watch which nodes, and whom a change concerns: `ZooKeeper`'s rules, and nothing else.
+//!
+//! A node has two sides. The *data* side is told of its creation, deletion and change; the *child* side of its
+//! deletion and of changes of the list of its children. A read of data or a question for existence arms the data side
+//! once, a read of children the child side once; a persistent watch arms both for good; a recursive one arms both
+//! sides of the node and of everything below it for good, but is never told of lists of children. Of one change of
+//! one node a stream is told once, however many of its watches it concerns.
+//!
+//! Owns the index by path and the sets by stream. Refuses to know queues, the machine and locks. Bounds: watches are
+//! counted by stream and in all, and checked by the caller before they are armed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use holdfast_types::ZnodePath;
+
+use super::message::{NoticeKind, WatchKind, WatchMode};
+
+/// A stream of this node. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StreamNo(pub(crate) u64);
+
+/// A set of reasons to be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arms(u8);
+
+impl Arms {
+    /// The data side, once.
+    pub(crate) const DATA: Self = Self(1);
+    /// The child side, once.
+    pub(crate) const CHILD: Self = Self(2);
+    const DATA_STAYS: Self = Self(4);
+    const CHILD_STAYS: Self = Self(8);
+    const DATA_BELOW: Self = Self(16);
+    const CHILD_BELOW: Self = Self(32);
+    /// Both sides, each time.
+    pub(crate) const PERSISTENT: Self = Self::DATA_STAYS.and(Self::CHILD_STAYS);
+    /// Both sides of the subtree, each time.
+    pub(crate) const RECURSIVE: Self = Self::DATA_BELOW.and(Self::CHILD_BELOW);
+
+    const DATA_SIDE: Self = Self::DATA.and(Self::DATA_STAYS).and(Self::DATA_BELOW);
+    const CHILD_SIDE: Self = Self::CHILD.and(Self::CHILD_STAYS).and(Self::CHILD_BELOW);
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// How many watches it stands for: one for each side.
+    pub(crate) const fn count(self) -> usize {
+        self.meets(Self::DATA_SIDE) as usize + self.meets(Self::CHILD_SIDE) as usize
+    }
+
+    /// A watch that stays.
+    pub(crate) const fn of_mode(mode: WatchMode) -> Self {
+        match mode {
+            WatchMode::Persistent => Self::PERSISTENT,
+            WatchMode::PersistentRecursive => Self::RECURSIVE,
+        }
+    }
+
+    const fn of_kind(kind: WatchKind) -> Self {
+        match kind {
+            WatchKind::Child => Self::CHILD_SIDE,
+            WatchKind::Data => Self::DATA_SIDE,
+            WatchKind::Any => Self::DATA_SIDE.and(Self::CHILD_SIDE),
+        }
+    }
+}
+
+/// A watch that fired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fired {
+    pub(crate) stream: StreamNo,
+    pub(crate) kind: NoticeKind,
+    pub(crate) path: ZnodePath,
+    /// Only because the stream watches everything below some node above: it may not know that there is such a path.
+    pub(crate) below: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    by_path: HashMap<ZnodePath, BTreeMap<StreamNo, Arms>>,
+    /// Invariant: the paths under which `by_path` names the stream, and the sum of their watches.
+    by_stream: BTreeMap<StreamNo, (BTreeSet<ZnodePath>, usize)>,
+    /// Places of `by_path` with a recursive watch: none means that no ancestor need be looked at.
+    recursive: usize,
+    /// Of all streams.
+    watches: usize,
+}
+
+impl Table {
+    /// Watches of all streams.
+    pub(crate) fn len(&self) -> usize {
+        self.watches
+    }
+
+    /// Paths that somebody watches.
+    pub(crate) fn paths(&self) -> usize {
+        self.by_path.len()
+    }
+
+    /// Streams that watch something.
+    pub(crate) fn streams(&self) -> usize {
+        self.by_stream.len()
+    }
+
+    /// Watches of one stream.
+    pub(crate) fn len_of(&self, stream: StreamNo) -> usize {
+        self.by_stream.get(&stream).map_or(0, |(_, watches)| *watches)
+    }
+
+    /// What one stream watches, by path.
+    pub(crate) fn paths_of(&self, stream: StreamNo) -> impl Iterator<Item = &ZnodePath> {
+        self.by_stream.get(&stream).into_iter().flat_map(|(paths, _)| paths)
+    }
+
+    /// How many watches arming this would add.
+    pub(crate) fn added(&self, stream: StreamNo, path: &ZnodePath, arms: Arms) -> usize {
+        let old = self.arms(stream, path);
+        old.and(arms).count() - old.count()
+    }
+
+    /// Arms a watch; one that is there already stays as it is.
+    pub(crate) fn arm(&mut self, stream: StreamNo, path: &ZnodePath, arms: Arms) {
+        let old = self.arms(stream, path);
+        self.put(stream, path, old, old.and(arms));
+    }
+
+    /// Whether the stream has a watch of that kind there.
+    pub(crate) fn has(&self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
+        self.arms(stream, path).meets(Arms::of_kind(kind))
+    }
+
+    /// Removes the stream's watches of that kind; false if it has none.
+    pub(crate) fn remove(&mut self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
+        let old = self.arms(stream, path);
+        self.put(stream, path, old, old.without(Arms::of_kind(kind)));
+        old.meets(Arms::of_kind(kind))
+    }
+
+    /// Removes all of a stream's watches.
+    pub(crate) fn forget(&mut self, stream: StreamNo) {
+        let paths: Vec<_> = self.paths_of(stream).cloned().collect();
+        for path in paths {
+            let old = self.arms(stream, &path);
+            self.put(stream, &path, old, Arms::default());
+        }
+    }
+
+    fn arms(&self, stream: StreamNo, path: &ZnodePath) -> Arms {
+        let found = self.by_path.get(path).and_then(|streams| streams.get(&stream));
+        found.copied().unwrap_or_default()
+    }
+
+    /// Puts `new` where `old` is.
+    fn put(&mut self, stream: StreamNo, path: &ZnodePath, old: Arms, new: Arms) {
+        if new == old {
+            return;
+        }
+        if new == Arms::default() {
+            self.take_out(stream, path);
+        } else {
+            self.by_path.entry(path.clone()).or_default().insert(stream, new);
+            self.by_stream.entry(stream).or_default().0.insert(path.clone());
+        }
+        self.recursive += usize::from(new.meets(Arms::RECURSIVE));
+        self.recursive -= usize::from(old.meets(Arms::RECURSIVE));
+        self.watches = self.watches + new.count() - old.count();
+        if let Some((paths, watches)) = self.by_stream.get_mut(&stream) {
+            *watches = *watches + new.count() - old.count();
+            if paths.is_empty() {
+                self.by_stream.remove(&stream);
+            }
+        }
+    }
+
+    fn take_out(&mut self, stream: StreamNo, path: &ZnodePath) {
+        if let Some(streams) = self.by_path.get_mut(path) {
+            streams.remove(&stream);
+            if streams.is_empty() {
+                self.by_path.remove(path);
+            }
+        }
+        if let Some((paths, _)) = self.by_stream.get_mut(&stream) {
+            paths.remove(path);
+        }
+    }
+
+    /// Whom a change concerns, in the order of the notices; watches that fire once are gone after it.
+    pub(crate) fn fire(&mut self, kind: NoticeKind, path: &ZnodePath) -> Vec<Fired> {
+        let (own, once) = match kind {
+            NoticeKind::Created | NoticeKind::Changed => (Arms::DATA_SIDE, Arms::DATA),
+            NoticeKind::Deleted => {
+                (Arms::DATA_SIDE.and(Arms::CHILD_SIDE), Arms::DATA.and(Arms::CHILD))
+            }
+            NoticeKind::ChildrenChanged => {
+                (Arms::CHILD_SIDE.without(Arms::CHILD_BELOW), Arms::CHILD)
+            }
+        };
+        let here = self.concerned(path.as_str(), own);
+        let above = match kind {
+            NoticeKind::ChildrenChanged => BTreeSet::new(),
+            NoticeKind::Created | NoticeKind::Changed | NoticeKind::Deleted => {
+                self.concerned_above(path, own, &here)
+            }
+        };
+        self.spend(path, once);
+        let fired = |stream, below| Fired { stream, kind, path: path.clone(), below };
+        let here = here.into_iter().map(|stream| fired(stream, false));
+        let mut all: Vec<_> =
+            here.chain(above.into_iter().map(|stream| fired(stream, true))).collect();
+        if matches!(kind, NoticeKind::Created | NoticeKind::Deleted)
+            && let Some(parent) = path.parent()
+        {
+            all.extend(self.fire(NoticeKind::ChildrenChanged, &parent));
+        }
+        all
+    }
+
+    fn concerned(&self, path: &str, arms: Arms) -> BTreeSet<StreamNo> {
+        let streams = self.by_path.get(path).into_iter().flatten();
+        streams.filter(|(_, found)| found.meets(arms)).map(|(stream, _)| *stream).collect()
+    }
+
+    /// Those with a recursive watch above the path, and none at it.
+    fn concerned_above(
+        &self,
+        path: &ZnodePath,
+        arms: Arms,
+        here: &BTreeSet<StreamNo>,
+    ) -> BTreeSet<StreamNo> {
+        if self.recursive == 0 {
+            return BTreeSet::new();
+        }
+        let arms = Arms(arms.0 & Arms::RECURSIVE.0);
+        let above = ancestors(path.as_str()).flat_map(|above| self.concerned(above, arms));
+        above.filter(|stream| !here.contains(stream)).collect()
+    }
+
+    /// Takes away what fires once.
+    fn spend(&mut self, path: &ZnodePath, once: Arms) {
+        let Some(streams) = self.by_path.get(path) else { return };
+        let armed: Vec<_> = streams
+            .iter()
+            .filter(|(_, arms)| arms.meets(once))
+            .map(|(stream, arms)| (*stream, *arms))
+            .collect();
+        for (stream, arms) in armed {
+            self.put(stream, path, arms, arms.without(once));
+        }
+    }
+}
+
+/// The directories a path lies in, from the nearest to the root.
+pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = path;
+    std::iter::from_fn(move || {
+        let (above, name) = rest.rsplit_once('/')?;
+        if name.is_empty() {
+            return None;
+        }
+        rest = if above.is_empty() { "/" } else { above };
+        Some(rest)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! `ZooKeeper`'s rules for watches, one test for each, named after it.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const A: StreamNo = StreamNo(1);
+const B: StreamNo = StreamNo(2);
+
+fn path(text: &str) -> ZnodePath {
+    ZnodePath::new(text).unwrap()
+}
+
+/// A table with one stream's watches.
+fn armed(watches: &[(&str, Arms)]) -> Table {
+    let mut table = Table::default();
+    for (at, arms) in watches {
+        table.arm(A, &path(at), *arms);
+    }
+    table
+}
+
+/// What stream A is told of a change.
+fn told(table: &mut Table, kind: NoticeKind, at: &str) -> Vec<(NoticeKind, String)> {
+    let fired = table.fire(kind, &path(at)).into_iter().filter(|fired| fired.stream == A);
+    fired.map(|fired| (fired.kind, fired.path.to_string())).collect()
+}
+
+fn notices(of: &[(NoticeKind, &str)]) -> Vec<(NoticeKind, String)> {
+    of.iter().map(|(kind, at)| (*kind, (*at).to_owned())).collect()
+}
+
+use NoticeKind::{Changed, ChildrenChanged, Created, Deleted};
+
+#[test]
+fn a_question_for_existence_fires_once_for_creation_deletion_or_change() {
+    for kind in [Created, Deleted, Changed] {
+        let mut table = armed(&[("/a", Arms::DATA)]);
+        assert_eq!(told(&mut table, kind, "/a"), notices(&[(kind, "/a")]));
+        assert_eq!(told(&mut table, kind, "/a"), []);
+        assert_eq!(table.len(), 0);
+    }
+}
+
+#[test]
+fn a_read_of_data_hears_nothing_of_children() {
+    let mut table = armed(&[("/a", Arms::DATA)]);
+    assert_eq!(told(&mut table, Created, "/a/b"), []);
+    assert_eq!(told(&mut table, Deleted, "/a/b"), []);
+    assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
+}
+
+#[test]
+fn a_read_of_children_fires_once_for_the_list_or_the_nodes_own_deletion() {
+    for kind in [Created, Deleted] {
+        let mut table = armed(&[("/a", Arms::CHILD)]);
+        assert_eq!(told(&mut table, kind, "/a/b"), notices(&[(ChildrenChanged, "/a")]));
+        assert_eq!(told(&mut table, kind, "/a/c"), []);
+    }
+    let mut table = armed(&[("/a", Arms::CHILD)]);
+    assert_eq!(told(&mut table, Changed, "/a"), []);
+    assert_eq!(told(&mut table, Changed, "/a/b"), []);
+    assert_eq!(told(&mut table, Created, "/a/b/c"), []);
+    assert_eq!(told(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
+    assert_eq!(table.len(), 0);
+}
+
+#[test]
+fn data_and_children_of_one_node_give_one_notice_of_its_deletion() {
+    let mut table = armed(&[("/a", Arms::DATA), ("/a", Arms::CHILD)]);
+    assert_eq!(told(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
+    assert_eq!(table.len(), 0);
+}
+
+#[test]
+fn a_node_and_its_directory_give_two_notices_of_a_creation() {
+    let mut table = armed(&[("/a/b", Arms::DATA), ("/a", Arms::CHILD)]);
+    let both = notices(&[(Created, "/a/b"), (ChildrenChanged, "/a")]);
+    assert_eq!(told(&mut table, Created, "/a/b"), both);
+}
+
+#[test]
+fn the_roots_children_are_watched_like_any() {
+    let mut table = armed(&[("/", Arms::CHILD)]);
+    assert_eq!(told(&mut table, Created, "/a"), notices(&[(ChildrenChanged, "/")]));
+}
+
+#[test]
+fn a_persistent_watch_fires_each_time_for_data_and_children() {
+    let mut table = armed(&[("/a", Arms::PERSISTENT)]);
+    for _ in 0..2 {
+        assert_eq!(told(&mut table, Created, "/a"), notices(&[(Created, "/a")]));
+        assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
+        assert_eq!(told(&mut table, Created, "/a/b"), notices(&[(ChildrenChanged, "/a")]));
+        assert_eq!(told(&mut table, Changed, "/a/b"), []);
+        assert_eq!(told(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
+    }
+    assert_eq!(table.len(), 2, "both sides are counted");
+}
+
+#[test]
+fn a_recursive_watch_hears_of_the_subtree_and_never_of_lists_of_children() {
+    let mut table = armed(&[("/a", Arms::RECURSIVE)]);
+    for at in ["/a", "/a/b", "/a/b/c"] {
+        for kind in [Created, Changed, Deleted] {
+            assert_eq!(told(&mut table, kind, at), notices(&[(kind, at)]));
+        }
+    }
+    assert_eq!(told(&mut table, Created, "/ab"), []);
+    assert_eq!(told(&mut table, Created, "/b"), []);
+}
+
+#[test]
+fn a_recursive_watch_on_the_root_hears_of_everything() {
+    let mut table = armed(&[("/", Arms::RECURSIVE)]);
+    assert_eq!(told(&mut table, Changed, "/a/b"), notices(&[(Changed, "/a/b")]));
+}
+
+#[test]
+fn a_change_is_told_once_however_many_watches_it_concerns() {
+    let all = [
+        ("/a/b", Arms::DATA),
+        ("/a/b", Arms::PERSISTENT),
+        ("/a/b", Arms::RECURSIVE),
+        ("/a", Arms::RECURSIVE),
+        ("/", Arms::RECURSIVE),
+    ];
+    let mut table = armed(&all);
+    for kind in [Created, Changed, Deleted] {
+        assert_eq!(told(&mut table, kind, "/a/b"), notices(&[(kind, "/a/b")]));
+    }
+}
+
+#[test]
+fn a_one_shot_watch_beside_a_recursive_one_still_fires_its_own() {
+    let mut table = armed(&[("/a", Arms::RECURSIVE), ("/a", Arms::CHILD)]);
+    let both = notices(&[(Created, "/a/b"), (ChildrenChanged, "/a")]);
+    assert_eq!(told(&mut table, Created, "/a/b"), both);
+    assert_eq!(told(&mut table, Created, "/a/c"), notices(&[(Created, "/a/c")]));
+}
+
+#[test]
+fn a_one_shot_watch_does_not_spend_a_persistent_one() {
+    let mut table = armed(&[("/a", Arms::PERSISTENT), ("/a", Arms::DATA)]);
+    for _ in 0..2 {
+        assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
+    }
+}
+
+#[test]
+fn what_is_known_only_from_above_is_marked() {
+    let mut table = armed(&[("/a", Arms::RECURSIVE), ("/a/b", Arms::DATA)]);
+    let marks = |table: &mut Table, at| {
+        let fired = table.fire(Changed, &path(at)).into_iter();
+        fired.map(|fired| fired.below).collect::<Vec<_>>()
+    };
+    assert_eq!(marks(&mut table, "/a/b"), [false]);
+    assert_eq!(marks(&mut table, "/a/b"), [true]);
+    assert_eq!(marks(&mut table, "/a"), [false]);
+}
+
+#[test]
+fn watches_are_asked_for_and_removed_by_kind() {
+    let mut table = armed(&[("/a", Arms::DATA), ("/a", Arms::CHILD), ("/p", Arms::PERSISTENT)]);
+    assert!(table.has(A, &path("/a"), WatchKind::Child));
+    assert!(!table.has(B, &path("/a"), WatchKind::Any));
+    assert!(table.remove(A, &path("/a"), WatchKind::Child));
+    assert!(!table.remove(A, &path("/a"), WatchKind::Child));
+    assert!(table.has(A, &path("/a"), WatchKind::Data));
+    assert!(table.remove(A, &path("/a"), WatchKind::Any));
+    assert!(!table.remove(A, &path("/a"), WatchKind::Any));
+    assert!(table.remove(A, &path("/p"), WatchKind::Data));
+    assert_eq!(told(&mut table, Changed, "/p"), []);
+    assert_eq!(told(&mut table, Created, "/p/c"), notices(&[(ChildrenChanged, "/p")]));
+}
+
+#[test]
+fn a_stream_that_ends_leaves_no_watch_counted() {
+    let mut table = armed(&[("/a", Arms::DATA), ("/a", Arms::RECURSIVE), ("/b", Arms::CHILD)]);
+    table.arm(B, &path("/a"), Arms::DATA);
+    assert_eq!((table.len(), table.paths(), table.streams(), table.len_of(A)), (4, 2, 2, 3));
+    table.forget(A);
+    assert_eq!((table.len(), table.paths(), table.streams(), table.len_of(A)), (1, 1, 1, 0));
+    assert_eq!(table.recursive, 0);
+}
+
+#[test]
+fn ancestors_go_up_to_the_root() {
+    assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+    assert_eq!(ancestors("/a").collect::<Vec<_>>(), ["/"]);
+    assert_eq!(ancestors("/").count(), 0);
+}
+
+/// One watch, as `ZooKeeper` describes it, kept in a list and looked at one by one.
+#[derive(Clone, Debug, PartialEq)]
+struct Naive {
+    stream: StreamNo,
+    at: String,
+    arms: Arms,
+}
+
+fn hears(watch: &Naive, kind: NoticeKind, at: &str) -> bool {
+    let here = watch.at == at;
+    let inside = here || watch.at == "/" || at.starts_with(&format!("{}/", watch.at));
+    match (watch.arms, kind) {
+        (Arms::DATA, Created | Changed | Deleted)
+        | (Arms::CHILD, ChildrenChanged | Deleted)
+        | (Arms::PERSISTENT, _) => here,
+        (Arms::RECURSIVE, Created | Changed | Deleted) => inside,
+        _ => false,
+    }
+}
+
+/// The notices of one change, by stream.
+fn naive_fire(
+    watches: &mut Vec<Naive>,
+    kind: NoticeKind,
+    at: &str,
+) -> BTreeMap<StreamNo, Vec<(NoticeKind, String)>> {
+    let mut found: BTreeMap<StreamNo, Vec<_>> = BTreeMap::new();
+    let mut parts = vec![(kind, at.to_owned())];
+    if matches!(kind, Created | Deleted)
+        && let Some(parent) = path(at).parent()
+    {
+        parts.push((ChildrenChanged, parent.to_string()));
+    }
+    for (kind, at) in parts {
+        let mut told: Vec<_> =
+            watches.iter().filter(|w| hears(w, kind, &at)).map(|w| w.stream).collect();
+        told.sort();
+        told.dedup();
+        for stream in told {
+            found.entry(stream).or_default().push((kind, at.clone()));
+        }
+        let spent = |w: &Naive| [Arms::DATA, Arms::CHILD].contains(&w.arms) && hears(w, kind, &at);
+        watches.retain(|watch| !spent(watch));
+    }
+    found
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Arm(StreamNo, &'static str, Arms),
+    Fire(NoticeKind, &'static str),
+    Forget(StreamNo),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let paths = ["/", "/a", "/a/b", "/a/b/c", "/a/bc", "/ab"];
+    let at = prop::sample::select(paths.to_vec());
+    let changed = prop::sample::select(paths[1..].to_vec());
+    let stream = (1..4_u64).prop_map(StreamNo);
+    let all = [Arms::DATA, Arms::CHILD, Arms::PERSISTENT, Arms::RECURSIVE];
+    let arms = prop::sample::select(all.to_vec());
+    let kind = prop::sample::select(vec![Created, Changed, Deleted]);
+    prop_oneof![
+        5 => (stream.clone(), at, arms).prop_map(|(stream, at, arms)| Step::Arm(stream, at, arms)),
+        5 => (kind, changed).prop_map(|(kind, at)| Step::Fire(kind, at)),
+        1 => stream.prop_map(Step::Forget),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_table_tells_what_a_naive_list_of_watches_tells(
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
+        let (mut table, mut naive) = (Table::default(), Vec::new());
+        for step in steps {
+            match step {
+                Step::Arm(stream, at, arms) => {
+                    let watch = Naive { stream, at: at.to_owned(), arms };
+                    let before = table.len();
+                    let added = table.added(stream, &path(at), arms);
+                    table.arm(stream, &path(at), arms);
+                    prop_assert_eq!(table.len(), before + added);
+                    if !naive.contains(&watch) {
+                        naive.push(watch);
+                    }
+                }
+                Step::Fire(kind, at) => {
+                    let mut found: BTreeMap<StreamNo, Vec<_>> = BTreeMap::new();
+                    for fired in table.fire(kind, &path(at)) {
+                        let notice = (fired.kind, fired.path.to_string());
+                        found.entry(fired.stream).or_default().push(notice);
+                    }
+                    prop_assert_eq!(found, naive_fire(&mut naive, kind, at));
+                }
+                Step::Forget(stream) => {
+                    table.forget(stream);
+                    naive.retain(|watch| watch.stream != stream);
+                }
+            }
+            let streams: BTreeSet<_> = naive.iter().map(|watch| watch.stream).collect();
+            let paths: BTreeSet<_> = naive.iter().map(|watch| &watch.at).collect();
+            prop_assert_eq!((table.streams(), table.paths()), (streams.len(), paths.len()));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Which changes concern a follower.
+
+use holdfast_types::ZnodePath;
+
+/// Which nodes to watch. A lock is watched as its directory, `/locks/<name>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchFilter {
+    /// This node.
+    Node(ZnodePath),
+    /// This node and its children.
+    Children(ZnodePath),
+    /// This node and everything below it.
+    Subtree(ZnodePath),
+    /// Every path that begins with this text: `/locks/ord` is the beginning of `/locks/orders`.
+    Prefix(String),
+}
+
+impl WatchFilter {
+    /// Whether a path is concerned.
+    pub fn matches(&self, path: &ZnodePath) -> bool {
+        let text = path.as_str();
+        match self {
+            Self::Node(node) => path == node,
+            Self::Children(node) => path == node || below(text, node) == Some(Depth::Child),
+            Self::Subtree(node) => path == node || below(text, node).is_some(),
+            Self::Prefix(prefix) => text.starts_with(prefix.as_str()),
+        }
+    }
+
+    /// The node at or above every path that is concerned.
+    pub(crate) fn anchor(&self) -> ZnodePath {
+        match self {
+            Self::Node(node) | Self::Children(node) | Self::Subtree(node) => node.clone(),
+            Self::Prefix(prefix) => {
+                let directory = prefix.rsplit_once('/').map_or("", |(directory, _)| directory);
+                ZnodePath::new(directory).unwrap_or_else(|_| ZnodePath::root())
+            }
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Depth {
+    Child,
+    Deeper,
+}
+
+/// How far a path lies below a node.
+fn below(path: &str, node: &ZnodePath) -> Option<Depth> {
+    let rest = path.strip_prefix(node.as_str())?;
+    let relative = if node.as_str() == "/" { rest } else { rest.strip_prefix('/')? };
+    match relative {
+        "" => None,
+        relative if relative.contains('/') => Some(Depth::Deeper),
+        _ => Some(Depth::Child),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> ZnodePath {
+        ZnodePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn filters_match_what_they_say_and_lie_below_their_anchor() {
+        let all = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/b"];
+        let cases = [
+            (WatchFilter::Node(path("/a")), "/a", vec!["/a"]),
+            (WatchFilter::Children(path("/a")), "/a", vec!["/a", "/a/b"]),
+            (WatchFilter::Children(path("/")), "/", vec!["/", "/a", "/ab", "/b"]),
+            (WatchFilter::Subtree(path("/a")), "/a", vec!["/a", "/a/b", "/a/b/c"]),
+            (WatchFilter::Subtree(path("/")), "/", all.to_vec()),
+            (WatchFilter::Prefix("/a".to_owned()), "/", vec!["/a", "/a/b", "/a/b/c", "/ab"]),
+            (WatchFilter::Prefix("/a/".to_owned()), "/a", vec!["/a/b", "/a/b/c"]),
+            (WatchFilter::Prefix(String::new()), "/", all.to_vec()),
+        ];
+        for (filter, anchor, expected) in cases {
+            let found: Vec<_> =
+                all.into_iter().filter(|text| filter.matches(&path(text))).collect();
+            assert_eq!(found, expected, "{filter:?}");
+            assert_eq!(filter.anchor(), path(anchor), "{filter:?}");
+        }
+    }
+}

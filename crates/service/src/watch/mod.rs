@@ -1,0 +1,127 @@
+//! Watching the tree and the locks from outside of any session: changes in the order of the log, since a revision.
+//!
+//! Owns this node's bounded memory of what changed (`history.rs`), who follows it (`followers.rs`), and what a follower
+//! is told. Nothing is lost silently: whoever asks for what is forgotten by now, or falls too far behind, is told so,
+//! and from where to go on. Refuses to know sessions' own watches (`stream`) and how items are written down.
+//!
+//! Bounds: `ServiceConfig::history_events_max` changes and `history_bytes_max` bytes of them are remembered;
+//! `followers_max` follow at once, each with at most [`BATCH_MAX`] changes copied for it.
+
+mod filter;
+mod followers;
+mod history;
+mod reader;
+
+use holdfast_machine::Machine;
+use holdfast_types::{
+    FencingToken, Identity, LockName, LossCause, Owner, Rejection, Revision, SessionName, ZnodePath,
+};
+
+pub use filter::WatchFilter;
+pub use reader::WatchStream;
+
+pub(crate) use history::History;
+
+/// Changes copied for a follower at once.
+pub(crate) const BATCH_MAX: usize = 256;
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct WatchRequest {
+    /// Which nodes and locks.
+    pub filter: WatchFilter,
+    /// Only what changed after this revision; none: from now on.
+    pub since: Option<Revision>,
+    /// Whom the caller has proved to be: names it may not list are left out.
+    pub identities: Vec<Identity>,
+}
+
+/// What happened to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// It was created.
+    Created,
+    /// It was deleted.
+    Deleted,
+    /// Its data was replaced.
+    Changed,
+}
+
+/// One thing told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchItem {
+    /// A node changed.
+    Change {
+        /// When.
+        revision: Revision,
+        /// What happened.
+        kind: ChangeKind,
+        /// Where.
+        path: ZnodePath,
+    },
+    /// A lock was granted.
+    Granted {
+        /// When.
+        revision: Revision,
+        /// Which lock.
+        lock: LockName,
+        /// Under which token.
+        token: FencingToken,
+        /// To whom.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+    },
+    /// A lock's holder no longer holds it.
+    Lost {
+        /// When.
+        revision: Revision,
+        /// Which lock.
+        lock: LockName,
+        /// Whose hold.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+        /// Why.
+        cause: LossCause,
+    },
+    /// Everything up to here was told: a place to go on from, even if nothing happens for long.
+    Bookmark {
+        /// Up to where.
+        revision: Revision,
+    },
+    /// What happened before is forgotten: look at the state anew, then go on from here.
+    Compacted {
+        /// From where to go on.
+        restart_from: Revision,
+    },
+    /// The node is about to stop: go on at another one.
+    ShuttingDown,
+}
+
+/// An item, and where to go on from if it is the last one seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// The `since` with which nothing after this item is missed. Between two items of one revision it is still the
+    /// revision before.
+    pub resume: Revision,
+    /// The item.
+    pub item: WatchItem,
+}
+
+/// Whether somebody may know that there is, or was, such a path: who may read the node, or list the directory it lies
+/// in. Of a directory that has gone too, the next one above is asked.
+pub(crate) fn is_visible(machine: &Machine, path: &ZnodePath, identities: &[Identity]) -> bool {
+    if machine.get(path, identities).is_ok() {
+        return true;
+    }
+    let mut above = path.parent();
+    while let Some(directory) = above {
+        match machine.get(&directory, identities) {
+            Ok(_) => return true,
+            Err(Rejection::NoNode { .. }) => above = directory.parent(),
+            Err(_) => return false,
+        }
+    }
+    false
+}

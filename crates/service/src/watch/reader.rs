@@ -1,0 +1,128 @@
+//! One follower's view of the history: item after item, with bookmarks while nothing happens.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Instant;
+
+use holdfast_types::{Identity, Revision};
+
+use super::history::{Found, Seat};
+use super::{WatchItem, WatchRequest, Watched, is_visible};
+use crate::answer::Failure;
+use crate::service::Service;
+
+/// Changes as they come. Dropping it ends the watch.
+pub struct WatchStream {
+    service: Service,
+    seat: Seat,
+    identities: Vec<Identity>,
+    /// Copied from the history, not yet told.
+    batch: VecDeque<Watched>,
+    /// When to say how far everything is told; at once after what was there at the beginning.
+    bookmark_at: Instant,
+    /// The last revision said to go on from.
+    resume: Revision,
+}
+
+impl Service {
+    /// Follows the changes of this node. A client that asks for changes after a revision it has from another node may
+    /// wait until this one is there; it misses nothing.
+    ///
+    /// # Errors
+    /// [`Failure::Compacted`] if some of them are forgotten by now; [`Failure::TooManyStreams`];
+    /// [`Failure::ShuttingDown`].
+    pub fn watch(&self, request: WatchRequest) -> Result<WatchStream, Failure> {
+        if self.is_draining() {
+            return Err(Failure::ShuttingDown);
+        }
+        let WatchRequest { filter, since, identities } = request;
+        let seat = self.history().follow(filter, since)?;
+        Ok(WatchStream {
+            service: self.clone(),
+            resume: seat.after,
+            seat,
+            identities,
+            batch: VecDeque::new(),
+            bookmark_at: Instant::now(),
+        })
+    }
+}
+
+impl WatchStream {
+    /// The next item. After [`WatchItem::Compacted`] it goes on from there; after [`WatchItem::ShuttingDown`] there is
+    /// only that. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Watched {
+        loop {
+            if let Some(watched) = self.batch.pop_front() {
+                self.bookmark_at = Instant::now() + self.service.tunables().bookmark_every;
+                return self.told(watched);
+            }
+            match self.service.history().read(self.seat.number) {
+                Found::Changes(changes) => self.batch = self.visible(changes),
+                Found::Compacted(restart_from) => {
+                    let item = WatchItem::Compacted { restart_from };
+                    return self.told(Watched { resume: restart_from, item });
+                }
+                Found::Nothing(head) => {
+                    if let Some(watched) = self.wait(head).await {
+                        return self.told(watched);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for a change; answers what there is to say without one.
+    async fn wait(&mut self, head: Revision) -> Option<Watched> {
+        let now = Instant::now();
+        let every = self.service.tunables().bookmark_every;
+        if now >= self.bookmark_at {
+            self.bookmark_at = now + every;
+            if head >= self.resume {
+                return Some(Watched {
+                    resume: head,
+                    item: WatchItem::Bookmark { revision: head },
+                });
+            }
+        }
+        tokio::select! {
+            () = self.seat.woken.notified() => None,
+            () = tokio::time::sleep_until(self.bookmark_at.into()) => None,
+            () = self.service.draining().cancelled() => {
+                Some(Watched { resume: self.resume, item: WatchItem::ShuttingDown })
+            }
+        }
+    }
+
+    fn told(&mut self, watched: Watched) -> Watched {
+        self.resume = self.resume.max(watched.resume);
+        Watched { resume: self.resume, ..watched }
+    }
+
+    /// Leaves out what the caller may not know.
+    fn visible(&self, changes: Vec<Watched>) -> VecDeque<Watched> {
+        self.service.raft().read(|machine| {
+            let may_know = |watched: &Watched| match &watched.item {
+                WatchItem::Change { path, .. } => is_visible(machine, path, &self.identities),
+                WatchItem::Granted { .. }
+                | WatchItem::Lost { .. }
+                | WatchItem::Bookmark { .. }
+                | WatchItem::Compacted { .. }
+                | WatchItem::ShuttingDown => true,
+            };
+            changes.into_iter().filter(may_know).collect()
+        })
+    }
+}
+
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        self.service.history().leave(self.seat.number);
+    }
+}
+
+impl fmt::Debug for WatchStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchStream").field("seat", &self.seat).finish_non_exhaustive()
+    }
+}
