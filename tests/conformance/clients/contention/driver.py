@@ -153,7 +153,8 @@ def contend(ensemble, plan):
     """Runs a plan: the verdict, with the reason first if the run got stuck."""
     ensemble.start()
     commands = Commands(plan.kinds, ensemble)
-    directory = Path(tempfile.mkdtemp(prefix="holdfast-kit-contention-"))
+    # Below the ensemble's, so that it goes with it.
+    directory = Path(tempfile.mkdtemp(prefix="contention-", dir=ensemble.directory))
     stuck = None
     run = Contention(plan, commands, directory)
     try:
