@@ -30,6 +30,7 @@ fn acquire(lock: &str, name: &str, anonymous: bool) -> Command {
         owner: Owner::unnamed(),
         entry: None,
         wait: true,
+        wait_ms: None,
     })
 }
 

@@ -53,7 +53,7 @@ impl Machine {
         acquire: Acquire,
         step: &mut Step<'_>,
     ) -> Outcome {
-        let Acquire { lock, open, entry, wait, .. } = acquire;
+        let Acquire { lock, open, entry, wait, wait_ms, .. } = acquire;
         if !wait && contender.hold.is_none() {
             // Asking without waiting says nothing about the place that another call waits for.
             self.refuse_if_busy(&lock)?;
@@ -70,6 +70,7 @@ impl Machine {
             self.amend(&lock, contender.sequence, |contender| {
                 if waits {
                     contender.asked = step.revision;
+                    contender.wait_ms = wait_ms;
                 }
                 if let Some(entry) = entry {
                     contender.entries.enter(entry);
@@ -91,7 +92,7 @@ impl Machine {
         acquire: Acquire,
         step: &mut Step<'_>,
     ) -> Outcome {
-        let Acquire { lock, open, owner, entry, wait } = acquire;
+        let Acquire { lock, open, owner, entry, wait, wait_ms } = acquire;
         if !wait {
             self.refuse_if_busy(&lock)?;
         }
@@ -111,6 +112,7 @@ impl Machine {
         let entries = Entries::of(entry.unwrap_or_else(EntryId::unnamed));
         let contender = Contender {
             path: site.path,
+            wait_ms,
             ..Contender::new(site.sequence, session, name, owner, entries, step)
         };
         let contender =
@@ -227,6 +229,7 @@ impl Contender {
             ticket: Ticket(step.revision.0),
             asked: step.revision,
             since: step.now,
+            wait_ms: None,
             entries,
             hold: None,
         }

@@ -21,6 +21,8 @@ pub(crate) struct Contender {
     /// Revision of the owner's latest acquire; equals the ticket at first.
     pub(crate) asked: Revision,
     pub(crate) since: Stamp,
+    /// How long its caller waits from there on; none if as long as the session lives.
+    pub(crate) wait_ms: Option<u64>,
     pub(crate) entries: Entries,
     /// Present exactly while it holds the lock.
     pub(crate) hold: Option<Hold>,

@@ -164,6 +164,8 @@ pub struct ContenderPart {
     pub left: Vec<EntryId>,
     /// Present on the holder.
     pub hold: Option<HoldPart>,
+    /// How long its latest acquire waits, milliseconds.
+    pub wait_ms: Option<u64>,
 }
 
 /// What the grant left on a holder.
@@ -427,6 +429,7 @@ impl ContenderPart {
                 granted_at: hold.granted_at,
                 granted_in: hold.granted_in,
             }),
+            wait_ms: contender.wait_ms,
         }
     }
 }

@@ -40,6 +40,7 @@ impl Machine {
         step.emit(Event::NodeCreated { path: contender.path.clone() });
         self.index(lock, directory, &contender);
         self.locks.claims.insert(Claim::of(lock, &contender));
+        self.locks.waits.enter(lock, &contender);
         if let Some(session) = self.sessions.get_mut(contender.session) {
             session.contenders += 1;
             session.came_back(lock, &contender.owner);
@@ -74,6 +75,7 @@ impl Machine {
         let Some(lock) = claim.lock.clone() else { return };
         let Some(contender) = self.take_out(&lock, claim.sequence) else { return };
         self.locks.claims.remove(claim);
+        self.locks.waits.leave(&contender);
         if let Some(directory) = self.locks.get(&lock).map(|lock| lock.directory.clone()) {
             self.tree.remove(&directory, &contender.path, step.revision, step.now);
         }
@@ -129,6 +131,7 @@ impl Machine {
             indexed.holder = Some(Arc::clone(&granted));
             indexed.last_token = hold.token;
         }
+        self.locks.waits.leave(&next);
         self.locks.waiting = self.locks.waiting.saturating_sub(1);
         self.locks.held += 1;
         self.note_token(&directory, hold.token);
@@ -168,9 +171,12 @@ impl Machine {
         sequence: u64,
         change: impl FnOnce(&mut Contender),
     ) -> Option<Arc<Contender>> {
-        let mut contender = (**self.locks.get(lock)?.contender(sequence)?).clone();
+        let before = Arc::clone(self.locks.get(lock)?.contender(sequence)?);
+        let mut contender = (*before).clone();
         change(&mut contender);
         let contender = Arc::new(contender);
+        self.locks.waits.leave(&before);
+        self.locks.waits.enter(lock, &contender);
         let indexed = self.locks.get_mut(lock)?;
         match &mut indexed.holder {
             Some(holder) if holder.sequence == sequence => *holder = Arc::clone(&contender),

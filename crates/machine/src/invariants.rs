@@ -190,13 +190,15 @@ impl Machine {
         locks.waiting += waits;
         locks.held += 1 - waits;
         locks.claims.insert(Claim::of(&lock, contender));
-        Ok(())
+        let alone = locks.waits.enter(&lock, contender);
+        ensure(alone, || format!("{path} asked in a revision of its own"))
     }
 
     fn check_index(&self, rebuilt: &Locks) -> Result<(), String> {
         let say = |what: &str| format!("the index of locks is that of the znodes: {what}");
         ensure(self.locks.by_name == rebuilt.by_name, || say("holders and queues"))?;
         ensure(self.locks.claims == rebuilt.claims, || say("claims"))?;
+        ensure(self.locks.waits == rebuilt.waits, || say("waits"))?;
         ensure(self.locks.held == rebuilt.held, || say("locks held"))?;
         ensure(self.locks.waiting == rebuilt.waiting, || say("waiters"))
     }

@@ -38,6 +38,7 @@ mod sweep;
 mod tests;
 mod tree;
 mod views;
+mod waits;
 mod znode;
 
 pub use dump::{
@@ -45,6 +46,7 @@ pub use dump::{
 };
 pub use load::LoadError;
 pub use reads::{Counts, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
+pub use waits::Wait;
 
 use holdfast_types::{Incarnation, Limits, NodeId, Revision, Stamp};
 use imbl::OrdMap;

@@ -203,6 +203,7 @@ impl Loading {
             ticket: Ticket(node.czxid.0),
             asked: part.asked,
             since: node.ctime,
+            wait_ms: part.wait_ms,
             entries,
             hold: part.hold.map(hold),
         })

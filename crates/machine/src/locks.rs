@@ -10,6 +10,7 @@ use holdfast_types::{FencingToken, LockName, Owner, SessionId, Ticket, ZnodePath
 use imbl::{OrdMap, OrdSet};
 
 use crate::contender::Contender;
+use crate::waits::Waits;
 
 /// One lock. It exists from its first grant until its directory goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +89,8 @@ impl Claim {
 pub(crate) struct Locks {
     pub(crate) by_name: OrdMap<LockName, Arc<Lock>>,
     pub(crate) claims: OrdSet<Claim>,
+    /// Waiters whose wait ends.
+    pub(crate) waits: Waits,
     /// Locks with a holder.
     pub(crate) held: u64,
     /// Waiters of all locks.
@@ -99,7 +102,7 @@ pub(crate) struct Locks {
 impl Locks {
     pub(crate) fn new() -> Self {
         let (by_name, claims) = (OrdMap::new(), OrdSet::new());
-        Self { by_name, claims, held: 0, waiting: 0, grants: 0 }
+        Self { by_name, claims, waits: Waits::default(), held: 0, waiting: 0, grants: 0 }
     }
 
     pub(crate) fn get(&self, lock: &LockName) -> Option<&Lock> {

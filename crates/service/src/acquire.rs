@@ -312,6 +312,7 @@ impl Service {
 }
 
 fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
+    let wait_ms = wait.then(|| u64::try_from(request.wait.as_millis()).unwrap_or(u64::MAX));
     let AcquireRequest { lock, session, owner, entry, ttl, labels, .. } = request;
     let anonymous = session.is_none();
     let session = match session {
@@ -319,7 +320,7 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
         None => server_made_name()?,
     };
     let open = OpenSession { session, ttl, anonymous, labels, password: None };
-    Ok(Acquire { lock, open, owner: owner.unwrap_or_else(Owner::unnamed), entry, wait })
+    Ok(Acquire { lock, open, owner: owner.unwrap_or_else(Owner::unnamed), entry, wait, wait_ms })
 }
 
 /// Where a parked caller stands, as this node has it.

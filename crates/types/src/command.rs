@@ -107,6 +107,9 @@ pub struct Acquire {
     pub entry: Option<EntryId>,
     /// Whether to queue when the lock is held; otherwise the answer is a rejection and nothing changes.
     pub wait: bool,
+    /// How long the caller waits in the queue at most, milliseconds; none if as long as the session lives. Asking again
+    /// replaces it. The machine only remembers it: a [`Cancel`] ends the wait.
+    pub wait_ms: Option<u64>,
 }
 
 /// See [`Command::Release`].

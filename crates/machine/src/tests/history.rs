@@ -119,7 +119,8 @@ fn open() -> impl Strategy<Value = OpenSession> {
 fn acquire() -> impl Strategy<Value = Command> {
     (lock(), open(), owner(), entry(), prop::bool::weighted(0.8)).prop_map(
         |(lock, open, owner, entry, wait)| {
-            Command::Acquire(Acquire { lock, open, owner, entry, wait })
+            let wait_ms = (wait && entry.is_none()).then_some(5_000);
+            Command::Acquire(Acquire { lock, open, owner, entry, wait, wait_ms })
         },
     )
 }

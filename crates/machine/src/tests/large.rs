@@ -20,7 +20,7 @@ impl Numbers {
 fn acquire(lock: u64, session: u64, wait: bool) -> Command {
     let open = words::open(&format!("s{session}"));
     let (lock, owner) = (lock_name(&format!("l{lock}")), Owner::unnamed());
-    Command::Acquire(Acquire { lock, open, owner, entry: None, wait })
+    Command::Acquire(Acquire { lock, open, owner, entry: None, wait, wait_ms: None })
 }
 
 fn apply(machine: &mut Machine, now: u64, command: Command) -> Outcome {

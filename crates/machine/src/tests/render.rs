@@ -217,3 +217,8 @@ pub(super) fn page<T>(page: &Page<T>, item: impl Fn(&T) -> Vec<String>) -> Vec<S
     lines.push(format!("next: {}", page.next.as_deref().unwrap_or("-")));
     lines
 }
+
+pub(super) fn wait(wait: &crate::Wait) -> String {
+    let Cancel { lock, session, owner, ticket, asked } = &wait.cancel;
+    format!("{lock} {session}/{owner} ticket={ticket} asked={asked} wait_ms={}", wait.wait_ms)
+}

@@ -11,7 +11,14 @@ pub(super) fn machine() -> Machine {
     let mut machine = Machine::new();
     let acquire = |lock, name| {
         let (lock, owner) = (lock_name(lock), Owner::unnamed());
-        Command::Acquire(Acquire { lock, open: open(name), owner, entry: None, wait: true })
+        Command::Acquire(Acquire {
+            lock,
+            open: open(name),
+            owner,
+            entry: None,
+            wait: true,
+            wait_ms: None,
+        })
     };
     let commands = vec![
         acquire("a", "s1"),

@@ -170,6 +170,7 @@ impl<'a> Words<'a> {
                 owner: self.owner(),
                 entry: self.entry(),
                 wait: !self.flag("nowait"),
+                wait_ms: self.number("wait_ms"),
             }),
             "release" => Command::Release(Release {
                 lock: lock_name(self.at(1)),
@@ -267,6 +268,10 @@ impl<'a> Words<'a> {
                 Ok((acl, stat)) => super::render::acl(&acl, &stat),
                 Err(rejection) => super::render::rejection(&rejection),
             }],
+            "waits" => {
+                let waits = machine.waits_after(Revision(self.number("after").unwrap_or(0)), 100);
+                waits.iter().map(super::render::wait).collect()
+            }
             "leases" => machine.leases().map(|lease| format!("{lease:?}")).collect(),
             "incarnation" => {
                 let node = NodeId(self.at(2).parse().unwrap());

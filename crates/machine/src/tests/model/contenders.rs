@@ -6,7 +6,7 @@ use super::{Model, Node, Place, full, parent, znode};
 
 impl Model {
     pub(super) fn acquire(&mut self, acquire: Acquire) -> Outcome {
-        let Acquire { lock, open, owner, entry, wait } = acquire;
+        let Acquire { lock, open, owner, entry, wait, wait_ms: _ } = acquire;
         let name = open.session.clone();
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
             return Err(Rejection::SessionExpired { session: name });
