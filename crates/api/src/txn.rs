@@ -56,11 +56,11 @@ impl TxnParams {
             return Err(Refusal::of(list, ErrorCode::InvalidArgument, detail).hint(FORM));
         }
         let lists: Lists = serde_json::from_slice(body).map_err(|error| bad_body(&error))?;
+        fields.merge_pairs(lists.rest, &Self::KEYS)?;
         if [&lists.conditions, &lists.then, &lists.otherwise].iter().all(|list| list.is_none()) {
             let detail = "a transaction without 'if', 'then' and 'else' does nothing";
             return Err(Refusal::new(ErrorCode::InvalidArgument, detail).hint(FORM));
         }
-        fields.merge_pairs(lists.rest, &Self::KEYS)?;
         Ok(Self {
             change: ChangeParams::parse(&fields, request)?,
             conditions: each("if", lists.conditions, condition)?,

@@ -25,6 +25,18 @@ pub(crate) enum Action {
     ListSessions,
     /// `GET /v1/fence/{name}`
     Fence,
+    /// `PUT /v1/tree/{path}`
+    PutNode,
+    /// `POST /v1/tree/{path}`
+    PostNode,
+    /// `GET /v1/tree/{path}`
+    ReadNode,
+    /// `DELETE /v1/tree/{path}`
+    DeleteNode,
+    /// `POST /v1/txn`
+    Txn,
+    /// `GET /v1/watch`
+    Watch,
     /// `GET /v1/cluster`
     Cluster,
     /// `GET /livez`
@@ -53,6 +65,9 @@ impl Action {
             Self::OpenSession | Self::CloseSession | Self::ReadSession => Route::Session,
             Self::KeepAlive => Route::KeepAlive,
             Self::Fence => Route::Fence,
+            Self::PutNode | Self::PostNode | Self::ReadNode | Self::DeleteNode => Route::Tree,
+            Self::Txn => Route::Txn,
+            Self::Watch => Route::Watch,
             Self::Cluster => Route::Cluster,
             Self::Live => Route::Live,
             Self::Ready => Route::Ready,
@@ -73,6 +88,9 @@ pub(crate) enum Route {
     Sessions,
     KeepAlive,
     Fence,
+    Tree,
+    Txn,
+    Watch,
     Cluster,
     Live,
     Ready,
@@ -84,13 +102,16 @@ pub(crate) enum Route {
 
 impl Route {
     /// Every route, in order of its number.
-    pub(crate) const ALL: [Route; 13] = [
+    pub(crate) const ALL: [Route; 16] = [
         Self::Lock,
         Self::Locks,
         Self::Session,
         Self::Sessions,
         Self::KeepAlive,
         Self::Fence,
+        Self::Tree,
+        Self::Txn,
+        Self::Watch,
         Self::Cluster,
         Self::Live,
         Self::Ready,
@@ -109,6 +130,9 @@ impl Route {
             Self::Sessions => "/v1/sessions",
             Self::KeepAlive => "/v1/sessions/{id}/keepalive",
             Self::Fence => "/v1/fence/{name}",
+            Self::Tree => "/v1/tree/{path}",
+            Self::Txn => "/v1/txn",
+            Self::Watch => "/v1/watch",
             Self::Cluster => "/v1/cluster",
             Self::Live => "/livez",
             Self::Ready => "/readyz",

@@ -1,4 +1,5 @@
-//! What a connection is doing, so that its patience can be measured: idle, sending a head, or waiting for its answer.
+//! What a connection is doing, so that its patience can be measured: idle, sending a head, waiting for its answer, or
+//! reading a stream.
 //!
 //! One atomic word a connection, written by the socket's reader and by the call; read by the alarm in `connection`.
 
@@ -9,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use hyper::body::Frame;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -26,6 +30,7 @@ pub(crate) struct Activity {
 const IDLE: u64 = 0;
 const HEAD: u64 = 1;
 const BUSY: u64 = 2;
+const STREAM: u64 = 3;
 const STATE_BITS: u64 = 3;
 
 impl Activity {
@@ -44,6 +49,11 @@ impl Activity {
         self.enter(IDLE);
     }
 
+    /// A stream has begun, or its reader has made room for more of it.
+    pub(crate) fn streams(&self) {
+        self.enter(STREAM);
+    }
+
     /// Bytes came in: on an idle connection they begin a head.
     fn received(&self) {
         if self.word.load(Ordering::Relaxed) & STATE_BITS == IDLE {
@@ -58,6 +68,8 @@ impl Activity {
         match word & STATE_BITS {
             IDLE => Some(since + config.idle_timeout),
             HEAD => Some(since + config.head_timeout),
+            // A reader that is there makes room at least as often as a comment is written.
+            STREAM => Some(since + config.stream_comment + config.idle_timeout),
             _ => None,
         }
     }
@@ -65,6 +77,39 @@ impl Activity {
     fn enter(&self, state: u64) {
         let ms = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX >> 2);
         self.word.store((ms << 2) | state, Ordering::Relaxed);
+    }
+}
+
+/// A stream that tells when it is read: hyper asks for more only while the socket takes what was written.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    body: Body,
+    activity: Arc<Activity>,
+}
+
+impl Followed {
+    /// Follows a stream.
+    pub(crate) fn new(body: Body, activity: Arc<Activity>) -> Self {
+        Self { body, activity }
+    }
+}
+
+impl HttpBody for Followed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.activity.streams();
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.activity.idle();
     }
 }
 

@@ -1,60 +1,133 @@
-//! Reading a request's body: bounded in bytes and in time.
+//! Reading a request's body: bounded in bytes, in time, and in how many large ones there are at once.
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use holdfast_api::{ErrorCode, Facts, Problem};
 
 use crate::HttpConfig;
-use crate::status::{Fault, problem};
+use crate::status::{Fault, problem, sealed};
 
-/// A body that is too large is read on up to this many bytes and thrown away, so that the client is still there to
-/// read why; a larger one is cut off.
+/// A body that is too large is read on up to this many bytes beyond its bound and thrown away, so that the client is
+/// still there to read why; a larger one is cut off.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
-/// Reads the whole body; empty if there is none.
+/// What the body of a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The fields of the query, as JSON.
+    Fields,
+    /// The data of a node.
+    Data,
+    /// A transaction.
+    Txn,
+}
+
+impl Kind {
+    fn bytes_max(self, config: &HttpConfig) -> usize {
+        match self {
+            Self::Fields => config.body_bytes_max,
+            Self::Data => config.data_bytes_max,
+            Self::Txn => config.txn_bytes_max,
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Fields => "send the fields of the query, and nothing else",
+            Self::Data => "keep what is large elsewhere, and its place here",
+            Self::Txn => "change less at once",
+        }
+    }
+}
+
+/// A body, with its place among the large ones.
+#[derive(Debug, Default)]
+pub(crate) struct Received<'p> {
+    /// Empty if there is none.
+    pub(crate) bytes: Bytes,
+    /// Given back when the call is answered.
+    pub(crate) place: Option<SemaphorePermit<'p>>,
+}
+
+/// Reads the whole body.
 ///
 /// # Errors
-/// `payload-too-large` beyond [`HttpConfig::body_bytes_max`], `invalid-argument` if it does not arrive in time.
-pub(crate) async fn read(body: Body, config: &HttpConfig) -> Result<Bytes, Fault> {
+/// `payload-too-large` beyond its bound, `rate-limited` if too many large ones are here already, `invalid-argument`
+/// if it does not arrive in time.
+pub(crate) async fn read<'p>(
+    body: Body,
+    kind: Kind,
+    config: &HttpConfig,
+    places: &'p Semaphore,
+) -> Result<Received<'p>, Fault> {
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok(Received::default());
     }
-    let collected = collect(body, config.body_bytes_max);
+    let (bytes_max, place) = (kind.bytes_max(config), place(&body, config, places)?);
+    let collected = collect(body, bytes_max);
     let in_time = tokio::time::timeout(config.body_timeout, collected).await;
-    in_time.unwrap_or_else(|_| {
+    let collected = in_time.unwrap_or_else(|_| {
         let limit = holdfast_api::format_duration(config.body_timeout);
-        Err(problem(ErrorCode::InvalidArgument, format!("the body did not arrive within {limit}")))
+        Err(Trouble::Broken(format!("the body did not arrive within {limit}")))
+    });
+    match collected {
+        Ok(bytes) => Ok(Received { bytes, place }),
+        Err(Trouble::TooLarge) => Err(too_large(bytes_max, kind.hint())),
+        Err(Trouble::Broken(detail)) => Err(problem(ErrorCode::InvalidArgument, detail)),
+    }
+}
+
+/// A place for a body that is large, or may become so.
+fn place<'p>(
+    body: &Body,
+    config: &HttpConfig,
+    places: &'p Semaphore,
+) -> Result<Option<SemaphorePermit<'p>>, Fault> {
+    let small = u64::try_from(config.body_bytes_max).unwrap_or(u64::MAX);
+    if body.size_hint().upper().is_some_and(|bytes| bytes <= small) {
+        return Ok(None);
+    }
+    places.try_acquire().map(Some).map_err(|_| {
+        let limit = u64::try_from(config.large_bodies_max).ok();
+        let bound = Some("large bodies at once".into());
+        let facts = Facts { bound, limit, retry_after_ms: Some(1_000), ..Facts::default() };
+        sealed(Problem::new(ErrorCode::RateLimited, 0, "nothing was done").facts(facts))
     })
 }
 
-async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, Fault> {
+enum Trouble {
+    TooLarge,
+    Broken(String),
+}
+
+async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, Trouble> {
+    let seen_max = bytes_max.saturating_add(DISCARDED_MAX);
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if declared > DISCARDED_MAX {
-        return Err(too_large(bytes_max));
+    if declared > seen_max {
+        return Err(Trouble::TooLarge);
     }
-    let (mut collected, mut seen) = (Vec::new(), 0_usize);
+    let (mut collected, mut seen) = (Vec::with_capacity(declared.min(bytes_max)), 0_usize);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
-            problem(ErrorCode::InvalidArgument, format!("the body broke off: {error}"))
-        })?;
+        let frame =
+            frame.map_err(|error| Trouble::Broken(format!("the body broke off: {error}")))?;
         let Some(data) = frame.data_ref() else { continue };
         seen = seen.saturating_add(data.len());
         if seen <= bytes_max {
             collected.extend_from_slice(data);
-        } else if seen > DISCARDED_MAX {
+        } else if seen > seen_max {
             break;
         }
     }
-    if seen > bytes_max { Err(too_large(bytes_max)) } else { Ok(collected.into()) }
+    if seen > bytes_max { Err(Trouble::TooLarge) } else { Ok(collected.into()) }
 }
 
-fn too_large(bytes_max: usize) -> Fault {
+fn too_large(bytes_max: usize, hint: &'static str) -> Fault {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let detail = format!("the body is larger than {limit} bytes");
     let facts = Facts { limit: Some(limit), ..Facts::default() };
-    let too_large = Problem::new(ErrorCode::PayloadTooLarge, 0, detail).facts(facts);
-    crate::status::sealed(too_large.hint("send the fields of the query, and nothing else"))
+    sealed(Problem::new(ErrorCode::PayloadTooLarge, 0, detail).facts(facts).hint(hint))
 }

@@ -19,6 +19,14 @@ pub struct HttpConfig {
     pub head_bytes_max: usize,
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
+    /// Bytes of a body that is a node's data. Not below the cluster's `data_bytes_max`.
+    pub data_bytes_max: usize,
+    /// Bytes of a body that is a transaction.
+    pub txn_bytes_max: usize,
+    /// Calls with a body larger than `body_bytes_max` at the same time; one more is answered 429.
+    pub large_bodies_max: usize,
+    /// A stream without events says a comment this often, so that nobody between takes it for dead.
+    pub stream_comment: Duration,
     /// Calls that take longer than this, apart from the wait they asked for, are logged at `info`.
     pub slow: Duration,
     /// The commit the binary was built from, for `/version`.
@@ -35,6 +43,10 @@ impl Default for HttpConfig {
             drain_timeout: Duration::from_secs(10),
             head_bytes_max: 16 * 1024,
             body_bytes_max: 64 * 1024,
+            data_bytes_max: 1_048_575,
+            txn_bytes_max: 2 * 1024 * 1024,
+            large_bodies_max: 128,
+            stream_comment: Duration::from_secs(15),
             slow: Duration::from_secs(1),
             commit: None,
         }

@@ -1,7 +1,8 @@
 //! One connection from its first byte to its last, with limited patience.
 //!
 //! hyper speaks HTTP; this file decides when it has lasted long enough: a head that does not arrive, a connection
-//! that idles, a shutdown. A call in flight is never cut by the alarm: its own limits end it. One timer a connection,
+//! that idles, a stream whose reader has stopped reading, a shutdown. A call in flight is never cut by the alarm: its
+//! own limits end it. One timer a connection,
 //! re-armed at most once in `head_timeout`, so that idle connections cost next to nothing.
 
 use std::convert::Infallible;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,7 +22,9 @@ use tokio::time::{Instant, sleep_until};
 use tower::Service as _;
 
 use crate::HttpConfig;
-use crate::activity::{Activity, Observed};
+use crate::activity::{Activity, Followed, Observed};
+use crate::identity::Peer;
+use crate::reply::Streaming;
 
 /// How far the end of the door has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,20 +40,21 @@ pub(crate) enum Closing {
 /// Serves one connection until it ends, by its own will, by the alarm or by shutdown.
 pub(crate) async fn converse(
     stream: TcpStream,
+    peer: Peer,
     router: Router,
     config: Arc<HttpConfig>,
     mut closing: watch::Receiver<Closing>,
 ) {
     let activity = Arc::new(Activity::new());
     let io = TokioIo::new(Observed::new(stream, activity.clone()));
-    let service = service_fn(|request: hyper::Request<Incoming>| {
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
         activity.busy();
+        request.extensions_mut().insert(peer);
         let answer = router.clone().call(request.map(Body::new));
         let activity = &activity;
         async move {
             let answer: Result<_, Infallible> = answer.await;
-            activity.idle();
-            answer
+            answer.map(|answer| followed(answer, activity))
         }
     });
     let mut connection = pin!(protocol(&config).serve_connection(io, service));
@@ -80,6 +85,16 @@ pub(crate) async fn converse(
             }
         }
     }
+}
+
+/// The answer, and the connection idle once it is made; with a stream, once that has ended.
+fn followed(answer: Response<Body>, activity: &Arc<Activity>) -> Response<Body> {
+    if answer.extensions().get::<Streaming>().is_none() {
+        activity.idle();
+        return answer;
+    }
+    activity.streams();
+    answer.map(|body| Body::new(Followed::new(body, activity.clone())))
 }
 
 /// HTTP/1.1 with our bounds; hyper's own timer is off, the alarm above does its work.

@@ -1,4 +1,4 @@
-//! The one way of every call: its id and its principal, its handler, its headers, its count and its log line.
+//! The one way of every call: its id, its principal and its body, its handler, its headers, its count and its log line.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,22 +6,23 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
-use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Response};
 use prometheus_client::registry::Registry;
+use tokio::sync::{Semaphore, watch as signal};
 use tracing::Instrument as _;
 
 use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION};
 use holdfast_service::{Call, Principal, Service};
-use holdfast_types::{LockName, SessionName};
+use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::action::Action;
-use crate::body;
+use crate::body::{self, Kind, Received};
+use crate::connection::Closing;
 use crate::exchange::{Exchange, Subject};
 use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
-use crate::{HttpConfig, HttpMetrics, fence, locks, node, sessions};
+use crate::{HttpConfig, HttpMetrics, fence, identity, locks, node, sessions, tree, txn, watch};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
@@ -36,6 +37,9 @@ pub(crate) struct Front {
     metrics: HttpMetrics,
     registry: Arc<Registry>,
     request_ids: RequestIds,
+    /// One permit a large body.
+    large_bodies: Semaphore,
+    closing: signal::Receiver<Closing>,
 }
 
 impl Front {
@@ -45,9 +49,12 @@ impl Front {
         service: Service,
         metrics: HttpMetrics,
         registry: Arc<Registry>,
+        closing: signal::Receiver<Closing>,
     ) -> Self {
         let request_ids = RequestIds::new(service.node().0);
-        Self { config, service, metrics, registry, request_ids }
+        let places = config.large_bodies_max.min(Semaphore::MAX_PERMITS);
+        let large_bodies = Semaphore::new(places);
+        Self { config, service, metrics, registry, request_ids, large_bodies, closing }
     }
 
     /// The tunables.
@@ -58,6 +65,11 @@ impl Front {
     /// The node behind the door.
     pub(crate) fn service(&self) -> &Service {
         &self.service
+    }
+
+    /// How far the end of the door has come.
+    pub(crate) fn closing(&self) -> signal::Receiver<Closing> {
+        self.closing.clone()
     }
 
     /// Everything that is counted.
@@ -73,7 +85,7 @@ pub(crate) async fn answer(front: Arc<Front>, action: Action, request: Request) 
     let in_flight = front.metrics.begin(action.route(), &parts.method);
     let request_id = front.request_ids.of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = action.route().pattern());
-    let call = Call { principal: principal(&parts), request_id };
+    let call = Call { principal: Principal::Anonymous, request_id };
     let mut exchange = Exchange {
         front: &front,
         parts: &parts,
@@ -89,15 +101,21 @@ pub(crate) async fn answer(front: Arc<Front>, action: Action, request: Request) 
     dress(&exchange, reply)
 }
 
-/// Who asks. The one place where a caller is told from another; everybody is anonymous until they can be.
-fn principal(_parts: &Parts) -> Principal {
-    Principal::Anonymous
-}
-
 async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Result<Reply, Fault> {
-    if takes_body(action) {
-        exchange.body = body::read(body, exchange.front.config()).await?;
+    if is_asked_by_somebody(action) {
+        exchange.call.principal = identity::principal(exchange.parts)?;
     }
+    // Held until the call is answered: its bytes are still somewhere.
+    let _place = match body_kind(action) {
+        None => None,
+        Some(kind) => {
+            let front = exchange.front;
+            let received = body::read(body, kind, front.config(), &front.large_bodies).await?;
+            let Received { bytes, place } = received;
+            exchange.body = bytes;
+            place
+        }
+    };
     match action {
         Action::Acquire => locks::acquire(exchange).await,
         Action::Release => locks::release(exchange).await,
@@ -110,6 +128,12 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::ReadSession => sessions::read(exchange).await,
         Action::ListSessions => sessions::list(exchange).await,
         Action::Fence => fence::check(exchange).await,
+        Action::PutNode => tree::put(exchange).await,
+        Action::PostNode => tree::post(exchange).await,
+        Action::ReadNode => tree::get(exchange).await,
+        Action::DeleteNode => tree::delete(exchange).await,
+        Action::Txn => txn::run(exchange).await,
+        Action::Watch => watch::watch(exchange).await,
         Action::Cluster => node::cluster(exchange).await,
         Action::Live => node::live(exchange),
         Action::Ready => node::ready(exchange),
@@ -121,19 +145,55 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
     }
 }
 
-const fn takes_body(action: Action) -> bool {
+/// Whether it matters who asks. What every node says to everybody, it says whatever credentials come along.
+const fn is_asked_by_somebody(action: Action) -> bool {
     match action {
+        Action::Live
+        | Action::Ready
+        | Action::Metrics
+        | Action::Version
+        | Action::Explain
+        | Action::WrongMethod
+        | Action::NoSuchPath => false,
+        Action::Acquire
+        | Action::Release
+        | Action::ReadLock
+        | Action::ListLocks
+        | Action::CreateSession
+        | Action::OpenSession
+        | Action::KeepAlive
+        | Action::CloseSession
+        | Action::ReadSession
+        | Action::ListSessions
+        | Action::Fence
+        | Action::PutNode
+        | Action::PostNode
+        | Action::ReadNode
+        | Action::DeleteNode
+        | Action::Txn
+        | Action::Watch
+        | Action::Cluster => true,
+    }
+}
+
+const fn body_kind(action: Action) -> Option<Kind> {
+    match action {
+        Action::PutNode | Action::PostNode => Some(Kind::Data),
+        Action::Txn => Some(Kind::Txn),
         Action::Acquire
         | Action::Release
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive
-        | Action::CloseSession => true,
+        | Action::CloseSession
+        | Action::DeleteNode => Some(Kind::Fields),
         Action::ReadLock
         | Action::ListLocks
         | Action::ReadSession
         | Action::ListSessions
         | Action::Fence
+        | Action::ReadNode
+        | Action::Watch
         | Action::Cluster
         | Action::Live
         | Action::Ready
@@ -141,7 +201,7 @@ const fn takes_body(action: Action) -> bool {
         | Action::Version
         | Action::Explain
         | Action::WrongMethod
-        | Action::NoSuchPath => false,
+        | Action::NoSuchPath => None,
     }
 }
 
@@ -159,7 +219,7 @@ fn dress(exchange: &Exchange<'_>, reply: Reply) -> Response<Body> {
         headers.insert(&REQUEST_ID, id);
     }
     if exchange.parts.method.is_safe() {
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     response
 }
@@ -173,17 +233,18 @@ fn log(exchange: &Exchange<'_>, action: Action, reply: &Reply, took: Duration) {
     let method = exchange.parts.method.as_str();
     let route = action.route().pattern();
     let lock = subject.lock.as_ref().map(LockName::as_str);
+    let path = subject.path.as_ref().map(ZnodePath::as_str);
     let session = subject.session.as_ref().map(SessionName::as_str);
     let status = reply.status.as_u16();
     let code = reply.code.map(holdfast_api::ErrorCode::as_str);
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     if slow || reply.status.is_server_error() {
         tracing::info!(
-            node, request_id, method, route, lock, session, status, code, micros, "call"
+            node, request_id, method, route, lock, path, session, status, code, micros, "call"
         );
     } else {
         tracing::debug!(
-            node, request_id, method, route, lock, session, status, code, micros, "call"
+            node, request_id, method, route, lock, path, session, status, code, micros, "call"
         );
     }
 }

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
 use holdfast_api::{ErrorCode, Fields, Keys, Refusal, unescape_path};
-use holdfast_service::{Call, ReadMode, Request, Response};
-use holdfast_types::{LockName, NameError, SessionName, Stamp};
+use holdfast_service::{Call, Failure, ReadMode, Request, Response, WatchRequest, WatchStream};
+use holdfast_types::{Identity, LockName, NameError, SessionName, Stamp, ZnodePath};
 
 use crate::door::Front;
 use crate::reply::Reply;
@@ -29,6 +29,7 @@ pub(crate) struct Exchange<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
     pub(crate) lock: Option<LockName>,
+    pub(crate) path: Option<ZnodePath>,
     pub(crate) session: Option<SessionName>,
     /// Time that the caller asked to wait.
     pub(crate) wait: Duration,
@@ -42,6 +43,20 @@ impl Exchange<'_> {
             fields.merge_json(&self.body, keys).map_err(of_refusal)?;
         }
         Ok(fields)
+    }
+
+    /// The parameters of a call whose body is something else.
+    pub(crate) fn query(&self, keys: &Keys) -> Result<Fields<'_>, Fault> {
+        Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)
+    }
+
+    /// The node of the tree that the path names. Decoded once, then checked, never normalised.
+    pub(crate) fn znode(&mut self) -> Result<ZnodePath, Fault> {
+        let raw = self.parts.uri.path().strip_prefix("/v1/tree").unwrap_or_default();
+        let raw = if raw.is_empty() { "/" } else { raw };
+        let path = name_in_path(raw, "the path", |path| ZnodePath::new(path))?;
+        self.subject.path = Some(path.clone());
+        Ok(path)
     }
 
     /// The lock named by the path behind a prefix. Decoded once, then checked, never normalised.
@@ -64,10 +79,22 @@ impl Exchange<'_> {
     /// Asks the service.
     pub(crate) async fn ask(&self, request: Request) -> Result<Response, Fault> {
         let answer = self.front.service().call(self.call.clone(), request).await;
-        answer.map_err(|failure| {
-            let (lock, session) = (self.subject.lock.as_ref(), self.subject.session.as_ref());
-            of_failure(failure, &Case { lock, session, now: self.now() })
-        })
+        answer.map_err(|failure| self.fault(failure))
+    }
+
+    /// Begins to follow what changes.
+    pub(crate) fn watch(&self, request: WatchRequest) -> Result<WatchStream, Fault> {
+        self.front.service().watch(request).map_err(|failure| self.fault(failure))
+    }
+
+    /// Whom the caller has proved to be.
+    pub(crate) fn identities(&self) -> Vec<Identity> {
+        self.call.principal.identities().to_vec()
+    }
+
+    fn fault(&self, failure: Failure) -> Fault {
+        let (lock, session) = (self.subject.lock.as_ref(), self.subject.session.as_ref());
+        of_failure(failure, &Case { lock, session, now: self.now() })
     }
 
     /// A 307 to the leader, if the caller wants that and this node does not lead. During an election the call is

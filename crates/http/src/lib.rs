@@ -5,7 +5,8 @@
 //! inside: a handler builds a `Call` and a `Request`, hands them to the service, and turns the answer into text.
 //!
 //! Bounds: connections are at most [`HttpConfig::connections_max`] (beyond it a connection is told so and closed);
-//! one connection has at most one call in flight; heads and bodies are bounded by [`HttpConfig`]. A client that hangs
+//! one connection has at most one call in flight; heads and bodies are bounded by [`HttpConfig`], and so is the number
+//! of large bodies and of watches; a stream holds at most one revision's changes beside the service's own bound. A client that hangs
 //! up drops its call's future, and the service sees that.
 
 mod action;
@@ -16,15 +17,20 @@ mod connection;
 mod door;
 mod exchange;
 mod fence;
+mod identity;
 mod locks;
 mod metrics;
 mod node;
+mod precondition;
 mod reply;
 mod request_id;
 mod routes;
 mod server;
 mod sessions;
 mod status;
+mod tree;
+mod txn;
+mod watch;
 
 pub use config::HttpConfig;
 pub use metrics::HttpMetrics;

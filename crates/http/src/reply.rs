@@ -1,7 +1,7 @@
 //! An answer before it becomes bytes: status, headers, body.
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use serde::Serialize;
@@ -12,7 +12,12 @@ use holdfast_types::Revision;
 use crate::status;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Marks an answer whose body goes on: its connection is not idle when the head is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Streaming;
 
 /// What a handler answers.
 #[derive(Debug)]
@@ -25,12 +30,21 @@ pub(crate) struct Reply {
     pub(crate) code: Option<ErrorCode>,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+    /// What goes on after the head, instead of a body.
+    stream: Option<Body>,
 }
 
 impl Reply {
     /// No body.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, revision: None, code: None, headers: Vec::new(), body: Bytes::new() }
+        Self {
+            status,
+            revision: None,
+            code: None,
+            headers: Vec::new(),
+            body: Bytes::new(),
+            stream: None,
+        }
     }
 
     /// A JSON body.
@@ -53,6 +67,18 @@ impl Reply {
         Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), text.into())
     }
 
+    /// Bytes that mean nothing to us.
+    pub(crate) fn bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Self {
+        Self::empty(status).with_body(OCTETS, bytes.into())
+    }
+
+    /// A body that goes on until somebody ends it.
+    pub(crate) fn stream(media: &'static str, stream: Body) -> Self {
+        let reply = Self::empty(StatusCode::OK);
+        let reply = reply.with_header(CONTENT_TYPE, HeaderValue::from_static(media));
+        Self { stream: Some(stream), ..reply }
+    }
+
     /// An error's body, with the header that says when to come back.
     pub(crate) fn problem(problem: &Problem) -> Self {
         let status = status::of_code(problem.code);
@@ -61,6 +87,10 @@ impl Reply {
         let mut reply =
             Self::empty(status).with_body(HeaderValue::from_static(PROBLEM_JSON), bytes.into());
         reply.code = Some(problem.code);
+        if problem.code == ErrorCode::Unauthenticated {
+            let scheme = HeaderValue::from_static(r#"Basic realm="holdfast", charset="UTF-8""#);
+            reply = reply.with_header(WWW_AUTHENTICATE, scheme);
+        }
         match problem.facts.retry_after_ms {
             Some(ms) => reply.with_header(RETRY_AFTER, ms.div_ceil(1_000).into()),
             None => reply,
@@ -79,6 +109,13 @@ impl Reply {
         self
     }
 
+    /// The same answer with more headers.
+    #[must_use]
+    pub(crate) fn with_headers(mut self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        self.headers.extend(headers);
+        self
+    }
+
     /// The same answer at a revision.
     #[must_use]
     pub(crate) fn at(mut self, revision: Revision) -> Self {
@@ -90,8 +127,16 @@ impl Reply {
     pub(crate) fn into_response(self) -> Response<Body> {
         /// Room for the headers that every answer has, beside those of this one.
         const HEADERS: usize = 6;
-        let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body) };
+        let streams = self.stream.is_some();
+        let body = match self.stream {
+            Some(stream) => stream,
+            None if self.body.is_empty() => Body::empty(),
+            None => Body::from(self.body),
+        };
         let mut response = Response::new(body);
+        if streams {
+            response.extensions_mut().insert(Streaming);
+        }
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(self.headers.len() + HEADERS);

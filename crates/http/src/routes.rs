@@ -21,6 +21,7 @@ pub(crate) fn router(front: Arc<Front>) -> Router {
     let lock = put(to!(Acquire)).get(to!(ReadLock)).delete(to!(Release));
     let session = put(to!(OpenSession)).get(to!(ReadSession)).delete(to!(CloseSession));
     let fence = get(to!(Fence));
+    let node = put(to!(PutNode)).post(to!(PostNode)).get(to!(ReadNode)).delete(to!(DeleteNode));
     Router::new()
         .route("/v1/locks", get(to!(ListLocks)))
         // An empty name reaches the same place, to be told that it is empty.
@@ -32,6 +33,12 @@ pub(crate) fn router(front: Arc<Front>) -> Router {
         .route("/v1/sessions/{id}/keepalive", post(to!(KeepAlive)))
         .route("/v1/fence/", fence.clone())
         .route("/v1/fence/{*name}", fence)
+        // The root, with and without its slash.
+        .route("/v1/tree", node.clone())
+        .route("/v1/tree/", node.clone())
+        .route("/v1/tree/{*path}", node)
+        .route("/v1/txn", post(to!(Txn)))
+        .route("/v1/watch", get(to!(Watch)))
         .route("/v1/cluster", get(to!(Cluster)))
         .route("/livez", get(to!(Live)))
         .route("/readyz", get(to!(Ready)))
@@ -79,6 +86,8 @@ mod tests {
         assert_eq!(nearest("/v1/lock/orders"), Some("/v1/locks/{name}"));
         assert_eq!(nearest("/locks/orders"), Some("/v1/locks/{name}"));
         assert_eq!(nearest("/v1/cluster/"), Some("/v1/cluster"));
+        assert_eq!(nearest("/v1/tre/a/b"), Some("/v1/tree/{path}"));
+        assert_eq!(nearest("/v1/transaction"), Some("/v1/txn"));
         assert_eq!(nearest("/readz"), Some("/readyz"));
         assert_eq!(nearest("/metric"), Some("/metrics"));
         assert_eq!(nearest("/favicon.ico"), None);

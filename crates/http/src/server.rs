@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::connection::{Closing, converse};
 use crate::door::Front;
+use crate::identity::Peer;
 use crate::routes::router;
 use crate::{HttpConfig, HttpMetrics};
 
@@ -33,8 +34,10 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) {
     let config = Arc::new(config);
-    let front = Front::new(config.clone(), service, metrics.clone(), registry);
-    listen(listener, config, router(Arc::new(front)), metrics, shutdown).await;
+    let closing = watch::Sender::new(Closing::No);
+    let told = closing.subscribe();
+    let front = Front::new(config.clone(), service, metrics.clone(), registry, told);
+    listen(listener, config, router(Arc::new(front)), metrics, closing, shutdown).await;
 }
 
 /// The accept loop over any router.
@@ -43,11 +46,12 @@ pub(crate) async fn listen(
     config: Arc<HttpConfig>,
     router: Router,
     metrics: HttpMetrics,
+    closing: watch::Sender<Closing>,
     shutdown: impl Future<Output = ()>,
 ) {
     let door = Door {
         places: Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS))),
-        closing: watch::Sender::new(Closing::No),
+        closing,
         config,
         router,
         metrics,
@@ -73,7 +77,7 @@ impl Door {
     async fn accept_all(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _peer)) => self.admit(stream),
+                Ok((stream, peer)) => self.admit(stream, Peer(peer.ip())),
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections; raise the limit of open files if it is reached");
@@ -83,7 +87,7 @@ impl Door {
         }
     }
 
-    fn admit(&self, stream: TcpStream) {
+    fn admit(&self, stream: TcpStream, peer: Peer) {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.metrics.refused().inc();
             // Best effort: the connection is closed in any case.
@@ -96,7 +100,8 @@ impl Door {
         let open = self.metrics.connections().clone();
         open.inc();
         let closing = self.closing.subscribe();
-        let conversation = converse(stream, self.router.clone(), self.config.clone(), closing);
+        let conversation =
+            converse(stream, peer, self.router.clone(), self.config.clone(), closing);
         tokio::spawn(async move {
             conversation.await;
             open.dec();

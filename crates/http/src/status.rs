@@ -116,12 +116,15 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
             ErrorCode::PayloadTooLarge,
             "the call is larger than an entry of the log may be",
         ),
-        Failure::ShuttingDown => {
-            let mut fault = passing(ErrorCode::ShuttingDown, "this node is going away", SOON);
-            fault.hint = Some("send the same call to another node".into());
+        Failure::ShuttingDown => going_away(),
+        Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
+            let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+            let mut fault = at_bound(ErrorCode::RateLimited, "watches of one node", limit);
+            fault.facts.retry_after_ms = Some(millis(SOON));
             fault
         }
         Failure::Behind { disk_full } => behind(disk_full),
+        Failure::Lagging => behind(false),
         Failure::Starting(why) => {
             let facts = Facts { retry_after_ms: Some(millis(LATER)), ..Facts::default() };
             sealed(Problem::new(ErrorCode::Starting, 0, why).facts(facts))
@@ -129,6 +132,13 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
         Failure::Compacted { restart_from } => compacted(restart_from),
         Failure::Failed(why) => internal(why),
     }
+}
+
+/// The node is about to stop.
+pub(crate) fn going_away() -> Fault {
+    let mut fault = passing(ErrorCode::ShuttingDown, "this node is going away", SOON);
+    fault.hint = Some("send the same call to another node".into());
+    fault
 }
 
 /// A watch that was asked for too late.

@@ -26,7 +26,15 @@ async fn start(config: HttpConfig, router: Router) -> Server {
     let metrics = HttpMetrics::register(&mut Registry::default());
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move { drop(stopped.await) };
-    let ended = tokio::spawn(listen(listener, Arc::new(config), router, metrics.clone(), shutdown));
+    let closing = watch::Sender::new(Closing::No);
+    let ended = tokio::spawn(listen(
+        listener,
+        Arc::new(config),
+        router,
+        metrics.clone(),
+        closing,
+        shutdown,
+    ));
     Server { address, metrics, stop, ended }
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod acl;
 mod any_node;
 mod bad_body;
 mod bad_call;
@@ -15,3 +16,5 @@ mod node;
 mod patience;
 mod self_report;
 mod sessions;
+mod tree;
+mod txn;

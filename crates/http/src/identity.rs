@@ -1,0 +1,117 @@
+//! Whom a caller has proved to be: the address it calls from, and the name and password it sends along.
+//!
+//! Owns what `Authorization: Basic` and a peer's address mean as identities of access lists. Refuses to know what
+//! they are allowed to do: the machine decides that. A password is not checked against anything; together with its
+//! name it *is* the identity, as `ZooKeeper`'s digest scheme has it.
+
+use std::net::IpAddr;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest as _, Sha1};
+
+use holdfast_api::{ErrorCode, Problem};
+use holdfast_service::Principal;
+use holdfast_types::Identity;
+
+use crate::status::{Fault, sealed};
+
+/// The address at the other end of the connection, put beside every request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Who asks.
+///
+/// # Errors
+/// `unauthenticated` for a scheme that is not known, `invalid-argument` for credentials of the wrong form.
+pub(crate) fn principal(parts: &Parts) -> Result<Principal, Fault> {
+    let mut identities = Vec::new();
+    if let Some(Peer(address)) = parts.extensions.get::<Peer>() {
+        // ::ffff:10.0.0.7 is 10.0.0.7, however the socket was opened.
+        let id = address.to_canonical().to_string();
+        identities.push(Identity { scheme: "ip".to_owned(), id });
+    }
+    let mut headers = parts.headers.get_all(AUTHORIZATION).iter();
+    if let Some(header) = headers.next() {
+        if headers.next().is_some() {
+            return Err(malformed("the header Authorization is given twice"));
+        }
+        identities.push(credentials(header.as_bytes())?);
+    }
+    Ok(Principal::Known { identities })
+}
+
+/// `user:base64(sha1("user:password"))`, as access lists name it.
+fn credentials(header: &[u8]) -> Result<Identity, Fault> {
+    let text = std::str::from_utf8(header).unwrap_or_default();
+    let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
+    if !scheme.eq_ignore_ascii_case("basic") {
+        let detail = "the header Authorization names a scheme that is not Basic";
+        let hint = "send curl -u name:password, or leave the header out";
+        return Err(sealed(Problem::new(ErrorCode::Unauthenticated, 0, detail).hint(hint)));
+    }
+    let bytes = STANDARD
+        .decode(token.trim())
+        .map_err(|_| malformed("the credentials after 'Basic' are not base 64"))?;
+    let pair = std::str::from_utf8(&bytes)
+        .map_err(|_| malformed("the credentials after 'Basic' are not UTF-8"))?;
+    let name = pair.split_once(':').map(|(name, _)| name).filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| malformed("the credentials are not name:password"))?;
+    let hash = STANDARD.encode(Sha1::digest(pair.as_bytes()));
+    Ok(Identity { scheme: "digest".to_owned(), id: format!("{name}:{hash}") })
+}
+
+fn malformed(detail: &'static str) -> Fault {
+    let hint = "send curl -u name:password, or leave the header out";
+    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    fn asked(authorization: &[&str]) -> Result<Vec<Identity>, Fault> {
+        let mut request = Request::builder();
+        for value in authorization {
+            request = request.header(AUTHORIZATION, *value);
+        }
+        let mut parts = request.body(()).unwrap().into_parts().0;
+        parts.extensions.insert(Peer("::ffff:10.0.0.7".parse().unwrap()));
+        principal(&parts).map(|principal| principal.identities().to_vec())
+    }
+
+    fn identity(scheme: &str, id: &str) -> Identity {
+        Identity { scheme: scheme.to_owned(), id: id.to_owned() }
+    }
+
+    #[test]
+    fn an_address_and_a_password_are_identities() {
+        let home = identity("ip", "10.0.0.7");
+        assert_eq!(asked(&[]).unwrap(), std::slice::from_ref(&home));
+        // The example of the programmer's guide: super:test is not it, but hashes like it.
+        let digest = identity("digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+        let basic = format!("Basic {}", STANDARD.encode("super:test"));
+        assert_eq!(asked(&[&basic]).unwrap(), [home.clone(), digest]);
+        let colon = format!("basic {}", STANDARD.encode("me:a:b"));
+        assert!(asked(&[&colon]).unwrap()[1].id.starts_with("me:"));
+    }
+
+    #[test]
+    fn other_schemes_and_broken_credentials_are_told_apart() {
+        for header in ["Bearer abc", "Digest x", "basically", ""] {
+            assert_eq!(asked(&[header]).unwrap_err().code, ErrorCode::Unauthenticated, "{header}");
+        }
+        let no_colon = format!("Basic {}", STANDARD.encode("me"));
+        let no_name = format!("Basic {}", STANDARD.encode(":secret"));
+        let not_text = format!("Basic {}", STANDARD.encode([0xff, b':']));
+        for header in ["Basic", "Basic ###", &no_colon, &no_name, &not_text] {
+            assert_eq!(asked(&[header]).unwrap_err().code, ErrorCode::InvalidArgument, "{header}");
+        }
+        let fault = asked(&["Basic YTpi", "Basic YTpi"]).unwrap_err();
+        assert!(fault.detail.contains("twice"), "{fault:?}");
+    }
+}

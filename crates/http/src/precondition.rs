@@ -1,0 +1,125 @@
+//! `If-Match` and `If-None-Match`: which version a node must have for a change to be made.
+
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+use holdfast_api::{ErrorCode, Problem};
+
+use crate::status::{Fault, sealed};
+
+/// What must be true of the node before it is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precondition {
+    /// Nothing.
+    None,
+    /// It exists: `If-Match: *`.
+    Exists,
+    /// It exists with this version: `If-Match: "7"`.
+    Version(i32),
+    /// It does not exist: `If-None-Match: *`.
+    Absent,
+}
+
+impl Precondition {
+    /// Reads the headers.
+    ///
+    /// # Errors
+    /// `invalid-argument` for several conditions, lists, weak tags, and what is no version.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Fault> {
+        let matching = only(headers, &IF_MATCH)?;
+        let differing = only(headers, &IF_NONE_MATCH)?;
+        match (matching, differing) {
+            (None, None) => Ok(Self::None),
+            (Some(b"*"), None) => Ok(Self::Exists),
+            (Some(tag), None) => version(tag).map(Self::Version),
+            (None, Some(b"*")) => Ok(Self::Absent),
+            (None, Some(_)) => Err(refused(
+                "If-None-Match is understood as '*' alone: create, and never replace",
+                "write If-None-Match: *, or If-Match: \"7\" to replace version 7",
+            )),
+            (Some(_), Some(_)) => {
+                Err(refused("If-Match and If-None-Match exclude each other", "send one of them"))
+            }
+        }
+    }
+
+    /// The version to be checked, of a call that changes what exists.
+    ///
+    /// # Errors
+    /// `invalid-argument` if the node must be absent.
+    pub(crate) fn version(self) -> Result<Option<i32>, Fault> {
+        match self {
+            Self::None | Self::Exists => Ok(None),
+            Self::Version(version) => Ok(Some(version)),
+            Self::Absent => {
+                let detail = "this call changes what exists: it cannot be asked to be missing";
+                Err(refused(detail, "leave If-None-Match out"))
+            }
+        }
+    }
+}
+
+/// The entity tag of a version.
+pub(crate) fn tag(version: i32) -> HeaderValue {
+    // Digits and quotes have a form.
+    HeaderValue::try_from(format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
+}
+
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h [u8]>, Fault> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map(|value| value.as_bytes().trim_ascii());
+    if values.next().is_some() {
+        return Err(refused("a condition is given twice", "send one of them"));
+    }
+    Ok(first)
+}
+
+fn version(tag: &[u8]) -> Result<i32, Fault> {
+    let quoted = tag.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    let digits = quoted.filter(|digits| digits.iter().all(u8::is_ascii_digit));
+    let version = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    version.ok_or_else(|| {
+        refused(
+            "If-Match is no version",
+            "write If-Match: \"7\", in quotes, with the ETag of an answer; or If-Match: *",
+        )
+    })
+}
+
+fn refused(detail: &'static str, hint: &'static str) -> Fault {
+    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(headers: &[(HeaderName, &str)]) -> Result<Precondition, Fault> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name, value.parse().unwrap());
+        }
+        Precondition::of(&map)
+    }
+
+    #[test]
+    fn tags_are_versions_in_quotes() {
+        assert_eq!(of(&[]).unwrap(), Precondition::None);
+        assert_eq!(of(&[(IF_MATCH, "\"7\"")]).unwrap(), Precondition::Version(7));
+        assert_eq!(of(&[(IF_MATCH, "*")]).unwrap(), Precondition::Exists);
+        assert_eq!(of(&[(IF_NONE_MATCH, "*")]).unwrap(), Precondition::Absent);
+        assert_eq!(tag(7), "\"7\"");
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused_with_the_form() {
+        for value in ["7", "W/\"7\"", "\"7\", \"8\"", "\"x\"", "\"\"", "\"-1\"", "\"9999999999\""] {
+            let fault = of(&[(IF_MATCH, value)]).unwrap_err();
+            assert!(fault.hint.unwrap().contains("If-Match: \"7\""), "{value}");
+        }
+        assert!(of(&[(IF_NONE_MATCH, "\"7\"")]).is_err());
+        assert!(of(&[(IF_MATCH, "*"), (IF_NONE_MATCH, "*")]).is_err());
+        assert!(of(&[(IF_MATCH, "\"1\""), (IF_MATCH, "\"2\"")]).is_err());
+        assert!(Precondition::Absent.version().is_err());
+    }
+}

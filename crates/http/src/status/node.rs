@@ -1,0 +1,91 @@
+//! The part of the table that is about nodes of the tree. Every problem names the node.
+
+use holdfast_api::{ErrorCode, Facts, Problem};
+use holdfast_types::{Perms, Rejection, ZnodePath};
+
+use super::{Fault, internal, sealed};
+
+/// A change or a look at the tree that the machine refused.
+pub(super) fn of_rejection(rejection: Rejection) -> Fault {
+    match rejection {
+        Rejection::NoNode { path } => {
+            let detail = format!("there is no node '{path}'");
+            let hint =
+                "a PUT without If-Match creates it; with ?parents its missing directories, too";
+            about(path, ErrorCode::NotFound, detail, hint)
+        }
+        Rejection::NodeExists { path } => {
+            let detail = format!("there is a node '{path}' already");
+            let hint = "a plain PUT, without a kind or a list, replaces its data";
+            about(path, ErrorCode::NodeExists, detail, hint)
+        }
+        Rejection::NotEmpty { path } => {
+            let detail = format!("'{path}' has children");
+            about(path, ErrorCode::NotEmpty, detail, "add ?recursive to delete them with it")
+        }
+        Rejection::BadVersion { path, actual } => {
+            let detail = format!("'{path}' has version {actual}");
+            let hint = "read it again, and decide again";
+            let mut fault = about(path, ErrorCode::VersionMismatch, detail, hint);
+            fault.facts.version = Some(actual);
+            fault
+        }
+        Rejection::NoChildrenForEphemerals { path } => {
+            let detail = format!("'{path}' is an ephemeral node, or a place in a queue");
+            about(path, ErrorCode::EphemeralParent, detail, "choose a name that is not below it")
+        }
+        Rejection::Reserved { path } => {
+            let detail = format!("'{path}' is reserved");
+            about(path, ErrorCode::BadName, detail, "choose another name")
+        }
+        Rejection::NotAllowed { path, needed } => forbidden(path, needed),
+        Rejection::BadAcl { path } => bad_acl(path),
+        Rejection::QuotaExceeded { path, limit } => {
+            let detail = format!("the quota of '{path}' is reached");
+            let hint = "delete something below it, or raise its quota";
+            let mut fault = about(path, ErrorCode::QuotaExceeded, detail, hint);
+            fault.facts.limit = Some(limit);
+            fault
+        }
+        Rejection::SessionExpired { .. }
+        | Rejection::NoSession { .. }
+        | Rejection::Superseded
+        | Rejection::LockBusy { .. }
+        | Rejection::NotHolder { .. }
+        | Rejection::NoSuchEntry { .. }
+        | Rejection::LimitReached { .. }
+        | Rejection::NodeTaken
+        | Rejection::OpRefused { .. }
+        | Rejection::SessionMoved { .. } => {
+            internal(format!("a rejection that is not about a node: {rejection:?}"))
+        }
+    }
+}
+
+fn bad_acl(path: ZnodePath) -> Fault {
+    let detail = "the access list is empty, or an entry of it names nobody".to_owned();
+    let hint = "write scheme:id:perms with world:anyone, digest:name:hash, ip:address[/bits], or auth: for yourself (curl -u name:password)";
+    let mut fault = about(path, ErrorCode::InvalidArgument, detail, hint);
+    fault.facts.parameter = Some("acl".to_owned());
+    fault
+}
+
+fn forbidden(path: ZnodePath, needed: Perms) -> Fault {
+    let what = match needed {
+        Perms::READ => "read it",
+        Perms::WRITE => "write it",
+        Perms::CREATE => "create below it",
+        Perms::DELETE => "delete below it",
+        _ => "see or change the list",
+    };
+    let detail = format!("the access list of '{path}' does not let this caller {what}");
+    let hint = "show an identity that it names: curl -u name:password";
+    let mut fault = about(path, ErrorCode::Forbidden, detail, hint);
+    fault.facts.needed = Some(needed.to_string());
+    fault
+}
+
+fn about(path: ZnodePath, code: ErrorCode, detail: String, hint: &'static str) -> Fault {
+    let facts = Facts { path: Some(path), ..Facts::default() };
+    sealed(Problem::new(code, 0, detail).hint(hint).facts(facts))
+}

@@ -1,0 +1,332 @@
+//! Nodes of the tree: their data as raw bodies, their versions as entity tags.
+//!
+//! A PUT is one entry of the log whatever it finds: the machine is asked to replace the data if the node exists, and
+//! to create it otherwise. Large data is not sent to the log twice: it is tried one way, then the other.
+
+use axum::http::header::{ETAG, LOCATION};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha1::{Digest as _, Sha1};
+
+use holdfast_api::{
+    AclBody, Aspect, ChangeParams, ChildrenBody, DeleteParams, ErrorCode, Facts, Fields,
+    HOLDFAST_DELETED, IDEMPOTENCY_KEY, Keys, MakeParams, NodeParams, PostParams, Problem,
+    PutParams, Refusal, StatBody, SubtreeBody, ZnodeBody, node_headers, parse_acl_entry, tree_path,
+};
+use holdfast_service::{Answer, MultiRequest, ReadMode, Request, Response};
+use holdfast_types::{
+    AclEntry, Condition, Create, CreateKind, Op, OpReply, RequestId, Revision, Stat, ZnodePath,
+};
+
+use crate::exchange::{Exchange, read_mode};
+use crate::locks::{astray, marked, staleness};
+use crate::precondition::{Precondition, tag};
+use crate::reply::Reply;
+use crate::status::{Fault, of_refusal, sealed};
+
+/// Data up to this many bytes is sent to the log for both cases at once.
+const EITHER_WAY_MAX: usize = 16 * 1024;
+/// How often large data is tried, when others create and delete the node meanwhile.
+const TURNS_MAX: usize = 8;
+
+/// `PUT /v1/tree/{path}`
+pub(crate) async fn put(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let path = exchange.znode()?;
+    let fields = exchange.query(&PutParams::KEYS)?;
+    if fields.bare("acl") {
+        return set_acl(exchange, path).await;
+    }
+    let params = PutParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+    drop(fields);
+    if let Some(elsewhere) = exchange.elsewhere(params.change.redirect) {
+        return Ok(elsewhere);
+    }
+    let precondition = Precondition::of(&exchange.parts.headers)?;
+    let only_creates = params.only_creates();
+    let PutParams { change, make } = params;
+    let data = Vec::from(std::mem::take(&mut exchange.body));
+    let op = match (precondition, only_creates) {
+        (Precondition::None, false) if path == ZnodePath::root() => {
+            Op::SetData { path: path.clone(), data, version: None }
+        }
+        (Precondition::None, false) => {
+            let answer = put_either_way(exchange, change, &path, data, make).await?;
+            return put_answer(path, answer);
+        }
+        (Precondition::None | Precondition::Absent, _) => Op::Create(create(&path, data, make)?),
+        (Precondition::Exists | Precondition::Version(_), true) => return Err(contradiction()),
+        (Precondition::Exists | Precondition::Version(_), false) => {
+            Op::SetData { path: path.clone(), data, version: precondition.version()? }
+        }
+    };
+    put_answer(path, ask(exchange, change, op).await?)
+}
+
+fn put_answer(path: ZnodePath, answer: (OpReply, Revision)) -> Result<Reply, Fault> {
+    match answer {
+        (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
+        (OpReply::DataSet { stat }, revision) => Ok(node(StatusCode::OK, path, stat, revision)),
+        (OpReply::Deleted { .. } | OpReply::AclSet { .. } | OpReply::Checked, _) => Err(astray()),
+    }
+}
+
+/// `POST /v1/tree/{dir}?sequential`
+pub(crate) async fn post(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let directory = exchange.znode()?;
+    let fields = exchange.query(&PostParams::KEYS)?;
+    let params = PostParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+    drop(fields);
+    if let Some(elsewhere) = exchange.elsewhere(params.change.redirect) {
+        return Ok(elsewhere);
+    }
+    // The precondition of a node that has no name yet.
+    if Precondition::of(&exchange.parts.headers)? != Precondition::None {
+        return Err(contradiction());
+    }
+    let PostParams { change, make, name } = params;
+    let named = directory.child(&format!("{name}0"));
+    named.map_err(|error| of_refusal(Refusal::bad_name("name", &error)))?;
+    let data = Vec::from(std::mem::take(&mut exchange.body));
+    let MakeParams { kind, acl, parents } = make;
+    let kind = kind.unwrap_or(CreateKind::Persistent);
+    let create = Create { directory, name, data, kind, sequential: true, acl, parents };
+    match ask(exchange, change, Op::Create(create)).await? {
+        (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
+        _ => Err(astray()),
+    }
+}
+
+/// `DELETE /v1/tree/{path}`
+pub(crate) async fn delete(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let path = exchange.znode()?;
+    let fields = exchange.fields(&DeleteParams::KEYS)?;
+    let params = DeleteParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+    drop(fields);
+    if let Some(elsewhere) = exchange.elsewhere(params.change.redirect) {
+        return Ok(elsewhere);
+    }
+    let version = Precondition::of(&exchange.parts.headers)?.version()?;
+    let delete = Op::Delete { path, version, recursive: params.recursive };
+    match ask(exchange, params.change, delete).await? {
+        (OpReply::Deleted { count }, revision) => {
+            let header = HeaderName::from_static(HOLDFAST_DELETED);
+            Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision).with_header(header, count.into()))
+        }
+        _ => Err(astray()),
+    }
+}
+
+/// `GET /v1/tree/{path}`
+pub(crate) async fn get(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let path = exchange.znode()?;
+    let fields = exchange.query(&NodeParams::KEYS)?;
+    let params = NodeParams::parse(&fields).map_err(of_refusal)?;
+    drop(fields);
+    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
+        return Ok(elsewhere);
+    }
+    let request = question(&path, &params)?;
+    let mut response = exchange.ask(request).await?;
+    let marks = staleness(&mut response);
+    let Response { reply, revision, .. } = response;
+    let reply = match (reply, params.aspect) {
+        (Answer::Node { stat, data }, Aspect::Data) => {
+            Reply::bytes(StatusCode::OK, data.to_vec()).with_headers(stat_headers(&stat))
+        }
+        (Answer::Node { stat, .. }, Aspect::Stat) => node(StatusCode::OK, path, stat, revision),
+        (Answer::Children(page), _) => Reply::json(StatusCode::OK, &ChildrenBody::new(path, page)),
+        (Answer::Subtree(page), _) => Reply::json(StatusCode::OK, &SubtreeBody::new(path, page)),
+        (Answer::Acl { acl, stat }, _) => list(path, &acl, &stat, revision),
+        _ => return Err(astray()),
+    };
+    Ok(marked(reply.at(revision), marks))
+}
+
+fn question(path: &ZnodePath, params: &NodeParams) -> Result<Request, Fault> {
+    let (path, limit, read) = (path.clone(), params.limit, read_mode(params.read.stale));
+    Ok(match params.aspect {
+        Aspect::Data | Aspect::Stat => Request::Node { path, read },
+        Aspect::Children => {
+            Request::Children { path, after: params.page_token.clone(), limit, read }
+        }
+        Aspect::Recursive => {
+            Request::Subtree { path, after: params.after_path().map_err(of_refusal)?, limit, read }
+        }
+        Aspect::Acl => Request::Acl { path, read },
+    })
+}
+
+/// `PUT /v1/tree/{path}?acl`: the list is the body.
+async fn set_acl(exchange: &mut Exchange<'_>, path: ZnodePath) -> Result<Reply, Fault> {
+    const BODY: Keys = Keys { what: "an access list", many: &["acl"], ..Keys::NONE };
+    let fields = exchange.query(&ChangeParams::KEYS)?;
+    let change = ChangeParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+    drop(fields);
+    if let Some(elsewhere) = exchange.elsewhere(change.redirect) {
+        return Ok(elsewhere);
+    }
+    let mut body = Fields::default();
+    body.merge_json(&exchange.body, &BODY).map_err(of_refusal)?;
+    let acl: Result<Vec<AclEntry>, Refusal> = body.values("acl").map(parse_acl_entry).collect();
+    let acl = acl.map_err(of_refusal)?;
+    let version = Precondition::of(&exchange.parts.headers)?.version()?;
+    let set = Op::SetAcl { path: path.clone(), acl: acl.clone(), version };
+    match ask(exchange, change, set).await? {
+        (OpReply::AclSet { stat }, revision) => Ok(list(path, &acl, &stat, revision).at(revision)),
+        _ => Err(astray()),
+    }
+}
+
+/// Asks for a change of one operation, and answers what it did.
+async fn ask(
+    exchange: &mut Exchange<'_>,
+    change: ChangeParams,
+    op: Op,
+) -> Result<(OpReply, Revision), Fault> {
+    exchange.subject.session.clone_from(&change.session);
+    let ChangeParams { session, request, redirect: _ } = change;
+    let response = exchange.ask(Request::Change { session, request, op }).await?;
+    let Answer::Changed(reply) = response.reply else { return Err(astray()) };
+    Ok((reply, response.revision))
+}
+
+/// Does one thing if the node exists and another if not: whether it did, what was done, and when.
+async fn ask_if(
+    exchange: &mut Exchange<'_>,
+    change: ChangeParams,
+    (path, exists): (&ZnodePath, bool),
+    then: Op,
+    otherwise: Option<Op>,
+) -> Result<(Option<OpReply>, Revision), Fault> {
+    exchange.subject.session.clone_from(&change.session);
+    let multi = MultiRequest {
+        session: change.session,
+        request: change.request,
+        conditions: vec![Condition::Exists { path: path.clone(), exists }],
+        then: vec![then],
+        otherwise: otherwise.into_iter().collect(),
+    };
+    let response = exchange.ask(Request::Multi(multi)).await.map_err(|mut fault| {
+        // To its caller this is one operation.
+        fault.facts.at = None;
+        fault
+    })?;
+    let Answer::Multi { results, .. } = response.reply else { return Err(astray()) };
+    Ok((results.into_iter().next(), response.revision))
+}
+
+/// The id under which a retry gets the first answer, if it came as a header; quotes around it are of the header.
+pub(crate) fn request_id<'e>(exchange: &Exchange<'e>) -> Result<Option<&'e str>, Fault> {
+    let Some(value) = exchange.parts.headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| {
+        let refused = Refusal::new(ErrorCode::BadName, "the header Idempotency-Key is not text");
+        of_refusal(refused)
+    })?;
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    Ok(Some(quoted.unwrap_or(text)))
+}
+
+/// Replaces the data if the node exists, and creates it otherwise. Data that an entry of the log holds once, but not
+/// twice, is tried one way, and the other way if the node was found otherwise. Under a request id the order is fixed
+/// and each try has an id of its own, so that the same call sent again takes the same steps and finds their answers.
+async fn put_either_way(
+    exchange: &mut Exchange<'_>,
+    mut change: ChangeParams,
+    path: &ZnodePath,
+    data: Vec<u8>,
+    make: MakeParams,
+) -> Result<(OpReply, Revision), Fault> {
+    let set = |data| Op::SetData { path: path.clone(), data, version: None };
+    if data.len() <= EITHER_WAY_MAX {
+        let create = create(path, data.clone(), make)?;
+        let both = ask_if(exchange, change, (path, true), set(data), Some(Op::Create(create)));
+        let (reply, revision) = both.await?;
+        return Ok((reply.ok_or_else(astray)?, revision));
+    }
+    let looked = Request::Node { path: path.clone(), read: ReadMode::Stale };
+    let mut replace = change.request.is_none() && exchange.ask(looked).await.is_ok();
+    for _ in 0..TURNS_MAX {
+        let op = if replace {
+            set(data.clone())
+        } else {
+            Op::Create(create(path, data.clone(), make.clone())?)
+        };
+        let tried = ask_if(exchange, change.clone(), (path, replace), op, None).await?;
+        if let (Some(reply), revision) = tried {
+            return Ok((reply, revision));
+        }
+        change.request = change.request.as_ref().map(next_id).transpose()?;
+        replace = !replace;
+    }
+    let detail = "the node comes and goes: nothing was done";
+    let facts = Facts { retry_after_ms: Some(1_000), ..Facts::default() };
+    Err(sealed(Problem::new(ErrorCode::RateLimited, 0, detail).facts(facts)))
+}
+
+/// The id of the next try of one call.
+fn next_id(id: &RequestId) -> Result<RequestId, Fault> {
+    let hash = URL_SAFE_NO_PAD.encode(Sha1::digest(id.as_str().as_bytes()));
+    RequestId::new(format!("again-{hash}"))
+        .map_err(|error| of_refusal(Refusal::bad_name("request", &error)))
+}
+
+fn create(path: &ZnodePath, data: Vec<u8>, make: MakeParams) -> Result<Create, Fault> {
+    let (directory, name) = ZnodePath::for_create(path.as_str(), false)
+        .map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))?;
+    let MakeParams { kind, acl, parents } = make;
+    let kind = kind.unwrap_or(CreateKind::Persistent);
+    Ok(Create { directory, name, data, kind, sequential: false, acl, parents })
+}
+
+fn contradiction() -> Fault {
+    let detail = "If-Match is about a node that exists, and this call creates one";
+    let hint = "leave If-Match out, or the kind, list or sequence of a new node";
+    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+}
+
+/// A node that was made.
+fn created(path: ZnodePath, stat: Stat, revision: Revision) -> Reply {
+    let location = HeaderValue::try_from(tree_path(&path));
+    let reply = node(StatusCode::CREATED, path, stat, revision);
+    match location {
+        Ok(location) => reply.with_header(LOCATION, location),
+        Err(_) => reply,
+    }
+}
+
+fn node(status: StatusCode, path: ZnodePath, stat: Stat, revision: Revision) -> Reply {
+    let body = ZnodeBody::new(path, stat, revision);
+    Reply::json(status, &body).at(revision).with_header(ETAG, tag(stat.version))
+}
+
+fn list(path: ZnodePath, acl: &[AclEntry], stat: &Stat, revision: Revision) -> Reply {
+    let body = AclBody::new(path, acl, stat, revision);
+    Reply::json(StatusCode::OK, &body).with_header(ETAG, tag(stat.aversion))
+}
+
+/// What a node says about itself beside its data.
+fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
+    use node_headers::{
+        ACL_VERSION, CHILDREN, CHILDREN_REVISION, CHILDREN_VERSION, CREATED_AT_MS,
+        CREATED_REVISION, KIND, MODIFIED_AT_MS, MODIFIED_REVISION, SESSION_NUMBER, TTL_MS, VERSION,
+    };
+    let body = StatBody::from(*stat);
+    let header = |name, value: HeaderValue| (HeaderName::from_static(name), value);
+    let mut headers = vec![
+        (ETAG, tag(body.version)),
+        header(KIND, HeaderValue::from_static(body.kind.as_str())),
+        header(VERSION, body.version.into()),
+        header(CHILDREN_VERSION, body.children_version.into()),
+        header(ACL_VERSION, body.acl_version.into()),
+        header(CREATED_REVISION, body.created_revision.0.into()),
+        header(MODIFIED_REVISION, body.modified_revision.0.into()),
+        header(CHILDREN_REVISION, body.children_revision.0.into()),
+        header(CREATED_AT_MS, body.created_at_ms.0.into()),
+        header(MODIFIED_AT_MS, body.modified_at_ms.0.into()),
+        header(CHILDREN, body.children.into()),
+    ];
+    headers.extend(body.session_number.map(|number| header(SESSION_NUMBER, number.into())));
+    headers.extend(body.ttl_ms.map(|ms| header(TTL_MS, ms.into())));
+    headers
+}
