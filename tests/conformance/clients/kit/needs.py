@@ -18,7 +18,12 @@ CURATOR_JARS = [f"{JAVA}/curator-{part}.jar" for part in ("recipes", "framework"
 # A mark of presence (a path, or a command) for each package.
 PACKAGES = {
     "venv": [("python3-venv", None)],
-    "zookeeper": [("default-jre-headless", "java"), ("libzookeeper-java", zookeeper.JAR)],
+    "zookeeper": [
+        ("default-jre-headless", "java"),
+        ("libzookeeper-java", zookeeper.JAR),
+        ("liblog4j1.2-java", f"{JAVA}/log4j-1.2.jar"),
+        ("libslf4j-java", f"{JAVA}/slf4j-log4j12.jar"),
+    ],
     "curator": [
         ("default-jdk-headless", "javac"),
         ("libcurator-recipes-java", CURATOR_JARS[0]),
