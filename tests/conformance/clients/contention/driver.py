@@ -1,10 +1,12 @@
 """Starts callers of every kind on one lock, kills some while they hold and while they wait, and has the log judged."""
 
+import json
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +57,7 @@ class Commands:
             self._start["c"] = [needs.c_program(HERE / "c_caller.c", "mt", "THREADED")]
         if "http" in kinds:
             self._start["http"] = [sys.executable, "-B", HERE / "http_caller.py"]
+        self.http_address = ensemble.http_addresses[0] if "http" in kinds else None
         self._addresses = {kind: [member.address for member in ensemble.members] for kind in kinds}
         if "http" in kinds:
             self._addresses["http"] = ensemble.http_addresses
@@ -113,10 +116,21 @@ class Contention:
         self.await_event("grant", holding)
         self.start(waiter, waiting, "hold", 1)
         self.await_event("enqueue", waiting)
+        self.look_over_http(holding)
         self.kill(waiting, held=False)
         self.kill(holding, held=True)
         before = self.grants()
         self.await_grants(before + 5)
+
+    def look_over_http(self, holding):
+        """What the HTTP door says of the lock while somebody holds it and somebody else waits; for the judge."""
+        address = self.commands.http_address
+        if address is None:
+            return
+        with urllib.request.urlopen(f"http://{address}/v1/locks/orders", timeout=30) as answer:
+            found = json.load(answer)
+        tokens = [holder.get("token") for holder in found["holders"]]
+        self.log.say("seen", 0, holder=holding, held=found["held"], tokens=tokens, waiters=found["waiters"])
 
     def grants(self):
         self.seen += self.tail.fresh()

@@ -60,6 +60,7 @@ def judge(events, *, counter, cycles, timeout_s):
     in_asking_order(verdict, turns)
     nobody_starves(verdict, events, turns, killed, cycles)
     tokens_grow(verdict, granted)
+    both_doors_agree(verdict, events)
     killed_give_way(verdict, turns, granted, killed, timeout_s)
     return verdict
 
@@ -134,6 +135,17 @@ def tokens_grow(verdict, granted):
     for earlier, later in zip(known, known[1:]):
         if later.token <= earlier.token:
             verdict.complain(f"{later.who} got token {later.token} after {earlier.who} got {earlier.token}")
+
+
+def both_doors_agree(verdict, events):
+    """Over HTTP the lock looked held by one, with a token, and waited for, whoever held it and waited."""
+    for event in (event for event in events if event["what"] == "seen"):
+        tokens = [token for token in event["tokens"] if token]
+        if not event["held"] or len(tokens) != 1 or event["waiters"] < 1:
+            verdict.complain(
+                f"while {event['holder']} held and another waited, HTTP said: held {event['held']}, "
+                f"tokens {event['tokens']}, {event['waiters']} waiters"
+            )
 
 
 def killed_give_way(verdict, turns, granted, killed, timeout_s):

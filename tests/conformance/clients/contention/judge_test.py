@@ -72,6 +72,10 @@ class JudgeTest(unittest.TestCase):
         story = Story().tell("a", "grant", token=5).tell("a", "release").tell("b", "grant", token=5)
         self.found(story.tell("b", "release"), "b got token 5 after a got 5")
 
+    def test_a_holder_that_http_does_not_see_is_found(self):
+        self.found(good().tell("driver", "seen", holder="a", held=False, tokens=[], waiters=1), "HTTP said: held False")
+        self.assertEqual(good().tell("driver", "seen", holder="a", held=True, tokens=[7], waiters=1).complaints(), [])
+
     def killed_holder(self, freed_after_s):
         story = Story().turn("a", 1).tell("v", "send").tell("v", "enqueue", seq=2).tell("v", "grant", seq=2)
         story.tell("v", "killed")

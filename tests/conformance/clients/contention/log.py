@@ -10,6 +10,7 @@ same for every process), `who`, `what`, and `cycle`; further `node` and `seq` (t
     release   it has removed the witness and is about to release
     lost      its session ended, or an error it does not understand; `why` says more
     done      it ends by itself
+    seen      written by the driver: what HTTP says of the lock while `holder` holds it and somebody waits
     killed    written by the driver: SIGKILL, and it is gone
 
 In the critical section a caller also adds one to the number in `counter`, by reading, waiting and writing.
