@@ -1,16 +1,64 @@
-//! Which reads arm which watches, and what a client that comes back has missed: the rules of `ZooKeeper`'s server.
+//! What a read answers, which reads arm which watches, and what a client that comes back has missed: the rules of
+//! `ZooKeeper`'s server, each within one lock of the machine.
 
-use holdfast_types::{Revision, Stat, ZnodePath};
+use holdfast_types::{Identity, Rejection, Revision, Stat, ZnodePath};
 
-use super::message::{NoticeKind, StreamRead, WatchMode, WatchSet};
+use super::message::{NoticeKind, StreamAnswer, StreamRead, WatchMode, WatchSet};
 use super::order::Watching;
 use super::table::Arms;
 use crate::answer::Failure;
 
 impl Watching<'_> {
+    /// Reads, and arms a watch if one is wanted and the read arms one.
+    pub(crate) fn read(
+        &mut self,
+        read: &StreamRead,
+        watch: bool,
+        shown: &[Identity],
+    ) -> Result<StreamAnswer, Failure> {
+        let answer = self.evaluate(read, shown);
+        if watch {
+            self.arm_for(read, answer.is_ok())?;
+        }
+        answer.map_err(Failure::Rejected)
+    }
+
+    /// What a read answers.
+    pub(crate) fn evaluate(
+        &self,
+        read: &StreamRead,
+        shown: &[Identity],
+    ) -> Result<StreamAnswer, Rejection> {
+        let machine = self.machine;
+        Ok(match read {
+            StreamRead::Exists(path) => {
+                let no_node = || Rejection::NoNode { path: path.clone() };
+                StreamAnswer::Exists(machine.stat(path).ok_or_else(no_node)?)
+            }
+            StreamRead::Data(path) => {
+                let (stat, data) = machine.get(path, shown)?;
+                StreamAnswer::Data { data, stat }
+            }
+            StreamRead::Children(path) => {
+                let (stat, names) = machine.list(path, shown)?;
+                StreamAnswer::Children { names, stat }
+            }
+            StreamRead::Acl(path) => {
+                let (acl, stat) = machine.acl(path, shown)?;
+                StreamAnswer::Acl { acl, stat }
+            }
+            StreamRead::Ephemerals(prefix) => {
+                StreamAnswer::Ephemerals(machine.ephemerals(self.session(), prefix))
+            }
+            StreamRead::Descendants(path) => {
+                StreamAnswer::Descendants(machine.descendants(path, shown)?)
+            }
+        })
+    }
+
     /// Arms the watch that goes with a read. Only the question for existence arms one when there is no such node; what
     /// was refused arms none.
-    pub(crate) fn arm_for(&mut self, read: &StreamRead, answered: bool) -> Result<(), Failure> {
+    fn arm_for(&mut self, read: &StreamRead, answered: bool) -> Result<(), Failure> {
         match read {
             StreamRead::Exists(path) => self.arm(path, Arms::DATA),
             StreamRead::Data(path) if answered => self.arm(path, Arms::DATA),

@@ -9,9 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use holdfast_machine::Machine;
 use holdfast_types::{
-    Caller, Command, Identity, Multi, Rejection, Reply, Revision, SessionId, SessionName, ZnodePath,
+    Caller, Command, Identity, Multi, Reply, Revision, SessionId, SessionName, ZnodePath,
 };
 use parking_lot::Mutex;
 
@@ -71,56 +70,17 @@ impl Stream {
     /// says.
     pub async fn read(&self, tag: i64, read: StreamRead, watch: bool) {
         let identities = self.identities();
-        self.look(tag, |watching| {
-            let answer = self.evaluate(watching.machine, &read, &identities);
-            if watch {
-                watching.arm_for(&read, answer.is_ok())?;
-            }
-            answer.map_err(Failure::Rejected)
-        })
-        .await;
+        self.look(tag, |watching| watching.read(&read, watch, &identities)).await;
     }
 
     /// Several reads at one revision, each answered for itself. Arms no watches.
     pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
         let identities = self.identities();
         self.look(tag, |watching| {
-            let answer = |read| self.evaluate(watching.machine, read, &identities);
+            let answer = |read| watching.evaluate(read, &identities);
             Ok(StreamAnswer::Many(reads.iter().map(answer).collect()))
         })
         .await;
-    }
-
-    fn evaluate(
-        &self,
-        machine: &Machine,
-        read: &StreamRead,
-        identities: &[Identity],
-    ) -> Result<StreamAnswer, Rejection> {
-        let no_node = |path: &ZnodePath| Rejection::NoNode { path: path.clone() };
-        Ok(match read {
-            StreamRead::Exists(path) => {
-                StreamAnswer::Exists(machine.stat(path).ok_or_else(|| no_node(path))?)
-            }
-            StreamRead::Data(path) => {
-                let (stat, data) = machine.get(path, identities)?;
-                StreamAnswer::Data { data, stat }
-            }
-            StreamRead::Children(path) => {
-                let (stat, names) = machine.list(path, identities)?;
-                StreamAnswer::Children { names, stat }
-            }
-            StreamRead::Acl(path) => {
-                let (acl, stat) = machine.acl(path, identities)?;
-                StreamAnswer::Acl { acl, stat }
-            }
-            StreamRead::Ephemerals(prefix) => {
-                StreamAnswer::Ephemerals(machine.ephemerals(self.life.id, prefix))
-            }
-            StreamRead::Descendants(path) => {
-                StreamAnswer::Descendants(machine.descendants(path, identities)?)
-            }
-        })
     }
 
     /// A watch that stays. There need be no such node.

@@ -45,6 +45,7 @@ pub(crate) struct Member {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) number: StreamNo,
+    session: SessionId,
     pub(crate) queue: Arc<Queue>,
     pub(crate) limits: StreamLimits,
 }
@@ -110,7 +111,7 @@ impl Streams {
         roster.members.insert(number, member);
         roster.by_session.insert((attached.id, number));
         self.count(&roster);
-        Ok(Place { number, queue, limits })
+        Ok(Place { number, session: attached.id, queue, limits })
     }
 
     /// Ends a stream: none of its watches stays.
@@ -234,6 +235,11 @@ pub(crate) struct Watching<'a> {
 }
 
 impl Watching<'_> {
+    /// Whose stream it is.
+    pub(crate) fn session(&self) -> SessionId {
+        self.place.session
+    }
+
     /// Arms a watch.
     pub(crate) fn arm(&mut self, path: &ZnodePath, arms: Arms) -> Result<(), Failure> {
         let (number, limit) = (self.place.number, self.place.limits.watches_max);

@@ -6,7 +6,11 @@
     reason = "in a test an unexpected answer is a failure, whichever it is"
 )]
 
+mod client;
+mod following;
 mod leases;
 mod lock;
 mod nodes;
+mod streams;
 mod waiting;
+mod watches;

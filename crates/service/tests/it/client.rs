@@ -1,0 +1,193 @@
+//! A client of a stream as a door would be one: it asks with tags and sorts what comes out.
+
+use holdfast_service::{
+    Attached, Ended, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, Stream, StreamAnswer,
+    StreamLimits, StreamRead, StreamReply,
+};
+use holdfast_types::{Create, CreateKind, Labels, Multi, Op, Rejection, Revision, Ttl, ZnodePath};
+
+use crate::nodes::PATIENCE;
+
+/// A time-to-live in which no test's client expires by accident.
+pub(crate) const TTL: Ttl = Ttl::DEFAULT;
+
+/// One connection.
+pub(crate) struct Client {
+    pub(crate) stream: Stream,
+    pub(crate) outbox: Outbox,
+    pub(crate) attached: Attached,
+    tag: i64,
+}
+
+pub(crate) fn path(text: &str) -> ZnodePath {
+    ZnodePath::new(text).unwrap()
+}
+
+pub(crate) fn create(at: &str, data: &[u8], kind: CreateKind) -> Op {
+    let (directory, name) = ZnodePath::for_create(at, false).unwrap();
+    let (data, acl) = (data.to_vec(), None);
+    Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: false })
+}
+
+pub(crate) fn node(at: &str) -> Op {
+    create(at, b"", CreateKind::Persistent)
+}
+
+pub(crate) fn ephemeral(at: &str) -> Op {
+    create(at, b"", CreateKind::Ephemeral)
+}
+
+pub(crate) fn set(at: &str, data: &[u8]) -> Op {
+    Op::SetData { path: path(at), data: data.to_vec(), version: None }
+}
+
+pub(crate) fn delete(at: &str) -> Op {
+    Op::Delete { path: path(at), version: None, recursive: false }
+}
+
+pub(crate) fn multi(then: Vec<Op>) -> Multi {
+    Multi { then, ..Multi::default() }
+}
+
+impl Client {
+    pub(crate) async fn open(service: &Service) -> Self {
+        Self::open_with(service, TTL, StreamLimits::default()).await
+    }
+
+    pub(crate) async fn open_with(service: &Service, ttl: Ttl, limits: StreamLimits) -> Self {
+        let attached =
+            service.open_stream_session(ttl, Labels::default(), Revision(0)).await.unwrap();
+        Self::of(service, attached, limits)
+    }
+
+    /// The same session through a connection to another node.
+    pub(crate) async fn attach(&self, service: &Service) -> Result<Self, Failure> {
+        self.attach_seen(service, Revision(0)).await
+    }
+
+    /// The same, by a client that has seen this.
+    pub(crate) async fn attach_seen(
+        &self,
+        service: &Service,
+        seen: Revision,
+    ) -> Result<Self, Failure> {
+        let Attached { id, password, ttl, .. } = self.attached.clone();
+        let attached = service.attach_session(id, password, ttl, seen).await?;
+        Ok(Self::of(service, attached, StreamLimits::default()))
+    }
+
+    fn of(service: &Service, attached: Attached, limits: StreamLimits) -> Self {
+        let (stream, outbox) = service.stream(&attached, limits).unwrap();
+        Self { stream, outbox, attached, tag: 0 }
+    }
+
+    fn next_tag(&mut self) -> i64 {
+        self.tag += 1;
+        self.tag
+    }
+
+    /// What comes out next.
+    pub(crate) async fn next(&mut self) -> Outgoing {
+        tokio::time::timeout(PATIENCE, self.outbox.next()).await.unwrap()
+    }
+
+    /// The next notice; nothing else may come before it.
+    pub(crate) async fn notice(&mut self) -> (NoticeKind, String) {
+        match self.next().await {
+            Outgoing::Notice(Notice { kind, path, .. }) => (kind, path.to_string()),
+            other => panic!("not a notice: {other:?}"),
+        }
+    }
+
+    /// The next reply; nothing else may come before it.
+    pub(crate) async fn reply(&mut self) -> StreamReply {
+        match self.next().await {
+            Outgoing::Reply(reply) => {
+                assert_eq!(reply.tag, self.tag);
+                reply
+            }
+            other => panic!("not a reply: {other:?}"),
+        }
+    }
+
+    /// The end; nothing else may come before it.
+    pub(crate) async fn ended(&mut self) -> Ended {
+        match self.next().await {
+            Outgoing::Ended(reason) => reason,
+            other => panic!("not the end: {other:?}"),
+        }
+    }
+
+    /// That there is nothing to come out.
+    pub(crate) fn nothing(&mut self) {
+        let found = self.outbox.try_next();
+        assert!(found.is_none(), "{found:?}");
+    }
+
+    pub(crate) async fn ask_read(&mut self, read: StreamRead, watch: bool) {
+        let tag = self.next_tag();
+        self.stream.read(tag, read, watch).await;
+    }
+
+    pub(crate) async fn ask_write(&mut self, ops: Vec<Op>) {
+        let tag = self.next_tag();
+        self.stream.write(tag, multi(ops)).await;
+    }
+
+    /// Reads, and expects the reply at once.
+    pub(crate) async fn read(&mut self, read: StreamRead, watch: bool) -> Answered {
+        self.ask_read(read, watch).await;
+        answered(self.reply().await)
+    }
+
+    pub(crate) async fn exists(&mut self, at: &str, watch: bool) -> bool {
+        match self.read(StreamRead::Exists(path(at)), watch).await {
+            Ok(StreamAnswer::Exists(_)) => true,
+            Err(Rejection::NoNode { .. }) => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn data(&mut self, at: &str, watch: bool) -> Option<Vec<u8>> {
+        match self.read(StreamRead::Data(path(at)), watch).await {
+            Ok(StreamAnswer::Data { data, .. }) => Some(data.to_vec()),
+            Err(Rejection::NoNode { .. }) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn children(&mut self, at: &str, watch: bool) -> Vec<String> {
+        match self.read(StreamRead::Children(path(at)), watch).await {
+            Ok(StreamAnswer::Children { names, .. }) => names,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Writes, and expects the reply at once.
+    pub(crate) async fn write(&mut self, ops: Vec<Op>) -> Answered {
+        self.ask_write(ops).await;
+        answered(self.reply().await)
+    }
+
+    /// One operation that must be done.
+    pub(crate) async fn does(&mut self, op: Op) {
+        let done = self.write(vec![op]).await;
+        assert!(done.is_ok(), "{done:?}");
+    }
+
+    pub(crate) fn tag(&mut self) -> i64 {
+        self.next_tag()
+    }
+}
+
+pub(crate) type Answered = Result<StreamAnswer, Rejection>;
+
+/// The answer, or what the machine refused it for.
+pub(crate) fn answered(reply: StreamReply) -> Answered {
+    match reply.result {
+        Ok(answer) => Ok(answer),
+        Err(Failure::Rejected(Rejection::OpRefused { why, .. })) => Err(*why),
+        Err(Failure::Rejected(rejection)) => Err(rejection),
+        Err(other) => panic!("neither done nor refused: {other:?}"),
+    }
+}

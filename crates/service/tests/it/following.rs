@@ -1,0 +1,251 @@
+//! Watching from outside of sessions: from a revision on, with bookmarks, and never with a silent gap.
+
+use std::time::Duration;
+
+use holdfast_service::{
+    Answer, Call, ChangeKind, Failure, MultiRequest, Principal, ReadMode, Request, Response,
+    Service, ServiceConfig, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched,
+};
+use holdfast_types::{
+    AclEntry, Bound, CreateKind, Identity, LossCause, Op, OpReply, Perms, Rejection, RequestId,
+    Revision,
+};
+
+use crate::client::*;
+use crate::nodes::*;
+
+fn watch(service: &Service, filter: WatchFilter, since: Option<Revision>) -> WatchStream {
+    service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap()
+}
+
+async fn next(stream: &mut WatchStream) -> Watched {
+    tokio::time::timeout(PATIENCE, stream.next()).await.unwrap()
+}
+
+/// The next item that is not a bookmark.
+async fn item(stream: &mut WatchStream) -> WatchItem {
+    loop {
+        match next(stream).await.item {
+            WatchItem::Bookmark { .. } => {}
+            item => return item,
+        }
+    }
+}
+
+async fn change(stream: &mut WatchStream) -> (ChangeKind, String) {
+    match item(stream).await {
+        WatchItem::Change { kind, path, .. } => (kind, path.to_string()),
+        other => panic!("not a change: {other:?}"),
+    }
+}
+
+async fn does(service: &Service, op: Op) -> Result<Response, Failure> {
+    service.call(call(), Request::Change { session: None, request: None, op }).await
+}
+
+/// A list and a watch from its revision miss nothing and repeat nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_goes_on_where_a_list_ended() {
+    let nodes = Nodes::start(3).await;
+    let service = &nodes.services[0];
+    does(service, node("/dir")).await.unwrap();
+    does(service, node("/dir/a")).await.unwrap();
+    let read = ReadMode::Linearizable;
+    let list = Request::Children { path: path("/dir"), after: None, limit: 10, read };
+    let response = nodes.services[1].call(call(), list).await.unwrap();
+    let Answer::Children(page) = response.reply else { panic!() };
+    assert_eq!(page.items.len(), 1);
+    does(service, node("/dir/b")).await.unwrap();
+    does(service, node("/other")).await.unwrap();
+    does(service, set("/dir/a", b"x")).await.unwrap();
+    does(service, delete("/dir/b")).await.unwrap();
+    for service in &nodes.services {
+        let filter = WatchFilter::Children(path("/dir"));
+        let mut watching = watch(service, filter, Some(response.revision));
+        assert_eq!(change(&mut watching).await, (ChangeKind::Created, "/dir/b".to_owned()));
+        assert_eq!(change(&mut watching).await, (ChangeKind::Changed, "/dir/a".to_owned()));
+        assert_eq!(change(&mut watching).await, (ChangeKind::Deleted, "/dir/b".to_owned()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grants_and_losses_are_told_with_the_token() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let mut watching = watch(service, WatchFilter::Prefix("/locks/or".to_owned()), None);
+    take(service, acquire("job", Some("me"), 30_000, Duration::ZERO)).await.unwrap();
+    let grant = take(service, acquire("orders", Some("me"), 30_000, Duration::ZERO)).await.unwrap();
+    release(service, "orders", "me").await.unwrap();
+    let (mut granted, mut lost) = (None, None);
+    while lost.is_none() {
+        match item(&mut watching).await {
+            WatchItem::Granted { lock, token, .. } => granted = Some((lock, token)),
+            WatchItem::Lost { lock, cause, .. } => lost = Some((lock, cause)),
+            WatchItem::Change { path, .. } => assert!(path.as_str().starts_with("/locks/or")),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(granted, Some((lock("orders"), grant.token)));
+    assert_eq!(lost, Some((lock("orders"), LossCause::Released)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_watch_is_told_up_to_where_so_that_it_never_ages() {
+    let bookmark_every = Duration::from_millis(50);
+    let config =
+        ServiceConfig { bookmark_every, history_events_max: 2, ..ServiceConfig::default() };
+    let nodes = Nodes::start_with(1, config).await;
+    let service = &nodes.services[0];
+    let mut quiet = watch(service, WatchFilter::Node(path("/quiet")), None);
+    assert!(matches!(next(&mut quiet).await.item, WatchItem::Bookmark { .. }));
+    for number in 0..5 {
+        does(service, node(&format!("/n{number}"))).await.unwrap();
+    }
+    let newest = service.revision();
+    let resume = loop {
+        let Watched { resume, item } = next(&mut quiet).await;
+        assert!(matches!(item, WatchItem::Bookmark { .. }), "{item:?}");
+        if resume >= newest {
+            break resume;
+        }
+    };
+    does(service, node("/quiet")).await.unwrap();
+    let mut resumed = watch(service, WatchFilter::Node(path("/quiet")), Some(resume));
+    assert_eq!(change(&mut resumed).await, (ChangeKind::Created, "/quiet".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_forgotten_is_said_to_be_forgotten() {
+    let config = ServiceConfig { history_events_max: 2, ..ServiceConfig::default() };
+    let nodes = Nodes::start_with(1, config).await;
+    let service = &nodes.services[0];
+    let mut slow = watch(service, WatchFilter::Subtree(path("/")), None);
+    assert!(matches!(next(&mut slow).await.item, WatchItem::Bookmark { .. }));
+    let before = service.revision();
+    for number in 0..5 {
+        does(service, node(&format!("/n{number}"))).await.unwrap();
+    }
+    let filter = WatchFilter::Subtree(path("/"));
+    let request = WatchRequest { filter, since: Some(before), identities: Vec::new() };
+    let Err(Failure::Compacted { restart_from }) = service.watch(request) else { panic!() };
+    assert!(restart_from >= service.revision());
+    assert!(matches!(item(&mut slow).await, WatchItem::Compacted { .. }));
+    does(service, node("/after")).await.unwrap();
+    assert_eq!(change(&mut slow).await, (ChangeKind::Created, "/after".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_are_told_when_the_node_stops() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let mut watching = watch(service, WatchFilter::Subtree(path("/")), None);
+    service.drain().await;
+    assert_eq!(item(&mut watching).await, WatchItem::ShuttingDown);
+    assert_eq!(item(&mut watching).await, WatchItem::ShuttingDown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_hear_nothing_of_what_they_may_not_list() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let me = Identity { scheme: "digest".into(), id: "me:hash".into() };
+    let mut closed = create("/closed", b"", CreateKind::Persistent);
+    let mut inside = create("/closed/inside", b"", CreateKind::Persistent);
+    for op in [&mut closed, &mut inside] {
+        let Op::Create(create) = op else { panic!() };
+        create.acl = Some(vec![AclEntry { perms: Perms::ALL, who: me.clone() }]);
+    }
+    let mut anybody = watch(service, WatchFilter::Subtree(path("/")), None);
+    let (filter, identities) = (WatchFilter::Subtree(path("/")), vec![me.clone()]);
+    let mut owner = service
+        .watch(WatchRequest { filter, since: None, identities: identities.clone() })
+        .unwrap();
+    let principal = Principal::Known { identities };
+    let known = Call { principal, request_id: "test".to_owned() };
+    for op in [closed, inside, node("/open")] {
+        let request = Request::Change { session: None, request: None, op };
+        service.call(known.clone(), request).await.unwrap();
+    }
+    for at in ["/closed", "/open"] {
+        assert_eq!(change(&mut anybody).await, (ChangeKind::Created, at.to_owned()));
+    }
+    for at in ["/closed", "/closed/inside", "/open"] {
+        assert_eq!(change(&mut owner).await, (ChangeKind::Created, at.to_owned()));
+    }
+    let read = Request::Node { path: path("/closed"), read: ReadMode::Linearizable };
+    let refused = service.call(call(), read.clone()).await;
+    assert!(matches!(rejection(refused), Rejection::NotAllowed { .. }));
+    assert!(service.call(known, read).await.is_ok());
+}
+
+/// One operation is refused as itself, several say which one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_operation_is_told_as_it_is_or_with_its_place() {
+    let nodes = Nodes::start(3).await;
+    let service = nodes.follower().await;
+    let refused = rejection(does(&service, delete("/none")).await);
+    assert!(matches!(refused, Rejection::NoNode { .. }), "{refused:?}");
+    let then = vec![node("/a"), delete("/none")];
+    let multi = Request::Multi(MultiRequest { then, ..MultiRequest::default() });
+    let refused = rejection(service.call(call(), multi).await);
+    let Rejection::OpRefused { at: 1, why } = refused else { panic!("{refused:?}") };
+    assert!(matches!(*why, Rejection::NoNode { .. }));
+    let read = Request::Node { path: path("/a"), read: ReadMode::Linearizable };
+    assert!(matches!(rejection(service.call(call(), read).await), Rejection::NoNode { .. }));
+}
+
+/// "A retried call has one effect and gets the first answer."
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retried_change_with_a_request_id_gets_the_first_answer() {
+    let nodes = Nodes::start(3).await;
+    let open = Request::OpenSession {
+        session: Some(session("me")),
+        ttl: None,
+        labels: holdfast_types::Labels::default(),
+    };
+    nodes.services[0].call(call(), open).await.unwrap();
+    let mut answers = Vec::new();
+    for service in &nodes.services {
+        let request = Request::Change {
+            session: Some(session("me")),
+            request: Some(RequestId::new("once").unwrap()),
+            op: node("/once"),
+        };
+        match service.call(call(), request).await.unwrap().reply {
+            Answer::Changed(OpReply::Created { path, stat }) => answers.push((path, stat)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(answers[0], answers[2]);
+}
+
+/// The largest znode goes through every node, several at once; a larger one is refused before it reaches the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_node_goes_through_every_node_and_a_larger_one_is_refused() {
+    const LARGEST: usize = 1_048_575;
+    let nodes = Nodes::start(3).await;
+    for (number, service) in nodes.services.iter().enumerate() {
+        let at = format!("/large-{number}");
+        let data = vec![u8::try_from(number).unwrap(); LARGEST];
+        does(service, create(&at, &data, CreateKind::Persistent)).await.unwrap();
+        does(service, set(&at, &data)).await.unwrap();
+        for reader in &nodes.services {
+            let read = Request::Node { path: path(&at), read: ReadMode::Linearizable };
+            let reply = reader.call(call(), read).await.unwrap().reply;
+            let Answer::Node { data: found, stat } = reply else { panic!() };
+            assert!(*found == *data, "{at} is not what was written");
+            assert_eq!(usize::try_from(stat.data_length).unwrap(), LARGEST);
+        }
+        let refused = rejection(does(service, set(&at, &vec![0; LARGEST + 1])).await);
+        assert!(matches!(refused, Rejection::LimitReached { bound: Bound::DataBytes, .. }));
+    }
+    let many = (0..24).map(|number| {
+        let service = nodes.services[number % 3].clone();
+        let op = create(&format!("/many-{number}"), &vec![7; LARGEST], CreateKind::Persistent);
+        tokio::spawn(async move { does(&service, op).await.map(drop) })
+    });
+    for written in futures_util::future::join_all(many).await {
+        written.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,269 @@
+//! Connections that speak for a session: opened, taken over, ended; bounded; and never a wrong answer.
+
+use std::time::{Duration, Instant};
+
+use holdfast_service::{
+    Ended, Failure, Outgoing, Request, ServiceConfig, StreamAnswer, StreamLimits, StreamRead,
+};
+use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, Ttl};
+
+use crate::client::*;
+use crate::nodes::*;
+
+const SHORT: u32 = 2_000;
+
+fn short() -> Ttl {
+    Ttl::try_from(SHORT).unwrap()
+}
+
+/// "Known id + password: the session continues on this node, ephemerals and owner unchanged; an older connection of the
+/// same session is closed."
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_moves_to_another_node_with_all_it_has() {
+    let nodes = Nodes::start(3).await;
+    let mut old = Client::open(&nodes.services[0]).await;
+    old.does(ephemeral("/mine")).await;
+    let mut new = old.attach(&nodes.services[1]).await.unwrap();
+    assert_eq!(old.ended().await, Ended::Moved);
+    assert_eq!(new.attached.id, old.attached.id);
+    assert!(new.attached.attachment > old.attached.attachment);
+    let mine = new.read(StreamRead::Ephemerals("/".to_owned()), false).await;
+    assert_eq!(mine, Ok(StreamAnswer::Ephemerals(vec![path("/mine")])));
+    // Asking the old one again does nothing, and says nothing else.
+    old.ask_write(vec![node("/late")]).await;
+    assert_eq!(old.ended().await, Ended::Moved);
+    assert!(!new.exists("/late", false).await);
+    new.does(set("/mine", b"still")).await;
+}
+
+/// "What it still sends is refused": the log decides, not the node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_was_moved_away_cannot_be_entered_again() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let old = Client::open(service).await;
+    let _new = old.attach(service).await.unwrap();
+    let again = service.stream(&old.attached, StreamLimits::default());
+    assert!(matches!(rejection(again), Rejection::SessionMoved { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_or_number_takes_nothing_over() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let mut real = Client::open(service).await;
+    for (id, password) in [
+        (real.attached.id, Password([7; 16])),
+        (SessionId(real.attached.id.0 + 1_000), real.attached.password),
+    ] {
+        let taken = service.attach_session(id, password, TTL, Revision(0)).await;
+        assert!(matches!(rejection(taken), Rejection::NoSession { .. }));
+    }
+    assert!(real.exists("/", false).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_is_answered_and_then_it_is_over() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let mut client = Client::open(service).await;
+    client.does(ephemeral("/mine")).await;
+    let tag = client.tag();
+    client.stream.close(tag).await;
+    assert!(client.reply().await.result.is_ok());
+    assert_eq!(client.ended().await, Ended::Closed);
+    assert_eq!(client.ended().await, Ended::Closed);
+    let gone = client.attach(service).await.map(|_| ());
+    assert!(matches!(rejection(gone), Rejection::NoSession { .. }));
+    let mut other = Client::open(service).await;
+    assert!(!other.exists("/mine", false).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_closed_over_the_other_door_ends_its_stream() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let mut client = Client::open(service).await;
+    let session = client.attached.session.clone();
+    service.call(call(), Request::CloseSession { session }).await.unwrap();
+    assert_eq!(client.ended().await, Ended::Closed);
+}
+
+/// "Never before the timeout since the last byte heard, at most one tick late."
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_client_expires_after_its_time_and_not_before() {
+    let nodes = Nodes::start(3).await;
+    let node_of = nodes.follower().await;
+    let mut client = Client::open_with(&node_of, short(), StreamLimits::default()).await;
+    client.exists("/", false).await;
+    let heard = Instant::now();
+    assert_eq!(client.ended().await, Ended::Expired);
+    let after = heard.elapsed();
+    assert!(after >= Duration::from_millis(SHORT.into()), "after {after:?}");
+    assert!(after < Duration::from_millis(u64::from(SHORT) + 2_000), "after {after:?}");
+}
+
+/// Reads never reach the leader, and are signs of life all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_only_reads_from_a_follower_lives() {
+    let nodes = Nodes::start(3).await;
+    let node_of = nodes.follower().await;
+    let mut client = Client::open_with(&node_of, short(), StreamLimits::default()).await;
+    client.does(ephemeral("/mine")).await;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(u64::from(SHORT) * 3) {
+        assert!(client.exists("/mine", false).await);
+        tokio::time::sleep(Duration::from_millis(u64::from(SHORT) / 3)).await;
+    }
+}
+
+/// A node that is cut off from the majority answers nothing, and says so in time for the client to ask another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_a_quorum_answers_nothing_and_cuts_its_streams_off() {
+    let nodes = Nodes::start(3).await;
+    let left = nodes.services[0].clone();
+    let mut client = Client::open_with(&left, short(), StreamLimits::default()).await;
+    assert!(client.exists("/", false).await);
+    for service in &nodes.services[1..] {
+        service.shutdown().await;
+    }
+    // The last confirmed renewal covers replies for a moment; after that there are none.
+    let deadline = Instant::now() + PATIENCE;
+    let mut last_reply = Instant::now();
+    loop {
+        assert!(Instant::now() < deadline, "it goes on answering");
+        let asked = Instant::now();
+        client.ask_read(StreamRead::Exists(path("/")), false).await;
+        match client.next().await {
+            Outgoing::Reply(_) => last_reply = asked,
+            Outgoing::Ended(reason) => {
+                assert_eq!(reason, Ended::CutOff);
+                break;
+            }
+            other @ Outgoing::Notice(_) => panic!("{other:?}"),
+        }
+    }
+    assert!(last_reply.elapsed() < Duration::from_millis(SHORT.into()));
+}
+
+/// "Zxids that never go back for a client that moves to a lagging node (it waits or refuses)."
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_has_seen_less_than_its_client_refuses_it() {
+    let catch_up_max = Duration::from_millis(200);
+    let nodes =
+        Nodes::start_with(1, ServiceConfig { catch_up_max, ..ServiceConfig::default() }).await;
+    let service = &nodes.services[0];
+    let ahead = Revision(service.revision().0 + 1_000);
+    let opened = service.open_stream_session(TTL, Labels::default(), ahead).await;
+    assert!(matches!(opened, Err(Failure::Lagging)), "{opened:?}");
+    let client = Client::open(service).await;
+    let (id, password) = (client.attached.id, client.attached.password);
+    let attached = service.attach_session(id, password, TTL, ahead).await;
+    assert!(matches!(attached, Err(Failure::Lagging)), "{attached:?}");
+}
+
+/// What one node acknowledged is there when the client goes on at another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_moves_sees_what_it_saw_before() {
+    let nodes = Nodes::start(3).await;
+    let mut client = Client::open(&nodes.services[0]).await;
+    for round in 0..6 {
+        let name = format!("/round-{round}");
+        client.ask_write(vec![node(&name)]).await;
+        let seen = client.reply().await.revision;
+        client = client.attach_seen(&nodes.services[round % 3], seen).await.unwrap();
+        client.ask_read(StreamRead::Exists(path(&name)), false).await;
+        let reply = client.reply().await;
+        assert!(reply.result.is_ok(), "{reply:?}");
+        assert!(reply.revision >= seen);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_shows_what_another_node_acknowledged() {
+    let nodes = Nodes::start(3).await;
+    let mut writing = Client::open(&nodes.services[0]).await;
+    let mut reading = Client::open(&nodes.services[1]).await;
+    for round in 0..10 {
+        let name = format!("/round-{round}");
+        writing.does(node(&name)).await;
+        let tag = reading.tag();
+        reading.stream.sync(tag).await;
+        reading.reply().await;
+        assert!(reading.exists(&name, false).await);
+    }
+}
+
+/// A client that does not read is ended, not made to miss something.
+#[tokio::test(flavor = "multi_thread")]
+async fn notices_that_nobody_reads_end_the_stream() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let limits = StreamLimits { outbox_max: 4, ..StreamLimits::default() };
+    let mut slow = Client::open_with(service, TTL, limits).await;
+    let mut writing = Client::open(service).await;
+    let tag = slow.tag();
+    let mode = holdfast_service::WatchMode::PersistentRecursive;
+    slow.stream.add_watch(tag, path("/"), mode).await;
+    slow.reply().await;
+    for number in 0..5 {
+        writing.does(node(&format!("/n{number}"))).await;
+    }
+    assert_eq!(slow.ended().await, Ended::Overflow);
+    assert_eq!(service.watch_counts().watches, 0);
+}
+
+/// Replies that nobody reads hold up the client's own next request.
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_nobody_reads_hold_up_the_next_request() {
+    let nodes = Nodes::start(1).await;
+    let limits = StreamLimits { outbox_max: 2, ..StreamLimits::default() };
+    let mut client = Client::open_with(&nodes.services[0], TTL, limits).await;
+    for _ in 0..2 {
+        client.ask_read(StreamRead::Exists(path("/")), false).await;
+    }
+    let tag = client.tag();
+    {
+        let read = client.stream.read(tag, StreamRead::Exists(path("/")), false);
+        let mut third = std::pin::pin!(read);
+        assert!(futures_util::poll!(&mut third).is_pending());
+        assert!(client.outbox.try_next().is_some());
+        third.await;
+    }
+    assert!(client.outbox.try_next().is_some());
+    client.reply().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_and_streams_are_bounded() {
+    let config = ServiceConfig { streams_max: 2, watches_max: 3, ..ServiceConfig::default() };
+    let nodes = Nodes::start_with(1, config).await;
+    let service = &nodes.services[0];
+    let limits = StreamLimits { watches_max: 2, ..StreamLimits::default() };
+    let mut one = Client::open_with(service, TTL, limits).await;
+    let mut other = Client::open(service).await;
+    let third = service.open_stream_session(TTL, Labels::default(), Revision(0)).await.unwrap();
+    let refused = service.stream(&third, StreamLimits::default());
+    assert!(matches!(refused, Err(Failure::TooManyStreams { limit: 2 })));
+    one.exists("/a", true).await;
+    one.exists("/b", true).await;
+    one.exists("/b", true).await;
+    one.ask_read(StreamRead::Exists(path("/c")), true).await;
+    let refused = one.reply().await.result;
+    assert!(matches!(refused, Err(Failure::TooManyWatches { limit: 2 })), "{refused:?}");
+    other.exists("/a", true).await;
+    other.ask_read(StreamRead::Exists(path("/b")), true).await;
+    assert!(matches!(other.reply().await.result, Err(Failure::TooManyWatches { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_says_so_to_its_streams() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let mut client = Client::open(service).await;
+    let attached = client.attached.clone();
+    service.drain().await;
+    assert_eq!(client.ended().await, Ended::ShuttingDown);
+    let refused = service.stream(&attached, StreamLimits::default());
+    assert!(matches!(refused, Err(Failure::ShuttingDown)));
+}
