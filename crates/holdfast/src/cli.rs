@@ -236,6 +236,8 @@ pub(crate) enum BenchCommand {
     Failover(FailoverArgs),
     /// Many sessions, each holding a lock: rate, memory, restart time.
     Sessions(SessionsArgs),
+    /// Many znodes: rate, memory, restart time.
+    Znodes(ZnodesArgs),
 }
 
 /// `holdfast bench failover`.
@@ -263,6 +265,20 @@ pub(crate) struct SessionsArgs {
     pub(crate) count: u32,
     /// Connections that open them.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: u32,
+    /// How to print the result.
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+/// `holdfast bench znodes`.
+#[derive(Debug, Args)]
+pub(crate) struct ZnodesArgs {
+    /// How many znodes, rounded up to whole transactions of 500.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=3_000_000))]
+    pub(crate) count: u32,
+    /// Connections that create them.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) clients: u32,
     /// How to print the result.
     #[arg(short, long, value_enum, default_value_t = Format::Table)]

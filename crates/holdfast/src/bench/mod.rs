@@ -1,17 +1,21 @@
-//! `holdfast bench`: load in a closed loop, the gap of a failover, and many sessions, measured and judged.
+//! `holdfast bench`: load in a closed loop, the gap of a failover, many sessions or znodes, measured and judged.
 //!
 //! `connection` is the wire, `judge` checks mutual exclusion and token order while everything is measured, `load`,
-//! `failover` and `sessions` are the measurements, `report` what they print. A run whose judge found a violation
+//! `failover`, `sessions` and `znodes` are the measurements (`bulk` and `footprint` what the last two share), `report`
+//! what they print. A run whose judge found a violation
 //! fails, however fast it was. Progress goes to stderr, and only to a terminal.
 
+mod bulk;
 mod connection;
 mod failover;
+mod footprint;
 mod judge;
 mod load;
 mod report;
 mod requests;
 mod sessions;
 mod target;
+mod znodes;
 
 use crate::cli::{BenchArgs, BenchCommand};
 use crate::exit::Stop;
@@ -32,6 +36,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Stop> {
             None => load::run(&args.load).await,
             Some(BenchCommand::Failover(args)) => failover::run(args).await,
             Some(BenchCommand::Sessions(args)) => sessions::run(args).await,
+            Some(BenchCommand::Znodes(args)) => znodes::run(args).await,
         }
     })
 }

@@ -7,6 +7,7 @@ use hdrhistogram::Counter;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::footprint::NodeFootprint;
 use crate::cli::{Format, LoadArgs, Locks};
 use crate::exit::Stop;
 use crate::output::{print, print_json, table};
@@ -187,55 +188,66 @@ impl FailoverReport {
     }
 }
 
-/// One node in the result of `holdfast bench sessions`.
+/// The result of `holdfast bench sessions` and `holdfast bench znodes`.
 #[derive(Debug, Serialize)]
-pub(super) struct NodeFootprint {
-    pub(super) node: u64,
-    pub(super) resident_bytes: u64,
-    pub(super) data_bytes: u64,
-    pub(super) restart_ms: f64,
-    pub(super) resident_after_restart_bytes: u64,
+pub(super) struct BulkReport {
+    what: &'static str,
+    count: u32,
+    seconds: f64,
+    per_second: f64,
+    errors: BTreeMap<String, u64>,
+    nodes: Vec<NodeFootprint>,
+    lost: u64,
 }
 
-/// The result of `holdfast bench sessions`.
-#[derive(Debug, Serialize)]
-pub(super) struct SessionsReport {
-    pub(super) sessions: u32,
-    pub(super) seconds: f64,
-    pub(super) sessions_per_second: f64,
-    pub(super) errors: BTreeMap<String, u64>,
-    pub(super) nodes: Vec<NodeFootprint>,
-    pub(super) lost: u64,
-}
+impl BulkReport {
+    /// `found`: how many of the `count` were there at the end.
+    pub(super) fn new(
+        what: &'static str,
+        count: u32,
+        elapsed: Duration,
+        errors: BTreeMap<String, u64>,
+        nodes: Vec<NodeFootprint>,
+        found: u64,
+    ) -> Self {
+        let per_second = per_second(u64::from(count), elapsed);
+        let lost = u64::from(count).saturating_sub(found);
+        Self { what, count, seconds: elapsed.as_secs_f64(), per_second, errors, nodes, lost }
+    }
 
-impl SessionsReport {
-    pub(super) fn print(&self, format: Format) {
+    /// Prints it; an error if anything was lost.
+    pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
+        self.print(format);
+        match self.lost {
+            0 => Ok(()),
+            lost => Err(Stop::failed(format!("{lost} of {} are no longer there", self.count))),
+        }
+    }
+
+    fn print(&self, format: Format) {
         match format {
             Format::Json => print_json(self),
-            Format::Value => print(&format!("{:.0}", self.sessions_per_second)),
+            Format::Value => print(&format!("{:.0}", self.per_second)),
             Format::Table => {
+                let Self { what, count, seconds, per_second, lost, .. } = self;
+                let errors = kinds(&self.errors);
                 print(&format!(
-                    "{} sessions, each holding a lock, in {:.1} s: {:.0}/s; errors: {}; lost over the restarts: {}\n",
-                    self.sessions,
-                    self.seconds,
-                    self.sessions_per_second,
-                    kinds(&self.errors),
-                    self.lost
+                    "{count} {what} in {seconds:.1} s: {per_second:.0}/s; errors: {errors}; lost over the restarts: {lost}\n"
                 ));
                 let header = ["node", "RSS MiB", "data MiB", "restart ms", "RSS after MiB"];
-                let mib =
-                    |bytes: u64| format!("{}.{}", bytes >> 20, ((bytes % (1 << 20)) * 10) >> 20);
-                let rows = self.nodes.iter().map(|node| {
-                    [
-                        node.node.to_string(),
-                        mib(node.resident_bytes),
-                        mib(node.data_bytes),
-                        format!("{:.0}", node.restart_ms),
-                        mib(node.resident_after_restart_bytes),
-                    ]
-                });
-                print(&table(header, rows));
+                print(&table(header, self.nodes.iter().map(footprint_row)));
             }
         }
     }
+}
+
+fn footprint_row(node: &NodeFootprint) -> [String; 5] {
+    let mib = |bytes: u64| format!("{}.{}", bytes >> 20, ((bytes % (1 << 20)) * 10) >> 20);
+    [
+        node.node.to_string(),
+        mib(node.resident_bytes),
+        mib(node.data_bytes),
+        format!("{:.0}", node.restart_ms),
+        mib(node.resident_after_restart_bytes),
+    ]
 }

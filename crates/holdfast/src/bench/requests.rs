@@ -43,6 +43,20 @@ fn request(method: &str, target: &str) -> Vec<u8> {
         .into_bytes()
 }
 
+/// Reads what lies at a target.
+pub(super) fn get(target: &str) -> Vec<u8> {
+    format!("GET {target} HTTP/1.1\r\nHost: holdfast\r\n\r\n").into_bytes()
+}
+
+/// Sends a JSON body to a target.
+pub(super) fn post(target: &str, body: &str) -> Vec<u8> {
+    let len = body.len();
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: holdfast\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
 /// Why a call did not succeed, as the report counts it: the problem's code if there is one.
 pub(super) fn error_kind(status: u16, body: &[u8]) -> String {
     serde_json::from_slice::<serde_json::Value>(body)

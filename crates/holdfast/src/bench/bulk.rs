@@ -1,0 +1,113 @@
+//! Many things made through the front door, by several connections at once.
+//!
+//! Owns the share of each connection and the repetition of calls that failed; what a call is, its caller says. A call
+//! that fails [`TRIES`] times ends the measurement.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::task::JoinSet;
+
+use super::connection::Connection;
+use super::requests::error_kind;
+
+/// How often a call is repeated before it is given up.
+const TRIES: u32 = 20;
+const REST: Duration = Duration::from_millis(50);
+
+/// The calls to be made.
+pub(super) struct Bulk {
+    /// What the progress bar says.
+    pub(super) what: &'static str,
+    /// How many calls there are.
+    pub(super) calls: u32,
+    /// Connections that make them.
+    pub(super) clients: u32,
+    /// The bytes of the n-th call; it can be repeated.
+    pub(super) request: fn(u32) -> Result<Vec<u8>, String>,
+    /// Whether an answer to a repeated call means that it was done before.
+    pub(super) is_done: fn(&str) -> bool,
+}
+
+impl Bulk {
+    /// Makes every call; answers the errors met on the way.
+    ///
+    /// # Errors
+    /// A call failed again and again.
+    pub(super) async fn make(self, endpoints: &[String]) -> Result<BTreeMap<String, u64>, String> {
+        let bar = ProgressBar::new(u64::from(self.calls));
+        let template = format!("{} {{bar:40}} {{pos}}/{{len}}", self.what);
+        if let Ok(style) = ProgressStyle::with_template(&template) {
+            bar.set_style(style);
+        }
+        let clients = usize::try_from(self.clients).unwrap_or(1);
+        let (bulk, next) = (Arc::new(self), Arc::new(AtomicU32::new(0)));
+        let mut workers = JoinSet::new();
+        for endpoint in endpoints.iter().cycle().take(clients) {
+            workers.spawn(bulk.clone().share(next.clone(), endpoint.clone(), bar.clone()));
+        }
+        let mut errors = BTreeMap::new();
+        while let Some(worker) = workers.join_next().await {
+            for (kind, count) in worker.map_err(|error| error.to_string())?? {
+                *errors.entry(kind).or_default() += count;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(errors)
+    }
+
+    /// One connection's share.
+    async fn share(
+        self: Arc<Self>,
+        next: Arc<AtomicU32>,
+        endpoint: String,
+        bar: ProgressBar,
+    ) -> Result<BTreeMap<String, u64>, String> {
+        let mut errors = BTreeMap::new();
+        let mut connection = None;
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.calls {
+                return Ok(errors);
+            }
+            let request = (self.request)(number)?;
+            let mut tries = 0;
+            while let Err(kind) = call(&mut connection, &endpoint, &request).await {
+                if tries > 0 && (self.is_done)(&kind) {
+                    break;
+                }
+                tries += 1;
+                if tries == TRIES {
+                    return Err(format!(
+                        "{}: call {number} failed {TRIES} times: {kind}",
+                        self.what
+                    ));
+                }
+                *errors.entry(kind).or_default() += 1;
+                connection = None;
+                tokio::time::sleep(REST).await;
+            }
+            bar.inc(1);
+        }
+    }
+}
+
+async fn call(
+    connection: &mut Option<Connection>,
+    endpoint: &str,
+    request: &[u8],
+) -> Result<(), String> {
+    if connection.is_none() {
+        *connection =
+            Some(Connection::open(endpoint).await.map_err(|error| error.kind().to_string())?);
+    }
+    let Some(open) = connection else { return Err("no connection".to_owned()) };
+    let answer = open.exchange(request).await.map_err(|error| error.kind().to_string())?;
+    match answer.status {
+        200..300 => Ok(()),
+        status => Err(error_kind(status, answer.body)),
+    }
+}
