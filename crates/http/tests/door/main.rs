@@ -16,5 +16,7 @@ mod node;
 mod patience;
 mod self_report;
 mod sessions;
+mod stream;
 mod tree;
 mod txn;
+mod watch;

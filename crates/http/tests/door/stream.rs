@@ -1,0 +1,116 @@
+//! A client that reads server-sent events, one at a time, at its own pace.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::client::PATIENCE;
+
+/// One event as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) id: Option<u64>,
+    pub(crate) data: Value,
+}
+
+/// An open stream.
+pub(crate) struct Events {
+    stream: TcpStream,
+    /// What has arrived and is not yet told, without the chunks' frames.
+    text: String,
+    raw: Vec<u8>,
+    /// The last chunk has come.
+    ended: bool,
+    pub(crate) head: String,
+    /// Comments seen so far.
+    pub(crate) comments: usize,
+}
+
+impl Events {
+    /// Opens a stream; `since` goes as `Last-Event-ID`.
+    pub(crate) async fn open(address: SocketAddr, target: &str, last: Option<u64>) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let resume = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        let head = format!(
+            "GET {target} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let (text, raw, head) = (String::new(), Vec::new(), String::new());
+        let mut events = Self { stream, text, raw, ended: false, head, comments: 0 };
+        while !events.raw.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            assert!(events.read().await, "closed before the head was whole");
+        }
+        let end = events.raw.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+        let rest = events.raw.split_off(end);
+        events.head = String::from_utf8(std::mem::replace(&mut events.raw, rest)).unwrap();
+        events.unchunk();
+        events
+    }
+
+    /// The next event; none at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.text = rest;
+                match parse(&block) {
+                    Some(event) => return Some(event),
+                    None => self.comments += 1,
+                }
+            } else if self.ended || !self.read().await {
+                return None;
+            }
+        }
+    }
+
+    /// The next event that is no bookmark.
+    pub(crate) async fn next_change(&mut self) -> Event {
+        loop {
+            let event = self.next().await.expect("the stream has ended");
+            if event.name != "bookmark" {
+                return event;
+            }
+        }
+    }
+
+    /// Reads some more; false at the end.
+    async fn read(&mut self) -> bool {
+        let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.raw)).await;
+        let more = read.expect("nothing came").unwrap_or(0) > 0;
+        if !self.head.is_empty() {
+            self.unchunk();
+        }
+        more
+    }
+
+    /// Takes whole chunks out of what has arrived.
+    fn unchunk(&mut self) {
+        while let Some(line) = self.raw.windows(2).position(|bytes| bytes == b"\r\n") {
+            let size = std::str::from_utf8(&self.raw[..line]).unwrap();
+            let size = usize::from_str_radix(size, 16).unwrap();
+            let (from, to) = (line + 2, line + 2 + size);
+            if self.raw.len() < to + 2 {
+                return;
+            }
+            self.ended |= size == 0;
+            self.text.push_str(std::str::from_utf8(&self.raw[from..to]).unwrap());
+            self.raw.drain(..to + 2);
+        }
+    }
+}
+
+fn parse(block: &str) -> Option<Event> {
+    let field = |name: &str| {
+        let prefix = format!("{name}: ");
+        block.lines().find_map(|line| line.strip_prefix(prefix.as_str()).map(str::to_owned))
+    };
+    let data = field("data")?;
+    Some(Event {
+        name: field("event").unwrap(),
+        id: field("id").map(|id| id.parse().unwrap()),
+        data: serde_json::from_str(&data).unwrap(),
+    })
+}
