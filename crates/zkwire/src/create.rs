@@ -31,7 +31,7 @@ pub enum CreateMode {
     Unknown(i32),
 }
 
-/// What a body without the field says.
+/// What a body without the field counts as.
 const NO_TTL: i64 = -1;
 
 impl CreateMode {
@@ -121,7 +121,9 @@ impl CreateOp {
 /// A node to be made.
 ///
 /// # Format
-/// `string path, buffer data, vector<acl>, int flags`, and `long ttl` if [`CreateOp::Ttl`].
+/// `string path, buffer data, vector<acl>, int flags`, and `long ttl` if [`CreateOp::Ttl`]. That operation with
+/// flags that have no time-to-live is
+/// [`crate::ErrorCode::BadArguments`] to `ZooKeeper`; its `ttl` is read and forgotten here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Create {
     /// Which operation.
@@ -154,7 +156,8 @@ impl Record for Create {
         out.vector(&self.acl, |out, acl| acl.write(out));
         out.int(self.mode.flags());
         if self.op == CreateOp::Ttl {
-            out.long(self.mode.ttl_ms().unwrap_or(NO_TTL));
+            // Not −1: a server of version 3.8 ends its process over −1 with flags of another mode.
+            out.long(self.mode.ttl_ms().unwrap_or(0));
         }
     }
 }

@@ -18,6 +18,12 @@ pub enum DecodeError {
         /// Bytes the field takes.
         need: usize,
     },
+    /// Null, where the field must have a value.
+    #[error("`{field}` is null")]
+    Null {
+        /// Where.
+        field: &'static str,
+    },
     /// A length or a count below −1.
     #[error("`{field}` says a length of {len}")]
     Length {
@@ -32,7 +38,7 @@ pub enum DecodeError {
         /// Where.
         field: &'static str,
         /// What it says.
-        count: i32,
+        count: usize,
         /// Bytes left.
         have: usize,
     },

@@ -8,8 +8,9 @@
 //! Decoders take a frame without its length, encoders return one with it. What a decoder promises, whatever the
 //! bytes: no panic, and no more memory than [`MEMORY_FACTOR`] times the frame; counts and lengths are held against the bytes
 //! that are there before anything is reserved. Nothing nests deeper than a multi's operations. Bytes after the end
-//! of a body are ignored, as `ZooKeeper`'s own server does: that is how its records grow. A null string or vector reads as an
-//! empty one, bytes that are not UTF-8 read as U+FFFD (no path may hold that), any byte but 0 is true: as there, too.
+//! of a body are ignored, as `ZooKeeper`'s own server does: that is how its records grow. As there, bytes that are not UTF-8
+//! read as U+FFFD (no path may hold that), any byte but 0 is true, and a null is an error only where it is one there;
+//! elsewhere it reads as empty.
 
 mod connect;
 mod create;

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::jute::{Reader, Record, Sink};
-use crate::{Create, CreateOp, DecodeError, ErrorCode, Stat, op};
+use crate::{Create, CreateMode, CreateOp, DecodeError, ErrorCode, Stat, op};
 
 /// What precedes each item and, with `done`, ends the list.
 ///
@@ -18,7 +18,8 @@ struct Header {
 }
 
 impl Header {
-    const END: i32 = -1;
+    /// The error in the header of a request's item, and of the end.
+    const NO_ERR: i32 = -1;
 
     /// The next item's header; none at the end.
     fn read(reader: &mut Reader) -> Result<Option<Self>, DecodeError> {
@@ -37,7 +38,7 @@ impl Header {
     fn write_end<S: Sink>(out: &mut S) {
         out.int(op::ERROR);
         out.boolean(true);
-        out.int(Self::END);
+        out.int(Self::NO_ERR);
     }
 }
 
@@ -108,11 +109,10 @@ impl MultiOp {
         let version = |reader: &mut Reader| reader.int("version");
         Ok(match number {
             op::DELETE => Self::Delete { path: path(reader)?, version: version(reader)? },
-            op::SET_DATA => Self::SetData {
-                path: path(reader)?,
-                data: reader.buffer("data")?,
-                version: version(reader)?,
-            },
+            op::SET_DATA => {
+                let (path, data) = (path(reader)?, reader.buffer("data")?);
+                Self::SetData { path, data, version: version(reader)? }
+            }
             op::CHECK => Self::Check { path: path(reader)?, version: version(reader)? },
             op => return Err(DecodeError::Operation { field: "multi", op }),
         })
@@ -120,7 +120,7 @@ impl MultiOp {
 
     pub(crate) fn write_all<S: Sink>(out: &mut S, ops: &[Self]) {
         for each in ops {
-            Header { op: each.op(), err: -1 }.write(out);
+            Header { op: each.op(), err: Header::NO_ERR }.write(out);
             each.write(out);
         }
         Header::write_end(out);
@@ -151,12 +151,12 @@ impl Record for MultiOp {
 /// with −1 and the error's number, then that number again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MultiResult {
-    /// A create without stat is done.
+    /// A node was made.
     Created {
         /// The node, with its number if it is sequential.
         path: String,
     },
-    /// A create with stat is done; whichever operation it was, it is told as 15.
+    /// A container or a node with a time-to-live was made, told as operation 15.
     Created2 {
         /// The node, with its number if it is sequential.
         path: String,
@@ -179,6 +179,21 @@ pub enum MultiResult {
 }
 
 impl MultiResult {
+    /// How `ZooKeeper` tells that a node was made within a multi: with a stat if it is a container or has a
+    /// time-to-live, and whichever of the four operations it was.
+    pub fn created(mode: CreateMode, path: String, stat: Stat) -> Self {
+        match mode {
+            CreateMode::Container | CreateMode::Ttl(_) | CreateMode::TtlSequential(_) => {
+                Self::Created2 { path, stat }
+            }
+            CreateMode::Persistent
+            | CreateMode::Ephemeral
+            | CreateMode::PersistentSequential
+            | CreateMode::EphemeralSequential
+            | CreateMode::Unknown(_) => Self::Created { path },
+        }
+    }
+
     /// How `ZooKeeper` tells that the item `at` (from 0) of `len` failed: error 0 before it, its own error there, −2 after it.
     pub fn failed(len: usize, at: usize, error: ErrorCode) -> Vec<Self> {
         let result = |i: usize| match i.cmp(&at) {
@@ -300,7 +315,7 @@ impl ReadOp {
 
     pub(crate) fn write_all<S: Sink>(out: &mut S, ops: &[Self]) {
         for each in ops {
-            Header { op: each.op(), err: -1 }.write(out);
+            Header { op: each.op(), err: Header::NO_ERR }.write(out);
             each.write(out);
         }
         Header::write_end(out);

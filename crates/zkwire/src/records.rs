@@ -93,10 +93,10 @@ impl Acl {
     }
 
     pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
-        reader.vector("acl", 12, |reader| {
+        reader.vector_or_empty("acl", 12, |reader| {
             Ok(Self {
                 perms: reader.int("perms")?,
-                scheme: reader.string("scheme")?,
+                scheme: reader.string_or_empty("scheme")?,
                 id: reader.string("id")?,
             })
         })

@@ -9,7 +9,7 @@ pub enum AddWatchMode {
     Persistent,
     /// 1: fires each time, for the data of the whole subtree.
     PersistentRecursive,
-    /// Another number: [`crate::ErrorCode::BadArguments`].
+    /// Another number: [`crate::ErrorCode::MarshallingError`].
     Unknown(i32),
 }
 

@@ -57,9 +57,23 @@ impl Reader {
         }
     }
 
-    /// A string; null is the empty one, and what is not UTF-8 is replaced.
+    /// A string that must not be null; what is not UTF-8 is replaced.
     pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
-        let Some(len) = self.length(field)? else { return Ok(String::new()) };
+        let len = self.length(field)?.ok_or(DecodeError::Null { field })?;
+        self.text(field, len)
+    }
+
+    /// A string; null is none.
+    pub(crate) fn nullable(&mut self, field: &'static str) -> Result<Option<String>, DecodeError> {
+        self.length(field)?.map(|len| self.text(field, len)).transpose()
+    }
+
+    /// A string; null is the empty one.
+    pub(crate) fn string_or_empty(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        self.nullable(field).map(Option::unwrap_or_default)
+    }
+
+    fn text(&mut self, field: &'static str, len: usize) -> Result<String, DecodeError> {
         self.has(field, len)?;
         let text = String::from_utf8_lossy(&self.rest[..len]).into_owned();
         self.rest.advance(len);
@@ -73,17 +87,40 @@ impl Reader {
         }
     }
 
-    /// A vector whose items take at least `item_min` bytes each; null is the empty one.
+    /// A vector that must not be null, whose items take at least `item_min` bytes each.
     pub(crate) fn vector<T>(
         &mut self,
         field: &'static str,
         item_min: usize,
         item: impl Fn(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        let Some(count) = self.length(field)? else { return Ok(Vec::new()) };
+        match self.int(field)? {
+            -1 => Err(DecodeError::Null { field }),
+            count if count < 0 => Err(DecodeError::Length { field, len: count }),
+            count => self.items(field, count.unsigned_abs() as usize, item_min, item),
+        }
+    }
+
+    /// A vector; every count below 0 is the empty one.
+    pub(crate) fn vector_or_empty<T>(
+        &mut self,
+        field: &'static str,
+        item_min: usize,
+        item: impl Fn(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let count = usize::try_from(self.int(field)?).unwrap_or_default();
+        self.items(field, count, item_min, item)
+    }
+
+    fn items<T>(
+        &mut self,
+        field: &'static str,
+        count: usize,
+        item_min: usize,
+        item: impl Fn(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
         let have = self.rest.len();
         if count > have / item_min {
-            let count = i32::try_from(count).unwrap_or(i32::MAX);
             return Err(DecodeError::Count { field, count, have });
         }
         let mut items = Vec::with_capacity(count);
@@ -126,7 +163,7 @@ mod tests {
         bytes.extend([0; 8]);
         assert_eq!(
             reader(&bytes).strings("f"),
-            Err(DecodeError::Count { field: "f", count: i32::MAX, have: 8 })
+            Err(DecodeError::Count { field: "f", count: 0x7fff_ffff, have: 8 })
         );
         bytes[..4].copy_from_slice(&[0, 0, 0, 2]);
         assert_eq!(reader(&bytes).strings("f"), Ok(vec![String::new(); 2]));
@@ -135,11 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn null_is_none_or_empty_and_any_byte_but_zero_is_true() {
+    fn null_is_a_value_only_where_a_field_may_be_null() {
         assert_eq!(reader(&[0xff; 4]).buffer("f"), Ok(None));
         assert_eq!(reader(&[0; 4]).buffer("f"), Ok(Some(Bytes::new())));
-        assert_eq!(reader(&[0xff; 4]).string("f"), Ok(String::new()));
-        assert_eq!(reader(&[0xff; 4]).strings("f"), Ok(Vec::new()));
+        assert_eq!(reader(&[0xff; 4]).string("f"), Err(DecodeError::Null { field: "f" }));
+        assert_eq!(reader(&[0xff; 4]).string_or_empty("f"), Ok(String::new()));
+        assert_eq!(reader(&[0xff; 4]).strings("f"), Err(DecodeError::Null { field: "f" }));
+        let item = |reader: &mut Reader| reader.int("i");
+        assert_eq!(reader(&[0xff; 4]).vector_or_empty("f", 4, item), Ok(Vec::new()));
+        assert_eq!(reader(&[0x80, 0, 0, 0]).vector_or_empty("f", 4, item), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn any_byte_but_zero_is_true() {
         assert_eq!(reader(&[2]).boolean("f"), Ok(true));
         assert_eq!(reader(&[0]).boolean("f"), Ok(false));
     }

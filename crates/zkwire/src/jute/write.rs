@@ -31,6 +31,11 @@ pub(crate) trait Sink: Sized {
         self.put(text.as_bytes());
     }
 
+    /// None is null.
+    fn nullable(&mut self, text: Option<&str>) {
+        self.buffer(text.map(str::as_bytes));
+    }
+
     /// None is −1.
     fn buffer(&mut self, bytes: Option<&[u8]>) {
         match bytes {

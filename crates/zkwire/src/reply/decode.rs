@@ -50,7 +50,7 @@ impl Response {
             ReplyKind::Children2 => {
                 Self::Children2 { children: r.strings("children")?, stat: Stat::read(r)? }
             }
-            ReplyKind::Sync => Self::Sync { path: r.string("path")? },
+            ReplyKind::Sync => Self::Sync { path: r.string_or_empty("path")? },
             ReplyKind::Multi => Self::Multi(MultiResult::read_all(r)?),
             ReplyKind::MultiRead => Self::MultiRead(ReadResult::read_all(r)?),
             ReplyKind::Ephemerals => Self::Ephemerals(r.strings("ephemerals")?),

@@ -21,7 +21,8 @@ use crate::{Acl, AuthId, ErrorCode, MultiResult, ReadResult, Stat};
 pub struct ReplyHeader {
     /// The request's number.
     pub xid: i32,
-    /// A write's own, or the last that the server had applied when it read.
+    /// A write's own, or the last that the server had applied when it read. `ZooKeeper` says 0 in the replies to `auth` and
+    /// `sasl`, and −1 to an operation that it does not know.
     pub zxid: i64,
     /// 0, or the number of an [`ErrorCode`].
     pub err: i32,
@@ -79,7 +80,7 @@ pub enum Response {
         /// As it was asked.
         path: String,
     },
-    /// A result for each item, also if the multi failed: its header's error is 0 then, too.
+    /// A result for each item, also if the multi failed: the reply's error is 0 then, too.
     Multi(Vec<MultiResult>),
     /// A result for each item.
     MultiRead(Vec<ReadResult>),

@@ -27,6 +27,11 @@ fn path(reader: &mut Reader) -> Result<String, DecodeError> {
     reader.string("path")
 }
 
+/// A path that may be null: what the door says of the empty one is what `ZooKeeper` says of null.
+fn path_or_empty(reader: &mut Reader) -> Result<String, DecodeError> {
+    reader.string_or_empty("path")
+}
+
 fn version(reader: &mut Reader) -> Result<i32, DecodeError> {
     reader.int("version")
 }
@@ -43,18 +48,22 @@ fn body(r: &mut Reader, number: i32) -> Result<Request, DecodeError> {
         op::DELETE => Request::Delete { path: path(r)?, version: version(r)? },
         op::EXISTS => Request::Exists { path: path(r)?, watch: watch(r)? },
         op::GET_DATA => Request::GetData { path: path(r)?, watch: watch(r)? },
-        op::SET_DATA => {
-            Request::SetData { path: path(r)?, data: r.buffer("data")?, version: version(r)? }
-        }
+        op::SET_DATA => Request::SetData {
+            path: path_or_empty(r)?,
+            data: r.buffer("data")?,
+            version: version(r)?,
+        },
         op::GET_ACL => Request::GetAcl { path: path(r)? },
-        op::SET_ACL => {
-            Request::SetAcl { path: path(r)?, acl: Acl::read_all(r)?, version: version(r)? }
-        }
+        op::SET_ACL => Request::SetAcl {
+            path: path_or_empty(r)?,
+            acl: Acl::read_all(r)?,
+            version: version(r)?,
+        },
         op::GET_CHILDREN => Request::GetChildren { path: path(r)?, watch: watch(r)? },
         op::GET_CHILDREN2 => Request::GetChildren2 { path: path(r)?, watch: watch(r)? },
-        op::SYNC => Request::Sync { path: path(r)? },
+        op::SYNC => Request::Sync { path: path_or_empty(r)? },
         op::PING => Request::Ping,
-        op::CHECK => Request::Check { path: path(r)?, version: version(r)? },
+        op::CHECK => Request::Check { path: path_or_empty(r)?, version: version(r)? },
         op::MULTI => Request::Multi(MultiOp::read_all(r)?),
         op::MULTI_READ => Request::MultiRead(ReadOp::read_all(r)?),
         op::RECONFIG => Request::Reconfig(reconfig(r)?),
@@ -65,11 +74,12 @@ fn body(r: &mut Reader, number: i32) -> Result<Request, DecodeError> {
         op::SET_WATCHES => Request::SetWatches(one_shot_watches(r)?),
         op::SET_WATCHES2 => Request::SetWatches(all_watches(r)?),
         op::SASL => Request::Sasl { token: r.buffer("token")? },
-        op::GET_EPHEMERALS => Request::GetEphemerals { prefix: r.string("prefixPath")? },
+        op::GET_EPHEMERALS => Request::GetEphemerals { prefix: r.string_or_empty("prefixPath")? },
         op::GET_ALL_CHILDREN_NUMBER => Request::GetAllChildrenNumber { path: path(r)? },
-        op::ADD_WATCH => {
-            Request::AddWatch { path: path(r)?, mode: AddWatchMode::from_code(r.int("mode")?) }
-        }
+        op::ADD_WATCH => Request::AddWatch {
+            path: path_or_empty(r)?,
+            mode: AddWatchMode::from_code(r.int("mode")?),
+        },
         op::WHO_AM_I => Request::WhoAmI,
         op::CLOSE_SESSION => Request::CloseSession,
         op => Request::Unknown(op),
@@ -83,16 +93,16 @@ fn watcher(reader: &mut Reader) -> Result<WatcherType, DecodeError> {
 fn auth(reader: &mut Reader) -> Result<Request, DecodeError> {
     Ok(Request::Auth {
         kind: reader.int("type")?,
-        scheme: reader.string("scheme")?,
+        scheme: reader.string_or_empty("scheme")?,
         auth: reader.buffer("auth")?,
     })
 }
 
 fn reconfig(reader: &mut Reader) -> Result<Reconfig, DecodeError> {
     Ok(Reconfig {
-        joining: reader.string("joiningServers")?,
-        leaving: reader.string("leavingServers")?,
-        members: reader.string("newMembers")?,
+        joining: reader.nullable("joiningServers")?,
+        leaving: reader.nullable("leavingServers")?,
+        members: reader.nullable("newMembers")?,
         config_id: reader.long("curConfigId")?,
     })
 }

@@ -94,9 +94,9 @@ impl Record for Request {
 
 impl Record for Reconfig {
     fn write<S: Sink>(&self, out: &mut S) {
-        out.string(&self.joining);
-        out.string(&self.leaving);
-        out.string(&self.members);
+        out.nullable(self.joining.as_deref());
+        out.nullable(self.leaving.as_deref());
+        out.nullable(self.members.as_deref());
         out.long(self.config_id);
     }
 }

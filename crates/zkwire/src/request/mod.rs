@@ -31,12 +31,12 @@ pub struct RequestHeader {
 /// `string joiningServers, string leavingServers, string newMembers, long curConfigId`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reconfig {
-    /// Servers to be added; empty if none.
-    pub joining: String,
-    /// Servers to be removed; empty if none.
-    pub leaving: String,
-    /// The whole new list instead; empty if none.
-    pub members: String,
+    /// Servers to be added.
+    pub joining: Option<String>,
+    /// Servers to be removed.
+    pub leaving: Option<String>,
+    /// The whole new list instead.
+    pub members: Option<String>,
     /// The configuration that is to be changed; −1 for any.
     pub config_id: i64,
 }
@@ -132,7 +132,8 @@ pub enum Request {
     },
     /// A sign of life; reply: nothing.
     Ping,
-    /// Compare a node's version. `string path, int version`; only clients that fumble send it outside a multi.
+    /// Compare a node's version. `string path, int version`; meant for multis. Reply: nothing, not even a header if
+    /// the version is right, from `ZooKeeper` 3.8.
     Check {
         /// Which node.
         path: String,
@@ -199,7 +200,7 @@ pub enum Request {
     /// End the session; reply: nothing, then the connection ends.
     CloseSession,
     /// An operation that this crate does not know, by its number; the body is not read. Reply:
-    /// [`crate::ErrorCode::Unimplemented`].
+    /// [`crate::ErrorCode::Unimplemented`], and `ZooKeeper` then ends the connection.
     Unknown(i32),
 }
 

@@ -1,0 +1,71 @@
+//! Every frame of the corpus, each read as what it is and written back to the same bytes.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use holdfast_zkwire::{
+    ConnectRequest, ConnectResponse, ErrorCode, ReplyKind, decode_event, decode_reply,
+    decode_request, encode_event, encode_reply, encode_request, op,
+};
+
+use crate::corpus::{self, Frame, What};
+use crate::exercise::every_decoder;
+
+/// Writes what was read; none if it could not be read.
+fn rewritten(frame: &Frame) -> Option<Bytes> {
+    let bytes = frame.bytes.clone();
+    match frame.what {
+        What::ConnectRequest => ConnectRequest::decode(bytes).ok().map(|request| request.encode()),
+        What::ConnectResponse => ConnectResponse::decode(bytes).ok().map(|reply| reply.encode()),
+        What::Request | What::BadRequest => {
+            let (header, request) = decode_request(bytes).ok()?;
+            encode_request(header.xid, &request.ok()?).ok()
+        }
+        What::Reply(kind) => {
+            let (header, response) = decode_reply(kind, bytes).ok()?;
+            let result = response.as_ref().ok_or_else(|| ErrorCode::from_code(header.err).unwrap());
+            Some(encode_reply(header.xid, header.zxid, result))
+        }
+        What::Event => {
+            let (header, event) = decode_event(bytes).ok()?;
+            Some(encode_event(header.zxid, &event))
+        }
+    }
+}
+
+#[test]
+fn what_real_clients_and_servers_sent_is_read_and_written_byte_for_byte() {
+    for frame in corpus::frames().unwrap() {
+        let written = rewritten(&frame);
+        if frame.what == What::BadRequest {
+            assert_eq!(written, None, "{}", frame.name);
+            continue;
+        }
+        assert!(written.is_some(), "{} cannot be read", frame.name);
+        assert_eq!(written.unwrap()[4..], frame.bytes[..], "{}", frame.name);
+    }
+}
+
+#[test]
+fn every_frame_of_the_corpus_keeps_the_promises_of_every_decoder() {
+    for frame in corpus::frames().unwrap() {
+        every_decoder(&frame.bytes);
+    }
+}
+
+#[test]
+fn the_corpus_has_every_operation_and_every_reply() {
+    let frames = corpus::frames().unwrap();
+    let requests = frames.iter().filter(|frame| frame.what == What::Request);
+    let seen: BTreeSet<i32> =
+        requests.map(|frame| decode_request(frame.bytes.clone()).unwrap().0.op).collect();
+    let all = (op::CREATE..=op::SYNC)
+        .chain(op::PING..=op::MULTI_READ)
+        .chain(op::AUTH..=op::WHO_AM_I)
+        .chain([op::CLOSE_SESSION]);
+    let missing: Vec<i32> = all.filter(|op| !seen.contains(op)).collect();
+    assert_eq!(missing, [], "operations without a frame");
+    let has = |kind: &ReplyKind| frames.iter().any(|frame| frame.what == What::Reply(*kind));
+    let missing: Vec<_> = ReplyKind::ALL.iter().filter(|kind| !has(kind)).collect();
+    assert!(missing.is_empty(), "replies without a frame: {missing:?}");
+}
