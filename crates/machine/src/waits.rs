@@ -51,6 +51,11 @@ impl Machine {
         waits.take(count_max).collect()
     }
 
+    /// How many waits have an end.
+    pub fn waits(&self) -> usize {
+        self.locks.waits.by_asked.len()
+    }
+
     /// The wait that was asked for in a revision, if it still goes on.
     pub fn wait_asked_in(&self, asked: Revision) -> Option<Wait> {
         let (lock, sequence) = self.locks.waits.by_asked.get(&asked)?;

@@ -1,4 +1,5 @@
-//! The leader's clockwork: expires the leases that ran out, and sweeps empty lock directories.
+//! The leader's clockwork: expires the leases that ran out, ends waits that nobody else ends, and sweeps empty lock
+//! directories.
 //!
 //! Runs on every node and does nothing on those that do not lead. A new leadership begins only after a quorum has
 //! confirmed it, so that everything acknowledged before is visible, and gives every session its full time-to-live.
@@ -11,11 +12,14 @@ use holdfast_raft::{LeaderEpoch, ProposeError};
 use holdfast_types::{Command, SessionId, Stamp};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::patience::Patience;
 use crate::pulse::Pulse;
 use crate::service::Service;
 
 /// Sessions expired by one proposal at most, so that an expiry storm leaves room for others.
 const BATCH_MAX: usize = 128;
+/// Waits ended by one proposal at most.
+const CANCELS_MAX: usize = 128;
 /// How often empty directories are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Directories swept by one command at most.
@@ -42,6 +46,7 @@ struct Clockwork {
     epoch: Option<LeaderEpoch>,
     ticks: Interval,
     pulse: Pulse,
+    patience: Patience,
     last_sweep: Instant,
 }
 
@@ -51,7 +56,8 @@ impl Clockwork {
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let pulse = Pulse::new(now, tick);
-        Self { service, epoch: None, ticks, pulse, last_sweep: now }
+        let patience = Patience::default();
+        Self { service, epoch: None, ticks, pulse, patience, last_sweep: now }
     }
 
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
@@ -65,6 +71,7 @@ impl Clockwork {
             (Some(_), None) => self.begin().await,
             (Some(_), Some(epoch)) => {
                 self.expire(&epoch).await;
+                self.end_waits(&epoch).await;
                 self.sweep(&epoch).await;
             }
         }
@@ -99,6 +106,7 @@ impl Clockwork {
         self.service.raft().read(|machine| {
             self.service.leases().lock().reset(machine.leases(), Instant::now());
         });
+        self.patience = Patience::default();
         tracing::info!(?epoch, "leases begin anew");
         self.epoch = Some(epoch);
     }
@@ -128,6 +136,26 @@ impl Clockwork {
         let mut leases = self.service.leases().lock();
         for (session, _) in overdue {
             leases.spare(*session, Instant::now());
+        }
+    }
+
+    /// Ends waits whose callers' nodes did not: those nodes are gone.
+    async fn end_waits(&mut self, epoch: &LeaderEpoch) {
+        let (service, now) = (self.service.clone(), Instant::now());
+        let grace = service.tunables().wait_grace;
+        let cancels = service.raft().read(|machine| {
+            self.patience.look(machine, now, grace);
+            self.patience.overdue(machine, now, CANCELS_MAX)
+        });
+        if cancels.is_empty() {
+            return;
+        }
+        tracing::info!(count = cancels.len(), "ending waits whose callers are gone");
+        let proposed =
+            self.beating(service.raft().propose_as_leader(cancels.clone(), *epoch)).await;
+        if let Err(error) = proposed {
+            tracing::debug!(%error, "failed to end waits");
+            self.patience.again(&cancels, Instant::now() + grace);
         }
     }
 

@@ -23,6 +23,7 @@ mod hub;
 mod leader;
 mod lease;
 mod metrics;
+mod patience;
 mod pulse;
 mod reach;
 mod read;

@@ -31,6 +31,8 @@ pub struct ServiceConfig {
     pub patience: Duration,
     /// How often the leader looks for leases that ran out.
     pub tick: Duration,
+    /// How much later than asked the leader ends a wait that the caller's own node did not end.
+    pub wait_grace: Duration,
     /// Empty lock directories stay at least this long.
     pub container_idle: Duration,
     /// Streams on this node at most.
@@ -56,6 +58,7 @@ impl Default for ServiceConfig {
             waiters_max: 20_000,
             patience: Duration::from_secs(5),
             tick: Duration::from_millis(50),
+            wait_grace: Duration::from_secs(10),
             container_idle: Duration::from_mins(1),
             streams_max: 20_000,
             watches_max: 4_000_000,

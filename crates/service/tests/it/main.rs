@@ -7,6 +7,7 @@
 )]
 
 mod client;
+mod departure;
 mod following;
 mod leases;
 mod lock;
