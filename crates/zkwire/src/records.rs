@@ -28,7 +28,7 @@ pub struct Stat {
     pub cversion: i32,
     /// Changes of its access list.
     pub aversion: i32,
-    /// The owning session; 0 if persistent, `i64::MIN` of a container, 0xff in the highest byte with a time-to-live.
+    /// The owning session; 0 if there is none. `ZooKeeper` 3.8.0 says 0 of containers and nodes with a time-to-live, too.
     pub ephemeral_owner: i64,
     /// Bytes of data.
     pub data_length: i32,
