@@ -157,7 +157,7 @@ fn question(path: &ZnodePath, params: &NodeParams) -> Result<Request, Fault> {
     })
 }
 
-/// `PUT /v1/tree/{path}?acl`: the list is the body.
+/// `PUT /v1/tree/{path}?acl`: the list is the body. What was made of it is for a GET to tell: `auth:` stands for others.
 async fn set_acl(exchange: &mut Exchange<'_>, path: ZnodePath) -> Result<Reply, Fault> {
     const BODY: Keys = Keys { what: "an access list", many: &["acl"], ..Keys::NONE };
     let fields = exchange.query(&ChangeParams::KEYS)?;
@@ -171,9 +171,12 @@ async fn set_acl(exchange: &mut Exchange<'_>, path: ZnodePath) -> Result<Reply, 
     let acl: Result<Vec<AclEntry>, Refusal> = body.values("acl").map(parse_acl_entry).collect();
     let acl = acl.map_err(of_refusal)?;
     let version = Precondition::of(&exchange.parts.headers)?.version()?;
-    let set = Op::SetAcl { path: path.clone(), acl: acl.clone(), version };
-    match ask(exchange, change, set).await? {
-        (OpReply::AclSet { stat }, revision) => Ok(list(path, &acl, &stat, revision).at(revision)),
+    match ask(exchange, change, Op::SetAcl { path: path.clone(), acl, version }).await? {
+        (OpReply::AclSet { stat }, revision) => {
+            let body = ZnodeBody::new(path, stat, revision);
+            let reply = Reply::json(StatusCode::OK, &body).at(revision);
+            Ok(reply.with_header(ETAG, tag(stat.aversion)))
+        }
         _ => Err(astray()),
     }
 }

@@ -1,10 +1,30 @@
-//! docs/http-api.md against the code.
+//! docs/http-api.md against the code: its table, its routes, and its curl lines, which are run from top to bottom.
+//!
+//! With `HOLDFAST_REWRITE=1` the answers below the curl lines are written anew.
+
+use std::process::Command;
 
 use holdfast_api::ErrorCode;
 
 use crate::node::Node;
 
 const DOCUMENT: &str = include_str!("../../../../docs/http-api.md");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md");
+/// The part whose curl lines are run.
+const FIRST: &str = "\n## The tree\n";
+const LAST: &str = "\n## Cluster and node\n";
+/// Before numbers that differ from run to run.
+const VARIABLE: [&str; 9] = [
+    "revision\":",
+    "revision: ",
+    "_at_ms\":",
+    "age_ms\":",
+    "expires_in_ms\":",
+    "session_number\":",
+    "restart_from\":",
+    "id: ",
+    "\"token\":",
+];
 
 /// Rows of the table of codes: code, status, whether it may be retried.
 fn rows() -> Vec<(String, String, String)> {
@@ -45,6 +65,12 @@ async fn every_route_is_documented() {
         "GET /v1/sessions",
         "POST /v1/sessions/{id}/keepalive",
         "GET /v1/fence/{name}",
+        "PUT /v1/tree/{path}",
+        "GET /v1/tree/{path}",
+        "POST /v1/tree/{path}",
+        "DELETE /v1/tree/{path}",
+        "POST /v1/txn",
+        "GET /v1/watch",
         "GET /v1/cluster",
         "GET /livez",
         "GET /readyz",
@@ -53,5 +79,95 @@ async fn every_route_is_documented() {
         "GET /errors/{code}",
     ] {
         assert!(DOCUMENT.contains(&format!("`{route}")), "{route} is not documented");
+    }
+}
+
+/// A command, and what it answers.
+fn commands(block: &str) -> Vec<(&str, String)> {
+    let mut commands: Vec<(&str, String)> = Vec::new();
+    for line in block.lines() {
+        match (line.strip_prefix("$ "), commands.last_mut()) {
+            (Some(command), _) => commands.push((command, String::new())),
+            (None, Some((_, answer))) => answer.extend([line, "\n"]),
+            (None, None) => panic!("a block that begins without a command: {line}"),
+        }
+    }
+    commands
+}
+
+/// What a reader sees who pastes the line into a shell: the answer, and of the headers those that are not of every answer.
+fn paste(command: &str, address: &str) -> String {
+    let command = command.replace("localhost:7400", address).replace("curl ", "curl -s ");
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert!(output.stderr.is_empty(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap().replace(address, "localhost:7400");
+    let everywhere = ["content-", "date:", "holdfast-node", "holdfast-leader", "holdfast-re"];
+    let lines = text.lines().filter(|line| !everywhere.iter().any(|name| line.starts_with(name)));
+    let shown: Vec<&str> = lines.map(str::trim_end).collect();
+    let shown = shown.join("\n").trim_end().to_owned();
+    if shown.is_empty() { shown } else { format!("{shown}\n") }
+}
+
+/// The text with an `N` for every number that differs from run to run.
+fn settled(text: &str) -> String {
+    let mut settled = text.to_owned();
+    for before in VARIABLE {
+        let mut from = 0;
+        while let Some(at) = settled[from..].find(before) {
+            let start = from + at + before.len();
+            let digits = settled[start..].bytes().take_while(u8::is_ascii_digit).count();
+            settled.replace_range(start..start + digits, "N");
+            from = start;
+        }
+    }
+    settled
+}
+
+/// Answers stay apart by an empty line.
+fn written(commands: &[(&str, String)]) -> String {
+    let one = |(command, answer): &(&str, String)| format!("$ {command}\n{answer}");
+    let all: Vec<String> = commands.iter().map(one).collect();
+    let mut text = String::new();
+    for (place, one) in all.iter().enumerate() {
+        text.push_str(one);
+        if place + 1 < all.len() && !commands[place].1.is_empty() {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Every curl line about the tree, transactions, watches and identities answers what the page says.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pages_curl_lines_answer_what_it_says() {
+    let node = Node::start().await;
+    let address = node.address.to_string();
+    let run = move || {
+        let (begin, end) = (DOCUMENT.find(FIRST).unwrap(), DOCUMENT.find(LAST).unwrap());
+        let mut page = DOCUMENT[..begin].to_owned();
+        let mut differences = Vec::new();
+        for (place, piece) in DOCUMENT[begin..end].split("```").enumerate() {
+            let Some(block) = piece.strip_prefix("text\n").filter(|_| place % 2 == 1) else {
+                page.extend([if place > 0 { "```" } else { "" }, piece]);
+                continue;
+            };
+            let mut found = Vec::new();
+            for (command, promised) in commands(block) {
+                let answer = paste(command, &address);
+                if settled(answer.trim()) != settled(promised.trim()) {
+                    differences.push(format!("$ {command}\n{answer}promised:\n{promised}"));
+                }
+                found.push((command, answer));
+            }
+            page.extend(["```text\n", &written(&found)]);
+        }
+        page.push_str(&DOCUMENT[end..]);
+        (page, differences)
+    };
+    let (page, differences) = tokio::task::spawn_blocking(run).await.unwrap();
+    if std::env::var_os("HOLDFAST_REWRITE").is_some() {
+        std::fs::write(PATH, page).unwrap();
+    } else {
+        assert!(differences.is_empty(), "{}", differences.join("\n"));
     }
 }
