@@ -4,27 +4,28 @@
 //! it. Refuses to know how an identity was proved, and which permission a command needs. The rules are `ZooKeeper`'s.
 //! Bounds: [`AclEntry::MAX_COUNT`] entries, [`ID_MAX`] bytes of a scheme and of an id.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use holdfast_types::{AclEntry, Bound, Identity, Perms, Rejection, ZnodePath};
 
 use crate::apply::limit_reached;
-use crate::znode::{Acl, Znode};
+use crate::znode::{AccessList, Acl, Znode};
 
 /// The longest scheme or id, bytes.
 const ID_MAX: usize = 1024;
 
 /// Everybody may read, and nobody do anything else.
-pub(crate) fn read_only() -> Acl {
-    Some(Arc::from([AclEntry { perms: Perms::READ, who: Identity::anyone() }]))
+pub(crate) fn read_only() -> Arc<AccessList> {
+    let entry = AclEntry { perms: Perms::READ, who: Identity::anyone() };
+    AccessList::new(vec![entry]).into()
 }
 
 /// True if the list lets a caller who has shown these identities do any of what is needed.
 pub(crate) fn allows(acl: &Acl, needed: Perms, shown: &[Identity]) -> bool {
     let Some(acl) = acl else { return true };
     let is_meant = |who: &Identity| is_anyone(who) || shown.iter().any(|shown| who.covers(shown));
-    acl.iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
+    acl.entries().iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
 }
 
 /// Refuses a caller whom the node's list does not let do any of what is needed.
@@ -78,14 +79,19 @@ pub(crate) fn settle(
         entries if entries.len() > AclEntry::MAX_COUNT => {
             Err(limit_reached(Bound::AclEntries, AclEntry::MAX_COUNT as u64))
         }
-        entries => Ok(Some(Arc::from(entries))),
+        _ => Ok(Some(AccessList::new(unique).into())),
     }
+}
+
+/// The list itself, or the same one of another znode: those that were given alike need not be kept twice.
+pub(crate) fn shared(acl: Acl, with: &Acl) -> Acl {
+    if acl == *with { with.clone() } else { acl }
 }
 
 /// The list as clients see it; without the right to change it the hashes of passwords are left out.
 pub(crate) fn show(acl: &Acl, shown: &[Identity]) -> Vec<AclEntry> {
-    let Some(entries) = acl else { return vec![AclEntry::open()] };
-    let mut entries = entries.to_vec();
+    let Some(list) = acl else { return vec![AclEntry::open()] };
+    let mut entries = list.entries().to_vec();
     if !allows(acl, Perms::ADMIN, shown) {
         for entry in entries.iter_mut().filter(|entry| entry.who.scheme == "digest") {
             let user = entry.who.id.split_once(':').map_or("", |(user, _)| user);

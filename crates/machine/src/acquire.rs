@@ -1,12 +1,13 @@
 //! Acquire: a renewal, the same place again, or a new place at the end of the queue.
 //!
 //! Owns what asking for a lock means. Everything is checked before anything changes, so that a refused acquire leaves
-//! nothing behind, not even the session it would have opened. Refuses to know how a place is granted (`grant.rs`).
+//! nothing behind, not even the session it would have opened. A new place is a new child, so the access list of the
+//! lock's directory must let everybody create. Refuses to know how a place is granted (`grant.rs`).
 
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, EntryId, Event, LockName, OpenSession, Outcome, Owner, Rejection, Reply,
+    Acquire, Bound, EntryId, Event, LockName, OpenSession, Outcome, Owner, Perms, Rejection, Reply,
     SessionEnd, SessionId, SessionName, Ticket, ZnodePath,
 };
 
@@ -14,8 +15,12 @@ use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
 use crate::contender::{Contender, Entries};
 use crate::create::{child_path, room_in_counter};
+use crate::multi::By;
 use crate::plant::Plant;
 use crate::sessions::Named;
+
+/// Our own door shows no identities: it may do what the lists let everybody do.
+const ANYBODY: By<'_> = By { session: None, shown: &[] };
 
 /// Where a new contender will stand: what is missing of its directory, its znode and its number there.
 #[derive(Debug)]
@@ -103,6 +108,8 @@ impl Machine {
         self.room_for_an_entry(0)?;
         let site = self.site_of(&lock, step)?;
         self.room_for_znodes(site.missing.len() + 1)?;
+        let new = site.missing.iter().chain(Some(&site.path));
+        self.tree.room_in_quotas(&site.path, &new, 0)?;
 
         let name = open.session.clone();
         let session = self.touch_or_begin(session, open, step);
@@ -193,7 +200,10 @@ impl Machine {
             let missing = self.missing_directories(&directory)?;
             (directory, missing)
         };
-        let sequence = self.tree.get(&directory).map_or(0, |node| self.next_sequence(node));
+        let nearest = missing.first().and_then(ZnodePath::parent);
+        let nearest =
+            self.allowed(nearest.as_ref().unwrap_or(&directory), Perms::CREATE, ANYBODY)?;
+        let sequence = self.next_sequence(nearest, !missing.is_empty());
         room_in_counter(sequence)?;
         let name = format!("lock-{sequence:010}");
         let path = child_path(&directory, &name)?;

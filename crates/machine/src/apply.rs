@@ -4,8 +4,8 @@
 //! Refuses to know what any command does.
 
 use holdfast_types::{
-    Applied, Bound, Command, Entry, Event, FencingToken, Incarnation, NodeId, Outcome, Rejection,
-    Reply, Revision, SessionName, Stamp,
+    Applied, Bound, Command, Entry, Event, FencingToken, Incarnation, Multi, NodeId, Outcome,
+    Rejection, Reply, Revision, SessionName, Stamp, ZnodePath,
 };
 
 use crate::{Machine, digest};
@@ -16,12 +16,34 @@ pub(crate) struct Step<'a> {
     pub(crate) revision: Revision,
     pub(crate) now: Stamp,
     events: &'a mut Vec<(Revision, Event)>,
+    /// Operations of a multi, and directories they make on the way. Bound: [`Multi::OPS_MAX`].
+    ops: usize,
+    /// Znodes deleted with all below them. Bound: [`crate::nodes::DELETED_MAX`].
+    pub(crate) deleted: usize,
+    /// Znodes counted for new quotas. Bound: [`crate::quota::COUNTED_MAX`].
+    pub(crate) counted: u64,
 }
 
 impl Step<'_> {
     /// Says what changed.
     pub(crate) fn emit(&mut self, event: Event) {
         self.events.push((self.revision, event));
+    }
+
+    /// Says which soft quotas were passed.
+    pub(crate) fn passed(&mut self, quotas: Vec<ZnodePath>) {
+        for path in quotas {
+            self.emit(Event::QuotaPassed { path });
+        }
+    }
+
+    /// Refuses work beyond what one multi may do.
+    pub(crate) fn spend_ops(&mut self, count: usize) -> Result<(), Rejection> {
+        self.ops += count;
+        if self.ops > Multi::OPS_MAX {
+            return Err(limit_reached(Bound::OpsOfMulti, Multi::OPS_MAX as u64));
+        }
+        Ok(())
     }
 
     /// How much was said so far.
@@ -61,7 +83,9 @@ impl Machine {
         for command in entry.commands {
             self.revision = Revision(self.revision.0.saturating_add(1));
             let before = events.len();
-            let mut step = Step { revision: self.revision, now: self.now, events: &mut events };
+            let (revision, now) = (self.revision, self.now);
+            let mut step =
+                Step { revision, now, events: &mut events, ops: 0, deleted: 0, counted: 0 };
             let outcome = match self.guard_tokens(&command) {
                 Ok(()) => self.dispatch(command, &mut step),
                 Err(rejection) => Err(rejection),

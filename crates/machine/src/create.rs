@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Bound, Create, CreateKind, EntryId, Event, LockName, OpReply, Owner, Perms, Rejection,
-    SessionId, ZnodePath,
+    SessionId, Stamp, ZnodePath,
 };
 
 use crate::Machine;
@@ -17,8 +17,9 @@ use crate::apply::{Step, limit_reached};
 use crate::contender::{Contender, Entries};
 use crate::multi::By;
 use crate::plant::Plant;
-use crate::tree::ZOOKEEPER;
-use crate::znode::{Acl, Kind, Znode};
+use crate::quota::{self, COUNTED_MAX, Usage};
+use crate::tree::{ZOOKEEPER, holds_locks};
+use crate::znode::{Acl, Kind, Znode, bytes};
 
 /// The end of every counter that the machine moves by one: far enough that no cluster lives to see it.
 pub(crate) const COUNTER_END: u64 = 1 << 62;
@@ -35,6 +36,8 @@ struct Plan {
     sequence: u64,
     /// The lock whose queue it joins.
     contends: Option<(LockName, SessionId)>,
+    /// The quota it sets: on which path, and what that has.
+    limits: Option<(ZnodePath, Usage)>,
 }
 
 impl Machine {
@@ -46,27 +49,27 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Result<OpReply, Rejection> {
         let data = std::mem::take(&mut create.data);
-        let plan = self.plan(create, data.len(), by)?;
+        let plan = self.plan(create, data.len(), by, step)?;
         for directory in &plan.missing {
             self.make_directory(directory, plan.acl.clone(), step);
         }
         let path = plan.path.clone();
-        self.put(plan, data.into(), step)?;
+        self.put(plan, bytes(data), step)?;
         let stat = self.tree.get(&path).map(Znode::stat).unwrap_or_default();
         Ok(OpReply::Created { path, stat })
     }
 
     fn put(&mut self, plan: Plan, data: Arc<[u8]>, step: &mut Step<'_>) -> Result<(), Rejection> {
-        let Plan { directory, path, kind, acl, sequence, contends, .. } = plan;
+        let Plan { directory, path, kind, acl, sequence, contends, limits, .. } = plan;
         let Some((lock, session)) = contends else {
+            if let Some((limited, used)) = limits {
+                self.tree.set_quota(limited, &data, used);
+            }
             let node = Znode { acl, ..Znode::new(kind, data, step.revision, step.now) };
-            self.tree.insert(&directory, path.clone(), node);
-            step.emit(Event::NodeCreated { path });
+            self.add_node(&directory, path, node, step);
             return Ok(());
         };
-        let Some(name) = self.session_name(session) else {
-            return Err(Rejection::Reserved { path });
-        };
+        let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
         let (owner, entries) = (Owner::unnamed(), Entries::of(EntryId::unnamed()));
         let contender =
             Contender { path, ..Contender::new(sequence, session, name, owner, entries, step) };
@@ -80,71 +83,81 @@ impl Machine {
     /// A directory on the way: below `/locks` a container, elsewhere persistent.
     pub(crate) fn make_directory(&mut self, path: &ZnodePath, acl: Acl, step: &mut Step<'_>) {
         let Some(parent) = path.parent() else { return };
-        let kind = match path.as_lock() {
-            Some(_) => Kind::Container,
-            None => Kind::Persistent,
-        };
+        let kind = if holds_locks(path) { Kind::Container(step.now) } else { Kind::Persistent };
         let node = Znode { acl, ..Znode::new(kind, Arc::default(), step.revision, step.now) };
-        self.tree.insert(&parent, path.clone(), node);
-        step.emit(Event::NodeCreated { path: path.clone() });
+        self.add_node(&parent, path.clone(), node, step);
     }
 
-    fn plan(&self, create: Create, bytes: usize, by: By<'_>) -> Result<Plan, Rejection> {
+    fn plan(
+        &self,
+        create: Create,
+        bytes: usize,
+        by: By<'_>,
+        step: &mut Step<'_>,
+    ) -> Result<Plan, Rejection> {
         let Create { directory, name, kind, sequential, acl, parents, .. } = create;
         let acl = match acl {
-            Some(acl) => acl::settle(&directory, acl, by.shown)?,
+            Some(acl) => {
+                let path = child_path(&directory, &name).unwrap_or_else(|_| directory.clone());
+                acl::settle(&path, acl, by.shown)?
+            }
             None => None,
         };
         let missing = if parents { self.missing_directories(&directory)? } else { Vec::new() };
-        let parent = match missing.first() {
-            Some(first) => first.parent(),
-            None => Some(directory.clone()),
-        };
-        let sequence = self.room_in_directory(parent.as_ref().unwrap_or(&directory), by)?;
-        let sequence = if missing.is_empty() { sequence } else { 0 };
+        step.spend_ops(missing.len())?;
+        let nearest = missing.first().and_then(ZnodePath::parent);
+        let nearest = nearest.as_ref().unwrap_or(&directory);
+        let parent = self.open_to(nearest, by)?;
+        let acl = acl::shared(acl, &parent.acl);
+        let sequence = self.next_sequence(parent, !missing.is_empty());
+        room_in_counter(sequence)?;
         let name = if sequential { format!("{name}{sequence:010}") } else { name };
         let path = child_path(&directory, &name)?;
         if missing.is_empty() && self.tree.contains(&path) {
             return Err(Rejection::NodeExists { path });
         }
-        self.refuse_ephemeral_parent(parent.as_ref().unwrap_or(&directory))?;
-        let kind = kind_of(kind, by.session).ok_or_else(|| reserved(&path))?;
+        if parent.is_ephemeral() {
+            return Err(Rejection::NoChildrenForEphemerals { path: directory });
+        }
+        let kind = kind_of(kind, by.session, step.now).ok_or_else(|| reserved(&path))?;
         self.room_for_data(bytes)?;
         self.room_for_znodes(missing.len() + 1)?;
-        let contends = match (kind, sequential) {
-            (Kind::Ephemeral(session), true) => directory.as_lock().map(|lock| (lock, session)),
-            (Kind::Ephemeral(_) | Kind::Persistent | Kind::Container | Kind::Ttl(_), _) => None,
+        let last = (!self.planted(Plant::QuotaOffByOne)).then_some(&path);
+        self.tree.room_in_quotas(&path, &missing.iter().chain(last), bytes as u64)?;
+        let limits = self.quota_set_by(&path, step)?;
+        let contends = match kind {
+            Kind::Ephemeral(session) if sequential => {
+                directory.as_lock().map(|lock| (lock, session))
+            }
+            Kind::Ephemeral(_) | Kind::Persistent | Kind::Container(_) | Kind::Ttl(_) => None,
         };
         if let Some((lock, session)) = &contends {
             self.room_for_a_contender(Some(*session), lock)?;
         }
-        Ok(Plan { directory, missing, path, kind, acl, sequence, contends })
+        Ok(Plan { directory, missing, path, kind, acl, sequence, contends, limits })
     }
 
-    /// Refuses a child in a directory that is not there, does not let the caller, is reserved or full. Answers the
-    /// next child's number.
-    fn room_in_directory(&self, directory: &ZnodePath, by: By<'_>) -> Result<u64, Rejection> {
-        let Some(parent) = self.tree.get(directory) else {
-            return Err(Rejection::NoNode { path: directory.clone() });
-        };
-        if !self.planted(Plant::AclBlind) {
-            acl::demand(directory, parent, Perms::CREATE, by.shown)?;
-        }
+    /// The directory, if it is there, lets the caller create children, and is not reserved.
+    fn open_to(&self, directory: &ZnodePath, by: By<'_>) -> Result<&Znode, Rejection> {
+        let node = self.allowed(directory, Perms::CREATE, by)?;
         if directory.as_str() == ZOOKEEPER {
             return Err(reserved(directory));
         }
-        let sequence = self.next_sequence(parent);
-        room_in_counter(sequence)?;
-        Ok(sequence)
+        Ok(node)
     }
 
-    fn refuse_ephemeral_parent(&self, directory: &ZnodePath) -> Result<(), Rejection> {
-        match self.tree.get(directory) {
-            Some(parent) if parent.is_ephemeral() => {
-                Err(Rejection::NoChildrenForEphemerals { path: directory.clone() })
-            }
-            Some(_) | None => Ok(()),
-        }
+    /// The path on which a new node sets a quota, if it does, and what that has.
+    fn quota_set_by(
+        &self,
+        path: &ZnodePath,
+        step: &mut Step<'_>,
+    ) -> Result<Option<(ZnodePath, Usage)>, Rejection> {
+        let Some(limited) = quota::limited_by(path) else { return Ok(None) };
+        let Some(used) = self.tree.measure(&limited, COUNTED_MAX - step.counted) else {
+            return Err(limit_reached(Bound::CountedAtOnce, COUNTED_MAX));
+        };
+        step.counted += used.count;
+        Ok(Some((limited, used)))
     }
 
     /// The directories that do not exist yet on the way to one, parents first. At most as many as it has components.
@@ -160,7 +173,7 @@ impl Machine {
                     return Err(Rejection::NoChildrenForEphemerals { path });
                 }
                 Some(node) => {
-                    room_in_counter(node.created)?;
+                    room_in_counter(node.counter().max(node.floor()))?;
                     break;
                 }
                 None => {
@@ -173,12 +186,13 @@ impl Machine {
         Ok(missing)
     }
 
-    /// The number of a directory's next child.
-    pub(crate) fn next_sequence(&self, directory: &Znode) -> u64 {
-        if self.planted(Plant::SequenceReused) {
-            return directory.children.into();
+    /// The number of a directory's next child, or of the first child in a directory to be made in it.
+    pub(crate) fn next_sequence(&self, directory: &Znode, in_new_directory: bool) -> u64 {
+        match (in_new_directory, self.planted(Plant::SequenceReused)) {
+            (true, _) => directory.floor(),
+            (false, true) => directory.children.into(),
+            (false, false) => directory.counter(),
         }
-        directory.created
     }
 
     /// Refuses some znodes too many.
@@ -201,10 +215,10 @@ impl Machine {
 }
 
 /// None for an ephemeral of nobody, and a time-to-live that cannot be.
-fn kind_of(kind: CreateKind, session: Option<SessionId>) -> Option<Kind> {
+fn kind_of(kind: CreateKind, session: Option<SessionId>, now: Stamp) -> Option<Kind> {
     match (kind, session) {
         (CreateKind::Persistent, _) => Some(Kind::Persistent),
-        (CreateKind::Container, _) => Some(Kind::Container),
+        (CreateKind::Container, _) => Some(Kind::Container(now)),
         (CreateKind::Ephemeral, session) => session.map(Kind::Ephemeral),
         (CreateKind::Ttl { ms }, _) => {
             (1..=Create::TTL_MAX_MS).contains(&ms).then_some(Kind::Ttl(ms))

@@ -13,7 +13,7 @@ use crate::apply::Step;
 use crate::contender::{Contender, Hold};
 use crate::locks::{Claim, Lock, Locks};
 use crate::plant::Plant;
-use crate::znode::{Acl, Kind, Znode};
+use crate::znode::{Acl, Kind, Role, Znode};
 
 impl Machine {
     /// Puts a new contender at the end of a lock's queue, with its znode, and grants the lock if it is free.
@@ -34,10 +34,9 @@ impl Machine {
         let contender = Arc::new(contender);
         let kind = Kind::Ephemeral(contender.session);
         let mut node = Znode::new(kind, data, step.revision, step.now);
-        node.contender = Some(Arc::clone(&contender));
+        node.role = Role::Contender(Arc::clone(&contender));
         node.acl = acl;
-        self.tree.insert(directory, contender.path.clone(), node);
-        step.emit(Event::NodeCreated { path: contender.path.clone() });
+        self.add_node(directory, contender.path.clone(), node, step);
         self.index(lock, directory, &contender);
         self.locks.claims.insert(Claim::of(lock, &contender));
         self.locks.waits.enter(lock, &contender);
@@ -152,15 +151,15 @@ impl Machine {
 
     /// Writes the last token on the directory.
     fn note_token(&mut self, directory: &ZnodePath, token: FencingToken) {
-        if let Some(node) = self.tree.get_mut(directory) {
-            node.last_token = Some(token);
+        if let Some(past) = self.tree.get_mut(directory).and_then(Znode::past_mut) {
+            past.last_token = Some(token);
         }
     }
 
     /// Writes a changed contender on its znode.
     fn note_contender(&mut self, contender: &Arc<Contender>) {
         if let Some(node) = self.tree.get_mut(&contender.path) {
-            node.contender = Some(Arc::clone(contender));
+            node.role = Role::Contender(Arc::clone(contender));
         }
     }
 

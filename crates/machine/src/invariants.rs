@@ -7,15 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_types::{FencingToken, LockName, Revision, SessionEnd, SessionId, ZnodePath};
-use imbl::OrdSet;
 
 use crate::Machine;
 use crate::contender::Contender;
 use crate::create::COUNTER_END;
 use crate::locks::{Claim, Lock, Locks};
 use crate::sessions::{Named, Session};
-use crate::tree::BUILT_IN;
-use crate::znode::{Kind, Znode};
+use crate::tree::{BUILT_IN, holds_locks};
+use crate::znode::{Kind, Past, Znode};
 
 /// What the znodes say about locks, and how many places each session has.
 type Rebuilt = (Locks, BTreeMap<SessionId, u32>);
@@ -48,8 +47,12 @@ impl Machine {
         let (minted, buried) = self.sessions.counters();
         let mut names = 0;
         for session in self.sessions.iter() {
-            let Session { id, name, .. }: &Session = session;
+            let Session { id, name, attachment, .. }: &Session = session;
             names += 1;
+            let attached = attachment.is_none_or(|at| at.0 > 0 && at <= self.revision);
+            ensure(attached && attachment.is_some() == session.password.is_some(), || {
+                format!("session {name} was attached if it has a password")
+            })?;
             ensure(self.sessions.named(name) == Some(Named::Open(*id)), || {
                 format!("session {name} is not found by its name")
             })?;
@@ -107,27 +110,35 @@ impl Machine {
         let built_in = BUILT_IN.contains(&path.as_str());
         ensure(built_in || node.czxid.0 > 0, || format!("{path} was created by a command"))?;
         ensure(node.created <= COUNTER_END, || format!("{path} counts beyond the end"))?;
-        let is_lock = path.as_lock().is_some() && !node.is_ephemeral();
-        ensure(node.last_token.is_none() || is_lock, || format!("{path} is no lock's directory"))
+        ensure(node.past().is_none_or(|past| self.is_a_past(path, node, past)), || {
+            format!("{path} cannot have the past of a directory of locks that it has")
+        })
     }
 
-    /// The orders over the tree are those that the nodes give.
+    /// Only directories of locks have a past, and it is one that they can have had.
+    fn is_a_past(&self, path: &ZnodePath, node: &Znode, past: &Past) -> bool {
+        let Past { base, floor, last_token } = past;
+        // A directory began to count where the one above it said, which since then only went up.
+        let above = path.parent().filter(holds_locks);
+        let above = above.and_then(|parent| self.tree.get(&parent)).map_or(0, Znode::floor);
+        *past != Past::default()
+            && holds_locks(path)
+            && !node.is_ephemeral()
+            && base <= floor
+            && *base <= above
+            && *floor <= COUNTER_END
+            && node.counter() <= COUNTER_END
+            && (last_token.is_none() || path.as_lock().is_some())
+    }
+
+    /// The orders over the tree are those that the nodes give, and what is used of quotas is what the nodes have.
     fn check_orders(&self) -> Result<(), String> {
-        let (mut ephemerals, mut idle) = (OrdSet::new(), OrdSet::new());
-        for (path, node) in self.tree.iter() {
-            match node.kind {
-                Kind::Ephemeral(session) if node.contender.is_none() => {
-                    ephemerals.insert((session, path.clone()));
-                }
-                Kind::Container if node.children == 0 => {
-                    idle.insert((node.emptied_at, path.clone()));
-                }
-                Kind::Ephemeral(_) | Kind::Persistent | Kind::Container | Kind::Ttl(_) => {}
-            }
-        }
-        ensure(self.tree.orders() == (&ephemerals, &idle), || {
-            "the orders of ephemerals and idle containers are those of the nodes".to_owned()
-        })
+        let (orders, quotas) = self.tree.rebuilt();
+        let (kept_orders, kept_quotas) = self.tree.kept();
+        ensure(*kept_orders == orders, || {
+            "the orders of the tree are those of its nodes".to_owned()
+        })?;
+        ensure(*kept_quotas == quotas, || "quotas count what the nodes have".to_owned())
     }
 
     /// The index as the znodes alone make it.
@@ -139,13 +150,13 @@ impl Machine {
         let mut places = BTreeMap::new();
         locks.grants = self.locks.grants;
         for (path, node) in self.tree.iter() {
-            if let (Some(token), Some(lock)) = (node.last_token, path.as_lock()) {
+            if let (Some(token), Some(lock)) = (node.last_token(), path.as_lock()) {
                 let new = Lock { last_token: token, ..Lock::new(path.clone()) };
                 locks.by_name.insert(lock, Arc::new(new));
             }
         }
         for (path, node) in self.tree.iter() {
-            if let Some(contender) = &node.contender {
+            if let Some(contender) = node.contender() {
                 self.rebuild_contender(&mut locks, path, node, contender)?;
                 *places.entry(contender.session).or_default() += 1;
             }
@@ -161,7 +172,7 @@ impl Machine {
         contender: &Arc<Contender>,
     ) -> Result<(), String> {
         let Some(directory) = path.parent() else { return Err("the root contends".to_owned()) };
-        let created = self.tree.get(&directory).map_or(0, |directory| directory.created);
+        let counter = self.tree.get(&directory).map_or(0, Znode::counter);
         let name = self.sessions.get(contender.session).map(|session| &session.name);
         let sound = node.kind == Kind::Ephemeral(contender.session)
             && contender.path == *path
@@ -169,7 +180,7 @@ impl Machine {
             && contender.since == node.ctime
             && contender.asked >= node.czxid
             && contender.asked <= self.revision
-            && contender.sequence < created
+            && contender.sequence < counter
             && name == Some(&contender.session_name);
         ensure(sound, || format!("{path} and its contender say the same"))?;
         let lock = directory.as_lock();
@@ -247,7 +258,7 @@ impl Machine {
         let in_order = waiters
             .values()
             .zip(waiters.values().skip(1))
-            .all(|(earlier, later)| earlier.ticket < later.ticket);
+            .all(|(earlier, later)| earlier.ticket <= later.ticket);
         ensure(in_order, || format!("the queue of {name} is in the order of its tickets"))
     }
 }

@@ -27,8 +27,10 @@ mod look;
 mod memo;
 mod multi;
 mod nodes;
+mod part;
 mod place;
 mod plant;
+mod quota;
 mod reads;
 mod release;
 mod session;
@@ -39,12 +41,14 @@ mod tests;
 mod tree;
 mod views;
 mod waits;
+mod walk;
 mod znode;
 
-pub use dump::{
-    ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, SessionPart, TombstonePart,
-};
 pub use load::LoadError;
+pub use part::{
+    ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart, SessionPart,
+    TombstonePart,
+};
 pub use reads::{Counts, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
 pub use waits::Wait;
 

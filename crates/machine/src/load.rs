@@ -9,13 +9,14 @@ use thiserror::Error;
 use crate::Machine;
 use crate::acl;
 use crate::contender::{Contender, Entries, Hold};
-use crate::dump::{
-    ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, SessionPart, TombstonePart,
-};
 use crate::memo::Memo;
+use crate::part::{
+    ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart, SessionPart,
+    TombstonePart,
+};
 use crate::sessions::{Session, Sessions, Tombstone};
 use crate::tree::Tree;
-use crate::znode::{Kind, Znode};
+use crate::znode::{AccessList, Kind, Past, Role, Znode};
 
 /// Why parts do not make a machine. Take another snapshot: from a peer, or an older one with its log.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -156,7 +157,7 @@ impl Loading {
         }
         let kind = match part.kind {
             KindPart::Persistent => Kind::Persistent,
-            KindPart::Container => Kind::Container,
+            KindPart::Container(since) => Kind::Container(since),
             KindPart::Ephemeral(session) => Kind::Ephemeral(session),
             KindPart::Ttl(ms) => Kind::Ttl(ms),
         };
@@ -166,15 +167,19 @@ impl Loading {
         node.mtime = part.mtime;
         node.version = part.version;
         node.aversion = part.aversion;
-        node.acl = (!part.acl.is_empty()).then(|| part.acl.into());
+        node.acl = (!part.acl.is_empty()).then(|| AccessList::new(part.acl).into());
         node.created = part.created;
-        node.emptied_at = part.emptied_at;
-        node.last_token = part.last_token;
-        if let Some(contender) = part.contender {
-            let contender = self.contender(&part.path, &node, contender)?;
-            node.contender = Some(contender.into());
-        }
         let what = format!("znode {}", part.path);
+        node.role = match (part.past, part.contender) {
+            (None, None) => Role::Plain,
+            (Some(PastPart { base, floor, last_token }), None) => {
+                Role::Directory(Past { base, floor, last_token }.into())
+            }
+            (None, Some(contender)) => {
+                Role::Contender(self.contender(&part.path, &node, contender)?.into())
+            }
+            (Some(_), Some(_)) => return Err(unsound(format!("{what} holds locks, and contends"))),
+        };
         if self.machine.tree.restore(part.path, node) { Ok(()) } else { Err(twice(what)) }
     }
 
@@ -186,7 +191,7 @@ impl Loading {
     ) -> Result<Contender, LoadError> {
         let session = match node.kind {
             Kind::Ephemeral(session) => self.machine.sessions.get(session),
-            Kind::Persistent | Kind::Container | Kind::Ttl(_) => None,
+            Kind::Persistent | Kind::Container(_) | Kind::Ttl(_) => None,
         };
         let entries = Entries::restore(part.entries, part.left);
         let (Some(session), Some(entries)) = (session, entries) else {

@@ -10,6 +10,7 @@ use holdfast_types::{
 };
 
 use crate::acl;
+use crate::quota;
 use crate::znode::Znode;
 use crate::{Machine, SCAN_MAX};
 
@@ -24,12 +25,13 @@ impl Machine {
         shown: &[Identity],
     ) -> Result<(Stat, Arc<[u8]>), Rejection> {
         let node = self.readable(path, shown)?;
-        Ok((node.stat(), Arc::clone(&node.data)))
+        let data = self.said_by(path, node).unwrap_or_else(|| Arc::clone(&node.data));
+        Ok((with_length_of(&data, node), data))
     }
 
     /// A znode's stat, for whoever asks; none if there is no such znode.
     pub fn stat(&self, path: &ZnodePath) -> Option<Stat> {
-        self.tree.get(path).map(Znode::stat)
+        self.tree.get(path).map(|node| self.stat_of(path, node))
     }
 
     /// A znode's stat, and the names of its children, sorted. As many steps as there are children.
@@ -42,7 +44,9 @@ impl Machine {
         shown: &[Identity],
     ) -> Result<(Stat, Vec<String>), Rejection> {
         let node = self.readable(path, shown)?;
-        Ok((node.stat(), self.tree.children(path).map(str::to_owned).collect()))
+        let names =
+            self.tree.children_after(path, None).map(|(child, _)| child.file_name().to_owned());
+        Ok((self.stat_of(path, node), names.collect()))
     }
 
     /// A znode's access list and stat. Who may not change the list does not see the hashes of passwords.
@@ -56,7 +60,7 @@ impl Machine {
     ) -> Result<(Vec<AclEntry>, Stat), Rejection> {
         let node = self.node_at(path)?;
         acl::demand(path, node, Perms::READ | Perms::ADMIN, shown)?;
-        Ok((acl::show(&node.acl, shown), node.stat()))
+        Ok((acl::show(&node.acl, shown), self.stat_of(path, node)))
     }
 
     /// A page of a znode's children with their stats, by name, after a name.
@@ -77,7 +81,7 @@ impl Machine {
                 page.next = page.items.last().map(|view| view.path.file_name().to_owned());
                 break;
             }
-            page.items.push(NodeView { path: child.clone(), stat: node.stat() });
+            page.items.push(NodeView { path: child.clone(), stat: self.stat_of(child, node) });
         }
         Ok(page)
     }
@@ -106,7 +110,7 @@ impl Machine {
             }
             (last, read) = (Some(at), read + 1);
             if acl::allows(&node.acl, Perms::READ, shown) {
-                page.items.push(NodeView { path: at.clone(), stat: node.stat() });
+                page.items.push(NodeView { path: at.clone(), stat: self.stat_of(at, node) });
             }
         }
         Ok(page)
@@ -139,6 +143,28 @@ impl Machine {
         self.sessions.get(session)?.attachment
     }
 
+    /// The stat; the length is that of the data as it is read.
+    fn stat_of(&self, path: &ZnodePath, node: &Znode) -> Stat {
+        match self.said_by(path, node) {
+            Some(said) => with_length_of(&said, node),
+            None => node.stat(),
+        }
+    }
+
+    /// What a node says beyond its data, made when it is read: the directory of a held lock without data of its own
+    /// shows token and holder, `zookeeper_stats` what its quota's subtree has.
+    fn said_by(&self, path: &ZnodePath, node: &Znode) -> Option<Arc<[u8]>> {
+        let text = if node.data.is_empty() && node.last_token().is_some() {
+            let holder = self.locks.get(&path.as_lock()?)?.holder.as_ref()?;
+            let name = holder.path.file_name().replace('\\', r"\\").replace('"', r#"\""#);
+            format!(r#"{{"token":{},"holder":"{name}"}}"#, holder.hold?.token)
+        } else {
+            let used = self.tree.used(&quota::shown_by(path)?)?;
+            format!("count={},bytes={}", used.count, used.bytes)
+        };
+        Some(text.into_bytes().into())
+    }
+
     fn node_at(&self, path: &ZnodePath) -> Result<&Znode, Rejection> {
         self.tree.get(path).ok_or_else(|| Rejection::NoNode { path: path.clone() })
     }
@@ -148,4 +174,8 @@ impl Machine {
         acl::demand(path, node, Perms::READ, shown)?;
         Ok(node)
     }
+}
+
+fn with_length_of(data: &[u8], node: &Znode) -> Stat {
+    Stat { data_length: i32::try_from(data.len()).unwrap_or(i32::MAX), ..node.stat() }
 }

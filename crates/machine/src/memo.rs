@@ -1,41 +1,75 @@
 //! The first answers to requests that carry an id, so that a retry has no second effect.
 //!
 //! Owns one session's memory. Refuses to know what was asked.
-//! Bound: `memo_per_session_max`, and never more than [`Memo::MAX`]; the oldest answer is forgotten first.
+//! Bound: `memo_per_session_max`, and never more than [`Memo::MAX`] answers or, but for the last of them,
+//! [`Memo::BYTES_MAX`]; the oldest answer is forgotten first.
 
 use std::collections::VecDeque;
 
-use holdfast_types::{Outcome, RequestId, Revision, SessionEnd, SessionId, SessionName};
+use holdfast_types::{
+    OpReply, Outcome, Reply, RequestId, Revision, SessionEnd, SessionId, SessionName, ZnodePath,
+};
 
 use crate::Machine;
 use crate::apply::{Step, expired, no_session};
 use crate::plant::Plant;
 use crate::sessions::Named;
 
-/// One session's remembered answers, oldest first.
+/// One session's remembered answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memo(VecDeque<(RequestId, Outcome)>);
+pub(crate) struct Memo {
+    /// Oldest first.
+    answers: VecDeque<(RequestId, Outcome)>,
+    /// Invariant: what they weigh together.
+    bytes: usize,
+}
+
+/// What an answer weighs, roughly bytes: a multi has a path to each operation.
+pub(crate) fn weight(outcome: &Outcome) -> usize {
+    let result = |result: &OpReply| match result {
+        OpReply::Created { path, .. } => 128 + path.as_str().len(),
+        OpReply::Deleted { .. }
+        | OpReply::DataSet { .. }
+        | OpReply::AclSet { .. }
+        | OpReply::Checked => 128,
+    };
+    match outcome {
+        Ok(Reply::Multi { results, .. }) => 256 + results.iter().map(result).sum::<usize>(),
+        Ok(_) | Err(_) => 256 + ZnodePath::MAX_LEN,
+    }
+}
 
 impl Memo {
     /// What no limit can exceed: a look-up reads them all.
     pub(crate) const MAX: usize = 1024;
 
+    /// What they weigh together at most, roughly bytes; the last one is kept whatever it weighs.
+    pub(crate) const BYTES_MAX: usize = 256 * 1024;
+
     /// The first answer to a request; none if it is new, or forgotten.
     pub(crate) fn recall(&self, request: &RequestId) -> Option<&Outcome> {
-        self.0.iter().find(|(id, _)| id == request).map(|(_, outcome)| outcome)
+        self.answers.iter().find(|(id, _)| id == request).map(|(_, outcome)| outcome)
     }
 
-    /// Remembers an answer, and forgets the oldest beyond the bound.
+    /// Remembers an answer, and forgets the oldest beyond the bounds.
     pub(crate) fn remember(&mut self, request: RequestId, outcome: Outcome, count_max: u32) {
         let count_max = usize::try_from(count_max).unwrap_or(Self::MAX).min(Self::MAX);
-        self.0.push_back((request, outcome));
-        let surplus = self.0.len().saturating_sub(count_max);
-        self.0.drain(..surplus);
+        self.bytes += weight(&outcome);
+        self.answers.push_back((request, outcome));
+        let is_too_much = |memo: &Self| {
+            memo.answers.len() > count_max
+                || (memo.bytes > Self::BYTES_MAX && memo.answers.len() > 1)
+        };
+        while is_too_much(self)
+            && let Some((_, oldest)) = self.answers.pop_front()
+        {
+            self.bytes = self.bytes.saturating_sub(weight(&oldest));
+        }
     }
 
     /// The answers, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(RequestId, Outcome)> {
-        self.0.iter()
+        self.answers.iter()
     }
 
     /// A memory read from a snapshot; none if it breaks the bound or names a request twice.
@@ -43,7 +77,9 @@ impl Memo {
         let twice = (1..answers.len()).any(|i| {
             answers.iter().take(i).any(|(id, _)| Some(id) == answers.get(i).map(|a| &a.0))
         });
-        (answers.len() <= Self::MAX && !twice).then(|| Self(answers.into()))
+        let bytes = answers.iter().map(|(_, outcome)| weight(outcome)).sum();
+        let sound = answers.len() <= Self::MAX && !twice;
+        sound.then(|| Self { answers: answers.into(), bytes })
     }
 }
 

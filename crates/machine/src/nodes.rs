@@ -1,7 +1,7 @@
 //! Changes of znodes that are there: delete, set data, set the access list, check.
 //!
 //! Owns `ZooKeeper`'s checks and their order. Refuses to know how the next in line is granted.
-//! Bounds: a recursive delete takes [`DELETED_MAX`] znodes at most.
+//! Bounds: the recursive deletes of one command take [`DELETED_MAX`] znodes at most.
 
 use holdfast_types::{AclEntry, Bound, Event, LossCause, OpReply, Perms, Rejection, ZnodePath};
 
@@ -13,10 +13,10 @@ use crate::locks::Claim;
 use crate::multi::By;
 use crate::plant::Plant;
 use crate::tree::BUILT_IN;
-use crate::znode::Znode;
+use crate::znode::{Role, Znode, bytes};
 
-/// The most znodes that one recursive delete takes.
-const DELETED_MAX: usize = 10_000;
+/// The most znodes that the recursive deletes of one command take.
+pub(crate) const DELETED_MAX: usize = 10_000;
 
 impl Machine {
     /// Deletes a znode without children; a contender's leaves the queue.
@@ -57,10 +57,11 @@ impl Machine {
         for (path, node) in self.tree.below_after(path, None) {
             may(path, node)?;
             doomed.push(path.clone());
-            if doomed.len() > DELETED_MAX {
+            if step.deleted + doomed.len() > DELETED_MAX {
                 return Err(limit_reached(Bound::DeletedAtOnce, DELETED_MAX as u64));
             }
         }
+        step.deleted += doomed.len();
         for path in doomed.iter().rev() {
             if let Some(directory) = path.parent() {
                 self.take_away(&directory, path, step);
@@ -83,11 +84,14 @@ impl Machine {
     ) -> Result<OpReply, Rejection> {
         let node = self.allowed(&path, Perms::WRITE, by)?;
         self.room_for_data(data.len())?;
+        let more = data.len().saturating_sub(node.data.len()) as u64;
+        self.tree.room_in_quotas(&path, &std::iter::empty(), more)?;
         matching(&path, version, node.version)?;
-        let Some(node) = self.tree.get_mut(&path) else { return Err(Rejection::NoNode { path }) };
-        node.set_data(data.into(), step.revision, step.now);
+        let set = self.tree.set_data(&path, bytes(data), step.revision, step.now);
+        let Some((node, passed)) = set else { return Err(Rejection::NoNode { path }) };
         let stat = node.stat();
         step.emit(Event::NodeChanged { path });
+        step.passed(passed);
         Ok(OpReply::DataSet { stat })
     }
 
@@ -133,17 +137,22 @@ impl Machine {
             return Err(reserved(path));
         };
         let no_node = || Rejection::NoNode { path: path.clone() };
-        self.allowed(&directory, Perms::DELETE, by).map_err(|why| match why {
-            Rejection::NoNode { .. } => no_node(),
-            why => why,
-        })?;
+        if !self.tree.contains(&directory) {
+            return Err(no_node());
+        }
+        self.allowed(&directory, Perms::DELETE, by)?;
         let node = self.tree.get(path).ok_or_else(no_node)?;
         matching(path, version, node.version)?;
         Ok((directory, node))
     }
 
     /// The node, if its list lets the caller do this.
-    fn allowed(&self, path: &ZnodePath, needed: Perms, by: By<'_>) -> Result<&Znode, Rejection> {
+    pub(crate) fn allowed(
+        &self,
+        path: &ZnodePath,
+        needed: Perms,
+        by: By<'_>,
+    ) -> Result<&Znode, Rejection> {
         let Some(node) = self.tree.get(path) else {
             return Err(Rejection::NoNode { path: path.clone() });
         };
@@ -155,13 +164,26 @@ impl Machine {
 
     /// Takes a znode without children away, with its place in a queue. Whoever calls this grants the next.
     fn take_away(&mut self, directory: &ZnodePath, path: &ZnodePath, step: &mut Step<'_>) {
-        let contender = self.tree.get(path).and_then(|node| node.contender.clone());
+        let contender = self.tree.get(path).and_then(Znode::contender).cloned();
         match (contender, directory.as_lock()) {
             (Some(contender), Some(lock)) => {
                 self.leave(&Claim::of(&lock, &contender), LossCause::Deleted, step);
             }
             (Some(_) | None, _) => self.remove_node(directory, path, step),
         }
+    }
+
+    /// Adds a znode, the checks done.
+    pub(crate) fn add_node(
+        &mut self,
+        directory: &ZnodePath,
+        path: ZnodePath,
+        node: Znode,
+        step: &mut Step<'_>,
+    ) {
+        let passed = self.tree.insert(directory, path.clone(), node);
+        step.emit(Event::NodeCreated { path });
+        step.passed(passed);
     }
 
     /// Removes a znode that contends for nothing and has no children; with a lock's directory goes the lock.
@@ -171,11 +193,16 @@ impl Machine {
         path: &ZnodePath,
         step: &mut Step<'_>,
     ) {
-        let was_lock = self.tree.get(path).is_some_and(|node| node.last_token.is_some());
+        let was_lock = self.tree.get(path).is_some_and(|node| node.last_token().is_some());
         if was_lock && let Some(lock) = path.as_lock() {
             self.locks.forget(&lock);
         }
         self.tree.remove(directory, path, step.revision, step.now);
+        if self.planted(Plant::FloorLost)
+            && let Some(parent) = self.tree.get_mut(directory)
+        {
+            parent.role = Role::Plain;
+        }
         step.emit(Event::NodeDeleted { path: path.clone() });
     }
 }

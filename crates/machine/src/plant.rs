@@ -35,6 +35,14 @@ pub(crate) enum Plant {
     HalfDone,
     /// Inside a multi nobody asks whether the caller may.
     AclBlind,
+    /// A node with a time-to-live is swept although it has children.
+    TtlBlind,
+    /// A hard quota lets one too many through.
+    QuotaOffByOne,
+    /// A directory of locks forgets how far the counters in it came.
+    FloorLost,
+    /// The conditions of a multi are not looked at.
+    ConditionBlind,
 }
 
 impl Machine {

@@ -258,12 +258,6 @@ impl Machine {
         }
     }
 
-    /// Whether a sweep at `now` of containers empty since before `empty_before` would remove anything.
-    pub fn anything_to_sweep(&self, empty_before: Stamp, now: Stamp) -> bool {
-        let _ = now;
-        self.tree.idlest().is_some_and(|(since, _)| since < empty_before)
-    }
-
     /// A live session's time-to-live and the generation of its lease.
     pub fn lease(&self, id: SessionId) -> Option<(Ttl, u64)> {
         self.sessions.get(id).map(|session| (session.ttl, session.generation))

@@ -1,18 +1,20 @@
 //! The tree of znodes.
 //!
-//! Owns the nodes, the parents' counters, and three orders over them: by place, ephemerals by session, and empty
-//! containers by the time since which they are empty. Refuses to know locks and limits: callers check first.
+//! Owns the nodes, the parents' counters, the one set of orders over them (ephemerals by session, empty containers by
+//! the time since which they are empty, childless nodes with a time-to-live by its end) and what quotas count. Every
+//! change of a node that these depend on goes through here. Refuses to know locks and limits: callers check first.
 //! Bounds: `znodes_max`, checked by the callers.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{Revision, SessionId, Stamp, ZnodePath};
+use holdfast_types::{Rejection, Revision, SessionId, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
 
 use crate::acl;
 use crate::place::Place;
-use crate::znode::{Kind, Znode};
+use crate::quota::{self, Limit, Quotas, Usage};
+use crate::znode::{Kind, Order, Znode};
 
 /// `/zookeeper`, kept for clients that look for it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
@@ -23,25 +25,23 @@ pub(crate) const QUOTA: &str = "/zookeeper/quota";
 /// What is there from the start and stays. Parents first.
 pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QUOTA];
 
-/// Ephemerals by their sessions.
-pub(crate) type Ephemerals = OrdSet<(SessionId, ZnodePath)>;
-/// Containers by the time since which they are empty.
-pub(crate) type Idle = OrdSet<(Stamp, ZnodePath)>;
+/// Where nodes stand in the orders.
+pub(crate) type Orders = OrdSet<(Order, ZnodePath)>;
 
 /// The znodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
-    nodes: OrdMap<Place, Arc<Znode>>,
-    /// Invariant: the ephemerals that are not contenders (those are found through their claims).
-    ephemerals: Ephemerals,
-    /// Invariant: the containers without children, by `emptied_at`.
-    idle: Idle,
+    pub(crate) nodes: OrdMap<Place, Arc<Znode>>,
+    /// Invariant: every node with an order, under it.
+    orders: Orders,
+    /// Invariant: a line to every node `zookeeper_limits`, with what the subtree has.
+    quotas: Quotas,
 }
 
 impl Tree {
     /// No nodes at all, not even the root.
     pub(crate) fn bare() -> Self {
-        Self { nodes: OrdMap::new(), ephemerals: OrdSet::new(), idle: OrdSet::new() }
+        Self { nodes: OrdMap::new(), orders: OrdSet::new(), quotas: Quotas::default() }
     }
 
     /// The tree at revision 0. What is built in does not count as created, so the first sequential child of the
@@ -55,7 +55,7 @@ impl Tree {
             let mut node = Znode::new(Kind::Persistent, Arc::default(), Revision(0), Stamp(0));
             if path.as_str() == CONFIG {
                 // Nobody may change it, and its list counts as set before the first time, as in `ZooKeeper`.
-                node.acl = acl::read_only();
+                node.acl = Some(acl::read_only());
                 node.aversion = -1;
             }
             tree.nodes.insert(Place::of(path), Arc::new(node));
@@ -78,39 +78,49 @@ impl Tree {
         self.nodes.contains_key(&Place::of(path.clone()))
     }
 
-    /// The node at a path, to be changed. The caller leaves alone what the orders depend on.
+    /// The node at a path, to be changed. The caller leaves alone what the orders and quotas depend on.
     pub(crate) fn get_mut(&mut self, path: &ZnodePath) -> Option<&mut Znode> {
         self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)
     }
 
-    /// Adds a node and counts it in its directory, which must exist and notes the token of a contender that holds.
-    pub(crate) fn insert(&mut self, directory: &ZnodePath, path: ZnodePath, node: Znode) {
-        let revision = node.czxid;
-        let Self { nodes, ephemerals, idle } = self;
+    /// Adds a node and counts it in its directory, which must exist and notes the token of a contender that holds. A
+    /// directory of locks begins to count where its parent says. Answers the quotas whose soft limit this passed.
+    pub(crate) fn insert(
+        &mut self,
+        directory: &ZnodePath,
+        path: ZnodePath,
+        mut node: Znode,
+    ) -> Vec<ZnodePath> {
+        let Self { nodes, orders, quotas } = self;
         if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
-            if parent.is_idle() {
-                idle.remove(&(parent.emptied_at, directory.clone()));
+            if let Some(order) = parent.order() {
+                orders.remove(&(order, directory.clone()));
             }
-            parent.created += 1;
-            parent.children += 1;
-            parent.pzxid = revision;
-            if let Some(hold) = node.contender.as_ref().and_then(|contender| contender.hold) {
-                parent.last_token = Some(hold.token);
+            parent.child_came(node.czxid);
+            if let Some(hold) = node.contender().and_then(|contender| contender.hold)
+                && let Some(past) = parent.past_mut()
+            {
+                past.last_token = Some(hold.token);
+            }
+            let floor = parent.floor();
+            if floor > 0
+                && !node.is_ephemeral()
+                && let Some(past) = node.past_mut()
+            {
+                (past.base, past.floor) = (floor, floor);
             }
         }
-        match node.kind {
-            Kind::Ephemeral(session) if node.contender.is_none() => {
-                ephemerals.insert((session, path.clone()));
-            }
-            Kind::Container => {
-                idle.insert((node.emptied_at, path.clone()));
-            }
-            Kind::Ephemeral(_) | Kind::Persistent | Kind::Ttl(_) => {}
+        if let Some(order) = node.order() {
+            orders.insert((order, path.clone()));
         }
+        let bytes = signed(node.data.len());
+        let passed = quotas.count(&path, Usage { count: 1, bytes });
         nodes.insert(Place::of(path), Arc::new(node));
+        passed
     }
 
-    /// Takes a node away, which must have no children, and counts it out of its directory.
+    /// Takes a node away, which must have no children, and counts it out of its directory. A directory of locks
+    /// remembers how far the counters of those in it came.
     pub(crate) fn remove(
         &mut self,
         directory: &ZnodePath,
@@ -118,25 +128,98 @@ impl Tree {
         revision: Revision,
         now: Stamp,
     ) {
-        let Self { nodes, ephemerals, idle } = self;
+        let Self { nodes, orders, quotas } = self;
         let Some(node) = nodes.remove(&Place::of(path.clone())) else { return };
-        match node.kind {
-            Kind::Ephemeral(session) if node.contender.is_none() => {
-                ephemerals.remove(&(session, path.clone()));
-            }
-            Kind::Container => {
-                idle.remove(&(node.emptied_at, path.clone()));
-            }
-            Kind::Ephemeral(_) | Kind::Persistent | Kind::Ttl(_) => {}
+        if let Some(order) = node.order() {
+            orders.remove(&(order, path.clone()));
         }
+        if let Some(limited) = quota::limited_by(path) {
+            quotas.lift(&limited);
+        }
+        quotas.count(path, Usage { count: -1, bytes: -signed(node.data.len()) });
         if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
-            parent.children = parent.children.saturating_sub(1);
-            parent.pzxid = revision;
-            if parent.is_idle() {
-                parent.emptied_at = now;
-                idle.insert((now, directory.clone()));
+            parent.child_went(revision, now);
+            if let Some(order) = parent.order() {
+                orders.insert((order, directory.clone()));
+            }
+            let reached = node.counter().max(node.floor());
+            if reached > parent.floor()
+                && !node.is_ephemeral()
+                && holds_locks(directory)
+                && let Some(past) = parent.past_mut()
+            {
+                past.floor = reached;
             }
         }
+    }
+
+    /// Replaces a node's data; a quota's limits with it. Answers the new node and the quotas whose soft limit this
+    /// passed.
+    pub(crate) fn set_data(
+        &mut self,
+        path: &ZnodePath,
+        data: Arc<[u8]>,
+        revision: Revision,
+        now: Stamp,
+    ) -> Option<(&Znode, Vec<ZnodePath>)> {
+        let Self { nodes, orders, quotas } = self;
+        let node = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
+        if let Some(limited) = quota::limited_by(path) {
+            quotas.change(&limited, Limit::parse(&data));
+        }
+        let bytes = signed(data.len()) - signed(node.data.len());
+        let passed = quotas.count(path, Usage { count: 0, bytes });
+        let before = node.order();
+        node.set_data(data, revision, now);
+        let after = node.order();
+        if let (Some(before), Some(after)) = (before, after)
+            && before != after
+        {
+            orders.remove(&(before, path.clone()));
+            orders.insert((after, path.clone()));
+        }
+        Some((node, passed))
+    }
+
+    /// Sets a quota on a path whose subtree has so much.
+    pub(crate) fn set_quota(&mut self, path: ZnodePath, limits: &[u8], used: Usage) {
+        self.quotas.set(path, Limit::parse(limits), used);
+    }
+
+    /// Refuses new znodes, the last of them at a path, or more bytes there, if a hard quota says so.
+    pub(crate) fn room_in_quotas<'a>(
+        &self,
+        path: &ZnodePath,
+        new: &(impl Iterator<Item = &'a ZnodePath> + Clone),
+        bytes: u64,
+    ) -> Result<(), Rejection> {
+        if self.quotas.is_empty() {
+            return Ok(());
+        }
+        self.quotas.room_for(path, new, bytes)
+    }
+
+    /// What the subtree of a quota has; none if there is no quota on the path.
+    pub(crate) fn used(&self, path: &ZnodePath) -> Option<Usage> {
+        self.quotas.used(path)
+    }
+
+    /// Counts the subtree of a path, itself included; none if it has more znodes than that.
+    pub(crate) fn measure(&self, path: &ZnodePath, count_max: u64) -> Option<Usage> {
+        let mut usage = Usage::default();
+        if quota::is_at_or_below(path.as_str(), ZOOKEEPER) {
+            return Some(usage);
+        }
+        let root = self.get(path).into_iter();
+        let below = self.below_after(path, None);
+        let below = below.filter(|(path, _)| !quota::is_at_or_below(path.as_str(), ZOOKEEPER));
+        for node in root.chain(below.map(|(_, node)| &**node)) {
+            usage.add(node.data.len());
+            if usage.count > count_max {
+                return None;
+            }
+        }
+        Some(usage)
     }
 
     /// Puts a node where a snapshot had it. Children are counted later, by [`Tree::recount`].
@@ -145,113 +228,59 @@ impl Tree {
         self.nodes.insert(Place::of(path), Arc::new(node)).is_none()
     }
 
-    /// Counts children and rebuilds the orders after a snapshot was read.
+    /// Counts children and rebuilds the orders and quotas after a snapshot was read.
     pub(crate) fn recount(&mut self) {
-        self.ephemerals = OrdSet::new();
-        self.idle = OrdSet::new();
         for (place, _) in self.nodes.clone() {
             if let Some(parent) = place.path().parent().and_then(|parent| self.get_mut(&parent)) {
                 parent.children += 1;
             }
         }
-        for (place, node) in &self.nodes {
-            match node.kind {
-                Kind::Ephemeral(session) if node.contender.is_none() => {
-                    self.ephemerals.insert((session, place.path().clone()));
-                }
-                Kind::Container if node.is_idle() => {
-                    self.idle.insert((node.emptied_at, place.path().clone()));
-                }
-                Kind::Ephemeral(_) | Kind::Persistent | Kind::Container | Kind::Ttl(_) => {}
+        (self.orders, self.quotas) = self.rebuilt();
+    }
+
+    /// The orders and the quotas as the nodes alone make them.
+    pub(crate) fn rebuilt(&self) -> (Orders, Quotas) {
+        let (mut orders, mut quotas) = (OrdSet::new(), Quotas::default());
+        for (path, node) in self.iter() {
+            if let Some(order) = node.order() {
+                orders.insert((order, path.clone()));
+            }
+            if let Some(limited) = quota::limited_by(path) {
+                quotas.set(limited, Limit::parse(&node.data), Usage::default());
             }
         }
+        if !quotas.is_empty() {
+            for (path, node) in self.iter() {
+                quotas.count(path, Usage { count: 1, bytes: signed(node.data.len()) });
+            }
+        }
+        (orders, quotas)
     }
 
-    /// Every node, directories before their children.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ZnodePath, &Arc<Znode>)> {
-        self.nodes.iter().map(|(place, node)| (place.path(), node))
-    }
-
-    /// The nodes after a path in the order of [`Tree::iter`]; all of them without one.
-    pub(crate) fn iter_after(
-        &self,
-        after: Option<&ZnodePath>,
-    ) -> impl Iterator<Item = (&ZnodePath, &Arc<Znode>)> {
-        let start = match after {
-            Some(path) => Bound::Excluded(Place::of(path.clone())),
-            None => Bound::Unbounded,
-        };
-        self.nodes.range((start, Bound::Unbounded)).map(|(place, node)| (place.path(), node))
-    }
-
-    /// The names of a directory's children, sorted.
-    pub(crate) fn children<'a>(
-        &'a self,
-        directory: &'a ZnodePath,
-    ) -> impl Iterator<Item = &'a str> + 'a {
-        self.children_after(directory, None).map(|(path, _)| path.file_name())
-    }
-
-    /// A directory's children by name, after a name.
-    pub(crate) fn children_after(
-        &self,
-        directory: &ZnodePath,
-        after: Option<&str>,
-    ) -> impl Iterator<Item = (&ZnodePath, &Arc<Znode>)> {
-        let inside = Place::before_children_of(directory);
-        let start = match after.and_then(|name| directory.child(name).ok()) {
-            Some(path) => Place::of(path),
-            None => inside.clone(),
-        };
-        self.nodes
-            .range((Bound::Excluded(start), Bound::Unbounded))
-            .take_while(move |(place, _)| place.directory() == inside.directory())
-            .map(|(place, node)| (place.path(), node))
-    }
-
-    /// Everything below a directory in the order of [`Tree::iter`], after a path: its children first, then what lies
-    /// deeper. As many steps as are taken.
-    pub(crate) fn below_after<'a>(
-        &'a self,
-        directory: &ZnodePath,
-        after: Option<&ZnodePath>,
-    ) -> impl Iterator<Item = (&'a ZnodePath, &'a Arc<Znode>)> + use<'a> {
-        let children = Place::before_children_of(directory);
-        let inside = children.directory().to_owned();
-        // Deeper directories begin with this; the smallest component there can be is one space.
-        let prefix = format!("{inside}/");
-        let deeper = directory.child(" ").ok().map(|path| Place::before_children_of(&path));
-        let after = after.map(|path| Place::of(path.clone()));
-        let from = move |start: Place| match &after {
-            Some(after) if *after > start => after.clone(),
-            Some(_) | None => start,
-        };
-        let children = (Bound::Excluded(from(children)), Bound::Unbounded);
-        let deeper = deeper.map(|start| (Bound::Excluded(from(start)), Bound::Unbounded));
-        let children =
-            self.nodes.range(children).take_while(move |(place, _)| place.directory() == inside);
-        let deeper = deeper.into_iter().flat_map(|range| self.nodes.range(range));
-        children
-            .chain(deeper.take_while(move |(place, _)| place.directory().starts_with(&prefix)))
-            .map(|(place, node)| (place.path(), node))
+    /// The orders and the quotas as they are kept.
+    pub(crate) fn kept(&self) -> (&Orders, &Quotas) {
+        (&self.orders, &self.quotas)
     }
 
     /// A session's ephemerals that are not contenders.
     pub(crate) fn ephemerals_of(&self, session: SessionId) -> Vec<ZnodePath> {
-        self.ephemerals
-            .range((session, ZnodePath::root())..)
-            .take_while(|(owner, _)| *owner == session)
-            .map(|(_, path)| path.clone())
-            .collect()
+        let order = Order::OfSession(session);
+        let from = (Bound::Included((order, ZnodePath::root())), Bound::Unbounded);
+        let own = self.orders.range(from).take_while(|(found, _)| *found == order);
+        own.map(|(_, path)| path.clone()).collect()
     }
 
-    /// The container that has been empty longest, and since when.
-    pub(crate) fn idlest(&self) -> Option<(Stamp, ZnodePath)> {
-        self.idle.get_min().cloned()
+    /// The first node in the orders from one on.
+    pub(crate) fn first_from(&self, order: Order) -> Option<&(Order, ZnodePath)> {
+        self.orders.range((Bound::Included((order, ZnodePath::root())), Bound::Unbounded)).next()
     }
+}
 
-    /// The orders, for comparison with rebuilt ones.
-    pub(crate) fn orders(&self) -> (&Ephemerals, &Idle) {
-        (&self.ephemerals, &self.idle)
-    }
+/// True for `/locks` and what lies below it.
+pub(crate) fn holds_locks(directory: &ZnodePath) -> bool {
+    quota::is_at_or_below(directory.as_str(), ZnodePath::LOCKS)
+}
+
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,7 @@
 //! One znode: its data, its stat, and what the lock engine notes on it.
 //!
-//! Owns `ZooKeeper`'s rules for a single node's numbers. Refuses to know where the node lies.
+//! Owns `ZooKeeper`'s rules for a single node's numbers, and in which of the tree's orders it stands. Refuses to know
+//! where the node lies. There may be millions: what few need lies behind one pointer ([`Role`]).
 
 use std::sync::Arc;
 
@@ -15,16 +16,68 @@ use crate::contender::Contender;
 pub(crate) enum Kind {
     /// Until deleted.
     Persistent,
-    /// Until deleted, or swept when empty.
-    Container,
+    /// Until deleted, or swept when empty since then: since its last child went, or its creation. Meaningless while it
+    /// has children.
+    Container(Stamp),
     /// As long as its session.
     Ephemeral(SessionId),
     /// Until deleted, or swept when it is empty and was not changed for so many milliseconds.
     Ttl(u64),
 }
 
-/// An access list; none lets everybody do everything. Never empty. Shared between the znodes it was set on together.
-pub(crate) type Acl = Option<Arc<[AclEntry]>>;
+/// An access list; none lets everybody do everything. Shared between the znodes it was set on together.
+pub(crate) type Acl = Option<Arc<AccessList>>;
+
+/// The entries of a list. Never empty, and never the one that lets everybody do everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AccessList(Box<[AclEntry]>);
+
+impl AccessList {
+    /// A list of these entries.
+    pub(crate) fn new(entries: Vec<AclEntry>) -> Self {
+        Self(entries.into())
+    }
+
+    /// The entries in the order in which they were set.
+    pub(crate) fn entries(&self) -> &[AclEntry] {
+        &self.0
+    }
+}
+
+/// What a znode is to the lock engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Nothing.
+    Plain,
+    /// A directory of locks with a past. Invariant: not ephemeral, and at or below `/locks`.
+    Directory(Box<Past>),
+    /// A place in a queue. Invariant: an ephemeral in a lock's directory.
+    Contender(Arc<Contender>),
+}
+
+/// What a directory of locks remembers, so that no contender's name and no token is ever repeated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// Where its counter began.
+    pub(crate) base: u64,
+    /// Where the counter of a new directory in it begins. Invariant: at least `base`, and never goes back.
+    pub(crate) floor: u64,
+    /// The last token minted for it. Invariant: present exactly if a lock was ever granted here.
+    pub(crate) last_token: Option<FencingToken>,
+}
+
+/// Where a znode stands in the orders of the tree. One set holds them all, in the order of the variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    /// Ephemerals that are not contenders (those are found through their claims), by session.
+    OfSession(SessionId),
+    /// Containers that had children, by the time since which they are empty.
+    Idle(Stamp),
+    /// Containers that never had a child, by the time of their creation.
+    Unused(Stamp),
+    /// Childless nodes with a time-to-live, by its end.
+    Due(Stamp),
+}
 
 /// A znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +92,12 @@ pub(crate) struct Znode {
     pub(crate) version: i32,
     /// Changes of the access list.
     pub(crate) aversion: i32,
-    pub(crate) acl: Acl,
-    /// Children created ever; the next sequential child's number. Invariant: never goes back.
-    pub(crate) created: u64,
     /// Children now. Invariant: equals the number of nodes below this one.
     pub(crate) children: u32,
-    /// When the last child went, or the node was created. Meaningful for containers without children.
-    pub(crate) emptied_at: Stamp,
-    /// Of a lock's directory: the last token minted for it. Invariant: present exactly if a lock was ever granted here.
-    pub(crate) last_token: Option<FencingToken>,
-    /// Of a contender: what the lock engine knows of it. Invariant: only on ephemerals in a lock's directory.
-    pub(crate) contender: Option<Arc<Contender>>,
+    pub(crate) acl: Acl,
+    /// Children created ever. Invariant: never goes back.
+    pub(crate) created: u64,
+    pub(crate) role: Role,
 }
 
 impl Znode {
@@ -65,12 +113,10 @@ impl Znode {
             mtime: now,
             version: 0,
             aversion: 0,
+            children: 0,
             acl: None,
             created: 0,
-            children: 0,
-            emptied_at: now,
-            last_token: None,
-            contender: None,
+            role: Role::Plain,
         }
     }
 
@@ -79,9 +125,76 @@ impl Znode {
         matches!(self.kind, Kind::Ephemeral(_))
     }
 
-    /// True if the sweep may take it, once it has been empty long enough.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.kind == Kind::Container && self.children == 0
+    /// The place in a queue.
+    pub(crate) fn contender(&self) -> Option<&Arc<Contender>> {
+        match &self.role {
+            Role::Contender(contender) => Some(contender),
+            Role::Plain | Role::Directory(_) => None,
+        }
+    }
+
+    /// The past of a directory of locks.
+    pub(crate) fn past(&self) -> Option<&Past> {
+        match &self.role {
+            Role::Directory(past) => Some(past),
+            Role::Plain | Role::Contender(_) => None,
+        }
+    }
+
+    /// The past of a directory of locks, which begins here if there was none. None of a contender.
+    pub(crate) fn past_mut(&mut self) -> Option<&mut Past> {
+        if matches!(self.role, Role::Plain) {
+            self.role = Role::Directory(Box::default());
+        }
+        match &mut self.role {
+            Role::Directory(past) => Some(past),
+            Role::Plain | Role::Contender(_) => None,
+        }
+    }
+
+    /// The last token minted for a lock's directory.
+    pub(crate) fn last_token(&self) -> Option<FencingToken> {
+        self.past().and_then(|past| past.last_token)
+    }
+
+    /// The next sequential child's number.
+    pub(crate) fn counter(&self) -> u64 {
+        self.past().map_or(0, |past| past.base).saturating_add(self.created)
+    }
+
+    /// Where the counter of a new directory in it begins, if it is a directory of locks.
+    pub(crate) fn floor(&self) -> u64 {
+        self.past().map_or(0, |past| past.floor)
+    }
+
+    /// In which of the tree's orders it stands.
+    pub(crate) fn order(&self) -> Option<Order> {
+        match (self.kind, self.children) {
+            (Kind::Ephemeral(session), _) => match self.role {
+                Role::Contender(_) => None,
+                Role::Plain | Role::Directory(_) => Some(Order::OfSession(session)),
+            },
+            (Kind::Container(since), 0) if self.created == 0 => Some(Order::Unused(since)),
+            (Kind::Container(since), 0) => Some(Order::Idle(since)),
+            (Kind::Ttl(ms), 0) => Some(Order::Due(Stamp(self.mtime.0.saturating_add(ms)))),
+            (Kind::Persistent | Kind::Container(_) | Kind::Ttl(_), _) => None,
+        }
+    }
+
+    /// Counts a new child.
+    pub(crate) fn child_came(&mut self, revision: Revision) {
+        self.created += 1;
+        self.children += 1;
+        self.pzxid = revision;
+    }
+
+    /// Counts a child out.
+    pub(crate) fn child_went(&mut self, revision: Revision, now: Stamp) {
+        self.children = self.children.saturating_sub(1);
+        self.pzxid = revision;
+        if let (Kind::Container(since), 0) = (&mut self.kind, self.children) {
+            *since = now;
+        }
     }
 
     /// Replaces the data.
@@ -96,7 +209,7 @@ impl Znode {
     pub(crate) fn stat(&self) -> Stat {
         let ephemeral_owner = match self.kind {
             Kind::Persistent => 0,
-            Kind::Container => CONTAINER_OWNER,
+            Kind::Container(_) => CONTAINER_OWNER,
             Kind::Ephemeral(session) => session.0.cast_signed(),
             Kind::Ttl(ms) => TTL_OWNER + ms.cast_signed(),
         };
@@ -117,7 +230,23 @@ impl Znode {
     }
 }
 
+/// Data as it is kept: what is empty takes no memory of its own.
+pub(crate) fn bytes(data: Vec<u8>) -> Arc<[u8]> {
+    if data.is_empty() { Arc::default() } else { data.into() }
+}
+
 /// The low 32 bits as a signed number: a counter that wraps as `ZooKeeper`'s do.
 fn low_half(n: u64) -> i32 {
     u32::try_from(n & u64::from(u32::MAX)).unwrap_or_default().cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million of them are kept in memory: with the counts of its `Arc` a node fits in 144 bytes.
+    #[test]
+    fn a_znode_is_small() {
+        assert!(size_of::<Znode>() <= 120, "{}", size_of::<Znode>());
+    }
 }

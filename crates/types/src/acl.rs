@@ -5,7 +5,7 @@
 //! control using ACLs".
 
 use std::fmt;
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::ops::BitOr;
 
 use serde::{Deserialize, Serialize};

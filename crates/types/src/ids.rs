@@ -33,7 +33,7 @@ number! {
     SessionId
 }
 number! {
-    /// A place in a lock's queue: the revision of the acquire that enqueued it. Unique in the cluster's life.
+    /// A place in a lock's queue: the revision of the command that enqueued it. Only places made by one multi share one.
     Ticket
 }
 number! {

@@ -3,21 +3,24 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
+use super::changes::{Change, multi};
 use super::model::Model;
-use super::words::{self, lock_name, multi, of_session, path, session_name};
+use super::words::{lock_name, path, session_name};
 
 /// One step of a history. Numbers pick from what there is.
 #[derive(Clone, Debug)]
 pub(super) enum Move {
     Command(Command),
-    /// Deletes the n-th node.
-    DeleteNode(usize, Option<i32>),
-    /// Sets the n-th node's data.
-    SetNode(usize, Option<i32>, Option<u8>),
+    /// Changes znodes.
+    Multi(Change),
     /// Cancels the n-th place of all queues, as asked first or last.
     Cancel(usize, bool),
     /// Expires the n-th session, with the present generation or one before.
     Expire(usize, bool),
+    /// Moves the n-th session to another connection, with a password.
+    Attach(usize, u8),
+    /// Closes the n-th session, through its connection or one before.
+    Close(usize, bool),
     /// Sends the n-th command before again.
     Retry(usize),
     /// Goes through a snapshot.
@@ -31,24 +34,25 @@ pub(super) enum Move {
 impl Move {
     /// The command of this step in this state; none if it is no command, or nothing is there to pick.
     pub(super) fn command(&self, model: &Model, before: &[Command]) -> Option<Command> {
+        let session = |n: usize| model.sessions.get(n % model.sessions.len().max(1));
         match self {
             Move::Command(command) => Some(command.clone()),
-            Move::DeleteNode(n, version) => {
-                let path = path(&model.nodes[n % model.nodes.len()].path);
-                let delete = Op::Delete { path, version: *version, recursive: false };
-                Some(multi(Caller::default(), vec![delete]))
-            }
-            Move::SetNode(n, version, request) => {
-                let path = path(&model.nodes[n % model.nodes.len()].path);
-                let caller = Caller { request: request.map(request_id), ..of_session("s1") };
-                let set = Op::SetData { path, data: vec![1], version: *version };
-                Some(multi(caller, vec![set]))
-            }
+            Move::Multi(change) => Some(change.command(model)),
             Move::Cancel(n, last) => cancel(model, *n, *last),
             Move::Expire(n, current) => {
-                let session = model.sessions.get(n % model.sessions.len().max(1))?;
+                let session = session(*n)?;
                 let generation = session.generation - u64::from(!current);
                 Some(Command::ExpireSession { session: SessionId(session.id), generation })
+            }
+            Move::Attach(n, password) => {
+                let (session, ttl) = (SessionId(session(*n)?.id), Ttl::DEFAULT);
+                let password = Password([*password; 16]);
+                Some(Command::AttachSession { session, password, ttl })
+            }
+            Move::Close(n, current) => {
+                let session = session(*n)?;
+                let attachment = session.attachment.map(|at| Revision(at - u64::from(!current)));
+                Some(Command::CloseSession { session: session.name.clone(), attachment })
             }
             Move::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
             Move::Reload | Move::Freeze | Move::Wait(_) => None,
@@ -76,15 +80,11 @@ fn node_parent(of: &str) -> ZnodePath {
     path(of).parent().unwrap()
 }
 
-fn request_id(n: u8) -> RequestId {
-    RequestId::new(format!("q{n}")).unwrap()
-}
-
 fn lock() -> impl Strategy<Value = LockName> {
     prop::sample::select(vec!["a", "b", "a/c"]).prop_map(lock_name)
 }
 
-fn session() -> impl Strategy<Value = SessionName> {
+pub(super) fn session() -> impl Strategy<Value = SessionName> {
     prop::sample::select(vec!["s1", "s2", "s3", "s4"]).prop_map(session_name)
 }
 
@@ -107,12 +107,18 @@ fn open() -> impl Strategy<Value = OpenSession> {
         3 => session().prop_map(|name| (name, false)),
         1 => anonymous.prop_map(|name| (name, true)),
     ];
-    (name, ttl()).prop_map(|((session, anonymous), ttl)| OpenSession {
-        session,
-        ttl,
-        anonymous,
-        labels: Labels::default(),
-        password: None,
+    (name, ttl()).prop_map(|((session, anonymous), ttl)| {
+        let labels = Labels::default();
+        OpenSession { session, ttl, anonymous, labels, password: None }
+    })
+}
+
+/// As a connection opens one.
+fn open_for_a_connection() -> impl Strategy<Value = Command> {
+    (session(), 1..3_u8).prop_map(|(session, password)| {
+        let (labels, password) = (Labels::default(), Some(Password([password; 16])));
+        let (ttl, anonymous) = (None, false);
+        Command::OpenSession(OpenSession { session, ttl, anonymous, labels, password })
     })
 }
 
@@ -131,34 +137,8 @@ fn release() -> impl Strategy<Value = Command> {
     })
 }
 
-fn create() -> impl Strategy<Value = Command> {
-    let paths = vec![
-        "/x",
-        "/x/y",
-        "/x/n-",
-        "/e",
-        "/locks/a",
-        "/locks/a/m-",
-        "/locks/b/m-",
-        "/locks/a/lock-0000000002",
-        "/locks/a/c",
-    ];
-    let kind = prop_oneof![
-        1 => Just(CreateKind::Persistent),
-        1 => Just(CreateKind::Container),
-        2 => Just(CreateKind::Ephemeral)
-    ];
-    let request = prop::option::of((0..8_u8).prop_map(request_id));
-    (prop::sample::select(paths), kind, any::<bool>(), session(), request, 0..3_usize).prop_map(
-        |(at, kind, sequential, session, request, len)| {
-            let caller = Caller { session: Some(session), request, ..Caller::default() };
-            multi(caller, vec![words::create(at, kind, sequential, vec![0; len])])
-        },
-    )
-}
-
 fn limits() -> impl Strategy<Value = Command> {
-    (2..6_u32, 10..20_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32).prop_map(
+    (2..6_u32, 12..26_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32).prop_map(
         |(sessions, znodes, waiters, contenders, entries, memo)| {
             Command::SetLimits(Limits {
                 sessions_max: sessions,
@@ -166,7 +146,7 @@ fn limits() -> impl Strategy<Value = Command> {
                 waiters_per_lock_max: waiters,
                 contenders_per_session_max: contenders,
                 entries_per_hold_max: entries,
-                data_bytes_max: 1,
+                data_bytes_max: 64,
                 memo_per_session_max: memo,
                 ..Limits::default()
             })
@@ -176,40 +156,41 @@ fn limits() -> impl Strategy<Value = Command> {
 
 fn session_command() -> impl Strategy<Value = Command> {
     prop_oneof![
-        2 => open().prop_map(Command::OpenSession),
+        3 => open().prop_map(Command::OpenSession),
+        1 => open_for_a_connection(),
         1 => (session(), ttl())
             .prop_map(|(session, ttl)| Command::RenewSession { session, ttl }),
-        1 => open().prop_map(|open| Command::CloseSession { session: open.session, attachment: None }),
+        1 => session()
+            .prop_map(|session| Command::CloseSession { session, attachment: None }),
     ]
 }
 
 fn sweep() -> impl Strategy<Value = Command> {
-    (0..200_u64, 0..4_u32)
+    (0..300_u64, 0..4_u32)
         .prop_map(|(before, count_max)| Command::Sweep { empty_before: Stamp(before), count_max })
 }
 
-fn op() -> impl Strategy<Value = Move> {
-    let version = || prop::option::of(0..2_i32);
+fn step() -> impl Strategy<Value = Move> {
     prop_oneof![
         30 => acquire().prop_map(Move::Command),
         15 => release().prop_map(Move::Command),
-        12 => create().prop_map(Move::Command),
-        6 => (any::<usize>(), version()).prop_map(|(n, version)| Move::DeleteNode(n, version)),
-        4 => (any::<usize>(), version(), prop::option::of(0..8_u8))
-            .prop_map(|(n, version, request)| Move::SetNode(n, version, request)),
+        30 => multi().prop_map(Move::Multi),
         10 => session_command().prop_map(Move::Command),
+        3 => (any::<usize>(), 1..3_u8).prop_map(|(n, password)| Move::Attach(n, password)),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(n, current)| Move::Close(n, current)),
         8 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
-        6 => (any::<usize>(), prop::bool::weighted(0.7)).prop_map(|(n, right)| Move::Expire(n, right)),
+        6 => (any::<usize>(), prop::bool::weighted(0.7))
+            .prop_map(|(n, right)| Move::Expire(n, right)),
         12 => (0..6_usize).prop_map(Move::Retry),
-        3 => sweep().prop_map(Move::Command),
+        4 => sweep().prop_map(Move::Command),
         1 => limits().prop_map(Move::Command),
         4 => Just(Move::Reload),
         1 => Just(Move::Freeze),
-        4 => (1..50_u64).prop_map(Move::Wait),
+        5 => (1..50_u64).prop_map(Move::Wait),
     ]
 }
 
 /// A history of up to `len` steps.
 pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Move>> {
-    prop::collection::vec(op(), 1..len)
+    prop::collection::vec(step(), 1..len)
 }

@@ -1,5 +1,7 @@
 //! The judge: a machine and the model go through the same history, and everything that can be seen must agree.
 
+use std::collections::BTreeSet;
+
 use holdfast_types::*;
 
 use super::history::Move;
@@ -7,6 +9,8 @@ use super::model::{Model, Node};
 use super::words::{lock_name, path, session_name};
 use crate::Machine;
 use crate::plant::Plant;
+use crate::quota::Usage;
+use crate::znode::Acl;
 
 /// The names that histories use.
 const LOCKS: [&str; 3] = ["a", "a/c", "b"];
@@ -22,6 +26,8 @@ pub(super) struct Trial {
     stamp: u64,
     /// The last token granted.
     token: u64,
+    /// Every place in a queue there ever was: directory and number.
+    places: BTreeSet<(ZnodePath, u64)>,
 }
 
 impl Trial {
@@ -29,7 +35,8 @@ impl Trial {
         let mut machine = Machine::new();
         machine.plant = plant;
         let (commands, frozen) = (Vec::new(), Vec::new());
-        Self { machine, model: Model::new(), commands, frozen, stamp: 0, token: 0 }
+        let (model, places) = (Model::new(), BTreeSet::new());
+        Self { machine, model, commands, frozen, stamp: 0, token: 0, places }
     }
 
     /// Runs a whole history; the first disagreement is the error.
@@ -53,8 +60,9 @@ impl Trial {
             }
             Move::Wait(time) => self.stamp += time,
             Move::Command(_)
-            | Move::DeleteNode(..)
-            | Move::SetNode(..)
+            | Move::Multi(_)
+            | Move::Attach(..)
+            | Move::Close(..)
             | Move::Cancel(..)
             | Move::Expire(..)
             | Move::Retry(_) => {}
@@ -69,6 +77,7 @@ impl Trial {
     fn command(&mut self, command: Command) -> Result<(), String> {
         self.commands.push((self.stamp, command.clone()));
         let entry = Entry { stamped_at: Stamp(self.stamp), commands: vec![command.clone()] };
+        let paths: BTreeSet<_> = self.model.nodes.iter().map(|node| path(&node.path)).collect();
         let applied = self.machine.apply(entry);
         let expected = self.model.apply(self.stamp, command);
         let outcome = &applied.outcomes[0];
@@ -77,6 +86,7 @@ impl Trial {
         }
         self.machine.check_invariants()?;
         self.check_grants(&applied)?;
+        self.check_events(paths, &applied)?;
         self.compare()
     }
 
@@ -96,6 +106,31 @@ impl Trial {
         Ok(())
     }
 
+    /// What events say of znodes is what happened to them, and no place in a queue has the number of one before.
+    fn check_events(
+        &mut self,
+        mut paths: BTreeSet<ZnodePath>,
+        applied: &Applied,
+    ) -> Result<(), String> {
+        for (_, event) in &applied.events {
+            match event {
+                Event::NodeCreated { path } => {
+                    ensure(paths.insert(path.clone()), "what is created was not there")?;
+                    let node = self.machine.tree.get(path);
+                    if let Some(contender) = node.and_then(|node| node.contender()) {
+                        let place = (path.parent().unwrap(), contender.sequence);
+                        ensure(self.places.insert(place), "a place has a number of its own")?;
+                    }
+                }
+                Event::NodeDeleted { path } => ensure(paths.remove(path), "what went was there")?,
+                Event::NodeChanged { path } => ensure(paths.contains(path), "it was there")?,
+                _ => {}
+            }
+        }
+        let are: BTreeSet<_> = self.model.nodes.iter().map(|node| path(&node.path)).collect();
+        ensure(paths == are, "events tell every change")
+    }
+
     fn reload(&mut self) -> Result<(), String> {
         let plant = self.machine.plant;
         let mut loaded = Machine::load(self.machine.dump()).map_err(|error| error.to_string())?;
@@ -109,12 +144,21 @@ impl Trial {
     fn compare(&self) -> Result<(), String> {
         for node in &self.model.nodes {
             let found = self.machine.tree.get(&path(&node.path));
-            let same = found
-                .as_ref()
-                .is_some_and(|found| found.stat() == node.stat && *found.data == *node.data);
+            let acl = |acl: &Acl| acl.as_ref().map(|list| list.entries().to_vec());
+            let same = found.as_ref().is_some_and(|found| {
+                found.stat() == node.stat
+                    && *found.data == *node.data
+                    && acl(&found.acl) == node.acl
+                    && found.counter() == node.counter()
+            });
             if !same {
                 return Err(format!("{} is {found:?}\nexpected {node:?}", node.path));
             }
+        }
+        for (top, _) in self.model.quotas() {
+            let (count, bytes) = self.model.used(&top);
+            let used = self.machine.tree.used(&path(&top));
+            ensure(used == Some(Usage { count, bytes }), "quotas count what there is")?;
         }
         let counts = self.machine.counts();
         ensure(counts.znodes == self.model.nodes.len() as u64, "no node too many")?;
@@ -146,6 +190,8 @@ impl Trial {
                 view.id.0 == session.id
                     && view.ttl == session.ttl
                     && view.generation == session.generation
+                    && self.machine.attached(view.id).map(|at| at.0) == session.attachment
+                    && self.machine.ephemerals(view.id, "/") == self.model.ephemerals(view.id)
             }
             (SessionStatus::Open(_), None) | (_, Some(_)) => false,
             (SessionStatus::Expired, None) => self.model.end_of(name) == Some(SessionEnd::Expired),

@@ -11,7 +11,9 @@
     reason = "what a test does not expect is a failure anyway, and short is better than fast"
 )]
 
+mod bounds;
 mod bytes;
+mod changes;
 mod history;
 mod judge;
 mod large;

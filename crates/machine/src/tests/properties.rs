@@ -133,6 +133,13 @@ fn every_planted_bug_is_caught() {
         Plant::RenewalMints,
         Plant::CancelBlind,
         Plant::SequenceReused,
+        Plant::MovedBlind,
+        Plant::HalfDone,
+        Plant::AclBlind,
+        Plant::TtlBlind,
+        Plant::QuotaOffByOne,
+        Plant::FloorLost,
+        Plant::ConditionBlind,
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);

@@ -27,9 +27,10 @@ fn reply(reply: &Reply) -> String {
             format!("attached {session} ttl={}", ttl.as_millis())
         }
         Reply::Multi { succeeded, results } => {
-            let results: Vec<String> = results.iter().map(op_reply).collect();
+            let said: Vec<String> = results.iter().map(op_reply).collect();
             let otherwise = if *succeeded { "" } else { "otherwise " };
-            format!("{otherwise}{}", results.join(" | "))
+            let nothing = if results.is_empty() { "nothing" } else { "" };
+            format!("{otherwise}{nothing}{}", said.join(" | "))
         }
         Reply::Swept { count } => format!("swept {count}"),
         Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
@@ -114,9 +115,9 @@ fn labels(labels: &Labels) -> String {
     labels.iter().fold(String::new(), |text, (key, value)| format!("{text} {key}:{value}"))
 }
 
-fn stat(stat: &Stat) -> String {
+pub(super) fn stat(stat: &Stat) -> String {
     format!(
-        "c=r{} m=r{} p=r{} ctime={} mtime={} version={} cversion={} owner={} bytes={} children={}",
+        "c=r{} m=r{} p=r{} ctime={} mtime={} version={} cversion={} owner={} bytes={} children={}{}",
         stat.czxid,
         stat.mzxid,
         stat.pzxid,
@@ -132,6 +133,10 @@ fn stat(stat: &Stat) -> String {
         },
         stat.data_length,
         stat.num_children,
+        match stat.aversion {
+            0 => String::new(),
+            aversion => format!(" aversion={aversion}"),
+        },
     )
 }
 
@@ -203,6 +208,10 @@ pub(super) fn standing(standing: Option<&Standing>) -> Vec<String> {
 
 pub(super) fn node(stat: &Stat, data: &[u8]) -> String {
     format!("{} data={:?}", self::stat(stat), String::from_utf8_lossy(data))
+}
+
+pub(super) fn view(view: &NodeView) -> Vec<String> {
+    vec![format!("{} {}", view.path, stat(&view.stat))]
 }
 
 pub(super) fn acl(acl: &[AclEntry], stat: &Stat) -> String {

@@ -26,17 +26,45 @@ pub(super) fn machine() -> Machine {
         acquire("b/c", "s2"),
         multi(
             Caller { request: Some(RequestId::new("q1").unwrap()), ..of_session("s1") },
-            vec![words::create("/e", CreateKind::Ephemeral, false, vec![1, 2, 3])],
+            vec![
+                words::create("/e", CreateKind::Ephemeral, false, vec![1, 2, 3]),
+                Op::SetAcl { path: path("/e"), acl: vec![readable()], version: None },
+            ],
         ),
         Command::OpenSession(open("s3")),
         Command::OpenSession(open("s4")),
+        Command::OpenSession(OpenSession { password: Some(Password([5; 16])), ..open("s5") }),
         Command::CloseSession { session: session_name("s3"), attachment: None },
         Command::ExpireSession { session: SessionId(4), generation: 1 },
         Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) },
+        acquire("d", "s1"),
+        multi(
+            Caller::default(),
+            vec![
+                Op::Delete { path: path("/locks/d"), version: None, recursive: true },
+                words::create("/t", CreateKind::Ttl { ms: 500 }, false, Vec::new()),
+                words::create("/zookeeper/quota/t", CreateKind::Persistent, false, Vec::new()),
+                words::create(
+                    "/zookeeper/quota/t/zookeeper_limits",
+                    CreateKind::Persistent,
+                    false,
+                    b"count=2,bytes=-1=;countHardLimit=3".to_vec(),
+                ),
+            ],
+        ),
     ];
     drop(machine.apply(Entry { stamped_at: Stamp(1000), commands }));
     machine.check_invariants().unwrap();
     machine
+}
+
+/// Everybody may read.
+fn readable() -> AclEntry {
+    AclEntry { perms: Perms::READ, who: Identity::anyone() }
+}
+
+fn past(base: u64, floor: u64, last_token: Option<u64>) -> crate::PastPart {
+    crate::PastPart { base, floor, last_token: last_token.map(FencingToken) }
 }
 
 fn parts() -> Vec<Part> {
@@ -138,6 +166,10 @@ fn sessions_that_cannot_be_are_refused() {
         },
         |s| s[0].given_up = vec![(lock_name("a"), Owner::unnamed()); 65],
         |s| drop(s.remove(0)),
+        |s| s[2].password = None,
+        |s| s[2].attachment = None,
+        |s| s[2].attachment = Some(Revision(99)),
+        |s| s[2].attachment = Some(Revision(0)),
     ] {
         refused(altered(|part| {
             if let Part::Sessions(sessions) = part {
@@ -162,7 +194,7 @@ fn znodes_that_cannot_be_are_refused() {
         |n| n.mzxid = Revision(99),
         |n| n.pzxid = Revision(99),
         |n| n.created = u64::MAX,
-        |n| n.last_token = Some(FencingToken(1)),
+        |n| n.past = Some(past(0, 0, Some(1))),
         |n| n.contender = None,
         |n| n.contender.as_mut().unwrap().sequence = 7,
         |n| n.contender.as_mut().unwrap().entries.clear(),
@@ -181,11 +213,21 @@ fn znodes_that_cannot_be_are_refused() {
         assert!(Machine::load(lying).is_err(), "lie {number} was believed");
     }
     for (at, lie) in [
-        ("/locks/a", (|n| n.last_token = None) as fn(&mut crate::NodePart)),
-        ("/locks/a", |n| n.last_token = Some(FencingToken(0))),
+        ("/locks/a", (|n| n.past = None) as fn(&mut crate::NodePart)),
+        ("/locks/a", |n| n.past = Some(past(0, 0, Some(0)))),
+        ("/locks/a", |n| n.past = Some(past(0, 0, None))),
+        ("/locks/a", |n| n.past = Some(past(2, 2, Some(1)))),
+        ("/locks/a", |n| n.past = Some(past(0, u64::MAX, Some(1)))),
+        ("/locks", |n| n.past = Some(past(1, 0, None))),
+        ("/locks", |n| n.past = Some(past(0, 3, Some(1)))),
+        ("/zookeeper", |n| n.past = Some(past(0, 3, None))),
+        ("/e", |n| n.past = Some(past(0, 3, None))),
+        ("/e", |n| n.acl = vec![AclEntry::open()]),
+        ("/e", |n| n.acl[0].who.scheme = "nobody".to_owned()),
+        ("/e", |n| n.acl = vec![n.acl[0].clone(); 65]),
         ("/locks/a", |n| n.kind = crate::KindPart::Ephemeral(SessionId(1))),
-        ("/e", |n| n.last_token = Some(FencingToken(1))),
-        ("/locks", |n| n.kind = crate::KindPart::Container),
+        ("/e", |n| n.past = Some(past(0, 0, Some(1)))),
+        ("/locks", |n| n.kind = crate::KindPart::Container(Stamp(0))),
     ] {
         let lying = altered(|part| {
             if let Part::Nodes(nodes) = part {
@@ -272,12 +314,12 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
             let other = ["/locks/a", "/locks/a/x", "/locks/b", "/e/x", "/locks/x"];
             match (what, &mut node.contender) {
                 (0, _) => node.kind = crate::KindPart::Ephemeral(SessionId(number)),
-                (1, _) => node.kind = crate::KindPart::Container,
+                (1, _) => node.kind = crate::KindPart::Container(Stamp(number)),
                 (2, _) => node.path = path(other[number as usize % 5]),
                 (3, _) => node.czxid = Revision(number),
                 (4, _) => node.created = number,
-                (5, _) => node.last_token = Some(FencingToken(number)),
-                (6, _) => node.last_token = None,
+                (5, _) => node.past = Some(past(number / 3, number / 2, Some(number))),
+                (6, _) => node.past = None,
                 (7, contender) => *contender = None,
                 (8, Some(contender)) => contender.sequence = number,
                 (9, Some(contender)) => contender.hold = None,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_types::*;
 
+use super::render;
 use crate::{LockFilter, Machine};
 
 /// One line, cut into words: the positional ones, and those of the form `key=value` or `key`.
@@ -196,7 +197,7 @@ impl<'a> Words<'a> {
             },
             "expire" => self.expire(machine),
             "attach" => Command::AttachSession {
-                session: self.session(machine),
+                session: self.session_at(1, machine),
                 password: self.password().unwrap(),
                 ttl: self.ttl().unwrap_or(Ttl::DEFAULT),
             },
@@ -214,19 +215,19 @@ impl<'a> Words<'a> {
     }
 
     /// `me` means the session of that name, `#3` the one of that number.
-    fn session(&self, machine: &Machine) -> SessionId {
-        match self.at(1).strip_prefix('#') {
+    fn session_at(&self, at: usize, machine: &Machine) -> SessionId {
+        match self.at(at).strip_prefix('#') {
             Some(number) => SessionId(number.parse().unwrap()),
-            None => match machine.session(&session_name(self.at(1))) {
+            None => match machine.session(&session_name(self.at(at))) {
                 SessionStatus::Open(view) => view.id,
-                status => panic!("{} is {status:?}", self.at(1)),
+                status => panic!("{} is {status:?}", self.at(at)),
             },
         }
     }
 
     /// The present lease, unless another generation is given.
     fn expire(&self, machine: &Machine) -> Command {
-        let session = self.session(machine);
+        let session = self.session_at(1, machine);
         let current = machine.lease(session).map_or(0, |(_, generation)| generation);
         let generation = self.number("generation").unwrap_or(current);
         Command::ExpireSession { session, generation }
@@ -235,7 +236,7 @@ impl<'a> Words<'a> {
     /// The answer to a question `show …`, a fact to a line.
     pub(super) fn show(&self, machine: &Machine) -> Vec<String> {
         match self.at(1) {
-            "lock" => super::render::lock(&machine.lock(&lock_name(self.at(2)), self.limit())),
+            "lock" => render::lock(&machine.lock(&lock_name(self.at(2)), self.limit())),
             "locks" => {
                 let filter = LockFilter {
                     prefix: self.value("prefix").unwrap_or("").to_owned(),
@@ -244,33 +245,28 @@ impl<'a> Words<'a> {
                     session: self.value("session").map(session_name),
                 };
                 let page = machine.locks(&filter, self.value("after"), self.limit());
-                super::render::page(&page, super::render::lock)
+                render::page(&page, render::lock)
             }
-            "session" => super::render::status(&machine.session(&session_name(self.at(2)))),
+            "session" => render::status(&machine.session(&session_name(self.at(2)))),
             "sessions" => {
                 let page = machine.sessions(self.value("after"), self.limit());
-                super::render::page(&page, super::render::session)
+                render::page(&page, render::session)
             }
             "standing" => {
                 let (lock, session) = (lock_name(self.at(2)), session_name(self.at(3)));
-                super::render::standing(machine.standing(&lock, &session, &self.owner()).as_ref())
+                render::standing(machine.standing(&lock, &session, &self.owner()).as_ref())
             }
             "fence" => vec![format!("{:?}", machine.fence(&lock_name(self.at(2))))],
-            "node" => vec![match machine.get(&path(self.at(2)), &self.identities()) {
-                Ok((stat, data)) => super::render::node(&stat, &data),
-                Err(rejection) => super::render::rejection(&rejection),
-            }],
-            "children" => vec![match machine.list(&path(self.at(2)), &self.identities()) {
-                Ok((_, names)) => format!("[{}]", names.join(" ")),
-                Err(rejection) => super::render::rejection(&rejection),
-            }],
-            "acl" => vec![match machine.acl(&path(self.at(2)), &self.identities()) {
-                Ok((acl, stat)) => super::render::acl(&acl, &stat),
-                Err(rejection) => super::render::rejection(&rejection),
-            }],
+            "node" | "stat" | "children" | "acl" | "page" | "subtree" | "ephemerals"
+            | "descendants" => self.look(machine),
+            "attached" => vec![format!("{:?}", machine.attached(self.session_at(2, machine)))],
+            "sweepable" => {
+                let (before, now) = (self.number("before").unwrap(), self.number("now").unwrap());
+                vec![machine.anything_to_sweep(Stamp(before), Stamp(now)).to_string()]
+            }
             "waits" => {
                 let waits = machine.waits_after(Revision(self.number("after").unwrap_or(0)), 100);
-                waits.iter().map(super::render::wait).collect()
+                waits.iter().map(render::wait).collect()
             }
             "leases" => machine.leases().map(|lease| format!("{lease:?}")).collect(),
             "incarnation" => {
@@ -280,6 +276,33 @@ impl<'a> Words<'a> {
             "counts" => vec![format!("{:?}", machine.counts())],
             other => panic!("nothing to show: {other}"),
         }
+    }
+
+    /// The questions about the tree.
+    fn look(&self, machine: &Machine) -> Vec<String> {
+        let (shown, limit) = (self.identities(), self.limit());
+        if self.at(1) == "ephemerals" {
+            let own = machine
+                .ephemerals(self.session_at(2, machine), self.value("prefix").unwrap_or("/"));
+            return own.iter().map(ToString::to_string).collect();
+        }
+        let at = path(self.at(2));
+        let found = match self.at(1) {
+            "node" => machine.get(&at, &shown).map(|(stat, data)| vec![render::node(&stat, &data)]),
+            "stat" => Ok(vec![machine.stat(&at).map_or("none".to_owned(), |s| render::stat(&s))]),
+            "acl" => machine.acl(&at, &shown).map(|(acl, stat)| vec![render::acl(&acl, &stat)]),
+            "children" => {
+                machine.list(&at, &shown).map(|(_, n)| vec![format!("[{}]", n.join(" "))])
+            }
+            "page" => machine
+                .children_page(&at, &shown, self.value("after"), limit)
+                .map(|page| render::page(&page, render::view)),
+            "subtree" => machine
+                .subtree(&at, self.value("after").map(path).as_ref(), limit, &shown)
+                .map(|page| render::page(&page, render::view)),
+            _ => machine.descendants(&at, &shown).map(|count| vec![count.to_string()]),
+        };
+        found.unwrap_or_else(|rejection| vec![render::rejection(&rejection)])
     }
 
     fn limit(&self) -> usize {

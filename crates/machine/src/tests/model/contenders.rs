@@ -69,20 +69,29 @@ impl Model {
         if self.find(&at).unwrap().stat.ephemeral_owner > 0 {
             return Err(Rejection::NoChildrenForEphemerals { path: znode(&at) });
         }
+        let nearest = self.find(&at).unwrap();
+        let anyone =
+            |e: &AclEntry| e.perms.intersects(Perms::CREATE) && e.who == Identity::anyone();
+        if !nearest.acl.as_ref().is_none_or(|acl| acl.iter().any(anyone)) {
+            return Err(Rejection::NotAllowed { path: znode(&at), needed: Perms::CREATE });
+        }
+        let sequence = if missing.is_empty() { nearest.counter() } else { nearest.floor };
+        let mut path = format!("{directory}/lock-{sequence:010}");
+        if self.find(&path).is_some() {
+            path = format!("{directory}/lock-r{}-{sequence:010}", self.revision);
+        }
         if self.nodes.len() + missing.len() + 1 > self.limits.znodes_max as usize {
             return full(Bound::Znodes, self.limits.znodes_max);
         }
+        let mut all = missing.clone();
+        all.push(path.clone());
+        self.room_in_quotas(&path, &all, 0)?;
         if known {
             self.touch(&name, open.ttl);
         } else {
             self.begin(&open);
         }
-        missing.iter().for_each(|path| self.add(path, CONTAINER_OWNER, &[], None));
-        let sequence = self.find(&directory).unwrap().created;
-        let mut path = format!("{directory}/lock-{sequence:010}");
-        if self.find(&path).is_some() {
-            path = format!("{directory}/lock-r{}-{sequence:010}", self.revision);
-        }
+        missing.iter().for_each(|path| self.add_directory(path, None));
         self.contend(&path, sequence, &name, owner, entry.unwrap_or_else(EntryId::unnamed), &[]);
         Ok(self.standing(&lock, &path, false))
     }

@@ -3,8 +3,9 @@
 //! the design, not from the code it judges.
 
 mod contenders;
+mod rules;
 mod sessions;
-mod znodes;
+mod tree;
 
 use holdfast_types::*;
 
@@ -26,8 +27,13 @@ pub(super) struct Node {
     pub(super) stat: Stat,
     pub(super) data: Vec<u8>,
     created: u64,
+    /// Where its counter began, and where those of new directories in it begin.
+    base: u64,
+    floor: u64,
     emptied_at: u64,
     pub(super) last_token: u64,
+    /// None lets everybody do everything.
+    pub(super) acl: Option<Vec<AclEntry>>,
     pub(super) place: Option<Place>,
 }
 
@@ -40,6 +46,14 @@ pub(super) struct Session {
     anonymous: bool,
     given_up: Vec<(LockName, Owner)>,
     memo: Vec<(RequestId, Outcome)>,
+    pub(super) password: Option<Password>,
+    pub(super) attachment: Option<u64>,
+}
+
+impl Node {
+    pub(super) fn counter(&self) -> u64 {
+        self.base + self.created
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +81,16 @@ fn znode(path: &str) -> ZnodePath {
     ZnodePath::new(path).unwrap()
 }
 
+fn refused(bound: Bound, limit: u32) -> Rejection {
+    Rejection::LimitReached { bound, limit: limit.into() }
+}
+
+fn refused_by(quota: &str, limit: u64) -> Rejection {
+    Rejection::QuotaExceeded { path: znode(quota), limit }
+}
+
 fn full(bound: Bound, limit: u32) -> Outcome {
-    Err(Rejection::LimitReached { bound, limit: limit.into() })
+    Err(refused(bound, limit))
 }
 
 impl Model {
@@ -93,7 +115,9 @@ impl Model {
             node.created = 0;
             node.stat.cversion = -children;
         }
-        model.find_mut("/zookeeper/config").stat.aversion = -1;
+        let config = model.find_mut("/zookeeper/config");
+        config.stat.aversion = -1;
+        config.acl = Some(vec![AclEntry { perms: Perms::READ, who: Identity::anyone() }]);
         model
     }
 
@@ -140,6 +164,14 @@ impl Model {
         self.nodes.iter().filter(own).count() as u32
     }
 
+    /// A session's ephemerals, sorted.
+    pub(super) fn ephemerals(&self, id: SessionId) -> Vec<ZnodePath> {
+        let own = |node: &&Node| node.stat.ephemeral_owner == id.0 as i64;
+        let mut paths: Vec<_> = self.nodes.iter().filter(own).map(|n| znode(&n.path)).collect();
+        paths.sort();
+        paths
+    }
+
     fn own_place(&self, lock: &LockName, id: u64, owner: &Owner) -> Option<&Node> {
         self.queue(lock).into_iter().find(|node| {
             node.stat.ephemeral_owner == id as i64 && node.place.as_ref().unwrap().owner == *owner
@@ -153,12 +185,14 @@ impl Model {
     fn add(&mut self, path: &str, owner: i64, data: &[u8], place: Option<Place>) {
         let (revision, now) = (Revision(self.revision), Stamp(self.now));
         let above = parent(path);
+        let mut floor = 0;
         if path != "/" {
             let above = self.find_mut(&above);
             above.created += 1;
             above.stat.num_children += 1;
             above.stat.cversion += 1;
             above.stat.pzxid = revision;
+            floor = if owner > 0 { 0 } else { above.floor };
         }
         let stat = Stat {
             czxid: revision,
@@ -175,16 +209,23 @@ impl Model {
             stat,
             data: data.to_vec(),
             created: 0,
+            base: floor,
+            floor,
             emptied_at: self.now,
             last_token: 0,
+            acl: None,
             place,
         });
     }
 
     fn remove(&mut self, path: &str) {
+        let gone = self.find(path).unwrap().clone();
         self.nodes.retain(|node| node.path != path);
         let (revision, now) = (Revision(self.revision), self.now);
         let above = self.find_mut(&parent(path));
+        if path.starts_with("/locks/") && gone.stat.ephemeral_owner <= 0 {
+            above.floor = above.floor.max(gone.counter()).max(gone.floor);
+        }
         above.stat.num_children -= 1;
         above.stat.cversion += 1;
         above.stat.pzxid = revision;
@@ -270,6 +311,7 @@ impl Model {
         if self.live(&name).is_none() {
             return Err(self.gone(name));
         }
+        self.refuse_moved(&name, multi.caller.attachment)?;
         let Some(request) = multi.caller.request.clone() else { return self.multi(multi) };
         let memo = &self.live(&name).unwrap().memo;
         if let Some((_, first)) = memo.iter().find(|(id, _)| *id == request) {
@@ -303,7 +345,10 @@ impl Model {
                 let live = self.live(&session).unwrap();
                 Ok(Reply::SessionRenewed { id: SessionId(live.id), ttl: live.ttl })
             }
-            Command::CloseSession { session, .. } => {
+            Command::CloseSession { session, attachment } => {
+                if self.live(&session).is_some() {
+                    self.refuse_moved(&session, attachment)?;
+                }
                 match (self.live(&session).is_some(), self.end_of(&session)) {
                     (true, _) => self.end(&session, SessionEnd::Closed),
                     (false, Some(SessionEnd::Expired)) => {
@@ -331,7 +376,10 @@ impl Model {
                 Ok(Reply::LimitsSet)
             }
             Command::RegisterNode { .. } => Ok(Reply::NodeRegistered),
-            Command::Multi(_) | Command::AttachSession { .. } => unreachable!(),
+            Command::AttachSession { session, password, ttl } => {
+                self.attach_by_id(session, password, ttl)
+            }
+            Command::Multi(_) => unreachable!(),
         }
     }
 }

@@ -16,6 +16,8 @@ impl Model {
             anonymous: open.anonymous,
             given_up: Vec::new(),
             memo: Vec::new(),
+            password: open.password,
+            attachment: open.password.map(|_| self.revision),
         });
     }
 
@@ -31,7 +33,15 @@ impl Model {
             return Err(Rejection::SessionExpired { session: open.session });
         }
         if !created {
+            let live = self.live(&open.session).unwrap();
+            if open.password.is_some() && live.password != open.password {
+                return Err(Rejection::NoSession { session: open.session });
+            }
             self.touch(&open.session, open.ttl);
+            if open.password.is_some() {
+                let revision = self.revision;
+                self.live_mut(&open.session).attachment = Some(revision);
+            }
         } else if self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         } else {
@@ -39,6 +49,30 @@ impl Model {
         }
         let live = self.live(&open.session).unwrap();
         Ok(Reply::SessionOpened { id: SessionId(live.id), ttl: live.ttl, created })
+    }
+
+    pub(super) fn attach_by_id(&mut self, id: SessionId, password: Password, ttl: Ttl) -> Outcome {
+        let knows = |s: &&Session| s.id == id.0 && s.password == Some(password);
+        let Some(name) = self.sessions.iter().find(knows).map(|s| s.name.clone()) else {
+            return Err(Rejection::NoSession { session: SessionName::of(id) });
+        };
+        self.touch(&name, Some(ttl));
+        let revision = self.revision;
+        self.live_mut(&name).attachment = Some(revision);
+        Ok(Reply::SessionAttached { session: name, ttl })
+    }
+
+    pub(super) fn refuse_moved(
+        &self,
+        name: &SessionName,
+        attachment: Option<Revision>,
+    ) -> Result<(), Rejection> {
+        match attachment {
+            Some(at) if self.live(name).unwrap().attachment != Some(at.0) => {
+                Err(Rejection::SessionMoved { session: name.clone() })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     pub(super) fn end(&mut self, name: &SessionName, end: SessionEnd) {

@@ -1,0 +1,279 @@
+//! The shape of a snapshot's parts and their items: `docs/formats/snapshot.md` says the same in words.
+//!
+//! Owns what is written of a session, a tombstone and a znode, and about how many bytes that is. Refuses to know in
+//! which order parts come, and how a machine is made of them again.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AclEntry, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, NodeId, Outcome, Owner,
+    Password, RequestId, Revision, SessionEnd, SessionId, SessionName, Stamp, Ttl, ZnodePath,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::contender::Contender;
+use crate::memo;
+use crate::sessions::Session;
+use crate::znode::{Kind, Znode};
+
+/// A bounded piece of a snapshot. They come in the order of the variants, the first and the last exactly once.
+/// Append-only: the order of the variants and fields is part of the format.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Part {
+    /// Counters and limits.
+    Head(Head),
+    /// Live sessions, by number.
+    Sessions(Vec<SessionPart>),
+    /// Ended sessions that are still remembered: those that expired, then those that were closed, each in the order
+    /// of their endings.
+    Tombstones(Vec<TombstonePart>),
+    /// The registry of nodes, by id.
+    Members(Vec<(NodeId, Incarnation)>),
+    /// Znodes, directories before their children.
+    Nodes(Vec<NodePart>),
+    /// How many items came: a snapshot that was cut short is recognised.
+    End(End),
+}
+
+/// See [`Part::Head`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Head {
+    /// Of the last command applied.
+    pub revision: Revision,
+    /// The largest stamp seen.
+    pub now: Stamp,
+    /// The rolling digest.
+    pub digest: u64,
+    /// The bounds in force.
+    pub limits: Limits,
+    /// Tokens minted so far.
+    pub grants: u64,
+    /// Session numbers given so far.
+    pub sessions_minted: u64,
+    /// Tombstone numbers given so far.
+    pub tombstones_minted: u64,
+}
+
+/// A live session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SessionPart {
+    /// Its number.
+    pub id: SessionId,
+    /// Its name.
+    pub name: SessionName,
+    /// What it lives without a renewal.
+    pub ttl: Ttl,
+    /// Its lease.
+    pub generation: u64,
+    /// Made for one lock.
+    pub anonymous: bool,
+    /// Since when.
+    pub opened_at: Stamp,
+    /// Its labels.
+    pub labels: Labels,
+    /// Locks it gave up, oldest first.
+    pub given_up: Vec<(LockName, Owner)>,
+    /// Remembered answers, oldest first.
+    pub memo: Vec<(RequestId, Outcome)>,
+    /// What another connection must show to take it over.
+    pub password: Option<Password>,
+    /// The connection that speaks for it.
+    pub attachment: Option<Revision>,
+}
+
+/// The memory of an ended session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TombstonePart {
+    /// Order of the endings.
+    pub number: u64,
+    /// Its name.
+    pub name: SessionName,
+    /// How it ended.
+    pub end: SessionEnd,
+    /// When.
+    pub ended_at: Stamp,
+}
+
+/// How long a znode lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KindPart {
+    /// Until deleted.
+    Persistent,
+    /// Until deleted, or swept when empty since then.
+    Container(Stamp),
+    /// As long as this session.
+    Ephemeral(SessionId),
+    /// Until deleted, or swept when empty and unchanged for so many milliseconds.
+    Ttl(u64),
+}
+
+/// A znode.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodePart {
+    /// Where.
+    pub path: ZnodePath,
+    /// How long it lives.
+    pub kind: KindPart,
+    /// Its data.
+    pub data: Arc<[u8]>,
+    /// Revision that created it.
+    pub czxid: Revision,
+    /// Revision that last changed its data.
+    pub mzxid: Revision,
+    /// Revision that last created or deleted a child.
+    pub pzxid: Revision,
+    /// Stamp of the creation.
+    pub ctime: Stamp,
+    /// Stamp of the last change of its data.
+    pub mtime: Stamp,
+    /// Changes of its data.
+    pub version: i32,
+    /// Changes of its access list.
+    pub aversion: i32,
+    /// Its access list; empty if everybody may do everything.
+    pub acl: Vec<AclEntry>,
+    /// Children created ever.
+    pub created: u64,
+    /// Of a directory of locks: what it remembers.
+    pub past: Option<PastPart>,
+    /// Of a contender: its place.
+    pub contender: Option<ContenderPart>,
+}
+
+/// What a directory of locks remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PastPart {
+    /// Where its counter began.
+    pub base: u64,
+    /// Where the counter of a new directory in it begins.
+    pub floor: u64,
+    /// The last token minted for it, if it is a lock's.
+    pub last_token: Option<FencingToken>,
+}
+
+/// A place in a lock's queue. The ticket is the node's `czxid`, the time its `ctime`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ContenderPart {
+    /// Its number in the directory.
+    pub sequence: u64,
+    /// Who within the session.
+    pub owner: Owner,
+    /// Revision of its latest acquire.
+    pub asked: Revision,
+    /// Entries that are counted, sorted.
+    pub entries: Vec<EntryId>,
+    /// Entries that left, oldest first.
+    pub left: Vec<EntryId>,
+    /// Present on the holder.
+    pub hold: Option<HoldPart>,
+    /// How long its latest acquire waits, milliseconds.
+    pub wait_ms: Option<u64>,
+}
+
+/// What the grant left on a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HoldPart {
+    /// Its token.
+    pub token: FencingToken,
+    /// When.
+    pub granted_at: Stamp,
+    /// Revision of the grant.
+    pub granted_in: Revision,
+}
+
+/// See [`Part::End`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct End {
+    /// Sessions that came.
+    pub sessions: u64,
+    /// Tombstones that came.
+    pub tombstones: u64,
+    /// Nodes of the registry that came.
+    pub members: u64,
+    /// Znodes that came.
+    pub znodes: u64,
+}
+
+impl SessionPart {
+    pub(crate) fn of(session: &Session) -> Self {
+        Self {
+            id: session.id,
+            name: session.name.clone(),
+            ttl: session.ttl,
+            generation: session.generation,
+            anonymous: session.anonymous,
+            opened_at: session.opened_at,
+            labels: session.labels.clone(),
+            given_up: session.given_up.iter().cloned().collect(),
+            memo: session.memo.iter().cloned().collect(),
+            password: session.password,
+            attachment: session.attachment,
+        }
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let given_up: usize = self
+            .given_up
+            .iter()
+            .map(|(lock, owner)| lock.as_str().len() + owner.as_str().len())
+            .sum();
+        let memo: usize = self.memo.iter().map(|(_, outcome)| memo::weight(outcome)).sum();
+        256 + labels + given_up + memo
+    }
+}
+
+impl NodePart {
+    pub(crate) fn of(path: &ZnodePath, node: &Znode) -> Self {
+        Self {
+            path: path.clone(),
+            kind: match node.kind {
+                Kind::Persistent => KindPart::Persistent,
+                Kind::Container(since) => KindPart::Container(since),
+                Kind::Ephemeral(session) => KindPart::Ephemeral(session),
+                Kind::Ttl(ms) => KindPart::Ttl(ms),
+            },
+            data: Arc::clone(&node.data),
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+            pzxid: node.pzxid,
+            ctime: node.ctime,
+            mtime: node.mtime,
+            version: node.version,
+            aversion: node.aversion,
+            acl: node.acl.as_ref().map_or(Vec::new(), |acl| acl.entries().to_vec()),
+            created: node.created,
+            past: node.past().map(|past| PastPart {
+                base: past.base,
+                floor: past.floor,
+                last_token: past.last_token,
+            }),
+            contender: node.contender().map(|contender| ContenderPart::of(contender)),
+        }
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        let entries = |c: &ContenderPart| (c.entries.len() + c.left.len()) * EntryId::MAX_LEN;
+        let contender = self.contender.as_ref().map_or(0, entries);
+        let acl: usize = self.acl.iter().map(|e| 32 + e.who.scheme.len() + e.who.id.len()).sum();
+        256 + self.path.as_str().len() + self.data.len() + acl + contender
+    }
+}
+
+impl ContenderPart {
+    fn of(contender: &Contender) -> Self {
+        Self {
+            sequence: contender.sequence,
+            owner: contender.owner.clone(),
+            asked: contender.asked,
+            entries: contender.entries.present().to_vec(),
+            left: contender.entries.left().to_vec(),
+            hold: contender.hold.map(|hold| HoldPart {
+                token: hold.token,
+                granted_at: hold.granted_at,
+                granted_in: hold.granted_in,
+            }),
+            wait_ms: contender.wait_ms,
+        }
+    }
+}

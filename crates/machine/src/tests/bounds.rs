@@ -1,0 +1,180 @@
+//! The bounds of one command, each at its end and one beyond.
+
+use holdfast_types::*;
+
+use super::words::{create, multi, of_session, open, path};
+use crate::Machine;
+use crate::memo::{Memo, weight};
+
+fn apply(machine: &mut Machine, command: Command) -> Outcome {
+    machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }).outcomes.remove(0)
+}
+
+fn plain(at: &str) -> Op {
+    create(at, CreateKind::Persistent, false, Vec::new())
+}
+
+fn anonymous(then: Vec<Op>) -> Command {
+    multi(Caller::default(), then)
+}
+
+fn limit(bound: Bound, limit: usize) -> Rejection {
+    Rejection::LimitReached { bound, limit: limit as u64 }
+}
+
+fn first(why: Rejection) -> Outcome {
+    Err(Rejection::OpRefused { at: 0, why: Box::new(why) })
+}
+
+#[test]
+fn a_multi_has_a_thousand_operations_and_conditions_at_most() {
+    let mut machine = Machine::new();
+    let check = || Op::Check { path: ZnodePath::root(), version: None };
+    let root = || Condition::Exists { path: ZnodePath::root(), exists: true };
+    let of = |conditions: usize, then: usize, otherwise: usize| {
+        let conditions = (0..conditions).map(|_| root()).collect();
+        let ops = |count| (0..count).map(|_| check()).collect();
+        let (then, otherwise) = (ops(then), ops(otherwise));
+        Command::Multi(Multi { conditions, then, otherwise, ..Multi::default() })
+    };
+    assert!(apply(&mut machine, of(300, 400, 300)).is_ok());
+    let refused = Err(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
+    assert_eq!(apply(&mut machine, of(301, 400, 300)), refused);
+    assert_eq!(apply(&mut machine, of(0, 0, 1001)), refused);
+}
+
+/// A directory made on the way is an operation: a path of 500 components costs 500.
+#[test]
+fn directories_on_the_way_count_as_operations() {
+    let mut machine = Machine::new();
+    let deep = |top: &str| {
+        let path = format!("/{top}{}", "/x".repeat(499));
+        let (directory, name) = ZnodePath::for_create(&path, false).unwrap();
+        let (kind, data, acl) = (CreateKind::Persistent, Vec::new(), None);
+        Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: true })
+    };
+    assert!(apply(&mut machine, anonymous(vec![deep("a"), deep("b")])).is_ok());
+    let refused = apply(&mut machine, anonymous(vec![deep("c"), deep("d"), plain("/e")]));
+    let why = Box::new(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
+    assert_eq!(refused, Err(Rejection::OpRefused { at: 1, why }));
+    assert_eq!(machine.stat(&path("/c")), None);
+    machine.check_invariants().unwrap();
+}
+
+/// Ten thousand znodes a command, in one subtree or several.
+#[test]
+fn recursive_deletes_take_ten_thousand_znodes_at_most() {
+    let mut machine = Machine::new();
+    let fill = |machine: &mut Machine, top: &str, count: usize| {
+        let all: Vec<_> = (0..count).map(|n| plain(&format!("{top}/{n}"))).collect();
+        for some in all.chunks(1000) {
+            apply(machine, anonymous(some.to_vec())).unwrap();
+        }
+    };
+    let delete = |top: &str| Op::Delete { path: path(top), version: None, recursive: true };
+    for (top, count) in [("/a", 9_999), ("/b", 10_000), ("/c", 5_000), ("/d", 5_000)] {
+        apply(&mut machine, anonymous(vec![plain(top)])).unwrap();
+        fill(&mut machine, top, count);
+    }
+    let why = limit(Bound::DeletedAtOnce, 10_000);
+    assert_eq!(apply(&mut machine, anonymous(vec![delete("/b")])), first(why.clone()));
+    let both = apply(&mut machine, anonymous(vec![delete("/c"), delete("/d")]));
+    assert_eq!(both, Err(Rejection::OpRefused { at: 1, why: Box::new(why) }));
+    let results = vec![OpReply::Deleted { count: 10_000 }];
+    let done = Ok(Reply::Multi { succeeded: true, results });
+    assert_eq!(apply(&mut machine, anonymous(vec![delete("/a")])), done);
+    assert_eq!(machine.counts().znodes, 5 + 10_001 + 2 * 5_001);
+    machine.check_invariants().unwrap();
+}
+
+#[test]
+fn an_access_list_has_sixty_four_entries_at_most() {
+    let mut machine = Machine::new();
+    let entry = |n: usize| {
+        let who = Identity { scheme: "digest".to_owned(), id: format!("u{n}:h") };
+        AclEntry { perms: Perms::READ, who }
+    };
+    let acl = |count| (0..count).map(entry).collect();
+    let set = |count| Op::SetAcl { path: path("/a"), acl: acl(count), version: None };
+    apply(&mut machine, anonymous(vec![plain("/a")])).unwrap();
+    let why = limit(Bound::AclEntries, AclEntry::MAX_COUNT);
+    assert_eq!(apply(&mut machine, anonymous(vec![set(65)])), first(why.clone()));
+    // What `auth` stands for counts.
+    let caller =
+        Caller { identities: (0..65).map(|n| entry(n).who).collect(), ..Caller::default() };
+    let who = Identity { scheme: "auth".to_owned(), id: String::new() };
+    let acl = vec![AclEntry { perms: Perms::ALL, who }];
+    let set_auth = Op::SetAcl { path: path("/a"), acl, version: None };
+    assert_eq!(apply(&mut machine, multi(caller, vec![set_auth])), first(why));
+    apply(&mut machine, anonymous(vec![set(64)])).unwrap();
+    machine.check_invariants().unwrap();
+}
+
+/// Lists that are set alike on a directory and below it are kept once.
+#[test]
+fn a_list_is_shared_with_the_directory() {
+    let mut machine = Machine::new();
+    let who = Identity { scheme: "digest".to_owned(), id: "u:h".to_owned() };
+    let private = |at: &str| match plain(at) {
+        Op::Create(create) => {
+            let acl = Some(vec![AclEntry { perms: Perms::ALL, who: who.clone() }]);
+            Op::Create(Create { acl, ..create })
+        }
+        other => other,
+    };
+    let caller = Caller { identities: vec![who.clone()], ..Caller::default() };
+    let ops = vec![private("/a"), private("/a/b"), private("/a/b/c")];
+    apply(&mut machine, multi(caller, ops)).unwrap();
+    let list = |at: &str| machine.tree.get(&path(at)).unwrap().acl.clone().unwrap();
+    assert!(std::sync::Arc::ptr_eq(&list("/a"), &list("/a/b/c")));
+}
+
+/// What a command counts for new quotas is bounded; the bound itself is a million znodes, too many for this test.
+#[test]
+fn a_new_quota_counts_a_bounded_subtree() {
+    let mut machine = Machine::new();
+    let ops = ["/a", "/a/b", "/a/c", "/a/c/d"].map(plain).to_vec();
+    apply(&mut machine, anonymous(ops)).unwrap();
+    assert_eq!(machine.tree.measure(&path("/a"), 3), None);
+    assert_eq!(machine.tree.measure(&path("/a"), 4).map(|used| used.count), Some(4));
+    assert_eq!(machine.tree.measure(&path("/nowhere"), 0).map(|used| used.count), Some(0));
+    assert_eq!(machine.tree.measure(&path("/zookeeper"), 0).map(|used| used.count), Some(0));
+    assert_eq!(machine.tree.measure(&ZnodePath::root(), 6).map(|used| used.count), Some(6));
+}
+
+/// However many answers a session may remember, they do not weigh more than the bound, but for the last.
+#[test]
+fn remembered_answers_have_a_weight() {
+    let mut machine = Machine::new();
+    apply(&mut machine, Command::OpenSession(open("s1"))).unwrap();
+    let request = |n: usize| Some(RequestId::new(format!("q{n}")).unwrap());
+    let long = "x".repeat(200);
+    let change = |n: usize| {
+        let ops = (0..500).map(|i| plain(&format!("/{n}-{i}-{long}"))).collect();
+        multi(Caller { request: request(n), ..of_session("s1") }, ops)
+    };
+    let firsts: Vec<Outcome> = (0..5).map(|n| apply(&mut machine, change(n))).collect();
+    assert!(firsts.iter().all(Result::is_ok) && weight(&firsts[0]) * 2 > Memo::BYTES_MAX);
+    machine.check_invariants().unwrap();
+    // The last one is remembered, the one before no more.
+    assert_eq!(apply(&mut machine, change(4)), firsts[4]);
+    let again = apply(&mut machine, change(3));
+    assert!(matches!(again, Err(Rejection::OpRefused { at: 0, .. })), "{again:?}");
+    let loaded = Machine::load(machine.dump()).unwrap();
+    assert_eq!(loaded.state_digest(), machine.state_digest());
+}
+
+/// An operation that no door sends is refused like any other: `apply` is total.
+#[test]
+fn names_that_are_none_are_refused() {
+    let mut machine = Machine::new();
+    for (name, sequential) in
+        [("", false), ("a/b", false), (".", false), ("..", false), ("a\0", false), ("/", true)]
+    {
+        let (directory, data, acl) = (ZnodePath::root(), Vec::new(), None);
+        let (kind, parents, name) = (CreateKind::Persistent, false, name.to_owned());
+        let create = Create { directory, name, data, kind, sequential, acl, parents };
+        let outcome = apply(&mut machine, anonymous(vec![Op::Create(create)]));
+        assert!(matches!(outcome, Err(Rejection::OpRefused { .. })), "{outcome:?}");
+    }
+}

@@ -1,0 +1,92 @@
+//! The model's rules of whole subtrees: quotas and the sweep. Everything is counted anew each time.
+
+use holdfast_types::*;
+
+use super::{Model, Node, refused_by, znode};
+
+impl Model {
+    /// Every quota: its path, the text of its limits.
+    pub(in crate::tests) fn quotas(&self) -> Vec<(String, String)> {
+        let text = |node: &Node| String::from_utf8_lossy(&node.data).into_owned();
+        let limited = |node: &Node| {
+            let path = node.path.strip_prefix("/zookeeper/quota")?;
+            let path = path.strip_suffix("/zookeeper_limits")?;
+            let path = if path.is_empty() { "/" } else { path };
+            Some((path.to_owned(), text(node)))
+        };
+        self.nodes.iter().filter_map(limited).collect()
+    }
+
+    /// What a subtree has: znodes, bytes. What is kept below `/zookeeper` does not count.
+    pub(in crate::tests) fn used(&self, top: &str) -> (u64, u64) {
+        let counted = |node: &&Node| {
+            let zookeeper = node.path == "/zookeeper" || node.path.starts_with("/zookeeper/");
+            is_inside(&node.path, top) && !zookeeper
+        };
+        let counted = self.nodes.iter().filter(counted);
+        counted.fold((0, 0), |(count, bytes), node| (count + 1, bytes + node.data.len() as u64))
+    }
+
+    pub(super) fn room_in_quotas(
+        &self,
+        path: &str,
+        new: &[String],
+        bytes: usize,
+    ) -> Result<(), Rejection> {
+        if path == "/zookeeper" || path.starts_with("/zookeeper/") {
+            return Ok(());
+        }
+        let mut quotas = self.quotas();
+        quotas.sort();
+        for (top, text) in quotas.iter().filter(|(top, _)| is_inside(path, top)) {
+            let hard = |key: &str| -> Option<u64> {
+                let value = text.split([',', ';']).find_map(|pair| pair.strip_prefix(key));
+                value?.parse().ok()
+            };
+            let (count, bytes_now) = self.used(top);
+            let more = new.iter().filter(|new| is_inside(new, top)).count() as u64;
+            if let Some(limit) = hard("countHardLimit=").filter(|l| more > 0 && count + more > *l) {
+                return Err(refused_by(top, limit));
+            }
+            let bytes = bytes as u64;
+            if let Some(limit) =
+                hard("byteHardLimit=").filter(|l| bytes > 0 && bytes_now + bytes > *l)
+            {
+                return Err(refused_by(top, limit));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn sweep(&mut self, empty_before: u64, count_max: u32) -> Reply {
+        for count in 0..count_max {
+            let idle = self.now.saturating_sub(empty_before);
+            let unused_before = empty_before.saturating_sub(4 * idle);
+            let rank = |node: &&Node| {
+                let Stat { ephemeral_owner: owner, num_children, mtime, .. } = node.stat;
+                let ends = mtime.0 + (owner - TTL_OWNER).cast_unsigned();
+                match owner {
+                    _ if num_children > 0 || owner >= 0 => None,
+                    CONTAINER_OWNER if node.created > 0 => {
+                        (node.emptied_at < empty_before).then_some((0, node.emptied_at))
+                    }
+                    CONTAINER_OWNER => {
+                        (node.emptied_at < unused_before).then_some((1, node.emptied_at))
+                    }
+                    _ => (ends <= self.now).then_some((2, ends)),
+                }
+            };
+            let due = self.nodes.iter().filter(|node| rank(node).is_some());
+            let first = due.min_by_key(|node| (rank(node), znode(&node.path)));
+            match first.map(|node| node.path.clone()) {
+                Some(path) => self.remove(&path),
+                None => return Reply::Swept { count },
+            }
+        }
+        Reply::Swept { count: count_max }
+    }
+}
+
+fn is_inside(path: &str, top: &str) -> bool {
+    top == "/" || path == top || path.starts_with(&format!("{top}/"))
+}

@@ -1,0 +1,274 @@
+//! The model's tree: what a multi does, operation by operation.
+
+use holdfast_types::*;
+
+use super::{Model, Node, parent, refused, znode};
+
+/// On whose behalf an operation is done.
+struct By {
+    session: Option<SessionName>,
+    shown: Vec<Identity>,
+}
+
+type Result<T> = std::result::Result<T, Rejection>;
+
+impl Model {
+    pub(super) fn multi(&mut self, multi: Multi) -> Outcome {
+        let by = By { session: multi.caller.session, shown: multi.caller.identities };
+        let mut succeeded = true;
+        for condition in &multi.conditions {
+            if !self.holds(condition, &by)? {
+                succeeded = false;
+                break;
+            }
+        }
+        let before = self.clone();
+        let mut results = Vec::new();
+        let ops = if succeeded { multi.then } else { multi.otherwise };
+        for (at, op) in ops.into_iter().enumerate() {
+            match self.op(op, &by) {
+                Ok(result) => results.push(result),
+                Err(why) => {
+                    *self = before;
+                    return Err(Rejection::OpRefused { at: at as u32, why: Box::new(why) });
+                }
+            }
+        }
+        Ok(Reply::Multi { succeeded, results })
+    }
+
+    fn holds(&self, condition: &Condition, by: &By) -> Result<bool> {
+        let readable = |path: &ZnodePath| match self.find(path.as_str()) {
+            Some(node) => may(node, Perms::READ, by).map(|()| Some(node)),
+            None => Ok(None),
+        };
+        Ok(match condition {
+            Condition::Exists { path, exists } => self.find(path.as_str()).is_some() == *exists,
+            Condition::Version { path, version } => {
+                readable(path)?.is_some_and(|node| node.stat.version == *version)
+            }
+            Condition::Data { path, data } => {
+                readable(path)?.is_some_and(|node| node.data == *data)
+            }
+            Condition::Holds { lock, token } => {
+                let hold = self.holder(lock).and_then(|node| node.place.as_ref().unwrap().hold);
+                hold.is_some_and(|(held, ..)| held == token.0)
+            }
+            Condition::SessionOpen { session } => self.live(session).is_some(),
+        })
+    }
+
+    fn op(&mut self, op: Op, by: &By) -> Result<OpReply> {
+        match op {
+            Op::Create(create) => self.create(create, by),
+            Op::Delete { path, version, recursive } => self.delete(path, version, recursive, by),
+            Op::SetData { path, data, version } => self.set(path, data, version, by),
+            Op::SetAcl { path, acl, version } => {
+                let acl = settle(&path, acl, by)?;
+                let node = self.demand(&path, Perms::ADMIN, by)?;
+                versions_agree(&path, version, node.stat.aversion)?;
+                let node = self.find_mut(path.as_str());
+                node.acl = acl;
+                node.stat.aversion += 1;
+                Ok(OpReply::AclSet { stat: node.stat })
+            }
+            Op::Check { path, version } => {
+                let node = self.demand(&path, Perms::READ, by)?;
+                versions_agree(&path, version, node.stat.version)?;
+                Ok(OpReply::Checked)
+            }
+        }
+    }
+
+    fn demand(&self, path: &ZnodePath, needed: Perms, by: &By) -> Result<&Node> {
+        let Some(node) = self.find(path.as_str()) else {
+            return Err(Rejection::NoNode { path: path.clone() });
+        };
+        may(node, needed, by)?;
+        Ok(node)
+    }
+
+    fn create(&mut self, create: Create, by: &By) -> Result<OpReply> {
+        let Create { directory, name, data, kind, sequential, acl, parents } = create;
+        let acl = match acl {
+            Some(acl) => {
+                let at = directory.child(&name).unwrap_or_else(|_| directory.clone());
+                settle(&at, acl, by)?
+            }
+            None => None,
+        };
+        let mut missing = Vec::new();
+        let mut nearest = directory.to_string();
+        while parents && self.find(&nearest).is_none() {
+            missing.insert(0, nearest.clone());
+            nearest = parent(&nearest);
+        }
+        let ephemeral =
+            |model: &Self, path: &str| model.find(path).is_some_and(|n| n.stat.ephemeral_owner > 0);
+        if parents && ephemeral(self, &nearest) {
+            return Err(Rejection::NoChildrenForEphemerals { path: znode(&nearest) });
+        }
+        let above = self.demand(&znode(&nearest), Perms::CREATE, by)?;
+        if nearest == "/zookeeper" {
+            return Err(Rejection::Reserved { path: znode(&nearest) });
+        }
+        let sequence = if missing.is_empty() { above.counter() } else { above.floor };
+        let suffix = if sequential { format!("{sequence:010}") } else { String::new() };
+        let path = format!("{}/{name}{suffix}", directory.as_str().trim_end_matches('/'));
+        if self.find(&path).is_some() {
+            return Err(Rejection::NodeExists { path: znode(&path) });
+        }
+        if ephemeral(self, directory.as_str()) {
+            return Err(Rejection::NoChildrenForEphemerals { path: directory });
+        }
+        let owner = match kind {
+            CreateKind::Persistent => 0,
+            CreateKind::Container => CONTAINER_OWNER,
+            CreateKind::Ttl { ms } => TTL_OWNER + ms as i64,
+            CreateKind::Ephemeral => match &by.session {
+                Some(name) => self.live(name).unwrap().id as i64,
+                None => return Err(Rejection::Reserved { path: znode(&path) }),
+            },
+        };
+        self.room_for_data(&data)?;
+        if self.nodes.len() + missing.len() + 1 > self.limits.znodes_max as usize {
+            return Err(refused(Bound::Znodes, self.limits.znodes_max));
+        }
+        let mut all = missing.clone();
+        all.push(path.clone());
+        self.room_in_quotas(&path, &all, data.len())?;
+        let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
+        if let Some(refused) =
+            lock.as_ref().and_then(|lock| self.no_room(owner.cast_unsigned(), lock))
+        {
+            return Err(refused);
+        }
+        missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
+        match (lock, &by.session) {
+            (Some(_), Some(name)) => {
+                let owner = Owner::unnamed();
+                self.contend(&path, sequence, &name.clone(), owner, EntryId::unnamed(), &data);
+            }
+            _ => self.add(&path, owner, &data, None),
+        }
+        self.find_mut(&path).acl = acl;
+        Ok(OpReply::Created { path: znode(&path), stat: self.find(&path).unwrap().stat })
+    }
+
+    /// A directory that somebody needs: a container if it is for locks.
+    pub(super) fn add_directory(&mut self, path: &str, acl: Option<Vec<AclEntry>>) {
+        let owner = if path.starts_with("/locks/") { CONTAINER_OWNER } else { 0 };
+        self.add(path, owner, &[], None);
+        self.find_mut(path).acl = acl;
+    }
+
+    fn delete(
+        &mut self,
+        path: ZnodePath,
+        version: Option<i32>,
+        recursive: bool,
+        by: &By,
+    ) -> Result<OpReply> {
+        let built_in = ["/", "/locks", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"];
+        if built_in.contains(&path.as_str()) {
+            return Err(Rejection::Reserved { path });
+        }
+        let Some(above) = self.find(&parent(path.as_str())) else {
+            return Err(Rejection::NoNode { path });
+        };
+        may(above, Perms::DELETE, by)?;
+        let Some(node) = self.find(path.as_str()) else {
+            return Err(Rejection::NoNode { path });
+        };
+        versions_agree(&path, version, node.stat.version)?;
+        if node.stat.num_children > 0 && !recursive {
+            return Err(Rejection::NotEmpty { path });
+        }
+        let inside = format!("{path}/");
+        let mut doomed: Vec<Node> = vec![node.clone()];
+        let mut below: Vec<Node> =
+            self.nodes.iter().filter(|node| node.path.starts_with(&inside)).cloned().collect();
+        below.sort_by_key(|node| (parent(&node.path), node.path.clone()));
+        doomed.extend(below);
+        for node in doomed.iter().filter(|node| node.stat.num_children > 0) {
+            may(node, Perms::DELETE, by)?;
+        }
+        doomed.iter().rev().for_each(|node| self.remove(&node.path));
+        self.settle();
+        Ok(OpReply::Deleted { count: doomed.len() as u32 })
+    }
+
+    fn set(
+        &mut self,
+        path: ZnodePath,
+        data: Vec<u8>,
+        version: Option<i32>,
+        by: &By,
+    ) -> Result<OpReply> {
+        let node = self.demand(&path, Perms::WRITE, by)?;
+        let (had, actual) = (node.data.len(), node.stat.version);
+        self.room_for_data(&data)?;
+        self.room_in_quotas(path.as_str(), &[], data.len().saturating_sub(had))?;
+        versions_agree(&path, version, actual)?;
+        let (revision, now) = (Revision(self.revision), Stamp(self.now));
+        let node = self.find_mut(path.as_str());
+        node.stat.data_length = data.len() as i32;
+        node.data = data;
+        node.stat.version += 1;
+        node.stat.mzxid = revision;
+        node.stat.mtime = now;
+        Ok(OpReply::DataSet { stat: node.stat })
+    }
+
+    fn room_for_data(&self, data: &[u8]) -> Result<()> {
+        if data.len() > self.limits.data_bytes_max as usize {
+            return Err(refused(Bound::DataBytes, self.limits.data_bytes_max));
+        }
+        Ok(())
+    }
+}
+
+fn may(node: &Node, needed: Perms, by: &By) -> Result<()> {
+    let anyone = Identity::anyone();
+    let covers = |entry: &AclEntry| {
+        entry.perms.intersects(needed) && (entry.who == anyone || by.shown.contains(&entry.who))
+    };
+    if node.acl.as_ref().is_none_or(|acl| acl.iter().any(covers)) {
+        return Ok(());
+    }
+    Err(Rejection::NotAllowed { path: znode(&node.path), needed })
+}
+
+/// The list as it is kept; none lets everybody do everything.
+fn settle(path: &ZnodePath, acl: Vec<AclEntry>, by: &By) -> Result<Option<Vec<AclEntry>>> {
+    let mut kept = Vec::new();
+    for entry in acl {
+        let who = match (entry.who.scheme.as_str(), entry.who.id.as_str()) {
+            ("world", "anyone") | ("digest" | "ip", _) => vec![entry.who],
+            ("auth", _) => {
+                by.shown.iter().filter(|shown| shown.scheme == "digest").cloned().collect()
+            }
+            _ => Vec::new(),
+        };
+        if who.is_empty() {
+            return Err(Rejection::BadAcl { path: path.clone() });
+        }
+        for who in who {
+            let entry = AclEntry { perms: entry.perms, who };
+            if !kept.contains(&entry) {
+                kept.push(entry);
+            }
+        }
+    }
+    if kept.is_empty() {
+        return Err(Rejection::BadAcl { path: path.clone() });
+    }
+    Ok(Some(kept).filter(|kept| *kept != [AclEntry::open()]))
+}
+
+fn versions_agree(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Result<()> {
+    if expected.is_some_and(|expected| expected != actual) {
+        return Err(Rejection::BadVersion { path: path.clone(), actual });
+    }
+    Ok(())
+}
