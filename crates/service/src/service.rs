@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{Member, RaftConfig, RaftNode, StartError};
+use holdfast_raft::{Member, Observer, RaftConfig, RaftNode, StartError};
 use holdfast_types::{Command, NodeId, Outcome, Revision};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -111,11 +111,21 @@ impl Service {
         raft: RaftConfig,
         metrics: Metrics,
     ) -> Result<Self, StartError> {
+        Self::start_observed(config, raft, metrics, |hub| hub).await
+    }
+
+    /// The same, with somebody between the log and the hub: how tests plant a bug.
+    pub(crate) async fn start_observed(
+        config: ServiceConfig,
+        raft: RaftConfig,
+        metrics: Metrics,
+        observer: impl FnOnce(Arc<Hub>) -> Arc<dyn Observer>,
+    ) -> Result<Self, StartError> {
         let node = raft.node;
         let membership =
             Membership { cluster: raft.cluster.clone(), members: raft.members.clone() };
         let hub = Hub::new(&config, metrics);
-        let raft = RaftNode::start(raft, |_| hub.clone()).await?;
+        let raft = RaftNode::start(raft, |_| observer(hub.clone())).await?;
         let (draining, stopped) = (CancellationToken::new(), CancellationToken::new());
         let diverged = tokio::sync::watch::Sender::new(None);
         let renewals = Renewals::default();

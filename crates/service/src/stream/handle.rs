@@ -176,13 +176,9 @@ impl Stream {
     /// Proposes one command, and replies when this node has applied it. Answers whether the stream goes on: it does if
     /// it is certain what became of the command.
     async fn propose(&self, tag: i64, command: Command) -> bool {
-        let began = Instant::now();
+        let closes = matches!(command, Command::CloseSession { .. });
         let (revision, result) = match self.service.propose(command).await {
-            Ok((Ok(reply), revision)) => {
-                // A command that took effect is a sign of life in the log.
-                self.life.renewed(began);
-                (revision, answer(reply))
-            }
+            Ok((Ok(reply), revision)) => (revision, answer(reply)),
             Ok((Err(rejection), revision)) => (revision, Err(Failure::Rejected(rejection))),
             Err(failure) => match fatal(&failure) {
                 Some(reason) => {
@@ -192,7 +188,9 @@ impl Stream {
                 None => (Revision(0), Err(failure)),
             },
         };
-        if result.is_err() && self.ready().await.is_err() {
+        // The lease does not move with a change of the tree: whatever became of it, the reply is a sign of life to the
+        // client, and waits until the session is certainly alive.
+        if !(closes && result.is_ok()) && self.ready().await.is_err() {
             return false;
         }
         if self.service.catch_up(revision).await.is_err() {

@@ -316,3 +316,6 @@ fn still_attached(machine: &Machine, attached: &Attached) -> Result<(), Failure>
         None => Err(Failure::Rejected(Rejection::NoSession { session })),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -217,6 +217,18 @@ impl Outbox {
         }
     }
 
+    /// Resolves when the queue overflows: nobody takes what is being written, so that there is no point in waiting for
+    /// it. Dropping the future loses nothing.
+    pub async fn overflowed(&self) {
+        loop {
+            let filled = self.queue.filled.notified();
+            if self.queue.ended() == Some(Ended::Overflow) {
+                return;
+            }
+            filled.await;
+        }
+    }
+
     /// The next item, if one is there: to write several with one call.
     pub fn try_next(&mut self) -> Option<Outgoing> {
         self.queue.take()

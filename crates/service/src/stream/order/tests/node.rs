@@ -1,0 +1,172 @@
+//! A real node under concurrent writers and watching readers, and the same node with a bug planted.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use holdfast_machine::Machine;
+use holdfast_raft::{Member, Observer, PeerListen, RaftConfig};
+use holdfast_types::{
+    Applied, Create, CreateKind, Labels, Multi, NodeId, Op, Revision, Ttl, ZnodePath,
+};
+use parking_lot::Mutex;
+
+use super::judge::{Changes, Sent, judge};
+use crate::hub::Hub;
+use crate::stream::{Outbox, Outgoing, Stream, StreamAnswer, StreamLimits, StreamRead};
+use crate::{Metrics, Service, ServiceConfig};
+
+const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
+const WRITES: usize = 300;
+const READERS: usize = 3;
+
+/// The bug: what an entry changed is told only with the next entry.
+struct Late {
+    hub: Arc<Hub>,
+    held: Mutex<Option<Applied>>,
+}
+
+impl Observer for Late {
+    fn applied(&self, machine: &Machine, applied: &Applied) {
+        if let Some(before) = self.held.lock().replace(applied.clone()) {
+            self.hub.applied(machine, &before);
+        }
+    }
+
+    fn restored(&self, machine: &Machine) {
+        self.hub.restored(machine);
+    }
+
+    fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {
+        self.hub.called(from, request)
+    }
+}
+
+async fn start(dir: &Path, planted: bool) -> Service {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = listener.local_addr().unwrap().to_string();
+    let member = Member { peer, http: String::new(), zookeeper: String::new() };
+    let members = BTreeMap::from([(NodeId(1), member)]);
+    let listen = PeerListen::Bound(listener);
+    let raft = RaftConfig::new("test", NodeId(1), members, dir, listen);
+    let observer = |hub: Arc<Hub>| -> Arc<dyn Observer> {
+        if planted { Arc::new(Late { hub, held: Mutex::default() }) } else { hub }
+    };
+    let (config, metrics) = (ServiceConfig::default(), Metrics::default());
+    let service = Service::start_observed(config, raft, metrics, observer).await.unwrap();
+    let patience = tokio::time::Instant::now() + Duration::from_secs(20);
+    let led = async {
+        let mut leadership = service.raft().leadership();
+        leadership.wait_for(|leadership| leadership.epoch.is_some()).await.unwrap();
+    };
+    tokio::time::timeout_at(patience, led).await.unwrap();
+    service
+}
+
+async fn open(service: &Service) -> (Stream, Outbox) {
+    let (ttl, labels) = (Ttl::DEFAULT, Labels::default());
+    let attached = service.open_stream_session(ttl, labels, Revision(0)).await.unwrap();
+    service.stream(&attached, StreamLimits::default()).unwrap()
+}
+
+/// Takes everything out up to the next reply.
+async fn up_to_reply(outbox: &mut Outbox, sent: &mut Vec<Sent>) -> (u64, StreamAnswer) {
+    loop {
+        match outbox.next().await {
+            Outgoing::Notice(notice) => {
+                let (revision, path) = (notice.revision, notice.path.to_string());
+                sent.push(Sent::Notice { revision, path });
+            }
+            Outgoing::Reply(reply) => return (reply.revision.0, reply.result.unwrap()),
+            Outgoing::Ended(reason) => panic!("ended: {reason:?}"),
+        }
+    }
+}
+
+async fn write(stream: &Stream, outbox: &mut Outbox, op: Op) -> u64 {
+    stream.write(0, Multi { then: vec![op], ..Multi::default() }).await;
+    up_to_reply(outbox, &mut Vec::new()).await.0
+}
+
+fn node(at: &str) -> Op {
+    let (directory, name) = ZnodePath::for_create(at, false).unwrap();
+    let (kind, data, acl) = (CreateKind::Persistent, Vec::new(), None);
+    Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: false })
+}
+
+/// Changes two of the paths in turn; answers when it changed what.
+async fn write_on(service: Service, paths: [&'static str; 2]) -> Vec<(&'static str, u64)> {
+    let (stream, mut outbox) = open(&service).await;
+    let mut changes = Vec::new();
+    for turn in 0..WRITES {
+        let at = paths[turn % 2];
+        let data = turn.to_string().into_bytes();
+        let op = Op::SetData { path: ZnodePath::new(at).unwrap(), data, version: None };
+        changes.push((at, write(&stream, &mut outbox, op).await));
+    }
+    changes
+}
+
+/// Reads with a watch, path after path, as fast as it is answered.
+async fn read_on(service: Service, first: usize, done: Arc<AtomicBool>) -> Vec<Sent> {
+    let (stream, mut outbox) = open(&service).await;
+    let mut sent = Vec::new();
+    for at in PATHS.into_iter().cycle().skip(first) {
+        let watch = !done.load(Ordering::Relaxed);
+        stream.read(0, StreamRead::Data(ZnodePath::new(at).unwrap()), watch).await;
+        let (revision, _) = up_to_reply(&mut outbox, &mut sent).await;
+        sent.push(Sent::Reply { revision, watch: watch.then_some(at) });
+        if !watch {
+            break;
+        }
+    }
+    sent
+}
+
+/// What each reader was sent, and what was changed when.
+async fn run(planted: bool) -> (Vec<Vec<Sent>>, Changes) {
+    let dir = tempfile::tempdir().unwrap();
+    let service = start(dir.path(), planted).await;
+    let (stream, mut outbox) = open(&service).await;
+    for at in PATHS {
+        write(&stream, &mut outbox, node(at)).await;
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let reader = |first| tokio::spawn(read_on(service.clone(), first, done.clone()));
+    let readers: Vec<_> = (0..READERS).map(reader).collect();
+    let writers = [["/a", "/b"], ["/c", "/d"]].map(|paths| write_on(service.clone(), paths));
+    let written = futures_util::future::join_all(writers).await;
+    done.store(true, Ordering::Relaxed);
+    let mut changes = Changes::new();
+    for (at, revision) in written.into_iter().flatten() {
+        changes.entry(at.to_owned()).or_default().push(revision);
+    }
+    let mut sent = Vec::new();
+    for reader in readers {
+        sent.push(reader.await.unwrap());
+    }
+    drop((stream, outbox));
+    service.shutdown().await;
+    (sent, changes)
+}
+
+/// "A watch notice precedes the reply that would reveal the change."
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_notice_precedes_every_reply_that_would_reveal_its_change() {
+    let (sent, changes) = run(false).await;
+    for sent in sent {
+        let notices = judge(&sent, &changes).unwrap();
+        assert!(notices > WRITES / 4, "{notices} notices in {} items", sent.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn notices_that_come_with_the_next_entry_are_caught() {
+    let (sent, changes) = run(true).await;
+    assert!(sent.iter().any(|sent| judge(sent, &changes).is_err()));
+}
