@@ -15,3 +15,4 @@ mod power_cut;
 mod restart;
 mod retries;
 mod sockets;
+mod waits;
