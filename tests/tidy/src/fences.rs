@@ -233,7 +233,7 @@ mod tests {
     fn a_zxid_outside_the_zookeeper_door_is_caught() {
         let text = "fn a(czxid: u8) {}\nfn last_zxid() {}";
         assert_eq!(lines(&zxids(&sources("crates/machine/src/a.rs", text))), [2]);
-        assert_eq!(lines(&zxids(&sources("crates/service/src/a.rs", text))), [1, 2]);
+        assert_eq!(lines(&zxids(&sources("crates/raft/src/a.rs", text))), [1, 2]);
         assert_eq!(lines(&zxids(&sources("crates/zkwire/src/a.rs", text))), []);
     }
 }
