@@ -1,6 +1,6 @@
 //! `holdfast serve`: one node, from its configuration to its last answer.
 //!
-//! Owns the order of things: configuration, telemetry, sockets, raft and service, HTTP; and backwards when it ends.
+//! Owns the order of things: configuration, telemetry, sockets, raft and service, the doors; and backwards when it ends.
 //! A node that cannot trust its disk stops serving at once and exits with its reason (code 70): it never guesses.
 
 use std::net::TcpListener;
@@ -10,17 +10,22 @@ use std::time::Duration;
 use holdfast_http::{HttpConfig, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Metrics, Service, ServiceConfig};
+use holdfast_zk::{ZkConfig, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 
 use crate::cli::ServeArgs;
-use crate::config::{Address, Config, Sources};
+use crate::config::{Address, Config, Sources, ZooKeeperDoor};
 use crate::exit::Stop;
 use crate::telemetry;
 
 /// How long a graceful end may take in all; what is still busy then is cut.
 const END_MAX: Duration = Duration::from_secs(20);
+
+/// What a door waits for.
+type BoxFuture = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// SIGINT and SIGTERM: the wish that we end.
 #[derive(Debug)]
@@ -93,10 +98,18 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
     let http = tokio::net::TcpListener::from_std(http).map_err(Stop::failed)?;
+    let zookeeper = match &config.zookeeper {
+        Some(door) => {
+            let listener = listen(&door.listen, "zookeeper", &config).await?;
+            Some((door, tokio::net::TcpListener::from_std(listener).map_err(Stop::failed)?))
+        }
+        None => None,
+    };
 
     let mut registry = Registry::with_prefix("holdfast");
     let metrics = Metrics::register(&mut registry);
     let http_metrics = HttpMetrics::register(&mut registry);
+    let zk_metrics = ZkMetrics::register(&mut registry);
     let raft = RaftConfig { bootstrap: args.bootstrap, ..raft_config(&config, peer) };
     let service = Service::start(ServiceConfig::default(), raft, metrics)
         .await
@@ -104,19 +117,15 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
         data_dir = %config.data_dir.display(), "started");
 
-    let (close, closed) = oneshot::channel::<()>();
-    let shutdown = async move {
-        // Either way it is the end.
-        drop(closed.await);
-    };
-    let door = tokio::spawn(holdfast_http::serve(
-        http,
-        HttpConfig::default(),
-        service.clone(),
-        http_metrics,
-        Arc::new(registry),
-        shutdown,
-    ));
+    let mut doors = Doors::default();
+    let (to, registry) = (service.clone(), Arc::new(registry));
+    doors.open(|shut| {
+        holdfast_http::serve(http, HttpConfig::default(), to, http_metrics, registry, shut)
+    });
+    if let Some((door, listener)) = zookeeper {
+        let (zk_config, to) = (zk_config(&config, door), service.clone());
+        doors.open(|shut| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shut));
+    }
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "stopping"),
         () = parent_gone(args.exit_with_parent) => tracing::warn!("the process that started this node is gone: stopping"),
@@ -125,7 +134,7 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
             return Err(Stop::Halted(format!("this node cannot go on: {reason}")));
         }
     }
-    end(service, close, door).await
+    end(service, doors).await
 }
 
 /// A disk that cannot be trusted is no reason to be started again at once; everything else is an error like others.
@@ -142,26 +151,51 @@ fn not_started(error: &StartError) -> Stop {
     }
 }
 
-/// Waiters first, so that no call keeps the door open; then the door; then leadership and the log.
-async fn end(
-    service: Service,
-    close: oneshot::Sender<()>,
-    door: tokio::task::JoinHandle<()>,
-) -> Result<(), Stop> {
+/// The doors that are open, and how they are told to shut.
+#[derive(Debug, Default)]
+struct Doors {
+    shut: watch::Sender<bool>,
+    open: Vec<JoinHandle<()>>,
+}
+
+impl Doors {
+    /// Opens one; it gets what resolves when it is to shut.
+    fn open<F>(&mut self, serve: impl FnOnce(BoxFuture) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut shut = self.shut.subscribe();
+        let told = async move {
+            // Either way it is the end.
+            drop(shut.wait_for(|shut| *shut).await);
+        };
+        self.open.push(tokio::spawn(serve(Box::pin(told))));
+    }
+
+    /// Shuts all of them, and waits until they are.
+    async fn shut(self) -> Result<(), tokio::task::JoinError> {
+        self.shut.send_replace(true);
+        for door in self.open {
+            door.await?;
+        }
+        Ok(())
+    }
+}
+
+/// Waiters first, so that no call keeps a door open; then the doors; then leadership and the log.
+async fn end(service: Service, doors: Doors) -> Result<(), Stop> {
     let in_order = async {
         service.drain().await;
-        // The door may have closed already.
-        let _closed = close.send(());
-        let closed = door.await;
+        let shut = doors.shut().await;
         service.shutdown().await;
-        closed
+        shut
     };
     match tokio::time::timeout(END_MAX, in_order).await {
         Ok(Ok(())) => {
             tracing::info!("stopped");
             Ok(())
         }
-        Ok(Err(error)) => Err(Stop::failed(format!("the HTTP door ended badly: {error}"))),
+        Ok(Err(error)) => Err(Stop::failed(format!("a door ended badly: {error}"))),
         Err(_) => {
             tracing::warn!("still busy after {END_MAX:?}: stopping all the same");
             Ok(())
@@ -171,7 +205,11 @@ async fn end(
 
 /// Binds a door, with the key to change in the complaint.
 async fn listen(address: &Address, door: &str, config: &Config) -> Result<TcpListener, Stop> {
-    let key = if door == "http" { "http.listen" } else { "raft.listen" };
+    let key = match door {
+        "http" => "http.listen",
+        "zookeeper" => "zookeeper.listen",
+        _ => "raft.listen",
+    };
     let node = config.node;
     let complaint = |error: std::io::Error| {
         Stop::failed(format!(
@@ -180,6 +218,19 @@ async fn listen(address: &Address, door: &str, config: &Config) -> Result<TcpLis
     };
     let listener = tokio::net::TcpListener::bind(address.to_string()).await.map_err(complaint)?;
     listener.into_std().map_err(complaint)
+}
+
+fn zk_config(config: &Config, door: &ZooKeeperDoor) -> ZkConfig {
+    let members = config.members.iter().map(|(id, member)| (*id, member.zookeeper.to_string()));
+    ZkConfig {
+        tick: door.tick,
+        connections_per_address_max: door.connections_per_address_max,
+        frame_bytes_max: door.frame_max,
+        words: door.words.clone(),
+        data_dir: config.data_dir.clone(),
+        members: members.collect(),
+        ..ZkConfig::default()
+    }
 }
 
 fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {

@@ -7,6 +7,7 @@
 
 mod address;
 mod check;
+mod door;
 mod error;
 mod schema;
 mod source;
@@ -22,6 +23,7 @@ use holdfast_raft::Timing;
 use holdfast_types::NodeId;
 
 pub(crate) use address::Address;
+pub(crate) use door::ZooKeeperDoor;
 pub(crate) use error::ConfigError;
 pub(crate) use source::Sources;
 
@@ -45,7 +47,7 @@ pub(crate) struct Member {
     pub(crate) http: Address,
     /// Where the other nodes reach it.
     pub(crate) peer: Address,
-    /// Reserved for its `ZooKeeper` door.
+    /// Where clients reach its `ZooKeeper` door.
     pub(crate) zookeeper: Address,
 }
 
@@ -64,6 +66,8 @@ pub(crate) struct Config {
     pub(crate) members: BTreeMap<NodeId, Member>,
     /// Where this node listens for clients.
     pub(crate) http_listen: Address,
+    /// The `ZooKeeper` door; none if it stays shut.
+    pub(crate) zookeeper: Option<ZooKeeperDoor>,
     /// Where this node listens for its peers.
     pub(crate) peer_listen: Address,
     /// How often a leader shows life.
@@ -101,12 +105,14 @@ impl Config {
         let own = check::own(node, &members)?;
         let timing = Timing::default();
         let (own_http, own_peer) = (own.http.clone(), own.peer.clone());
+        let zookeeper = ZooKeeperDoor::read(layers, own)?;
         Ok(Self {
             cluster: layers.required("cluster", check::cluster_name)?,
             node,
             data_dir: layers.required("data_dir", units::path)?,
             members,
             http_listen: layers.optional("http.listen", Address::read)?.unwrap_or(own_http),
+            zookeeper,
             peer_listen: layers.optional("raft.listen", Address::read)?.unwrap_or(own_peer),
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,
             election_min: layers.or("raft.election_min", units::duration, timing.election_min)?,

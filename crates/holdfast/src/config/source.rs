@@ -51,6 +51,8 @@ pub(super) enum Scalar {
     Text(String),
     /// A TOML number.
     Number(i64),
+    /// A TOML `true` or `false`.
+    Truth(bool),
     /// A TOML value of a kind that no key takes.
     Other(&'static str),
 }
@@ -62,6 +64,7 @@ impl Scalar {
             Self::Text(text) if text.trim().is_empty() => Err(format!("is empty: write {wanted}")),
             Self::Text(text) => Ok(text),
             Self::Number(number) => Err(format!("{number} is a bare number: write {wanted}")),
+            Self::Truth(truth) => Err(format!("is {truth}: write {wanted}")),
             Self::Other(kind) => Err(format!("is {kind}: write {wanted}")),
         }
     }
@@ -71,7 +74,7 @@ impl Scalar {
             toml::Value::String(text) => Self::Text(text.clone()),
             toml::Value::Integer(number) => Self::Number(*number),
             toml::Value::Float(_) => Self::Other("a fraction"),
-            toml::Value::Boolean(_) => Self::Other("true or false"),
+            toml::Value::Boolean(truth) => Self::Truth(*truth),
             toml::Value::Datetime(_) => Self::Other("a date"),
             toml::Value::Array(_) => Self::Other("a list"),
             toml::Value::Table(_) => Self::Other("a table"),

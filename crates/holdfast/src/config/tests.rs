@@ -114,6 +114,43 @@ fn listening_elsewhere_than_at_the_advertised_address_is_possible() {
 }
 
 #[test]
+fn the_zookeeper_door_is_open_at_the_members_address_with_zookeepers_defaults() {
+    let door = file(GOOD).load().zookeeper.unwrap();
+    assert_eq!(door.listen.to_string(), "10.0.0.2:7402");
+    assert_eq!((door.tick, door.connections_per_address_max), (Duration::from_secs(2), 60));
+    assert_eq!(door.frame_max, 1_048_575);
+    let text = format!(
+        "{GOOD}\n[zookeeper]\nlisten = \"0.0.0.0:7402\"\ntick = \"1s\"\nconnections_per_address_max = 0\n\
+         frame_max = \"64KiB\"\nwords = \"*\"\n"
+    );
+    let door = file(&text).load().zookeeper.unwrap();
+    assert_eq!(door.listen.to_string(), "0.0.0.0:7402");
+    assert_eq!((door.tick, door.connections_per_address_max), (Duration::from_secs(1), 0));
+    assert_eq!((door.frame_max, door.words), (64 << 10, holdfast_zk::Words::all()));
+    assert_eq!(file(&format!("{GOOD}\n[zookeeper]\nenabled = false\n")).load().zookeeper, None);
+    assert_eq!(file(GOOD).env("HOLDFAST_ZOOKEEPER_ENABLED", "false").load().zookeeper, None);
+}
+
+#[test]
+fn values_of_the_zookeeper_door_have_bounds() {
+    for (line, says) in [
+        ("tick = \"100ms\"", "500ms to 72m"),
+        ("tick = 2000", "bare number"),
+        ("frame_max = \"2MiB\"", "1KiB to 1MiB"),
+        ("words = \"ruok,kill\"", "kill"),
+        ("words = \"\"", "empty"),
+        ("enabled = \"perhaps\"", "true or false"),
+        ("enabled = 1", "true or false"),
+        ("connections_per_address_max = -1", "whole number"),
+        ("connections_per_address_max = true", "whole number"),
+        ("tik = \"1s\"", "did you mean \"zookeeper.tick\""),
+    ] {
+        let complaint = file(&format!("{GOOD}\n[zookeeper]\n{line}\n")).complaint();
+        assert_says(&complaint, &["node.toml", "zookeeper.", says]);
+    }
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let mut attempt = file(GOOD);
     attempt.sources.file = attempt.dir.path().join("absent.toml");

@@ -16,7 +16,7 @@ pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
         Scalar::Number(number) => Err(format!(
             "{number} is a bare number: say the unit, for example \"{number}ms\" or \"{number}s\""
         )),
-        Scalar::Text(_) | Scalar::Other(_) => {
+        Scalar::Text(_) | Scalar::Truth(_) | Scalar::Other(_) => {
             let text = value.text("a duration such as \"150ms\"")?;
             holdfast_api::parse_duration(text).map_err(|error| format!("{error}: {}", error.hint()))
         }
@@ -32,7 +32,7 @@ pub(super) fn size(value: &Scalar) -> Result<u64, String> {
                 "{number} is a bare number: say the unit, for example \"{number}MiB\" or \"{number}B\""
             ));
         }
-        Scalar::Text(_) | Scalar::Other(_) => value.text(wanted)?.trim(),
+        Scalar::Text(_) | Scalar::Truth(_) | Scalar::Other(_) => value.text(wanted)?.trim(),
     };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
@@ -50,6 +50,27 @@ pub(super) fn size(value: &Scalar) -> Result<u64, String> {
     number.checked_mul(*bytes).ok_or_else(|| format!("{text:?} is larger than any disk"))
 }
 
+/// A number of things.
+pub(super) fn count(value: &Scalar) -> Result<usize, String> {
+    let wanted = "a whole number from 0";
+    let count = match value {
+        Scalar::Number(number) => usize::try_from(*number).ok(),
+        Scalar::Text(text) => text.trim().parse().ok(),
+        Scalar::Truth(_) | Scalar::Other(_) => None,
+    };
+    count.ok_or_else(|| format!("is no count: write {wanted}"))
+}
+
+/// Yes or no.
+pub(super) fn truth(value: &Scalar) -> Result<bool, String> {
+    match value {
+        Scalar::Truth(truth) => Some(*truth),
+        Scalar::Text(text) => text.trim().parse().ok(),
+        Scalar::Number(_) | Scalar::Other(_) => None,
+    }
+    .ok_or_else(|| "is neither: write true or false".to_owned())
+}
+
 fn decimal_twin(unit: &str) -> Option<&'static str> {
     match unit.to_ascii_lowercase().as_str() {
         "k" | "kb" | "kib" => Some("KiB"),
@@ -65,7 +86,7 @@ pub(super) fn node_id(value: &Scalar) -> Result<u64, String> {
     let id = match value {
         Scalar::Number(number) => u64::try_from(*number).ok(),
         Scalar::Text(text) => text.trim().parse().ok(),
-        Scalar::Other(_) => None,
+        Scalar::Truth(_) | Scalar::Other(_) => None,
     };
     id.filter(|id| *id > 0).ok_or_else(|| format!("is no node's id: write {wanted}"))
 }

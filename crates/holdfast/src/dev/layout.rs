@@ -1,7 +1,7 @@
 //! Directories, ports and files of a development cluster.
 //!
-//! Node *n* (from 1) has HTTP on `port + 10(n-1)`, its peer door on the next port and the `ZooKeeper` door reserved
-//! on the one after; its directory is `node<n>` with `node.toml`, `node.log` and `data`.
+//! Node *n* (from 1) has HTTP on `port + 10(n-1)`, its peer door on the next port and its `ZooKeeper` door on the one
+//! after; its directory is `node<n>` with `node.toml`, `node.log` and `data`.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
@@ -135,7 +135,7 @@ impl Layout {
     /// Which port is in use, and the flag that chooses others.
     pub(crate) fn check_ports(&self) -> Result<(), String> {
         for node in self.ids() {
-            for (door, name) in [(0, "HTTP"), (1, "peers")] {
+            for (door, name) in [(0, "HTTP"), (1, "peers"), (2, "ZooKeeper")] {
                 let address = self.address(node, door);
                 if let Err(error) = TcpListener::bind(address) {
                     return Err(format!(

@@ -1,0 +1,145 @@
+//! The front-end's tunables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use holdfast_service::StreamLimits;
+use holdfast_types::{NodeId, Ttl};
+use holdfast_zkwire::{FRAME_MAX_DEFAULT, FourLetterWord};
+
+/// Bounds and time limits of the `ZooKeeper` door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZkConfig {
+    /// Unit of session timeouts: a client gets what it asks for, but from 2 to 20 of these. From [`ZkConfig::TICK_MIN`]
+    /// to [`ZkConfig::TICK_MAX`].
+    pub tick: Duration,
+    /// Open connections at most; one more is closed at once.
+    pub connections_max: usize,
+    /// The same of one client address; 0 is no bound.
+    pub connections_per_address_max: usize,
+    /// From the accept to the end of the first frame, or of a four-letter word.
+    pub handshake_timeout: Duration,
+    /// Bytes of a frame, checked before anything is allocated.
+    pub frame_bytes_max: usize,
+    /// A client that takes nothing for this long is cut.
+    pub write_timeout: Duration,
+    /// From the shutdown signal to the last reply; connections still busy then are cut.
+    pub drain_timeout: Duration,
+    /// What one connection may make this node keep.
+    pub stream: StreamLimits,
+    /// The four-letter words that are answered.
+    pub words: Words,
+    /// The node's data directory, whose size is told by `dirs` and `conf`.
+    pub data_dir: PathBuf,
+    /// Where clients reach the members of the cluster, this node among them, for `conf`.
+    pub members: BTreeMap<NodeId, String>,
+}
+
+impl ZkConfig {
+    /// The shortest tick: two of them are the shortest session.
+    pub const TICK_MIN: Duration = Duration::from_millis(500);
+    /// The longest tick: twenty of them are the longest session.
+    pub const TICK_MAX: Duration = Duration::from_mins(72);
+
+    /// The timeout that a client gets which asks for `asked_ms` milliseconds.
+    pub(crate) fn negotiated(&self, asked_ms: i32) -> Ttl {
+        let (min, max) = self.timeouts();
+        let asked = u32::try_from(asked_ms).unwrap_or(0);
+        Ttl::try_from(asked.clamp(min, max)).unwrap_or(Ttl::DEFAULT)
+    }
+
+    /// The shortest and the longest timeout, milliseconds.
+    pub(crate) fn timeouts(&self) -> (u32, u32) {
+        let tick = self.tick.clamp(Self::TICK_MIN, Self::TICK_MAX);
+        let millis = |ticks| u32::try_from((tick * ticks).as_millis()).unwrap_or(u32::MAX);
+        (millis(2), millis(20))
+    }
+}
+
+impl Default for ZkConfig {
+    fn default() -> Self {
+        Self {
+            tick: Duration::from_secs(2),
+            connections_max: 10_000,
+            connections_per_address_max: 60,
+            handshake_timeout: Duration::from_secs(10),
+            frame_bytes_max: FRAME_MAX_DEFAULT,
+            write_timeout: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(2),
+            stream: StreamLimits::default(),
+            words: Words::default(),
+            data_dir: PathBuf::new(),
+            members: BTreeMap::new(),
+        }
+    }
+}
+
+/// An allow-list of four-letter words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words(BTreeSet<FourLetterWord>);
+
+impl Words {
+    /// All of them, as `*` says it.
+    pub fn all() -> Self {
+        Self(FourLetterWord::ALL.iter().copied().collect())
+    }
+
+    /// Reads `*`, or words separated by commas or spaces; nothing allows none.
+    ///
+    /// # Errors
+    /// The first word that there is not.
+    pub fn parse(list: &str) -> Result<Self, String> {
+        if list.trim() == "*" {
+            return Ok(Self::all());
+        }
+        let words = list.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
+        let known = |word: &str| {
+            let letters: Option<[u8; 4]> = word.as_bytes().try_into().ok();
+            letters.and_then(FourLetterWord::parse).ok_or_else(|| word.to_owned())
+        };
+        words.map(known).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether it is answered.
+    pub(crate) fn allow(&self, word: FourLetterWord) -> bool {
+        self.0.contains(&word)
+    }
+}
+
+impl Default for Words {
+    /// `ZooKeeper`'s own default, `srvr`, and what monitoring and clients' version checks read: none of these walks
+    /// over sessions or watches, names a client's nodes, or resets anything.
+    fn default() -> Self {
+        use FourLetterWord::{Conf, Envi, Isro, Mntr, Ruok, Srvr, Stat, Wchs};
+        Self(BTreeSet::from([Conf, Envi, Isro, Mntr, Ruok, Srvr, Stat, Wchs]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_held_between_2_and_20_ticks() {
+        let config = ZkConfig::default();
+        let negotiated = |asked| config.negotiated(asked).as_millis();
+        assert_eq!(
+            [i32::MIN, -1, 0, 4_000, 10_001, 40_000, i32::MAX].map(negotiated),
+            [4_000, 4_000, 4_000, 4_000, 10_001, 40_000, 40_000]
+        );
+        let wide = ZkConfig { tick: ZkConfig::TICK_MAX, ..ZkConfig::default() };
+        assert_eq!(wide.negotiated(i32::MAX), Ttl::MAX);
+        let narrow = ZkConfig { tick: ZkConfig::TICK_MIN, ..ZkConfig::default() };
+        assert_eq!(narrow.negotiated(0), Ttl::MIN);
+    }
+
+    #[test]
+    fn words_are_allowed_by_name_or_all_at_once() {
+        assert_eq!(Words::parse("*"), Ok(Words::all()));
+        let some = Words::parse("ruok, mntr dump").unwrap();
+        assert!(some.allow(FourLetterWord::Dump) && !some.allow(FourLetterWord::Srvr));
+        assert!(!Words::parse("").unwrap().allow(FourLetterWord::Ruok));
+        assert_eq!(Words::parse("ruok,kill"), Err("kill".to_owned()));
+    }
+}

@@ -1,0 +1,322 @@
+//! One connection after its handshake: requests in, in order; replies and watch events out, in the outbox's order.
+//!
+//! Owns the pairing of requests with their replies, and the reasons why a conversation ends. Two loops share one task:
+//! `listen` looks at one request after the other and asks the service, `speak` writes whatever the outbox holds, as much
+//! as there is with one call. Refuses to know what requests mean (`plan.rs`) and what answers look like (`reply.rs`).
+//!
+//! Bounds: what was asked and not yet written is bounded by the outbox, which makes `listen` wait, so that the socket
+//! is not read; what is being written, by one reply and [`CHUNK`].
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use holdfast_service::{Ended, Outbox, Outgoing, Stream, StreamReply};
+use holdfast_zkwire::{
+    DecodeError, ErrorCode, FrameError, Request, RequestHeader, append_event, append_reply,
+    decode_request, op, xid,
+};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use crate::ZkMetrics;
+use crate::frames::{Broken, Frames};
+use crate::identity::Identities;
+use crate::kind::Kind;
+use crate::ledger::Seat;
+use crate::plan::{Plan, Question, plan};
+use crate::reply::{Shape, Told, told};
+use crate::values;
+
+/// Replies and events are written together until there is this much, bytes.
+const CHUNK: usize = 64 * 1024;
+/// The zxid of events, as `ZooKeeper` 3.8 has it.
+const EVENT_ZXID: i64 = -1;
+
+/// Why a conversation is over.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client has closed the connection.
+    Left,
+    /// Nothing was heard for as long as the session lives.
+    Silent,
+    /// The client takes nothing.
+    Stuck,
+    /// The socket failed.
+    Socket(io::Error),
+    /// A length that is not to be trusted.
+    Frame(FrameError),
+    /// A frame without even a header.
+    Header(DecodeError),
+    /// The client was told an error that ends the connection.
+    Parted(ErrorCode),
+    /// What became of a request is not known, or this node cannot do it.
+    Unable,
+    /// The stream is over.
+    Stream(Ended),
+}
+
+/// A request whose reply has not been written.
+#[derive(Debug)]
+struct Pending {
+    tag: i64,
+    xid: i32,
+    kind: Kind,
+    began: Instant,
+}
+
+/// What both loops know.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pending: Mutex<VecDeque<(Pending, Shape)>>,
+    /// Told when a reply was taken from the outbox.
+    taken: Notify,
+}
+
+/// The loop that reads.
+pub(crate) struct Listener<'a, R> {
+    pub(crate) frames: &'a mut Frames<R>,
+    pub(crate) stream: &'a Stream,
+    pub(crate) identities: Identities,
+    pub(crate) shared: &'a Shared,
+    pub(crate) seat: &'a Seat,
+    /// How long nothing may be heard.
+    pub(crate) silence_max: Duration,
+}
+
+impl<R: AsyncRead + Unpin> Listener<'_, R> {
+    /// Asks what the client asks, until it stops.
+    pub(crate) async fn listen(&mut self) -> End {
+        self.stream.identify(self.identities.as_slice().to_vec());
+        for tag in 0.. {
+            let frame = match tokio::time::timeout(self.silence_max, self.frames.next()).await {
+                Ok(Ok(frame)) => frame,
+                Ok(Err(Broken::Closed)) => return End::Left,
+                Ok(Err(Broken::Socket(error))) => return End::Socket(error),
+                Ok(Err(Broken::Frame(error))) => return End::Frame(error),
+                Err(_) => return End::Silent,
+            };
+            if let Err(error) = self.hear(tag, frame).await {
+                return End::Header(error);
+            }
+        }
+        End::Left
+    }
+
+    async fn hear(&mut self, tag: i64, frame: Bytes) -> Result<(), DecodeError> {
+        let (header, request) = decode_request(frame)?;
+        let began = Instant::now();
+        self.seat.received();
+        let Plan { mut question, mut shape } = self.understand(header, request);
+        if let Question::Prove(scheme, proof) = &question {
+            shape = self.prove(scheme, proof);
+            question = Question::Nothing;
+        }
+        let pending = Pending { tag, xid: echoed(header), kind: Kind::of(header.op), began };
+        self.shared.pending.lock().push_back((pending, shape));
+        self.ask(tag, question).await;
+        Ok(())
+    }
+
+    fn understand(&self, header: RequestHeader, request: Result<Request, DecodeError>) -> Plan {
+        match request {
+            Ok(request) => plan(request, &self.identities),
+            Err(error) => {
+                tracing::info!(
+                    session = format_args!("{:#x}", self.stream.session_id().0),
+                    op = Kind::of(header.op).name(), %error,
+                    "a ZooKeeper request could not be read"
+                );
+                Plan::known(Err(ErrorCode::MarshallingError))
+            }
+        }
+    }
+
+    fn prove(&mut self, scheme: &str, proof: &[u8]) -> Shape {
+        let proved = self.identities.prove(scheme, proof);
+        self.stream.identify(self.identities.as_slice().to_vec());
+        match proved {
+            Ok(()) => Shape::Fixed(Ok(holdfast_zkwire::Response::Empty)),
+            Err(_) => Shape::Fixed(Err(ErrorCode::AuthFailed)),
+        }
+    }
+
+    async fn ask(&self, tag: i64, question: Question) {
+        let stream = self.stream;
+        match question {
+            Question::Nothing | Question::Prove(..) => stream.ping(tag).await,
+            Question::Read(read, watch) => stream.read(tag, read, watch).await,
+            Question::ReadMany(reads) => stream.read_many(tag, reads).await,
+            Question::Sync => stream.sync(tag).await,
+            Question::AddWatch(path, mode) => stream.add_watch(tag, path, mode).await,
+            Question::CheckWatches(path, kind) => stream.check_watches(tag, path, kind).await,
+            Question::RemoveWatches(path, kind) => stream.remove_watches(tag, path, kind).await,
+            Question::SetWatches(since, set) => stream.set_watches(tag, since, set).await,
+            Question::Close => stream.close(tag).await,
+            Question::Write(multi) => {
+                stream.write(tag, multi).await;
+                self.taken(tag).await;
+            }
+        }
+    }
+
+    /// Resolves when the reply has been looked at: a write that failed may have ended the conversation, and then
+    /// nothing that was sent behind it may be done.
+    async fn taken(&self, tag: i64) {
+        loop {
+            let taken = self.shared.taken.notified();
+            if self.shared.pending.lock().front().is_none_or(|(first, _)| first.tag > tag) {
+                return;
+            }
+            taken.await;
+        }
+    }
+}
+
+/// Pings are answered under the number of pings, everything else under its own.
+fn echoed(header: RequestHeader) -> i32 {
+    if header.op == op::PING { xid::PING } else { header.xid }
+}
+
+/// The loop that writes.
+pub(crate) struct Speaker<'a, W> {
+    pub(crate) sink: &'a mut W,
+    pub(crate) outbox: Outbox,
+    pub(crate) shared: &'a Shared,
+    pub(crate) seat: &'a Seat,
+    pub(crate) metrics: &'a ZkMetrics,
+    pub(crate) write_timeout: Duration,
+    pub(crate) buffer: BytesMut,
+    /// Set when nothing is to be written after what is in the buffer.
+    pub(crate) end: Option<End>,
+}
+
+impl<W: AsyncWrite + Unpin> Speaker<'_, W> {
+    /// Writes what goes out, until there is nothing to come. Dropping the future loses nothing.
+    pub(crate) async fn speak(&mut self) -> End {
+        loop {
+            if self.buffer.is_empty() && self.end.is_none() {
+                let item = self.outbox.next().await;
+                self.take(item);
+            }
+            self.gather();
+            if let Err(end) = self.write().await {
+                return end;
+            }
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+        }
+    }
+
+    /// Writes what is there and no more, for a conversation that ended otherwise.
+    pub(crate) async fn finish(&mut self) {
+        loop {
+            self.gather();
+            if self.buffer.is_empty() || self.write().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn gather(&mut self) {
+        while self.end.is_none() && self.buffer.len() < CHUNK {
+            match self.outbox.try_next() {
+                Some(item) => self.take(item),
+                None => return,
+            }
+        }
+    }
+
+    async fn write(&mut self) -> Result<(), End> {
+        while !self.buffer.is_empty() {
+            let written = tokio::select! {
+                biased;
+                written = self.sink.write_buf(&mut self.buffer) => written,
+                () = self.outbox.overflowed() => return Err(End::Stream(Ended::Overflow)),
+                () = tokio::time::sleep(self.write_timeout) => return Err(End::Stuck),
+            };
+            match written {
+                Ok(0) => return Err(End::Socket(io::ErrorKind::WriteZero.into())),
+                Ok(_) => {}
+                Err(error) => return Err(End::Socket(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, item: Outgoing) {
+        match item {
+            Outgoing::Reply(reply) => self.reply(reply),
+            Outgoing::Notice(notice) => {
+                append_event(&mut self.buffer, EVENT_ZXID, &values::event(&notice));
+                self.seat.notified();
+                self.metrics.notices().inc();
+            }
+            Outgoing::Ended(reason) => self.stream_ended(reason),
+        }
+    }
+
+    fn reply(&mut self, reply: StreamReply) {
+        let StreamReply { tag, revision, result } = reply;
+        let Some((pending, shape)) = self.pending(tag) else { return };
+        let zxid = if pending.kind == Kind::of(op::AUTH) { 0 } else { values::zxid(revision) };
+        match told(shape, result) {
+            Told::Done(response) => {
+                append_reply(&mut self.buffer, pending.xid, zxid, Ok(&response));
+                self.count(&pending, zxid, false);
+            }
+            Told::Failed(code) => self.fail(&pending, zxid, code),
+            Told::Parting(code) => {
+                self.fail(&pending, zxid, code);
+                self.end = Some(End::Parted(code));
+            }
+            Told::Nothing => self.end = Some(End::Unable),
+        }
+    }
+
+    fn fail(&mut self, pending: &Pending, zxid: i64, code: ErrorCode) {
+        append_reply(&mut self.buffer, pending.xid, zxid, Err(code));
+        self.count(pending, zxid, true);
+    }
+
+    fn count(&self, pending: &Pending, zxid: i64, failed: bool) {
+        let took = pending.began.elapsed();
+        self.seat.answered(pending.kind, pending.xid, zxid, took);
+        self.metrics.answered(pending.kind, failed, took);
+    }
+
+    /// The request that this is the reply to.
+    fn pending(&self, tag: i64) -> Option<(Pending, Shape)> {
+        let mut open = self.shared.pending.lock();
+        let at = open.iter().position(|(pending, _)| pending.tag == tag)?;
+        let found = open.remove(at);
+        drop(open);
+        self.shared.taken.notify_one();
+        found
+    }
+
+    /// A client that was overtaken by its own new connection, or whose session is over, learns it from every request
+    /// that is still open.
+    fn stream_ended(&mut self, reason: Ended) {
+        let code = match reason {
+            Ended::Moved => Some(ErrorCode::SessionMoved),
+            Ended::Expired => Some(ErrorCode::SessionExpired),
+            Ended::Closed
+            | Ended::Overflow
+            | Ended::Diverged
+            | Ended::CutOff
+            | Ended::Unknown
+            | Ended::ShuttingDown => None,
+        };
+        if let Some(code) = code {
+            let open = std::mem::take(&mut *self.shared.pending.lock());
+            for (pending, _) in open {
+                self.fail(&pending, 0, code);
+            }
+        }
+        self.end = Some(End::Stream(reason));
+    }
+}

@@ -1,0 +1,117 @@
+//! One real node, a cluster of its own, with its door on a free port.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use holdfast_raft::{Member, PeerListen, RaftConfig};
+use holdfast_service::{Metrics, Service, ServiceConfig};
+use holdfast_types::NodeId;
+use holdfast_zk::{Words, ZkConfig, ZkMetrics, serve};
+use prometheus_client::registry::Registry;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::client::{Client, PATIENCE};
+
+/// A node under test. Its data goes when it is dropped.
+pub(crate) struct Node {
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Service,
+    pub(crate) registry: Registry,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<()>,
+    _data: TempDir,
+}
+
+/// Sessions as short as they may be, and every word allowed.
+pub(crate) fn config() -> ZkConfig {
+    ZkConfig {
+        tick: ZkConfig::TICK_MIN,
+        connections_per_address_max: 0,
+        words: Words::all(),
+        ..ZkConfig::default()
+    }
+}
+
+impl Node {
+    /// A node that leads its cluster of one.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(config()).await
+    }
+
+    /// The same with other tunables.
+    pub(crate) async fn start_with(config: ZkConfig) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        door.set_nonblocking(true).unwrap();
+        let peers = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = door.local_addr().unwrap();
+        let member = Member {
+            http: "127.0.0.1:0".to_owned(),
+            peer: peers.local_addr().unwrap().to_string(),
+            zookeeper: address.to_string(),
+        };
+        let members = BTreeMap::from([(NodeId(1), member)]);
+        let listen = PeerListen::Bound(peers);
+        let raft = RaftConfig::new("test", NodeId(1), members, data.path(), listen);
+        let mut registry = Registry::with_prefix("holdfast");
+        let metrics = ZkMetrics::register(&mut registry);
+        let counted = Metrics::register(&mut registry);
+        let service = Service::start(ServiceConfig::default(), raft, counted).await.unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = tokio::net::TcpListener::from_std(door).unwrap();
+        let shutdown = async move { drop(stopped.await) };
+        let members = BTreeMap::from([(NodeId(1), address.to_string())]);
+        let config = ZkConfig { data_dir: data.path().to_owned(), members, ..config };
+        let served = tokio::spawn(serve(listener, config, service.clone(), metrics, shutdown));
+        let stop = Some(stop);
+        let node = Self { address, service, registry, stop, served, _data: data };
+        node.until("the node leads", || node.service.leader().is_some()).await;
+        node
+    }
+
+    /// A client with a session.
+    pub(crate) async fn client(&self) -> Client {
+        Client::open(self.address).await
+    }
+
+    /// Everything said to a word, or to anything else that is no session.
+    pub(crate) async fn word(&self, word: &str) -> String {
+        let mut socket = TcpStream::connect(self.address).await.unwrap();
+        socket.write_all(word.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        let read = tokio::time::timeout(PATIENCE, socket.read_to_string(&mut text)).await;
+        read.expect("the connection is still open").unwrap();
+        text
+    }
+
+    /// Waits for a condition.
+    pub(crate) async fn until(&self, what: &str, is: impl Fn() -> bool) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(5));
+        let came = async {
+            while !is() {
+                ticks.tick().await;
+            }
+        };
+        let came = tokio::time::timeout(PATIENCE, came).await;
+        came.unwrap_or_else(|_| panic!("never came true: {what}"));
+    }
+
+    /// A metric's value as it is written.
+    pub(crate) fn metric(&self, name: &str) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    }
+
+    /// Ends the door in good order.
+    pub(crate) async fn stop(mut self) {
+        let _told = self.stop.take().map(|stop| stop.send(()));
+        tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap();
+    }
+}

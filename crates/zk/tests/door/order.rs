@@ -1,0 +1,104 @@
+//! Replies leave in the order of the requests, events before what reveals them (promise 9 of docs/guarantees.md).
+
+use holdfast_zkwire::{Request, Response, WatchEventType};
+
+use crate::client::{Incoming, create, delete, exists, get, set};
+use crate::node::Node;
+
+#[tokio::test]
+async fn pipelined_requests_see_what_stands_before_them() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    let requests = [
+        create("/p", 0),
+        get("/p", false),
+        set("/p", b"1", 0),
+        get("/p", false),
+        Request::Sync { path: "/p".to_owned() },
+        delete("/p", 1),
+        exists("/p", false),
+        Request::Ping,
+    ];
+    for request in &requests {
+        client.send(request).await;
+    }
+    let mut replies = Vec::new();
+    for _ in &requests {
+        replies.push(client.reply().await.unwrap());
+    }
+    let errors: Vec<i32> = replies.iter().map(|(header, _)| header.err).collect();
+    assert_eq!(errors, [0, 0, 0, 0, 0, 0, -101, 0]);
+    let versions: Vec<i32> = replies
+        .iter()
+        .filter_map(|(_, body)| match body {
+            Some(Response::Data { stat, .. }) => Some(stat.version),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(versions, [0, 1]);
+    let zxids: Vec<i64> = replies.iter().map(|(header, _)| header.zxid).collect();
+    assert!(zxids.is_sorted(), "{zxids:?}");
+}
+
+/// Quotes docs/guarantees.md: a watch notice precedes the reply that would reveal the change.
+#[tokio::test]
+async fn an_event_comes_before_the_reply_to_the_change_itself() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.error(exists("/w", true)).await;
+    client.send(&create("/w", 0)).await;
+    let Some(Incoming::Event(event)) = client.incoming().await else {
+        panic!("the reply came first")
+    };
+    assert_eq!((event.kind, event.path.as_str()), (WatchEventType::Created, "/w"));
+    assert!(matches!(client.incoming().await, Some(Incoming::Reply(_))));
+}
+
+#[tokio::test]
+async fn an_event_comes_before_the_read_that_shows_anothers_change() {
+    let node = Node::start().await;
+    let (mut reader, mut writer) = (node.client().await, node.client().await);
+    reader.create("/v", 0).await;
+    for round in 0..50 {
+        reader.done(get("/v", true)).await;
+        let data = [round];
+        let change = set("/v", &data, -1);
+        let write = writer.done(change);
+        let read = async {
+            loop {
+                reader.send(&get("/v", false)).await;
+                let mut told = false;
+                loop {
+                    match reader.incoming().await.unwrap() {
+                        Incoming::Event(_) => told = true,
+                        Incoming::Reply((_, Some(Response::Data { stat, .. }))) => {
+                            let shown = stat.version == i32::from(round) + 1;
+                            assert!(!shown || told, "the change was shown before it was told");
+                            if shown {
+                                return;
+                            }
+                            break;
+                        }
+                        other @ Incoming::Reply(_) => panic!("{other:?}"),
+                    }
+                }
+                if told {
+                    // Told already: whatever comes next may show it.
+                    return;
+                }
+            }
+        };
+        tokio::join!(write, read);
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_is_refused_stops_nothing_behind_it() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    for request in [create("/no/x", 0), create("/yes", 0)] {
+        client.send(&request).await;
+    }
+    assert_eq!(client.reply().await.unwrap().0.err, -101);
+    assert_eq!(client.reply().await.unwrap().0.err, 0);
+}

@@ -1,0 +1,96 @@
+//! How long a session lives, and what its end means.
+
+use std::time::{Duration, Instant};
+
+use holdfast_zkwire::{ConnectRequest, Request};
+
+use crate::client::{Client, create, exists, get, hello, set};
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_session_that_says_nothing_expires_and_takes_its_ephemerals_along() {
+    let node = Node::start().await;
+    let mut silent = Client::connect(node.address, &hello(1_000)).await.unwrap();
+    silent.create("/e", 1).await;
+    let mut watcher = node.client().await;
+    watcher.done(exists("/e", true)).await;
+    let (_, path) = watcher.event().await;
+    assert_eq!(path, "/e");
+    silent.closed().await;
+    let again = ConnectRequest {
+        session_id: silent.hello.session_id,
+        password: Some(silent.hello.password),
+        ..hello(1_000)
+    };
+    let refused = Client::connect(node.address, &again).await.unwrap();
+    assert_eq!(refused.hello.session_id, 0);
+}
+
+#[tokio::test]
+async fn a_session_that_pings_lives_on() {
+    let node = Node::start().await;
+    let mut client = Client::connect(node.address, &hello(1_000)).await.unwrap();
+    client.create("/e", 1).await;
+    let mut ticks = tokio::time::interval(Duration::from_millis(300));
+    for _ in 0..12 {
+        ticks.tick().await;
+        client.done(Request::Ping).await;
+    }
+    assert!(client.stat("/e").await.is_some());
+}
+
+#[tokio::test]
+async fn a_session_that_only_writes_or_only_reads_lives_on_as_well() {
+    let node = Node::start().await;
+    let mut writer = Client::connect(node.address, &hello(1_000)).await.unwrap();
+    let mut reader = Client::connect(node.address, &hello(1_000)).await.unwrap();
+    writer.create("/w", 1).await;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(3) {
+        writer.done(set("/w", b"x", -1)).await;
+        reader.done(get("/w", false)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_connection_does_not_end_the_session() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/e", 1).await;
+    let hello = client.hello;
+    drop(client);
+    let mut client = Client::take_over(node.address, &hello).await;
+    assert!(client.stat("/e").await.is_some());
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_is_answered_and_then_the_connection_ends() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/e", 1).await;
+    client.done(Request::CloseSession).await;
+    client.closed().await;
+    let mut other = node.client().await;
+    assert_eq!(other.stat("/e").await, None);
+}
+
+#[tokio::test]
+async fn what_follows_a_close_is_not_done() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.send(&Request::CloseSession).await;
+    client.send(&create("/late", 0)).await;
+    client.closed().await;
+    assert_eq!(node.client().await.stat("/late").await, None);
+}
+
+#[tokio::test]
+async fn a_door_that_shuts_closes_connections_and_ends_no_session() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/e", 1).await;
+    let service = node.service.clone();
+    node.stop().await;
+    client.closed().await;
+    assert_eq!(service.counts().sessions, 1);
+}
