@@ -88,13 +88,14 @@ class Contention:
             self.children[who] = spawn.start(command, stdout=said, stderr=said)
 
     def await_event(self, what, who, count=1):
-        """Until a caller has said so (that often); no caller may end by itself before the end."""
+        """Until a caller has said so (that often); it may not end without."""
         deadline = time.monotonic() + STEP_TIMEOUT_S
         while sum(1 for event in self.seen if (event["what"], event["who"]) == (what, who)) < count:
-            self.seen += self.tail.fresh()
-            child = self.children[who]
-            if child.poll() is not None and what != "done":
-                raise Stuck(f"{who} ended with {child.returncode} before '{what}':\n{self.said(who)}")
+            ended = self.children[who].poll() is not None
+            fresh = self.tail.fresh()
+            self.seen += fresh
+            if ended and (what, who) not in [(event["what"], event["who"]) for event in fresh]:
+                raise Stuck(f"{who} ended with {self.children[who].returncode} before '{what}':\n{self.said(who)}")
             if time.monotonic() > deadline:
                 raise Stuck(f"{who} did not say '{what}' in {STEP_TIMEOUT_S} s:\n{self.said(who)}")
             time.sleep(0.01)

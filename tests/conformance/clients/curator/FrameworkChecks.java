@@ -2,6 +2,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.curator.framework.CuratorFramework;
@@ -10,6 +11,7 @@ import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Watcher;
 import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.data.Stat;
@@ -25,6 +27,7 @@ final class FrameworkChecks {
         checks.put("acls", FrameworkChecks::acls);
         checks.put("namespaces", FrameworkChecks::namespaces);
         checks.put("in-the-background", FrameworkChecks::background);
+        checks.put("busy-sessions-live", FrameworkChecks::busy);
     }
 
     private static void protection(Recipes.Place place) throws Exception {
@@ -161,6 +164,36 @@ final class FrameworkChecks {
         Recipes.expectEqual("x", Recipes.text(client.getData().forPath(place.path + "/a/b")), "the data");
         inside.delete().deletingChildrenIfNeeded().forPath("/a");
         Recipes.expect(client.checkExists().forPath(place.path + "/a") == null, "a to be gone");
+    }
+
+    /** A client that is never idle never pings: what it asks for has to count as life, reads and writes alike. */
+    private static void busy(Recipes.Place place) throws Exception {
+        CuratorFramework other = place.client();
+        other.create().forPath(place.path);
+        Future<?> reads = place.meanwhile(() -> keepBusy(place, client -> client.getData(place.path, false, null)));
+        Future<?> writes = place.meanwhile(() -> keepBusy(place, client -> client.setData(place.path, new byte[1], -1)));
+        reads.get(60, TimeUnit.SECONDS);
+        writes.get(60, TimeUnit.SECONDS);
+    }
+
+    private interface Call {
+        void on(ZooKeeper client) throws Exception;
+    }
+
+    /** Calls without a pause for three times the session's timeout. */
+    private static Void keepBusy(Recipes.Place place, Call call) throws Exception {
+        ZooKeeper client = new ZooKeeper(place.connect(), 4000, event -> { });
+        try {
+            Recipes.until("a session", () -> client.getState().isConnected());
+            long session = client.getSessionId();
+            for (long end = System.nanoTime() + 3L * client.getSessionTimeout() * 1_000_000; System.nanoTime() < end;) {
+                call.on(client);
+            }
+            Recipes.expectEqual(session, client.getSessionId(), "the session after much work");
+        } finally {
+            client.close();
+        }
+        return null;
     }
 
     private static void background(Recipes.Place place) throws Exception {

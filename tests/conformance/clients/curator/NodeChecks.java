@@ -1,3 +1,4 @@
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
@@ -89,9 +90,9 @@ final class NodeChecks {
         b.start();
         c.start();
         Recipes.until("three members", () -> a.getCurrentMembers().keySet().equals(Set.of("a", "b", "c")));
-        Recipes.until("a's data at b", () -> Recipes.text(b.getCurrentMembers().get("a")).equals("one"));
+        Recipes.until("a's data at b", () -> Arrays.equals(Recipes.bytes("one"), b.getCurrentMembers().get("a")));
         a.setThisData(Recipes.bytes("two"));
-        Recipes.until("a's new data at b", () -> Recipes.text(b.getCurrentMembers().get("a")).equals("two"));
+        Recipes.until("a's new data at b", () -> Arrays.equals(Recipes.bytes("two"), b.getCurrentMembers().get("a")));
         b.close();
         Recipes.until("b to leave", () -> a.getCurrentMembers().keySet().equals(Set.of("a", "c")));
         c.close();

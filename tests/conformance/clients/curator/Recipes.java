@@ -46,6 +46,10 @@ public final class Recipes {
             return client;
         }
 
+        String connect() {
+            return connect;
+        }
+
         <T> Future<T> meanwhile(Callable<T> work) {
             return threads.submit(work);
         }
