@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::events::Events;
 use crate::until::DEADLINE;
 
 /// No answer came.
@@ -146,6 +147,31 @@ impl Http {
         let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
         let body = response.text().await.map_err(|error| Trouble::Unknown(shown(&error)))?;
         Ok(Reply { status, headers, body })
+    }
+
+    /// Follows the changes that `/v1/watch?{query}` tells, from the one after `last` on.
+    ///
+    /// # Errors
+    /// [`Trouble`] when no answer came, or one that is no stream: then the text is the answer.
+    pub async fn events(&self, query: &str, last: Option<u64>) -> Result<Events, Trouble> {
+        let request = self.client.get(format!("{}/v1/watch?{query}", self.base));
+        let mut request = request.header("accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last.to_string());
+        }
+        let response = request.send().await.map_err(|error| trouble(&error))?;
+        if response.status().is_success() {
+            return Ok(Events::new(response));
+        }
+        let status = response.status();
+        Err(Trouble::NotSent(format!("{status}: {}", response.text().await.unwrap_or_default())))
+    }
+
+    /// PUT with a body, answered.
+    pub async fn put_data(&self, target: &str, data: &str) -> Reply {
+        let what = format!("PUT {}{target}", self.base);
+        let answer = self.send(Request::new(Method::PUT, target).body(data)).await;
+        answer.unwrap_or_else(|trouble| panic!("{what}: {trouble}"))
     }
 
     /// Sends bytes as they are on a connection of its own, and reads until the server closes it or an answer with

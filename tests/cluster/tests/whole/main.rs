@@ -15,4 +15,6 @@ mod power_cut;
 mod restart;
 mod retries;
 mod sockets;
+mod tree;
 mod waits;
+mod watch;

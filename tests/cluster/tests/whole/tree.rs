@@ -1,0 +1,209 @@
+//! The tree over HTTP, on three nodes: any of them answers, one order decides, nothing is half done.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Reply, Request, until};
+use reqwest::Method;
+use tokio::task::JoinHandle;
+
+/// Bytes that the data of one node may have.
+const LARGEST: usize = 1_048_575;
+
+type Headers = &'static [(&'static str, &'static str)];
+
+async fn send(door: &Http, method: Method, target: &str, headers: Headers, body: &str) -> Reply {
+    let request = Request::new(method, target).headers(headers).body(body);
+    door.send(request).await.expect("an answer")
+}
+
+/// So many PUTs of different data at once, spread over the doors.
+fn race(cluster: &Cluster, target: &'static str, headers: Headers) -> Vec<JoinHandle<Reply>> {
+    let doors = cluster.doors();
+    let racers = (0..30).map(|n: usize| {
+        let door = doors[n % doors.len()].clone();
+        tokio::spawn(async move { send(&door, Method::PUT, target, headers, &n.to_string()).await })
+    });
+    racers.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_conditional_writes_that_race_on_all_nodes_exactly_one_wins() {
+    let cluster = Cluster::three().await;
+    let created: (Headers, _, _) = (&[("if-none-match", "*")], 409, "node-exists");
+    let replaced: (Headers, _, _) = (&[("if-match", "\"0\"")], 412, "version-mismatch");
+    for (headers, status, code) in [created, replaced] {
+        let mut winners = Vec::new();
+        for (n, racer) in race(&cluster, "/v1/tree/race", headers).into_iter().enumerate() {
+            let reply = racer.await.expect("a call");
+            if reply.status < 300 {
+                winners.push(n.to_string());
+            } else {
+                reply.has_code(status, code);
+            }
+        }
+        assert_eq!(winners.len(), 1, "{winners:?}");
+        for node in cluster.nodes() {
+            assert_eq!(node.http.get("/v1/tree/race").await.has(200).body, winners[0]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sequential_names_are_given_once_whichever_node_is_asked() {
+    let cluster = Cluster::three().await;
+    cluster.node(1).http.put("/v1/tree/queue").await.has(201);
+    let doors = cluster.doors();
+    let posts = (0..60).map(|n: usize| {
+        let door = doors[n % doors.len()].clone();
+        tokio::spawn(async move { door.post("/v1/tree/queue?sequential&name=job-").await })
+    });
+    let mut paths = BTreeSet::new();
+    for post in posts.collect::<Vec<_>>() {
+        let reply = post.await.expect("a call");
+        let path = reply.has(201).json()["path"].as_str().expect("a path").to_owned();
+        assert_eq!(reply.header("location"), Some(format!("/v1/tree{path}").as_str()));
+        paths.insert(path);
+    }
+    let expected: BTreeSet<String> = (0..60).map(|n| format!("/queue/job-{n:010}")).collect();
+    assert_eq!(paths, expected);
+    let list = cluster.node(2).http.get("/v1/tree/queue?children&limit=1000").await;
+    assert_eq!(list.has(200).json()["children"].as_array().map(Vec::len), Some(60));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ephemerals_go_with_their_session_on_every_node() {
+    let cluster = Cluster::three().await;
+    let door = &cluster.node(1).http;
+    door.put("/v1/tree/workers").await.has(201);
+    for (session, ttl) in [("closes", "30s"), ("expires", "1s")] {
+        door.put(&format!("/v1/sessions/{session}?ttl={ttl}")).await.has(201);
+        let target = format!("/v1/tree/workers/{session}?ephemeral&session={session}");
+        cluster.node(2).http.put(&target).await.has(201);
+        door.put(&format!("/v1/tree/workers/{session}/x")).await.has_code(409, "ephemeral-parent");
+    }
+    cluster.node(3).http.delete("/v1/sessions/closes").await.has(204);
+    door.get("/v1/tree/workers/closes").await.has_code(404, "not-found");
+    for node in cluster.nodes() {
+        let what = format!("node {} to see both gone", node.id);
+        until(&what, DEADLINE, || async {
+            let list = node.http.get("/v1/tree/workers?children&stale").await.json();
+            list["children"].as_array().is_some_and(Vec::is_empty)
+        })
+        .await;
+    }
+    door.put("/v1/tree/workers/x?ephemeral&session=expires").await.has_code(410, "session-expired");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_node_goes_through_every_node_and_one_byte_more_is_refused() {
+    let cluster = Cluster::three().await;
+    for node in cluster.nodes() {
+        let (target, data) = (format!("/v1/tree/large{}", node.id), "x".repeat(LARGEST));
+        node.http.put_data(&target, &data).await.has(201);
+        node.http.put_data(&target, &data).await.has(200);
+        let refused = node.http.put_data(&target, &format!("{data}x")).await;
+        assert_eq!(refused.has_code(413, "payload-too-large").json()["limit"], LARGEST);
+    }
+    for node in cluster.nodes() {
+        for id in 1..=3 {
+            let read = node.http.get(&format!("/v1/tree/large{id}")).await;
+            assert_eq!((read.status, read.body.len()), (200, LARGEST), "node {}", node.id);
+            assert_eq!(read.header("etag"), Some("\"1\""));
+        }
+    }
+    cluster.kill_all();
+    cluster.start_all();
+    cluster.wait_ready().await;
+    let read = cluster.node(2).http.get("/v1/tree/large3").await;
+    assert_eq!(read.has(200).body.len(), LARGEST, "it outlives a crash of all nodes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_all_or_nothing_on_every_node() {
+    let cluster = Cluster::three().await;
+    let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
+    let token = first.http.put("/v1/locks/ledger?session=me&ttl=30s").await.has(200).token();
+    let txn = async |door: &Http, body: &str| {
+        send(door, Method::POST, "/v1/txn", &[("content-type", "application/json")], body).await
+    };
+    let good = format!(
+        r#"{{"if":[{{"lock":"ledger","holds":{token}}},{{"session":"me","open":true}}],
+        "then":[{{"create":"/a"}},{{"create":"/a/b","data":"x"}},{{"set":"/a","data":"y","version":0}}]}}"#
+    );
+    let done = txn(&second.http, &good).await;
+    let body = done.has(200).json();
+    assert_eq!(body["succeeded"], true, "{body}");
+    assert_eq!(body["results"][1]["stat"]["created_revision"], body["revision"], "{body}");
+    assert_eq!(body["results"][2]["stat"]["modified_revision"], body["revision"], "{body}");
+    let bad = r#"{"then":[{"create":"/c"},{"delete":"/a","recursive":true},{"check":"/a"}]}"#;
+    let refused = txn(&third.http, bad).await;
+    assert_eq!(refused.has_code(404, "not-found").json()["at"], 2, "{refused}");
+    let stale = good.replace(&token.to_string(), &(token + 1).to_string());
+    assert_eq!(txn(&first.http, &stale).await.has(200).json()["succeeded"], false);
+    for node in cluster.nodes() {
+        node.http.get("/v1/tree/c").await.has_code(404, "not-found");
+        assert_eq!(node.http.get("/v1/tree/a").await.has(200).body, "y");
+        assert_eq!(node.http.get("/v1/tree/a/b").await.has(200).body, "x");
+    }
+}
+
+/// A change that is sent twice under one request id is done once, whichever nodes are asked and whoever leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_through_another_node_after_a_kill_gets_the_first_answer() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let door = &cluster.node(leader).http;
+    door.put("/v1/sessions/me?ttl=60s").await.has(201);
+    door.put("/v1/tree/q").await.has(201);
+    let post = "/v1/tree/q?sequential&session=me&request=r1";
+    let first = door.post(post).await.has(201).json()["path"].clone();
+    cluster.node(leader).kill();
+    let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
+    cluster.wait_leader_among(&others).await;
+    for id in others {
+        let again = cluster.node(id).http.post(post).await;
+        assert_eq!(again.has(201).json()["path"], first);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let follower = cluster.others(leader).next().expect("a follower");
+    let door = &follower.http;
+    door.put("/v1/tree/a").await.has(201);
+    door.put("/v1/tree/a/b").await.has(201);
+    let mine: Headers = &[("authorization", "Basic bWU6c2VjcmV0")];
+    send(door, Method::PUT, "/v1/tree/mine?acl=auth::cdrwa", mine, "").await.has(201);
+    let bearer: Headers = &[("authorization", "Bearer x")];
+    for (method, target, headers, status, code) in [
+        (Method::GET, "/v1/tree/none", &[] as Headers, 404, "not-found"),
+        (Method::PUT, "/v1/tree/none/x", &[], 404, "not-found"),
+        (Method::PUT, "/v1/tree/a", &[("if-none-match", "*")], 409, "node-exists"),
+        (Method::PUT, "/v1/tree/a?container", &[], 409, "node-exists"),
+        (Method::DELETE, "/v1/tree/a", &[], 409, "not-empty"),
+        (Method::PUT, "/v1/tree/a", &[("if-match", "\"7\"")], 412, "version-mismatch"),
+        (Method::DELETE, "/v1/tree/a/b", &[("if-match", "\"7\"")], 412, "version-mismatch"),
+        (Method::PUT, "/v1/tree/a", &[("if-match", "7")], 400, "invalid-argument"),
+        (Method::GET, "/v1/tree/mine", &[], 403, "forbidden"),
+        (Method::PUT, "/v1/tree/mine", &[], 403, "forbidden"),
+        (Method::GET, "/v1/tree/a", bearer, 401, "unauthenticated"),
+        (Method::PUT, "/v1/tree/a/", &[], 400, "bad-name"),
+        (Method::DELETE, "/v1/tree/", &[], 400, "bad-name"),
+        (Method::PUT, "/v1/tree/e?ephemeral", &[], 400, "invalid-argument"),
+        (Method::PUT, "/v1/tree/e?ephemeral&session=ghost", &[], 410, "session-expired"),
+        (Method::PUT, "/v1/tree/t?ttl=5", &[], 400, "bad-duration"),
+        (Method::POST, "/v1/tree/a", &[], 400, "invalid-argument"),
+        (Method::PATCH, "/v1/tree/a", &[], 405, "method-not-allowed"),
+        (Method::POST, "/v1/txn", &[], 400, "invalid-argument"),
+        (Method::GET, "/v1/watch", &[], 400, "invalid-argument"),
+    ] {
+        let reply = send(door, method.clone(), target, headers, "").await;
+        let found = (reply.status, reply.code());
+        assert_eq!(found, (status, code.to_owned()), "{method} {target}: {reply}");
+    }
+    let waited = Request::new(Method::GET, "/v1/tree/a?stale").within(Duration::from_secs(5));
+    door.send(waited).await.expect("an answer").has(200);
+}
