@@ -19,7 +19,7 @@ use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::founding::Founding;
 use crate::log_store::LogStore;
-use crate::proposer::Proposer;
+use crate::proposer::{Committed, Proposer};
 use crate::snapshot::{Arrival, SnapshotStore};
 use crate::state_machine::LocalMachine;
 use crate::transport::handshake::Visitor;
@@ -101,6 +101,7 @@ impl Dispatch {
             RequestBody::SnapshotPiece(bytes) => self.snapshot_piece(visit, bytes).await,
             RequestBody::SnapshotEnd => self.snapshot_end(visit).await,
             RequestBody::Propose(commands) => self.propose(commands, deadline).await,
+            RequestBody::ProposeRuns(runs) => self.propose_runs(runs, deadline).await,
             RequestBody::ReadIndex => ReplyBody::ReadIndex(self.barrier.index(deadline).await.ok()),
             RequestBody::Status => ReplyBody::Status(self.status()),
             RequestBody::Service(request) => {
@@ -186,6 +187,17 @@ impl Dispatch {
             proposed.map(|done| (done.outcome, done.revision)).map_err(|error| refusal(&error))
         });
         ReplyBody::Propose(join_all(proposals).await)
+    }
+
+    async fn propose_runs(&self, runs: Vec<Vec<Command>>, deadline: Instant) -> ReplyBody {
+        let proposals = runs.into_iter().map(|run| async {
+            let proposed = self.proposer.propose_run(run, deadline, true).await;
+            let pair = |done: Committed| (done.outcome, done.revision);
+            proposed
+                .map(|done| done.into_iter().map(pair).collect())
+                .map_err(|error| refusal(&error))
+        });
+        ReplyBody::ProposeRuns(join_all(proposals).await)
     }
 
     fn status(&self) -> StatusDto {

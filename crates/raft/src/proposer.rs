@@ -3,7 +3,8 @@
 //! Owns the queue of commands that wait and the worker that packs them, without any timer: while a few entries are in
 //! flight, whatever arrives waits together and leaves together. On the leader a pack becomes one entry; elsewhere it
 //! becomes one call to the leader, whose own worker packs again. A pack that was certainly not appended is tried
-//! again until its callers' deadlines; one that may have been appended never is.
+//! again until its callers' deadlines; one that may have been appended never is. Commands that one caller proposes as
+//! a run are never torn apart: they are in one entry, or in none.
 //!
 //! Bounds: `propose_queue_max` commands wait in the queue and as many between two attempts;
 //! `propose_inflight_max` packs are in flight, each of at most `batch_commands_max` commands and
@@ -105,14 +106,25 @@ impl Proposer {
         deadline: Instant,
         forwarded: bool,
     ) -> Result<Committed, ProposeError> {
+        let mut done = self.propose_run(vec![command], deadline, forwarded).await?;
+        done.pop().ok_or(ProposeError::Unknown)
+    }
+
+    /// Proposes a run of commands, which fit into one entry.
+    pub(crate) async fn propose_run(
+        &self,
+        commands: Vec<Command>,
+        deadline: Instant,
+        forwarded: bool,
+    ) -> Result<Vec<Committed>, ProposeError> {
         if self.failure.is_set() {
             return Err(ProposeError::Failed);
         }
-        let bytes = command_len(&command)?;
+        let bytes = commands.iter().map(command_len).sum::<Result<usize, _>>()?;
         let ticket = Arc::new(Ticket::default());
         let (reply, receiver) = oneshot::channel();
         let pending = Pending {
-            command,
+            commands,
             bytes,
             forwarded,
             deadline,

@@ -42,6 +42,31 @@ impl RaftNode {
         self.inner.proposer.propose(command, deadline.into(), false).await
     }
 
+    /// Proposes commands of one caller in their order, from any node. Those that fit go into one entry together; what
+    /// does not fit is proposed when the entry before is committed. So if one of them is not applied for certain, none
+    /// after it is. Answers those that were applied, and why the next one was not, if any is left.
+    pub async fn propose_in_order(
+        &self,
+        commands: Vec<Command>,
+        deadline: Instant,
+    ) -> (Vec<Committed>, Option<ProposeError>) {
+        let mut done = Vec::with_capacity(commands.len());
+        let runs = match self.split(commands) {
+            Ok(_) if self.inner.closing.load(Ordering::Acquire) => {
+                return (done, Some(ProposeError::ShuttingDown));
+            }
+            Ok(runs) => runs,
+            Err(error) => return (done, Some(error)),
+        };
+        for run in runs {
+            match self.inner.proposer.propose_run(run, deadline.into(), false).await {
+                Ok(committed) => done.extend(committed),
+                Err(error) => return (done, Some(error)),
+            }
+        }
+        (done, None)
+    }
+
     /// Proposes commands of the leader's own, if it still leads in `epoch`; never forwarded. They go into one entry,
     /// or into several if they are many, and then the first failure ends it.
     ///

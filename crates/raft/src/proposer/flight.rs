@@ -2,7 +2,7 @@
 //!
 //! Owns the line between "certainly not appended" and "nobody can tell" (`docs/formats/peer-protocol.md`).
 
-use holdfast_types::{Command, Entry, NodeId, Revision};
+use holdfast_types::{Command, Entry, NodeId, Outcome, Revision};
 use openraft::errors::ClientWriteError;
 use openraft::raft::responder::ProgressResponder;
 use tokio::time::Instant;
@@ -27,21 +27,27 @@ pub(crate) type Landing = Vec<Pending>;
 
 /// Flies a pack and answers its callers.
 pub(crate) async fn fly(means: Means, route: Route, mut pack: Vec<Pending>) -> Landing {
-    let commands: Vec<Command> = pack.iter().map(|item| item.command.clone()).collect();
+    let runs = pack.iter().map(|item| item.commands.as_slice());
+    let count = pack.iter().map(|item| item.commands.len()).sum();
     match route {
         Route::Here => {
+            let commands = runs.flatten().cloned().collect();
             means.counters.proposed_entries.add(1);
-            means.counters.proposed_commands.add(pack.len());
+            means.counters.proposed_commands.add(count);
             let entry = Entry { stamped_at: (means.clock)(), commands };
             let written = write(&means.raft, entry, None).await;
             land_here(&means, pack, written)
         }
         Route::To(leader) => {
             means.counters.forwarded_batches.add(1);
-            means.counters.forwarded_commands.add(pack.len());
+            means.counters.forwarded_commands.add(count);
             let deadline = pack.iter().map(|item| item.deadline).max();
             let deadline = deadline.unwrap_or_else(Instant::now);
-            let body = RequestBody::Propose(commands);
+            let body = if count == pack.len() {
+                RequestBody::Propose(runs.flatten().cloned().collect())
+            } else {
+                RequestBody::ProposeRuns(runs.map(<[_]>::to_vec).collect())
+            };
             let reply = means.peers.call(leader, Purpose::Calls, &body, deadline).await;
             pack.shrink_to_fit();
             land_there(&means, pack, reply)
@@ -109,10 +115,13 @@ fn land_here(
     written: Result<BatchReply, WriteFailure>,
 ) -> Landing {
     match written {
-        Ok(reply) if reply.outcomes.len() == pack.len() => {
-            let first = reply.revision.0 + 1 - pack.len() as u64;
-            for ((item, outcome), revision) in pack.into_iter().zip(reply.outcomes).zip(first..) {
-                item.answer(Ok(Committed { outcome, revision: Revision(revision) }));
+        Ok(reply) if reply.outcomes.len() == commands_in(&pack) => {
+            let first = reply.revision.0 + 1 - reply.outcomes.len() as u64;
+            let committed = |(outcome, revision)| Committed { outcome, revision };
+            let mut done = reply.outcomes.into_iter().zip((first..).map(Revision)).map(committed);
+            for item in pack {
+                let own = done.by_ref().take(item.commands.len()).collect();
+                item.answer(Ok(own));
             }
             Vec::new()
         }
@@ -126,6 +135,11 @@ fn land_there(means: &Means, pack: Vec<Pending>, reply: Result<ReplyBody, CallEr
     match reply {
         Ok(ReplyBody::Propose(results)) if results.len() == pack.len() => {
             let pairs = pack.into_iter().zip(results);
+            let alone = |result: Result<_, _>| result.map(|done| vec![done]);
+            pairs.filter_map(|(item, result)| land_one(means, item, alone(result))).collect()
+        }
+        Ok(ReplyBody::ProposeRuns(results)) if results.len() == pack.len() => {
+            let pairs = pack.into_iter().zip(results);
             pairs.filter_map(|(item, result)| land_one(means, item, result)).collect()
         }
         // Refused as a whole, before anything was looked at.
@@ -137,13 +151,15 @@ fn land_there(means: &Means, pack: Vec<Pending>, reply: Result<ReplyBody, CallEr
 fn land_one(
     means: &Means,
     item: Pending,
-    result: Result<(holdfast_types::Outcome, Revision), ProposeRefusal>,
+    result: Result<Vec<(Outcome, Revision)>, ProposeRefusal>,
 ) -> Option<Pending> {
     let error = match result {
-        Ok((outcome, revision)) => {
-            item.answer(Ok(Committed { outcome, revision }));
+        Ok(done) if done.len() == item.commands.len() => {
+            let committed = |(outcome, revision)| Committed { outcome, revision };
+            item.answer(Ok(done.into_iter().map(committed).collect()));
             return None;
         }
+        Ok(_) => ProposeError::Unknown,
         Err(ProposeRefusal::NotLeader) => return Some(item),
         Err(ProposeRefusal::Overloaded) => ProposeError::Overloaded,
         Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull,
@@ -157,8 +173,12 @@ fn land_one(
     None
 }
 
+fn commands_in(pack: &[Pending]) -> usize {
+    pack.iter().map(|item| item.commands.len()).sum()
+}
+
 fn answer_unknown(means: &Means, pack: Vec<Pending>) -> Landing {
-    means.counters.unknown_outcomes.add(pack.len());
+    means.counters.unknown_outcomes.add(commands_in(&pack));
     answer_all(pack, &ProposeError::Unknown)
 }
 

@@ -1,4 +1,4 @@
-//! A command on its way, and whether it can still be called back.
+//! Commands on their way, and whether they can still be called back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,22 +14,22 @@ const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// Says who may decide about a command: its caller while it waits, the worker while it is in flight.
+/// Says who may decide about commands: its caller while it waits, the worker while it is in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Ticket(AtomicU8);
 
 impl Ticket {
-    /// The worker takes the command into flight; false if the caller has given up.
+    /// The worker takes them into flight; false if the caller has given up.
     pub(crate) fn take(&self) -> bool {
         self.change(WAITING, TAKEN)
     }
 
-    /// The worker brings it back: it was certainly not appended.
+    /// The worker brings them back: they were certainly not appended.
     pub(crate) fn put_back(&self) -> bool {
         self.change(TAKEN, WAITING)
     }
 
-    /// The caller gives up; false if the command is in flight.
+    /// The caller gives up; false if they are in flight.
     pub(crate) fn give_up(&self) -> bool {
         self.change(WAITING, GIVEN_UP)
     }
@@ -39,22 +39,22 @@ impl Ticket {
     }
 }
 
-/// A command in the queue.
+/// A run in the queue: commands of one caller that go into one entry together, in order.
 pub(crate) struct Pending {
-    pub(crate) command: Command,
-    /// Its length in an entry.
+    pub(crate) commands: Vec<Command>,
+    /// Their length in an entry.
     pub(crate) bytes: usize,
-    /// It came from a peer: it is proposed here or not at all.
+    /// They came from a peer: they are proposed here or not at all.
     pub(crate) forwarded: bool,
     pub(crate) deadline: Instant,
     pub(crate) since: Instant,
     pub(crate) ticket: Arc<Ticket>,
-    pub(crate) reply: oneshot::Sender<Result<Committed, ProposeError>>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<Committed>, ProposeError>>,
 }
 
 impl Pending {
     /// Answers the caller, who may have gone.
-    pub(crate) fn answer(self, result: Result<Committed, ProposeError>) {
+    pub(crate) fn answer(self, result: Result<Vec<Committed>, ProposeError>) {
         self.reply.send(result).ok();
     }
 }

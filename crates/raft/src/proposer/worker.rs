@@ -103,10 +103,12 @@ impl Worker {
 
     fn pack(&mut self, first: Pending, route: Route) -> Vec<Pending> {
         let mut pack = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut count) = (0, 0);
         let mut next = Some(first);
         while let Some(item) = next {
-            if bytes + item.bytes > self.packing.bytes_max && !pack.is_empty() {
+            let full = bytes + item.bytes > self.packing.bytes_max
+                || count + item.commands.len() > self.packing.commands_max;
+            if full && !pack.is_empty() {
                 self.returned.push_front(item);
                 break;
             }
@@ -115,9 +117,10 @@ impl Worker {
                 item.answer(Err(ProposeError::NoLeader));
             } else if item.ticket.take() {
                 bytes += item.bytes;
+                count += item.commands.len();
                 pack.push(item);
             }
-            if pack.len() >= self.packing.commands_max {
+            if count >= self.packing.commands_max {
                 break;
             }
             next = self.next();

@@ -63,6 +63,8 @@ pub(crate) enum RequestBody {
     Survey,
     /// Write down who founds the cluster with you.
     Found(Roster),
+    /// Propose these runs, each for itself, and none torn apart. Never forwarded again.
+    ProposeRuns(Vec<Vec<Command>>),
 }
 
 /// A reply.
@@ -103,6 +105,8 @@ pub(crate) enum ReplyBody {
     Survey(SurveyDto),
     /// To a founding: written down.
     Founded,
+    /// To proposed runs: one to each, in order.
+    ProposeRuns(Vec<Result<Vec<(Outcome, Revision)>, ProposeRefusal>>),
 }
 
 /// See [`RequestBody::Append`].

@@ -64,9 +64,9 @@ fn records_keep_their_bytes() {
     );
     golden_record(
         Payload::Normal(batch()),
-        "484601014e000000774afb8a0700000000000000020000000000000002010000000000000100\
-         00002a000000000000004846010d1e00000017a80fe705000000000000000100000000000000\
-         0200000002000000000000006d65",
+        "484601014f00000001f0f0e20700000000000000020000000000000002010000000000000100\
+         00002b000000000000004846010d1f0000005e69c8b705000000000000000100000000000000\
+         0200000002000000000000006d6500",
     );
     golden_record(
         Payload::Membership(membership()),
@@ -167,6 +167,18 @@ fn requests_and_replies_keep_their_bytes() {
         &reply,
         "4846010a1c0000003b07f3390900000000000000060000000100000000000000010000000400\
          0000",
+    );
+    let runs = Request { id: 1, remaining_ms: 0, body: RequestBody::ProposeRuns(Vec::new()) };
+    golden(
+        Kind::PeerRequest,
+        &runs,
+        "48460109180000008e9813be0100000000000000000000000e0000000000000000000000",
+    );
+    let runs = Reply { id: 9, body: ReplyBody::ProposeRuns(vec![Err(ProposeRefusal::NotLeader)]) };
+    golden(
+        Kind::PeerReply,
+        &runs,
+        "4846010a1c000000d1fd22fd09000000000000000e00000001000000000000000100000000000000",
     );
     let reply = Reply { id: 9, body: ReplyBody::Refused("no".into()) };
     golden(

@@ -7,3 +7,4 @@ mod founding;
 mod healthy;
 mod lab;
 mod restart;
+mod runs;

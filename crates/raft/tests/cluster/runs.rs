@@ -1,0 +1,76 @@
+//! Runs: commands of one caller in their order, in one entry or in none.
+
+use futures_util::future::join_all;
+use holdfast_raft::{Committed, ProposeError, RaftConfig};
+use holdfast_types::{Command, Create, CreateKind, Multi, Op, OpReply, Reply, ZnodePath};
+
+use crate::lab::{Lab, soon};
+
+/// Creates the next node in a row: refused unless all before it are there.
+fn sequential(directory: &str) -> Command {
+    let (directory, name) = (ZnodePath::new(directory).unwrap(), "n".to_owned());
+    let (data, kind, acl) = (Vec::new(), CreateKind::Persistent, None);
+    let create = Create { directory, name, data, kind, sequential: true, acl, parents: true };
+    Command::Multi(Multi { then: vec![Op::Create(create)], ..Multi::default() })
+}
+
+fn name(done: &Committed) -> String {
+    match &done.outcome {
+        Ok(Reply::Multi { results, .. }) => match results.as_slice() {
+            [OpReply::Created { path, .. }] => path.file_name().to_owned(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn few(config: &mut RaftConfig) {
+    config.batch_commands_max = 10;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_keeps_its_order_through_every_node_and_shares_entries() {
+    let lab = Lab::start_with(3, few).await;
+    let leader = lab.leader().await;
+    for id in 1..=3 {
+        let directory = format!("/run-{id}");
+        let before = lab.node(leader).status().counts.proposed_entries;
+        let run = (0..25).map(|_| sequential(&directory)).collect();
+        let (done, error) = lab.node(id).propose_in_order(run, soon()).await;
+        assert_eq!(error, None);
+        let names: Vec<_> = done.iter().map(name).collect();
+        let expected: Vec<_> = (0..25).map(|number| format!("n{number:010}")).collect();
+        assert_eq!(names, expected);
+        assert!(done.is_sorted_by_key(|done| done.revision));
+        let entries = lab.node(leader).status().counts.proposed_entries - before;
+        assert!((3..10).contains(&entries), "{entries} entries for three runs");
+    }
+    lab.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_of_many_callers_are_not_torn_apart() {
+    let lab = Lab::start_with(3, few).await;
+    let runs = (0..60_u64).map(|number| {
+        let node = lab.node(number % 3 + 1).clone();
+        let run = (0..7).map(|_| sequential("/shared")).collect();
+        async move { node.propose_in_order(run, soon()).await }
+    });
+    for (done, error) in join_all(runs).await {
+        assert_eq!(error, None);
+        let first = done[0].revision.0;
+        let revisions: Vec<_> = done.iter().map(|done| done.revision.0).collect();
+        assert_eq!(revisions, (first..first + 7).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_with_a_command_that_is_too_large_is_refused_as_a_whole() {
+    let lab = Lab::start(1).await;
+    let data = vec![0; 3 << 20];
+    let op = Op::SetData { path: ZnodePath::root(), data, version: None };
+    let large = Command::Multi(Multi { then: vec![op], ..Multi::default() });
+    let run = vec![sequential("/run"), large];
+    let (done, error) = lab.node(1).propose_in_order(run, soon()).await;
+    assert_eq!((done, error), (Vec::new(), Some(ProposeError::TooLarge)));
+}
