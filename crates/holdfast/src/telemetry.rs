@@ -44,7 +44,8 @@ pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(),
 const QUIET: [(&str, &str); 2] = [
     (
         "openraft",
-        "openraft=warn,openraft::core::heartbeat=error,openraft::core::raft_core=error,openraft::replication=error",
+        "openraft=warn,openraft::core::heartbeat=error,openraft::core::raft_core=error,openraft::replication=error,\
+         openraft::engine::handler::replication_handler=error",
     ),
     ("sled", "sled=warn"),
 ];

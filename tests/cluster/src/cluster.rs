@@ -250,6 +250,12 @@ impl Node {
         tail(&self.log, LOG_TAIL_LINES)
     }
 
+    /// How many lines of its log, over all its starts, contain `words`.
+    pub fn log_lines_with(&self, words: &str) -> usize {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter(|line| line.contains(words)).count()
+    }
+
     /// Its configuration file.
     pub fn config(&self) -> &Path {
         &self.config

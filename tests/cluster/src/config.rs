@@ -83,7 +83,7 @@ impl NodeConfig {
             writeln!(text, "{key} = \"{}ms\"", value.as_millis()).expect("a string takes it");
         }
         // The story of a failed test, without the library's own every step.
-        text.push_str("\n[log]\nlevel = \"info,openraft=warn\"\n");
+        text.push_str("\n[log]\nlevel = \"info\"\n");
         format!("{text}\n{}", self.extra)
     }
 }

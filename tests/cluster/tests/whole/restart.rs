@@ -36,6 +36,37 @@ async fn all_nodes_are_restarted_in_turn_under_load_and_nothing_is_lost() {
     load.finish().await;
 }
 
+/// A peer that is down costs a line when it is lost and one when it is back, not one a heartbeat.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_peer_is_one_line_in_the_log_and_one_when_it_is_back() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let log = cluster.node(leader);
+    let lost = cluster.others(leader).next().expect("a follower");
+    let before = log.log_lines_with("peer unreachable");
+    let warnings = log.log_lines_with("\"WARN\"");
+    lost.kill();
+    until("the loss to be noticed", DEADLINE, || async {
+        log.log_lines_with("peer unreachable") > before
+    })
+    .await;
+    let history = History::default();
+    let mut actor = Actor::new("me", vec![log.http.clone()], LONG, &history);
+    // Many heartbeats go by.
+    for round in 0..400 {
+        let taken = actor.take(&format!("orders/{round}"), Duration::ZERO, DEADLINE).await;
+        assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
+    }
+    assert_eq!(log.log_lines_with("peer unreachable"), before + 1);
+    assert!(log.log_lines_with("\"WARN\"") <= warnings + 3, "{}", log.log_tail());
+    lost.start();
+    until("the return to be noticed", DEADLINE, || async {
+        log.log_lines_with("peer reachable again") > 0
+    })
+    .await;
+    cluster.wait_ready().await;
+}
+
 /// With election timeouts of many seconds a leader that just goes is missed for as long: who leads soon after was
 /// handed the leadership.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,5 @@
 //! Waits that end by themselves, whatever becomes of the node they were parked on.
 
-use std::time::Duration;
-
 use holdfast_tests_cluster::{Cluster, DEADLINE, Request, until};
 use reqwest::Method;
 
