@@ -138,6 +138,7 @@ final class FrameworkChecks {
         owner.getZookeeperClient().getZooKeeper().addAuthInfo("digest", Recipes.bytes("user:secret"));
         owner.create().withACL(ZooDefs.Ids.CREATOR_ALL_ACL).forPath(place.path, Recipes.bytes("private"));
         Recipes.expectEqual("private", Recipes.text(owner.getData().forPath(place.path)), "the owner's data");
+        stranger.sync().forPath(place.path);
         try {
             stranger.getData().forPath(place.path);
             throw new AssertionError("expected: a stranger to be refused");
@@ -148,6 +149,7 @@ final class FrameworkChecks {
         Recipes.expectEqual("digest", found.getId().getScheme(), "the scheme");
         owner.setACL().withACL(Collections.singletonList(
             new ACL(ZooDefs.Perms.READ, new Id("world", "anyone")))).forPath(place.path);
+        stranger.sync().forPath(place.path);
         Recipes.expectEqual("private", Recipes.text(stranger.getData().forPath(place.path)), "what all may read");
         try {
             owner.setData().forPath(place.path, Recipes.bytes("no"));
@@ -185,6 +187,7 @@ final class FrameworkChecks {
         ZooKeeper client = new ZooKeeper(place.connect(), 4000, event -> { });
         try {
             Recipes.until("a session", () -> client.getState().isConnected());
+            client.sync(place.path, (code, path, context) -> { }, null);
             long session = client.getSessionId();
             for (long end = System.nanoTime() + 3L * client.getSessionTimeout() * 1_000_000; System.nanoTime() < end;) {
                 call.on(client);

@@ -90,7 +90,9 @@ final class LeaderChecks {
     private static void barrier(Recipes.Place place) throws Exception {
         DistributedBarrier barrier = new DistributedBarrier(place.client(), place.path + "/barrier");
         barrier.setBarrier();
-        DistributedBarrier waiting = new DistributedBarrier(place.client(), place.path + "/barrier");
+        CuratorFramework other = place.client();
+        other.sync().forPath(place.path + "/barrier");
+        DistributedBarrier waiting = new DistributedBarrier(other, place.path + "/barrier");
         Recipes.expect(!waiting.waitOnBarrier(300, TimeUnit.MILLISECONDS), "the barrier to hold");
         Future<Boolean> passed = place.meanwhile(() -> waiting.waitOnBarrier(20, TimeUnit.SECONDS));
         barrier.removeBarrier();

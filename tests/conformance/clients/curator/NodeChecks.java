@@ -31,6 +31,7 @@ final class NodeChecks {
         String path = place.path + "/node";
         PersistentNode node = started(place.client(), CreateMode.EPHEMERAL, path);
         other.delete().forPath(path);
+        other.sync().forPath(path);
         Recipes.until("it to be made again", () -> other.checkExists().forPath(path) != null);
         node.setData(Recipes.bytes("second"));
         Recipes.until("its new data", () -> Recipes.text(other.getData().forPath(path)).equals("second"));
@@ -43,6 +44,7 @@ final class NodeChecks {
         CuratorFramework other = place.client();
         String path = place.path + "/node";
         PersistentNode node = started(doomed, CreateMode.EPHEMERAL, path);
+        other.sync().forPath(path);
         long before = other.checkExists().forPath(path).getEphemeralOwner();
         place.expire(doomed);
         Recipes.until("it to be made again by the new session", () -> {
