@@ -51,8 +51,8 @@ class HoldfastEnsemble(Ensemble):
     name = "holdfast"
 
     def __init__(self, size=3):
-        super().__init__()
         self.binary = binary()
+        super().__init__()
         chosen = ports.choose(3 * size)
         self.addresses = [[f"127.0.0.1:{port}" for port in chosen[3 * i:3 * i + 3]] for i in range(size)]
         for number, (http, _, zookeeper) in enumerate(self.addresses, start=1):
