@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{Member, Observer, RaftConfig, RaftNode, StartError};
+use holdfast_raft::{Committed, Member, Observer, RaftConfig, RaftNode, StartError};
 use holdfast_types::{Command, NodeId, Outcome, Revision};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -302,6 +302,15 @@ impl Service {
     /// When an operation that begins now must be answered.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.0.config.patience
+    }
+
+    /// Proposes commands in their order; see [`RaftNode::propose_in_order`].
+    pub(crate) async fn propose_in_order(
+        &self,
+        commands: Vec<Command>,
+    ) -> (Vec<Committed>, Option<Failure>) {
+        let (done, error) = self.0.raft.propose_in_order(commands, self.deadline()).await;
+        (done, error.map(Failure::from))
     }
 
     /// Proposes one command and waits for its outcome.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use holdfast_raft::Committed;
 use holdfast_types::{
     Caller, Command, Identity, Multi, Reply, Revision, SessionId, SessionName, ZnodePath,
 };
@@ -138,27 +139,25 @@ impl Stream {
         self.write_run(vec![(tag, multi)]).await;
     }
 
-    /// Consecutive writes of a pipelining client: in this order, each answered for itself, and if nobody can tell what
-    /// became of one, none after it is done.
+    /// Consecutive writes of a pipelining client: in this order, each answered for itself, and if it is not certain that
+    /// one was done or refused, none after it is done. They share entries of the log.
     pub async fn write_run(&self, run: Vec<(i64, Multi)>) {
-        for (tag, multi) in run {
-            if !self.write_one(tag, multi).await {
-                return;
-            }
+        if self.heard().await.is_err() {
+            return;
         }
+        let (tags, multis): (Vec<_>, Vec<_>) = run.into_iter().unzip();
+        let commands = multis.into_iter().map(|multi| self.command(multi)).collect();
+        self.propose(&tags, commands).await;
     }
 
-    async fn write_one(&self, tag: i64, multi: Multi) -> bool {
-        if self.heard().await.is_err() {
-            return false;
-        }
+    fn command(&self, multi: Multi) -> Command {
         let caller = Caller {
             session: Some(self.life.session.clone()),
             attachment: Some(self.attachment),
             request: multi.caller.request,
             identities: self.identities().to_vec(),
         };
-        self.propose(tag, Command::Multi(Multi { caller, ..multi })).await
+        Command::Multi(Multi { caller, ..multi })
     }
 
     /// Ends the session: whatever it owns goes. The stream ends after the reply.
@@ -168,29 +167,50 @@ impl Stream {
         }
         self.service.streams().closes(self.place.number);
         let (session, attachment) = (self.life.session.clone(), Some(self.attachment));
-        if self.propose(tag, Command::CloseSession { session, attachment }).await {
+        let close = Command::CloseSession { session, attachment };
+        if self.propose(&[tag], vec![close]).await {
             self.end(Ended::Closed);
         }
     }
 
-    /// Proposes one command, and replies when this node has applied it. Answers whether the stream goes on: it does if
-    /// it is certain what became of the command.
-    async fn propose(&self, tag: i64, command: Command) -> bool {
-        let closes = matches!(command, Command::CloseSession { .. });
-        let (revision, result) = match self.service.propose(command).await {
-            Ok((Ok(reply), revision)) => (revision, answer(reply)),
-            Ok((Err(rejection), revision)) => (revision, Err(Failure::Rejected(rejection))),
-            Err(failure) => match fatal(&failure) {
-                Some(reason) => {
-                    self.end(reason);
-                    return false;
-                }
-                None => (Revision(0), Err(failure)),
-            },
+    /// Proposes commands in order, and replies to each when this node has applied it. Answers whether the stream goes
+    /// on: it does if it is certain what became of all of them.
+    async fn propose(&self, tags: &[i64], commands: Vec<Command>) -> bool {
+        let began = Instant::now();
+        let (done, failure) = self.service.propose_in_order(commands).await;
+        let mut left = tags.iter();
+        for (committed, tag) in done.into_iter().zip(left.by_ref()) {
+            if !self.conclude(*tag, committed, began).await {
+                return false;
+            }
+        }
+        let Some(failure) = failure else { return true };
+        if let Some(reason) = fatal(&failure) {
+            self.end(reason);
+            return false;
+        }
+        for tag in left {
+            if self.ready().await.is_err() {
+                return false;
+            }
+            let (tag, revision, result) = (*tag, Revision(0), Err(failure.clone()));
+            Streams::reply(&self.place, StreamReply { tag, revision, result });
+        }
+        true
+    }
+
+    /// Replies to a command that was proposed then and is committed.
+    async fn conclude(&self, tag: i64, committed: Committed, began: Instant) -> bool {
+        let Committed { outcome, revision } = committed;
+        let result = match outcome {
+            Ok(reply) => {
+                // A command that took effect is a sign of life in the log.
+                self.life.renewed(began);
+                answer(reply)
+            }
+            Err(rejection) => Err(Failure::Rejected(rejection)),
         };
-        // The lease does not move with a change of the tree: whatever became of it, the reply is a sign of life to the
-        // client, and waits until the session is certainly alive.
-        if !(closes && result.is_ok()) && self.ready().await.is_err() {
+        if self.ready().await.is_err() {
             return false;
         }
         if self.service.catch_up(revision).await.is_err() {

@@ -267,3 +267,49 @@ async fn a_node_that_stops_says_so_to_its_streams() {
     let refused = service.stream(&attached, StreamLimits::default());
     assert!(matches!(refused, Err(Failure::ShuttingDown)));
 }
+
+/// "Per-client FIFO order with pipelining": each write is answered for itself, behind the notices of its change.
+#[tokio::test(flavor = "multi_thread")]
+async fn pipelined_writes_are_done_and_answered_in_their_order() {
+    let nodes = Nodes::start(3).await;
+    for service in [nodes.leader().await, nodes.follower().await] {
+        let mut client = Client::open(&service).await;
+        let name = format!("/run-{}", service.node());
+        client.exists(&name, true).await;
+        let mut run = Vec::new();
+        for number in 0..400 {
+            let op = if number == 0 { node(&name) } else { set(&name, &[1]) };
+            // One that is refused does not hold up the others.
+            let op = if number == 200 { delete("/none") } else { op };
+            run.push((client.tag(), multi(vec![op])));
+        }
+        let tags: Vec<_> = run.iter().map(|(tag, _)| *tag).collect();
+        client.stream.write_run(run).await;
+        assert_eq!(client.notice().await.1, name);
+        let mut last = Revision(0);
+        for (number, tag) in tags.into_iter().enumerate() {
+            let Outgoing::Reply(reply) = client.next().await else { panic!("reply {number}") };
+            assert!(reply.tag == tag && reply.revision > last, "reply {number}: {reply:?}");
+            assert_eq!(reply.result.is_ok(), number != 200, "{reply:?}");
+            last = reply.revision;
+        }
+        assert_eq!(client.data(&name, false).await, Some(vec![1]));
+        client.nothing();
+    }
+}
+
+/// "Unknown outcome: the client sees connection loss, never a wrong answer."
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_without_a_quorum_end_the_stream_and_answer_nothing() {
+    let nodes = Nodes::start(3).await;
+    let left = nodes.follower().await;
+    let mut client = Client::open(&left).await;
+    for service in nodes.services.iter().filter(|service| service.node() != left.node()) {
+        service.shutdown().await;
+    }
+    let run = (0..5).map(|n| (n, multi(vec![node(&format!("/n{n}"))]))).collect();
+    client.stream.write_run(run).await;
+    let reason = client.ended().await;
+    assert!(matches!(reason, Ended::Unknown | Ended::CutOff), "{reason:?}");
+    assert_eq!(left.watch_counts().streams, 0);
+}
