@@ -1,46 +1,83 @@
-//! The calls, one method each.
+//! The client: where the nodes are, and how its sessions look.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use holdfast_api::{
-    AcquireParams, ClusterBody, GrantBody, ListParams, LockBody, LocksBody, ReleaseParams,
-    SessionBody, keepalive_path, lock_path, session_path,
-};
+use holdfast_api::{ClusterBody, ListParams, LockBody, LocksBody, ReleaseParams, lock_path};
 use holdfast_types::{LockName, SessionName};
-use reqwest::Method;
 
+use crate::calls::Calls;
 use crate::endpoint::base_url;
-use crate::exchange::{Answered, Call, Exchange};
-use crate::{Acquire, EndpointError, Error};
+use crate::exchange::Exchange;
+use crate::session::{SessionHandle, Use};
+use crate::sessions::{Naming, Sessions};
+use crate::{EndpointError, Error, Hold, Lock};
 
 /// How long a call may take in all, unless [`Client::patience`] says otherwise. Waiting for a lock comes on top.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Less time than this is not enough to ask another node.
-const ASK_MIN: Duration = Duration::from_millis(100);
 /// How long one node may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How long one node may keep a call that does not wait for a lock.
-const EACH: Duration = Duration::from_secs(6);
-/// How long a call that waits stays with one node: a node that lost its power sends no end of the connection.
-pub(crate) const EACH_WAIT: Duration = Duration::from_secs(45);
 
-/// A handle to a cluster. Clones share connections.
+/// A handle to a cluster, and one session there that is renewed as long as a guard needs it. Clones share both.
+///
+/// When the last clone and the last guard are gone, the session is closed in the background.
 #[derive(Clone, Debug)]
 pub struct Client {
-    exchange: Arc<Exchange>,
+    calls: Calls,
+    sessions: Arc<Sessions>,
+}
+
+/// How a [`Client`] is made.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is made before `build`"]
+pub struct ClientBuilder {
+    endpoints: Vec<String>,
+    naming: Naming,
+    ttl: Option<Duration>,
+    labels: BTreeMap<String, String>,
     patience: Duration,
 }
 
-impl Client {
-    /// A client of the cluster whose nodes, or some of them, have these HTTP addresses. Nothing is sent yet.
+impl ClientBuilder {
+    /// How long what it holds outlives a client that died; 1 s to 24 h, 30 s if not said.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Begins the names of its sessions with this, for people who look at the queue. What nobody else has is added.
+    pub fn session_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.naming = Naming::Prefix(prefix.into());
+        self
+    }
+
+    /// Uses the session of exactly this name, which others may use too, and which outlives the client. It is never
+    /// silently replaced: once it has ended, calls answer [`Error::Lost`]. Without [`ttl`](Self::ttl) it keeps what
+    /// it has.
+    pub fn named_session(mut self, name: impl Into<String>) -> Self {
+        self.naming = Naming::Exactly(name.into());
+        self
+    }
+
+    /// Shown to those who wait for what it holds.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// How long a call may take in all; waiting for a lock comes on top. 10 s if not said.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Makes the client. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`EndpointError`] if none is given, or one is no address.
-    pub fn new<T: AsRef<str>>(
-        endpoints: impl IntoIterator<Item = T>,
-    ) -> Result<Self, EndpointError> {
-        let bases = endpoints.into_iter().map(|endpoint| base_url(endpoint.as_ref()));
+    /// [`EndpointError`] if no node is named, or one is no address.
+    pub fn build(self) -> Result<Client, EndpointError> {
+        let bases = self.endpoints.iter().map(|endpoint| base_url(endpoint));
         let bases: Vec<String> = bases.collect::<Result<_, _>>()?;
         if bases.is_empty() {
             return Err(EndpointError::None);
@@ -52,29 +89,86 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| EndpointError::Setup(error.to_string()))?;
-        Ok(Self { exchange: Arc::new(Exchange::new(http, bases)), patience: PATIENCE })
+        let exchange = Arc::new(Exchange::new(http, bases));
+        let sessions = Arc::new(Sessions::new(self.naming, self.ttl, self.labels));
+        Ok(Client { calls: Calls { exchange, patience: self.patience }, sessions })
+    }
+}
+
+impl Client {
+    /// A client of the cluster whose nodes, or some of them, have these HTTP addresses. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`EndpointError`] if none is given, or one is no address.
+    pub fn new<T: AsRef<str>>(
+        endpoints: impl IntoIterator<Item = T>,
+    ) -> Result<Self, EndpointError> {
+        Self::builder(endpoints).build()
+    }
+
+    /// The same with more to say.
+    pub fn builder<T: AsRef<str>>(endpoints: impl IntoIterator<Item = T>) -> ClientBuilder {
+        ClientBuilder {
+            endpoints: endpoints.into_iter().map(|endpoint| endpoint.as_ref().to_owned()).collect(),
+            naming: Naming::Prefix("sdk".to_owned()),
+            ttl: None,
+            labels: BTreeMap::new(),
+            patience: PATIENCE,
+        }
     }
 
     /// The same client with another bound on how long a call may take in all; waiting for a lock comes on top.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.calls.patience = patience;
         self
     }
 
     /// Begins to take a lock.
-    pub fn lock(&self, name: impl Into<String>) -> Acquire {
-        Acquire::new(self.clone(), name.into())
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock::new(self.clone(), name.into())
     }
 
-    /// Gives a lock back, or leaves its queue. Done again, it is done still.
+    /// Takes a lock, does the work, gives the lock back; see [`Lock::with_lock`].
     ///
     /// # Errors
-    /// [`Error::Bad`] names the holder if that is another session; otherwise see [`Error`].
+    /// As [`Lock::with_lock`].
+    pub async fn with_lock<T, F>(
+        &self,
+        name: impl Into<String>,
+        work: impl FnOnce(Hold) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = T>,
+    {
+        self.lock(name).with_lock(work).await
+    }
+
+    /// Opens the client's session, and keeps it alive as long as the handle lives.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the caller named it and it has ended; otherwise see [`Error`].
+    pub async fn session(&self) -> Result<SessionHandle, Error> {
+        self.session_for(None).await.map(SessionHandle::new)
+    }
+
+    /// Ends the client's sessions for certain, and with them everything they hold. A session that the caller named stays
+    /// open: then this waits until every guard of it is given back, so drop them before.
+    ///
+    /// # Errors
+    /// See [`Error`]; whatever it is, they end after their time-to-live.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.sessions.close().await
+    }
+
+    /// Gives back a lock that a session holds as such, or leaves its queue. Done again, it is done still.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] names the holder if that is another session; otherwise see [`Error`].
     pub async fn release(&self, lock: &LockName, session: &SessionName) -> Result<(), Error> {
         let params =
             ReleaseParams { session: session.clone(), owner: None, entry: None, redirect: false };
-        self.tell(Method::DELETE, format!("{}?{}", lock_path(lock), params.to_query())).await
+        self.calls.release(lock, &params).await
     }
 
     /// Who holds a lock, and who waits for it.
@@ -82,7 +176,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn look(&self, lock: &LockName) -> Result<LockBody, Error> {
-        self.get(lock_path(lock)).await
+        self.calls.get(lock_path(lock)).await
     }
 
     /// One page of locks.
@@ -90,7 +184,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn locks(&self, params: &ListParams) -> Result<LocksBody, Error> {
-        self.get(format!("/v1/locks?{}", params.to_query())).await
+        self.calls.get(format!("/v1/locks?{}", params.to_query())).await
     }
 
     /// The cluster as the node that answers sees it.
@@ -98,7 +192,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn cluster(&self) -> Result<ClusterBody, Error> {
-        self.get("/v1/cluster".to_owned()).await
+        self.calls.get("/v1/cluster".to_owned()).await
     }
 
     /// Ends a session: everything it holds is given back.
@@ -106,46 +200,30 @@ impl Client {
     /// # Errors
     /// [`Error::Lost`] if it had expired before; otherwise see [`Error`].
     pub async fn close_session(&self, session: &SessionName) -> Result<(), Error> {
-        self.tell(Method::DELETE, session_path(session)).await
+        self.calls.close(session).await
     }
 
-    /// Renews a session, giving up at `until`.
-    pub(crate) async fn keep_alive(
-        &self,
-        session: &SessionName,
-        until: Instant,
-    ) -> Result<Answered<SessionBody>, Error> {
-        let (method, target) = (Method::POST, keepalive_path(session));
-        let begin_until = until.checked_sub(ASK_MIN).unwrap_or(until);
-        self.exchange.ask(Call { method, target, each: EACH, begin_until, until }).await
+    pub(crate) async fn session_for(&self, ttl: Option<Duration>) -> Result<Use, Error> {
+        self.sessions.session_for(&self.calls, ttl).await
     }
 
-    /// Takes a lock: finds a node within the client's patience, and leaves the call there for the wait, or for
-    /// [`EACH_WAIT`] if that is shorter. Then the result is [`Error::Unknown`], and asking again keeps the place.
-    pub(crate) async fn acquire(
-        &self,
-        lock: &LockName,
-        params: &AcquireParams,
-    ) -> Result<Answered<GrantBody>, Error> {
-        let each = (params.wait + EACH).min(EACH_WAIT);
-        let begin_until = Instant::now() + self.patience;
-        let target = format!("{}?{}", lock_path(lock), params.to_query());
-        let call =
-            Call { method: Method::PUT, target, each, begin_until, until: begin_until + each };
-        self.exchange.ask(call).await
+    pub(crate) fn labels(&self) -> &BTreeMap<String, String> {
+        &self.sessions.labels
     }
 
-    async fn get<T: serde::de::DeserializeOwned>(&self, target: String) -> Result<T, Error> {
-        let call = self.call(Method::GET, target);
-        self.exchange.ask(call).await.map(|answered| answered.body)
+    pub(crate) fn call_patience(&self) -> Duration {
+        self.calls.patience
     }
 
-    async fn tell(&self, method: Method, target: String) -> Result<(), Error> {
-        self.exchange.tell(self.call(method, target)).await
+    /// The session that is open, for tests.
+    #[cfg(test)]
+    pub(crate) async fn sessions_open(&self) -> Arc<crate::session::Session> {
+        self.session_for(None).await.expect("an open session").session().clone()
     }
 
-    fn call(&self, method: Method, target: String) -> Call {
-        let begin_until = Instant::now() + self.patience.saturating_sub(ASK_MIN);
-        Call { method, target, each: EACH, begin_until, until: begin_until + ASK_MIN }
+    /// Asks this node first, for tests.
+    #[cfg(test)]
+    pub(crate) fn prefer(&self, node: usize) {
+        self.calls.exchange.prefer(node);
     }
 }

@@ -11,7 +11,8 @@ use holdfast_api::{ErrorCode, Problem};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 
-use crate::Error;
+use crate::clock::Moment;
+use crate::{Error, Loss};
 
 /// The rest between two rounds over all nodes, first and longest.
 const REST_MIN: Duration = Duration::from_millis(20);
@@ -35,7 +36,15 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Answered<T> {
     pub(crate) body: T,
-    pub(crate) sent: Instant,
+    pub(crate) sent: Moment,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct Ended<T> {
+    pub(crate) result: Result<Answered<T>, Error>,
+    /// An attempt whose answer never came may still be on its way, and be done after this end.
+    pub(crate) doubtful: bool,
 }
 
 /// What one node made of the call.
@@ -64,30 +73,42 @@ impl Exchange {
 
     /// Asks until answered, for JSON.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<Answered<T>, Error> {
-        self.rounds(&call, |bytes| {
+        self.asked(call).await.result
+    }
+
+    /// The same, and says whether an attempt may still be on its way.
+    pub(crate) async fn asked<T: DeserializeOwned>(&self, call: Call) -> Ended<T> {
+        let read = |bytes: &[u8]| {
             serde_json::from_slice(bytes).map_err(|error| Error::Foreign(error.to_string()))
-        })
-        .await
+        };
+        let mut perhaps = None;
+        let result = self.rounds(&call, read, &mut perhaps).await;
+        Ended { result, doubtful: perhaps.is_some() }
     }
 
     /// Asks until answered, for nothing but success.
     pub(crate) async fn tell(&self, call: Call) -> Result<(), Error> {
-        self.rounds(&call, |_| Ok(())).await.map(|answered| answered.body)
+        self.rounds(&call, |_| Ok(()), &mut None).await.map(|answered| answered.body)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn prefer(&self, node: usize) {
+        self.preferred.store(node, Ordering::Relaxed);
     }
 
     async fn rounds<T>(
         &self,
         call: &Call,
         read: impl Fn(&[u8]) -> Result<T, Error>,
+        perhaps: &mut Option<String>,
     ) -> Result<Answered<T>, Error> {
-        let mut perhaps = None;
         let mut rest = REST_MIN;
         loop {
-            match self.round(call, &read, &mut perhaps).await {
+            match self.round(call, &read, perhaps).await {
                 Ok(end) => return end,
                 Err(why) if Instant::now() >= call.begin_until => {
                     // Reading twice harms nobody, so there is nothing to be unsure about.
-                    let perhaps = perhaps.filter(|_| call.method != Method::GET);
+                    let perhaps = perhaps.clone().filter(|_| call.method != Method::GET);
                     return Err(perhaps.map_or(Error::Retry(why), Error::Unknown));
                 }
                 Err(_) => {}
@@ -109,7 +130,7 @@ impl Exchange {
         let mut last = None;
         for turn in 0..self.bases.len() {
             let index = first.wrapping_add(turn) % self.bases.len();
-            let sent = Instant::now();
+            let sent = Moment::now();
             match self.once(call, &self.bases[index], read).await {
                 Step::Done(body) => {
                     self.preferred.store(index, Ordering::Relaxed);
@@ -172,13 +193,13 @@ fn refusal<T>(base: &str, status: reqwest::StatusCode, bytes: &[u8]) -> Step<T> 
     if is(&[ErrorCode::LockBusy, ErrorCode::WaitTimeout]) {
         Step::Refused(Error::Busy(Box::new(problem)))
     } else if is(&[ErrorCode::SessionExpired]) {
-        Step::Refused(Error::Lost(Box::new(problem)))
+        Step::Refused(Error::Lost(Loss::SessionEnded))
     } else if is(&[ErrorCode::OutcomeUnknown, ErrorCode::Internal]) {
         Step::Perhaps(reason)
     } else if problem.retryable {
         Step::Next(reason)
     } else {
-        Step::Refused(Error::Bad(Box::new(problem)))
+        Step::Refused(Error::Refused(Box::new(problem)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The Rust client: takes locks over HTTP, keeps them alive, and says when they are lost.
 //!
-//! Owns the rotation over the cluster's nodes, the retries that are safe, and the deadline of a held lock, counted
+//! Owns the rotation over the cluster's nodes, the retries that are safe, and the deadline of what is held, counted
 //! from the *sending* of the last acknowledged renewal, so that this side always gives up first. Refuses to know how
 //! the cluster works: any node answers for all. Calls name their session, so that sending one again is harmless.
 //!
@@ -15,19 +15,42 @@
 //! # }
 //! ```
 //!
-//! Queues: none. Each guard has one task with one call under way.
+//! One session a client, renewed at a third of its time-to-live while a guard needs it, and not longer. A
+//! [`Guard`] exists only while the lock is held, and what it says of itself is judged by the clock at the moment it
+//! is asked: a process that was paused learns of the loss from its own guard. What no client can do is stop a write
+//! that is already on its way; that is what the token is for.
+//!
+//! Queues: none. Each session has one task with one call under way, each guard one task without calls.
 
-mod acquire;
+pub mod blocking;
+mod calls;
+mod claim;
 mod client;
+mod clock;
 mod endpoint;
 mod error;
 mod exchange;
 mod guard;
+mod hold;
+mod keeper;
+mod lease;
+mod limit;
+mod lock;
+mod loss;
+mod random;
+mod session;
+mod sessions;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
-pub use acquire::Acquire;
-pub use client::Client;
+pub use client::{Client, ClientBuilder};
+pub use clock::Moment;
 pub use endpoint::EndpointError;
 pub use error::Error;
-pub use guard::{Guard, Loss};
+pub use guard::Guard;
+pub use hold::Hold;
+pub use lock::Lock;
+pub use loss::Loss;
+pub use session::SessionHandle;
+pub use tokio_util::sync::CancellationToken;

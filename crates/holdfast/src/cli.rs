@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod run;
+
+pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
+
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
 #[derive(Debug, Parser)]
 #[command(name = "holdfast", version, about, arg_required_else_help = true)]
@@ -82,6 +86,11 @@ pub(crate) enum ClientCommand {
     Status(Target),
     /// Take a lock, print its fencing token, hold it until ^C.
     Lock(LockArgs),
+    /// Run a command while holding a lock, and stop it before the lock can be lost.
+    Run(RunArgs),
+    /// Kill this process group when what is said on stdin runs out.
+    #[command(hide = true)]
+    Leash,
     /// Give a lock back.
     Unlock(UnlockArgs),
     /// List the locks that are held or waited for.
@@ -121,26 +130,9 @@ pub(crate) enum Format {
 /// `holdfast lock`.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
-    /// The lock; its name may contain '/'.
-    pub(crate) name: String,
-    /// The session to hold it with; a new one is made up without it.
-    #[arg(long, env = "HOLDFAST_SESSION")]
-    pub(crate) session: Option<String>,
-    /// How long the lock outlives this process if it dies.
-    #[arg(long, default_value = "30s", value_parser = duration)]
-    pub(crate) ttl: Duration,
-    /// How long to wait for it; without it, as long as it takes.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) wait: Option<Duration>,
-    /// Do not wait.
-    #[arg(long = "try", conflicts_with = "wait")]
-    pub(crate) try_once: bool,
-    /// Shown to those who wait; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
-    pub(crate) label: Vec<(String, String)>,
-    /// No progress on stderr.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    /// Which lock, and how.
+    #[command(flatten)]
+    pub(crate) take: TakeArgs,
     /// Where to ask.
     #[command(flatten)]
     pub(crate) target: Target,
@@ -367,7 +359,7 @@ mod tests {
             panic!()
         };
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        assert_eq!(args.label, [pair("team", "shop"), pair("why", "x=y")]);
+        assert_eq!(args.take.label, [pair("team", "shop"), pair("why", "x=y")]);
         assert!(parse("holdfast lock a --label team").unwrap_err().contains("KEY=VALUE"));
     }
 

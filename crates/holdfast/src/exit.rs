@@ -14,12 +14,19 @@ pub(crate) enum Stop {
     NotAcquired(String),
     /// The lock was held and is lost.
     Lost(String),
+    /// This exit code, which is the command's own or was asked for, with a message if there is one.
+    Code(u8, Option<String>),
 }
 
 impl Stop {
     /// An end with this message and code 1.
     pub(crate) fn failed(reason: impl fmt::Display) -> Self {
         Self::Failed(reason.to_string())
+    }
+
+    /// Whether there is nothing to say about it: a command that was run has said what there is.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Code(_, None))
     }
 
     /// The code for the shell. 75 is `EX_TEMPFAIL`, as `flock -E` users choose; 70 is `EX_SOFTWARE`.
@@ -29,6 +36,7 @@ impl Stop {
             Self::Halted(_) => ExitCode::from(70),
             Self::NotAcquired(_) => ExitCode::from(75),
             Self::Lost(_) => ExitCode::from(76),
+            Self::Code(code, _) => ExitCode::from(*code),
         }
     }
 }
@@ -39,7 +47,9 @@ impl fmt::Display for Stop {
             Self::Failed(reason)
             | Self::Halted(reason)
             | Self::NotAcquired(reason)
-            | Self::Lost(reason) => f.write_str(reason),
+            | Self::Lost(reason)
+            | Self::Code(_, Some(reason)) => f.write_str(reason),
+            Self::Code(code, None) => write!(f, "exit code {code}"),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `serve` wires raft, service and HTTP together, the client commands speak HTTP like anybody else.
 //!
 //! Exit codes: 0 done, 1 failed (the message says what to change), 2 wrong usage, 70 the node stopped itself because
-//! it cannot trust its disk, 75 the lock was not acquired, 76 the lock was lost.
+//! it cannot trust its disk, 75 the lock was not acquired, 76 the lock was lost; of `run`, else the command's own.
 
 mod bench;
 mod cli;
@@ -29,7 +29,9 @@ fn main() -> ExitCode {
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            output::complain(&format!("holdfast: {stop}"));
+            if !stop.is_silent() {
+                output::complain(&format!("holdfast: {stop}"));
+            }
             stop.code()
         }
     }

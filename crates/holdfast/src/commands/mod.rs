@@ -4,7 +4,9 @@
 
 mod lock;
 mod ls;
+mod run;
 mod status;
+mod taking;
 mod unlock;
 mod waiting;
 mod who;
@@ -32,6 +34,8 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
         match command {
             ClientCommand::Status(target) => status::run(&target).await,
             ClientCommand::Lock(args) => lock::run(args).await,
+            ClientCommand::Run(args) => run::run(args).await,
+            ClientCommand::Leash => run::leash().await,
             ClientCommand::Unlock(args) => unlock::run(&args).await,
             ClientCommand::Ls(args) => ls::run(&args).await,
             ClientCommand::Who(args) => who::run(&args).await,
@@ -58,7 +62,7 @@ fn stop(target: &Target, error: &Error) -> Stop {
         Error::Lost(_) => Stop::Lost(error.to_string()),
         Error::Busy(_)
         | Error::Unknown(_)
-        | Error::Bad(_)
+        | Error::Refused(_)
         | Error::Foreign(_)
         | Error::Argument(_) => Stop::failed(error),
     }

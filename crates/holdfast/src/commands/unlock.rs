@@ -23,13 +23,13 @@ pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
             let ended = format!("no session {session} is open, it has ended or never was");
             Err(not_released(&args.name, &session, looked.holder(), &ended))
         }
-        Err(Error::Bad(problem)) => {
+        Err(Error::Refused(problem)) => {
             let holder = problem.facts.holder.as_deref();
             Err(not_released(
                 &args.name,
                 &session,
                 holder,
-                &Error::Bad(problem.clone()).to_string(),
+                &Error::Refused(problem.clone()).to_string(),
             ))
         }
         Err(error) => Err(stop(&args.target, &error)),

@@ -43,10 +43,13 @@ pub(super) async fn report_waiting(client: &Client, lock: &str, session: &str) -
     }
 }
 
-/// Where a session stands in the queue, from 1.
+/// Where a session stands in the queue, from 1. Of one that was made up, only the beginning of the name is known.
 fn place_of(body: &LockBody, session: &str) -> Option<u32> {
     let mut places = body.queue.iter().zip(1..);
-    places.find(|(waiter, _)| waiter.session.as_str() == session).map(|(_, place)| place)
+    let is_ours = |name: &str| {
+        name.strip_prefix(session).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    places.find(|(waiter, _)| is_ours(waiter.session.as_str())).map(|(_, place)| place)
 }
 
 fn describe(body: &LockBody, place: Option<u32>) -> String {

@@ -1,0 +1,110 @@
+//! The calls of the HTTP API that this client makes, one method each.
+//!
+//! Owns how long a call may take with one node and in all. Refuses to know what the answers mean for a session or a
+//! guard.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_api::{
+    AcquireParams, GrantBody, OpenParams, ReleaseParams, SessionBody, keepalive_path, lock_path,
+    session_path,
+};
+use holdfast_types::{LockName, SessionName};
+use reqwest::Method;
+
+use crate::Error;
+use crate::clock::Moment;
+use crate::exchange::{Answered, Call, Ended, Exchange};
+
+/// Less time than this is not enough to ask another node.
+const ASK_MIN: Duration = Duration::from_millis(100);
+/// How long one node may keep a call that does not wait for a lock.
+const EACH: Duration = Duration::from_secs(6);
+/// How long a call that waits stays with one node: a node that lost its power sends no end of the connection.
+const EACH_WAIT: Duration = Duration::from_secs(45);
+/// Of what is left of a lease, one node may keep a renewal for this part, so that others can be asked in time.
+const RENEWAL_PART: u32 = 4;
+
+/// The nodes, and how long to look for one that answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls {
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) patience: Duration,
+}
+
+impl Calls {
+    /// Opens a session, or renews it.
+    pub(crate) async fn open(
+        &self,
+        session: &SessionName,
+        params: &OpenParams,
+    ) -> Result<Answered<SessionBody>, Error> {
+        let target = format!("{}?{}", session_path(session), params.to_query());
+        self.exchange.ask(self.call(Method::PUT, target)).await
+    }
+
+    /// Ends a session.
+    pub(crate) async fn close(&self, session: &SessionName) -> Result<(), Error> {
+        self.tell(Method::DELETE, session_path(session)).await
+    }
+
+    /// Renews a session, giving up when so much time has passed.
+    pub(crate) async fn keep_alive(
+        &self,
+        session: &SessionName,
+        within: Duration,
+    ) -> Result<Answered<SessionBody>, Error> {
+        let (method, target) = (Method::POST, keepalive_path(session));
+        let until = Instant::now() + within;
+        let begin_until = until.checked_sub(ASK_MIN).unwrap_or(until);
+        let each = (within / RENEWAL_PART).clamp(ASK_MIN, EACH);
+        self.exchange.ask(Call { method, target, each, begin_until, until }).await
+    }
+
+    /// Takes a lock: finds a node within the patience, and leaves the call there for the wait, or for [`EACH_WAIT`] if
+    /// that is shorter. Then the result is [`Error::Unknown`], and asking again keeps the place.
+    pub(crate) async fn acquire(
+        &self,
+        lock: &LockName,
+        params: &AcquireParams,
+    ) -> Ended<GrantBody> {
+        let each = (params.wait + EACH).min(EACH_WAIT);
+        let begin_until = Instant::now() + self.patience;
+        let target = format!("{}?{}", lock_path(lock), params.to_query());
+        let until = begin_until + each;
+        self.exchange.asked(Call { method: Method::PUT, target, each, begin_until, until }).await
+    }
+
+    /// Gives a place up.
+    pub(crate) async fn release(
+        &self,
+        lock: &LockName,
+        params: &ReleaseParams,
+    ) -> Result<(), Error> {
+        self.tell(Method::DELETE, format!("{}?{}", lock_path(lock), params.to_query())).await
+    }
+
+    /// Asks for what can be read.
+    pub(crate) async fn get<T: serde::de::DeserializeOwned>(
+        &self,
+        target: String,
+    ) -> Result<T, Error> {
+        let call = self.call(Method::GET, target);
+        self.exchange.ask(call).await.map(|answered| answered.body)
+    }
+
+    async fn tell(&self, method: Method, target: String) -> Result<(), Error> {
+        self.exchange.tell(self.call(method, target)).await
+    }
+
+    fn call(&self, method: Method, target: String) -> Call {
+        let begin_until = Instant::now() + self.patience.saturating_sub(ASK_MIN);
+        Call { method, target, each: EACH, begin_until, until: begin_until + ASK_MIN }
+    }
+}
+
+/// What is left until a moment, for a timer.
+pub(crate) fn timer(until: Moment) -> tokio::time::Sleep {
+    tokio::time::sleep(until.left(Moment::now()))
+}

@@ -1,0 +1,178 @@
+//! One place in one lock's queue: asked for, waited in, held, given up.
+//!
+//! Owns what a guard and the session's renewal have to tell each other, and the list of a session's claims. A claim
+//! has an entry id of its own, so that each guard leaves once; its owner is its own too, unless the caller chose one,
+//! so that two tasks of one program exclude each other like two programs do.
+//! Bounds: as many claims as guards and acquires under way.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use holdfast_types::{EntryId, FencingToken, LockName, Owner, SessionName};
+use tokio::sync::{Notify, watch};
+
+use crate::limit::Limits;
+
+/// What has become of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Asked for.
+    Waiting,
+    /// Held with this token.
+    Held(FencingToken),
+    /// Being given up; the cluster may not know yet.
+    Leaving,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) lock: LockName,
+    /// None stands for the session as such.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) entry: EntryId,
+    stage: Mutex<Stage>,
+    /// The bounds of the hold, once it is one.
+    pub(crate) limits: watch::Sender<Limits>,
+    /// The cluster says that the lock is ours while we still wait for the answer that says so.
+    pub(crate) nudge: Notify,
+}
+
+impl Claim {
+    pub(crate) fn new(lock: LockName, owner: Option<Owner>, entry: EntryId) -> Self {
+        let (stage, nudge) = (Mutex::new(Stage::Waiting), Notify::new());
+        Self { lock, owner, entry, stage, limits: watch::Sender::default(), nudge }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        *unpoisoned(&self.stage)
+    }
+
+    pub(crate) fn enter(&self, stage: Stage) {
+        *unpoisoned(&self.stage) = stage;
+    }
+}
+
+/// What a session claims.
+#[derive(Debug, Default)]
+pub(crate) struct Claims(watch::Sender<Vec<Arc<Claim>>>);
+
+/// What the claims make of a lock that the cluster says the session holds.
+#[derive(Debug)]
+pub(crate) enum Match {
+    /// It is a guard's.
+    Known,
+    /// It is not a guard's yet: these wait for it.
+    Awaited(Vec<Arc<Claim>>),
+    /// Nobody here knows of it.
+    Nobodys,
+}
+
+impl Claims {
+    pub(crate) fn add(&self, claim: Arc<Claim>) {
+        self.0.send_modify(|all| all.push(claim));
+    }
+
+    pub(crate) fn remove(&self, claim: &Arc<Claim>) {
+        self.0.send_modify(|all| all.retain(|other| !Arc::ptr_eq(other, claim)));
+    }
+
+    /// Resolves when nothing is claimed any more.
+    pub(crate) async fn settled(&self) {
+        // The sender lives as long as `self`.
+        drop(self.0.subscribe().wait_for(Vec::is_empty).await);
+    }
+
+    /// Those that are held.
+    pub(crate) fn held(&self) -> Vec<(Arc<Claim>, FencingToken)> {
+        let all = self.0.borrow();
+        let token = |claim: &Arc<Claim>| match claim.stage() {
+            Stage::Held(token) => Some((claim.clone(), token)),
+            Stage::Waiting | Stage::Leaving => None,
+        };
+        all.iter().filter_map(token).collect()
+    }
+
+    pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> Match {
+        let all = self.0.borrow();
+        let same: Vec<_> = all.iter().filter(|claim| claim.lock == *lock).collect();
+        let is_waiting = |claim: &&&Arc<Claim>| claim.stage() == Stage::Waiting;
+        let waiting: Vec<_> =
+            same.iter().filter(is_waiting).map(|claim| (*claim).clone()).collect();
+        if same.iter().any(|claim| claim.stage() == Stage::Held(token)) {
+            Match::Known
+        } else if !waiting.is_empty() {
+            Match::Awaited(waiting)
+        } else if same.is_empty() {
+            Match::Nobodys
+        } else {
+            Match::Known
+        }
+    }
+}
+
+/// How the owner of one guard is called, from 64 random bits.
+pub(crate) fn own_name(bits: u64) -> String {
+    format!("g-{bits:016x}")
+}
+
+/// Whether an owner of a lock may have been made by a client of this kind for one guard.
+pub(crate) fn is_own_name(owner: Option<&Owner>) -> bool {
+    owner.is_some_and(|owner| owner.as_str().starts_with("g-"))
+}
+
+/// What a release of this claim says.
+pub(crate) fn release_of(claim: &Claim, session: &SessionName) -> holdfast_api::ReleaseParams {
+    holdfast_api::ReleaseParams {
+        session: session.clone(),
+        owner: claim.owner.clone(),
+        entry: Some(claim.entry.clone()),
+        redirect: false,
+    }
+}
+
+/// A panic elsewhere leaves a stage whole: it is one value.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(lock: &str, entry: &str) -> Arc<Claim> {
+        let lock = LockName::new(lock).unwrap();
+        Arc::new(Claim::new(lock, None, EntryId::new(entry).unwrap()))
+    }
+
+    fn found(claims: &Claims, lock: &str, token: u64) -> Match {
+        claims.matching(&LockName::new(lock).unwrap(), FencingToken(token))
+    }
+
+    #[test]
+    fn a_hold_is_a_guards_or_awaited_or_nobodys() {
+        let claims = Claims::default();
+        let (first, second) = (claim("a", "1"), claim("a", "2"));
+        first.enter(Stage::Held(FencingToken(7)));
+        claims.add(first.clone());
+        assert!(matches!(found(&claims, "a", 7), Match::Known));
+        assert!(matches!(found(&claims, "b", 7), Match::Nobodys));
+        claims.add(second.clone());
+        assert!(matches!(found(&claims, "a", 8), Match::Awaited(waiting) if waiting.len() == 1));
+        claims.remove(&second);
+        assert!(matches!(found(&claims, "a", 8), Match::Known), "a stale look at our own lock");
+        claims.remove(&first);
+        assert!(matches!(found(&claims, "a", 8), Match::Nobodys));
+    }
+
+    #[test]
+    fn only_what_is_held_is_compared_with_the_cluster() {
+        let claims = Claims::default();
+        let (held, leaving) = (claim("a", "1"), claim("b", "2"));
+        held.enter(Stage::Held(FencingToken(1)));
+        leaving.enter(Stage::Leaving);
+        claims.add(held);
+        claims.add(leaving);
+        let tokens: Vec<_> = claims.held().iter().map(|(_, token)| token.0).collect();
+        assert_eq!(tokens, [1]);
+    }
+}

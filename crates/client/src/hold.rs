@@ -1,0 +1,139 @@
+//! What a guard knows about its lock, without keeping it: for the work that the lock protects.
+//!
+//! Every look compares the clock with the deadline, so a process that was paused finds out by itself, before any timer
+//! has run and any answer has come. Invariant: once it says lost it says so for ever.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_api::GrantBody;
+use holdfast_types::{FencingToken, LockName, SessionName};
+
+use crate::Loss;
+use crate::calls::timer;
+use crate::claim::Claim;
+use crate::clock::Moment;
+use crate::session::Session;
+
+/// A view of a held lock. Clones are cheap; none of them keeps the lock, only the [`Guard`](crate::Guard) does.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub(crate) session: Arc<Session>,
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) grant: Arc<GrantBody>,
+}
+
+impl Hold {
+    /// The proof of order to carry into every write that the lock protects.
+    pub fn token(&self) -> FencingToken {
+        self.grant.token
+    }
+
+    /// The lock.
+    pub fn lock(&self) -> &LockName {
+        &self.grant.lock
+    }
+
+    /// The session that holds it.
+    pub fn session(&self) -> &SessionName {
+        &self.grant.session
+    }
+
+    /// The grant as the node answered it.
+    pub fn grant(&self) -> &GrantBody {
+        &self.grant
+    }
+
+    /// Whether the lock is certainly still held.
+    pub fn is_held(&self) -> bool {
+        self.ensure().is_ok()
+    }
+
+    /// What is left until the deadline, which moves on with every renewal; zero if the lock is lost.
+    pub fn remaining(&self) -> Duration {
+        let now = Moment::now();
+        self.standing(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
+    }
+
+    /// Nobody else can have the lock before this instant. Moves on with every renewal.
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.remaining()
+    }
+
+    /// The same on a clock that goes on while the machine sleeps; none if the lock is lost.
+    pub fn deadline_moment(&self) -> Option<Moment> {
+        self.standing(Moment::now()).ok()
+    }
+
+    /// Whether the lock is certainly still held, for use with `?` right before each write.
+    ///
+    /// # Errors
+    /// Why it is lost.
+    pub fn ensure(&self) -> Result<(), Loss> {
+        self.standing(Moment::now()).map(drop)
+    }
+
+    /// How the lock will be lost if nothing changes before the deadline.
+    pub fn about_to_lose(&self) -> Loss {
+        let at = self.deadline_moment().unwrap_or_else(Moment::now);
+        self.standing(at).err().unwrap_or(Loss::SessionEnded)
+    }
+
+    /// Shows that the work goes on. Only needed for a lock with a
+    /// [beacon](crate::Lock::beacon), and then at least as often as that says.
+    ///
+    /// # Errors
+    /// Why the lock is lost: a touch that comes too late brings nothing back.
+    pub fn touch(&self) -> Result<(), Loss> {
+        let now = Moment::now();
+        self.standing(now)?;
+        let mut result = Ok(());
+        self.claim.limits.send_modify(|limits| result = limits.touch(now));
+        result
+    }
+
+    /// Resolves when the lock is lost; never, if it is released before. Stop then what it protected.
+    pub async fn lost(&self) -> Loss {
+        let mut lease = self.session.lease.subscribe();
+        let mut limits = self.claim.limits.subscribe();
+        loop {
+            lease.mark_unchanged();
+            limits.mark_unchanged();
+            let deadline = match self.standing(Moment::now()) {
+                Ok(deadline) => deadline,
+                Err(loss) => return loss,
+            };
+            tokio::select! {
+                _changed = lease.changed() => {}
+                _changed = limits.changed() => {}
+                () = timer(deadline) => {}
+            }
+        }
+    }
+
+    /// Resolves with the next deadline after one that is known, or with the loss: for whoever has to tell others.
+    ///
+    /// # Errors
+    /// Why the lock is lost.
+    pub async fn deadline_after(&self, known: Moment) -> Result<Moment, Loss> {
+        let mut lease = self.session.lease.subscribe();
+        loop {
+            lease.mark_unchanged();
+            let deadline = self.standing(Moment::now())?;
+            if deadline != known {
+                return Ok(deadline);
+            }
+            tokio::select! {
+                _changed = lease.changed() => {}
+                loss = self.lost() => return Err(loss),
+            }
+        }
+    }
+
+    /// The earliest of all deadlines; else the loss.
+    pub(crate) fn standing(&self, now: Moment) -> Result<Moment, Loss> {
+        let own = self.claim.limits.borrow().standing(now)?;
+        let session = self.session.standing(now)?;
+        Ok(own.map_or(session, |own| own.min(session)))
+    }
+}

@@ -1,0 +1,105 @@
+//! The bounds that a caller sets on its own hold: a progress beacon and a longest time. Pure arithmetic.
+//!
+//! Owns the answer to "is the work still alive?", which no renewal can give: a watchdog that renews for a thread that
+//! is stuck keeps the lock for ever. Invariant: a bound that was crossed stays crossed; a late touch revives nothing.
+
+use std::time::Duration;
+
+use crate::Loss;
+use crate::clock::Moment;
+
+/// A hold's bounds, and whether one was crossed or the hold lost otherwise.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    beacon: Option<Beacon>,
+    max: Option<(Duration, Moment)>,
+    lost: Option<Loss>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Beacon {
+    every: Duration,
+    until: Moment,
+}
+
+impl Limits {
+    /// The bounds of a hold that begins now.
+    pub(crate) fn new(beacon: Option<Duration>, max: Option<Duration>, now: Moment) -> Self {
+        let beacon = beacon.map(|every| Beacon { every, until: now.plus(every) });
+        Self { beacon, max: max.map(|max| (max, now.plus(max))), lost: None }
+    }
+
+    /// When the next bound is crossed, none if there are none; or the loss.
+    pub(crate) fn standing(&self, now: Moment) -> Result<Option<Moment>, Loss> {
+        if let Some(loss) = &self.lost {
+            return Err(loss.clone());
+        }
+        let stalled = self.beacon.filter(|beacon| now >= beacon.until);
+        let over = self.max.filter(|(_, until)| now >= *until);
+        match (stalled, over) {
+            (Some(beacon), _) => Err(Loss::Stalled { every: beacon.every }),
+            (None, Some((max, _))) => Err(Loss::HeldTooLong { max }),
+            (None, None) => {
+                let ends = [self.beacon.map(|beacon| beacon.until), self.max.map(|max| max.1)];
+                Ok(ends.into_iter().flatten().min())
+            }
+        }
+    }
+
+    /// The work shows that it goes on.
+    pub(crate) fn touch(&mut self, now: Moment) -> Result<(), Loss> {
+        self.standing(now)?;
+        if let Some(beacon) = &mut self.beacon {
+            beacon.until = now.plus(beacon.every);
+        }
+        Ok(())
+    }
+
+    /// Lost for another reason; the first one stays.
+    pub(crate) fn lose(&mut self, loss: Loss, now: Moment) {
+        let loss = self.standing(now).err().unwrap_or(loss);
+        self.lost = Some(loss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_origin(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn without_bounds_nothing_ends() {
+        assert_eq!(Limits::default().standing(at(u64::MAX)), Ok(None));
+    }
+
+    #[test]
+    fn a_touch_in_time_moves_the_beacon_and_a_late_one_does_not() {
+        let mut limits = Limits::new(Some(SECOND), None, at(0));
+        assert_eq!(limits.touch(at(900)), Ok(()));
+        assert_eq!(limits.standing(at(1_800)), Ok(Some(at(1_900))));
+        assert_eq!(limits.touch(at(1_900)), Err(Loss::Stalled { every: SECOND }));
+        assert_eq!(limits.standing(at(1_901)), Err(Loss::Stalled { every: SECOND }));
+    }
+
+    #[test]
+    fn the_longest_time_counts_however_often_it_is_touched() {
+        let mut limits = Limits::new(Some(SECOND), Some(SECOND * 2), at(0));
+        for ms in [500, 1_000, 1_500, 1_900] {
+            assert_eq!(limits.touch(at(ms)), Ok(()));
+        }
+        assert_eq!(limits.standing(at(1_900)), Ok(Some(at(2_000))));
+        assert_eq!(limits.standing(at(2_000)), Err(Loss::HeldTooLong { max: SECOND * 2 }));
+    }
+
+    #[test]
+    fn the_first_reason_stays() {
+        let mut limits = Limits::new(None, Some(SECOND), at(0));
+        limits.lose(Loss::TakenAway, at(500));
+        assert_eq!(limits.standing(at(2_000)), Err(Loss::TakenAway));
+    }
+}

@@ -1,0 +1,197 @@
+//! A lock about to be taken: what is asked for, in words.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use holdfast_types::{EntryId, Labels, LockName, Owner};
+
+use crate::claim::own_name;
+use crate::error::argument;
+use crate::wanted::{Patience, Wanted};
+use crate::{Client, Error, Guard, Hold, random};
+
+/// Attempts of one call of [`Lock::try_acquire`] whose session turns out to have ended while it was idle.
+const FRESH_SESSIONS_MAX: u32 = 3;
+
+/// Who within the session.
+#[derive(Clone, Debug)]
+enum Who {
+    /// Somebody new: this guard.
+    Itself,
+    Named(String),
+    Session,
+}
+
+/// A lock about to be taken. Nothing is sent before [`Lock::acquire`], [`Lock::try_acquire`] or [`Lock::with_lock`].
+///
+/// ```no_run
+/// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
+/// use std::time::Duration;
+/// let guard = client.lock("orders/eu").ttl(Duration::from_secs(10)).wait(Duration::from_secs(5)).acquire().await?;
+/// println!("token {}, certain for {:?}", guard.token(), guard.remaining());
+/// guard.release().await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent before `acquire`"]
+pub struct Lock {
+    client: Client,
+    name: String,
+    who: Who,
+    ttl: Option<Duration>,
+    wait: Option<Duration>,
+    labels: BTreeMap<String, String>,
+    beacon: Option<Duration>,
+    max_hold: Option<Duration>,
+}
+
+impl Lock {
+    pub(crate) fn new(client: Client, name: String) -> Self {
+        Self {
+            client,
+            name,
+            who: Who::Itself,
+            ttl: None,
+            wait: None,
+            labels: BTreeMap::new(),
+            beacon: None,
+            max_hold: None,
+        }
+    }
+
+    /// How long the lock outlives a holder that died; 1 s to 24 h, the client's if not said. A client has one session
+    /// for each time-to-live that its locks ask for.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Queues for so long, instead of as long as it takes.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Shown to those who wait for the lock. Labels belong to the session: the last acquire's are shown.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Holds for this owner, who may hold the same lock several times over: each guard counts, and the lock is free when
+    /// the last one has left. Without it every guard excludes every other one, those of the same client too.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.who = Who::Named(owner.into());
+        self
+    }
+
+    /// Holds for the session as such, so that whoever knows its name can release the lock
+    /// (`DELETE /v1/locks/NAME?session=…`). The session may hold it several times over, like an [owner](Lock::owner).
+    pub fn as_session(mut self) -> Self {
+        self.who = Who::Session;
+        self
+    }
+
+    /// The guard must be [touched](Hold::touch) at least so often, or the lock is given back: a renewal shows that the
+    /// process lives, this shows that the work does.
+    pub fn beacon(mut self, every: Duration) -> Self {
+        self.beacon = Some(every);
+        self
+    }
+
+    /// The lock is given back after so long, whether the work has ended or not.
+    pub fn max_hold(mut self, max: Duration) -> Self {
+        self.max_hold = Some(max);
+        self
+    }
+
+    /// Takes the lock, waiting for it as long as it takes or as [`Lock::wait`] says, and keeps it until the guard
+    /// is released, dropped or lost. Dropping the future gives up the place in the queue.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if it was not free in time; [`Error::Argument`] for a bad name, ttl or label;
+    /// [`Error::Lost`] if a session that the caller named has ended; otherwise see [`Error`].
+    pub async fn acquire(self) -> Result<Guard, Error> {
+        let patience = self.wait.map_or(Patience::FOR_EVER, Patience::of);
+        self.take(patience).await
+    }
+
+    /// Takes the lock if it is free, and does not queue.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if it is not free; otherwise as [`Lock::acquire`].
+    pub async fn try_acquire(self) -> Result<Guard, Error> {
+        self.take(Patience::none()).await
+    }
+
+    /// Takes the lock, does the work, gives the lock back. If the lock is lost before the work is done, the work is
+    /// cancelled (its future is dropped) and the loss is the error: what it had begun must be expected to be half done.
+    ///
+    /// ```no_run
+    /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
+    /// let written = client.lock("orders").with_lock(async |hold| format!("fence = {}", hold.token())).await?;
+    /// # drop(written); Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`], and [`Error::Lost`].
+    pub async fn with_lock<T, F>(self, work: impl FnOnce(Hold) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = T>,
+    {
+        let guard = self.acquire().await?;
+        let hold = guard.hold();
+        let done = tokio::select! {
+            biased;
+            loss = hold.lost() => return Err(Error::Lost(loss)),
+            done = work(guard.hold()) => done,
+        };
+        match guard.release().await {
+            Err(Error::Lost(loss)) => Err(Error::Lost(loss)),
+            // The work was done while the lock was held. That the lock is not certainly free yet is no reason to
+            // hide the result: it is given back in the background.
+            Ok(()) | Err(_) => Ok(done),
+        }
+    }
+
+    async fn take(self, patience: Patience) -> Result<Guard, Error> {
+        let wanted = self.checked()?;
+        let mut fresh = 0;
+        loop {
+            let used = self.client.session_for(self.ttl).await?;
+            let own = used.session().own;
+            fresh += 1;
+            match wanted.clone().ask(used, patience).await {
+                // It ended while nobody needed it, or with the place in the queue: nothing was held, so begin anew.
+                Err(Error::Lost(_))
+                    if own && (fresh < FRESH_SESSIONS_MAX || !patience.is_over()) => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    fn checked(&self) -> Result<Wanted, Error> {
+        let bits = random::bits()?;
+        let owner = match &self.who {
+            Who::Itself => Some(Owner::new(own_name(bits)).map_err(argument)?),
+            Who::Named(owner) => Some(Owner::new(owner).map_err(argument)?),
+            Who::Session => None,
+        };
+        let mut labels = self.client.labels().clone();
+        labels.extend(self.labels.clone());
+        Ok(Wanted {
+            lock: LockName::new(&self.name).map_err(argument)?,
+            owner,
+            entry: EntryId::new(own_name(bits)).map_err(argument)?,
+            labels: if self.labels.is_empty() {
+                Labels::default()
+            } else {
+                Labels::new(labels).map_err(argument)?
+            },
+            beacon: self.beacon,
+            max_hold: self.max_hold,
+            call_patience: self.client.call_patience(),
+        })
+    }
+}

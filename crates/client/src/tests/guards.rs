@@ -1,0 +1,197 @@
+//! What a guard does when it ends, in each of the ways it can.
+
+use super::*;
+
+/// A node that grants, with what it was asked.
+async fn granting(holds: &'static str) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = lines.clone();
+    let (address, _) = node(move |_, line| {
+        noted.lock().unwrap().push(line.to_owned());
+        if takes(line) { Some((200, grant(7, 0, 30_000))) } else { usual(line, holds) }
+    })
+    .await;
+    (client([address]), lines)
+}
+
+fn released(lines: &std::sync::Mutex<Vec<String>>) -> usize {
+    let lines = lines.lock().unwrap();
+    lines.iter().filter(|line| line.starts_with("DELETE /v1/locks/job")).count()
+}
+
+#[tokio::test]
+async fn a_dropped_guard_is_given_back_in_the_background() {
+    let (client, lines) = granting("").await;
+    let guard = acquire(&client).await.unwrap();
+    let cancelled = guard.cancel_token();
+    drop(guard);
+    assert!(cancelled.is_cancelled());
+    until("it is given back", || released(&lines) == 1).await;
+}
+
+#[tokio::test]
+async fn a_guard_may_be_dropped_on_a_thread_without_a_runtime() {
+    let (client, lines) = granting("").await;
+    let guard = acquire(&client).await.unwrap();
+    tokio::task::spawn_blocking(|| std::thread::spawn(move || drop(guard)).join().unwrap())
+        .await
+        .unwrap();
+    until("it is given back", || released(&lines) == 1).await;
+}
+
+#[tokio::test]
+async fn a_released_guard_is_given_back_once() {
+    let (client, lines) = granting("").await;
+    acquire(&client).await.unwrap().release().await.unwrap();
+    assert_eq!(released(&lines), 1);
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_while_it_asks_gives_its_place_up() {
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = lines.clone();
+    let (address, _) = node(move |_, line| {
+        noted.lock().unwrap().push(line.to_owned());
+        if takes(line) { Some(problem("no-leader", 503, true)) } else { usual(line, "") }
+    })
+    .await;
+    let client = client([address]);
+    let asking = client.lock("job").acquire();
+    assert!(tokio::time::timeout(Duration::from_millis(200), asking).await.is_err());
+    until("the place is given up", || released(&lines) == 1).await;
+}
+
+#[tokio::test]
+async fn a_beacon_that_goes_out_gives_the_lock_back() {
+    let (client, lines) = granting("").await;
+    let every = Duration::from_millis(150);
+    let guard = client.lock("job").beacon(every).acquire().await.unwrap();
+    let cancelled = guard.cancel_token();
+    let begun = Instant::now();
+    while begun.elapsed() < every * 2 {
+        guard.touch().unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(guard.lost().await, Loss::Stalled { every });
+    assert_eq!(guard.touch(), Err(Loss::Stalled { every }), "a late touch brings nothing back");
+    cancelled.cancelled().await;
+    until("it is given back while the guard still lives", || released(&lines) == 1).await;
+    assert!(matches!(guard.release().await, Err(Error::Lost(Loss::Stalled { .. }))));
+}
+
+#[tokio::test]
+async fn a_lock_is_given_back_when_it_was_held_as_long_as_it_may_be() {
+    let (client, lines) = granting("").await;
+    let max = Duration::from_millis(150);
+    let guard = client.lock("job").max_hold(max).acquire().await.unwrap();
+    assert!(guard.remaining() <= max);
+    assert_eq!(guard.lost().await, Loss::HeldTooLong { max });
+    until("it is given back", || released(&lines) >= 1).await;
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn a_guard_is_entered_again_with_the_same_owner_and_token() {
+    let (client, lines) = granting("").await;
+    let guard = acquire(&client).await.unwrap();
+    let again = guard.reenter().await.unwrap();
+    assert_eq!(again.token(), guard.token());
+    let asked: Vec<String> =
+        lines.lock().unwrap().iter().filter(|line| takes(line)).cloned().collect();
+    let part = |line: &str, key: &str| {
+        line.split(&['?', '&', ' ']).find(|part| part.starts_with(key)).unwrap().to_owned()
+    };
+    assert_eq!(part(&asked[0], "owner="), part(&asked[1], "owner="));
+    assert_ne!(part(&asked[0], "entry="), part(&asked[1], "entry="));
+    again.release().await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(released(&lines), 2);
+}
+
+#[tokio::test]
+async fn a_lock_that_was_lost_is_not_entered_again() {
+    let (address, _) =
+        lock_node(|call| Some((200, grant(if call == 0 { 7 } else { 8 }, 0, 30_000)))).await;
+    let guard = acquire(&client([address])).await.unwrap();
+    assert!(matches!(guard.reenter().await, Err(Error::Lost(Loss::TakenAway))));
+    assert_eq!(guard.ensure(), Err(Loss::TakenAway));
+}
+
+#[tokio::test]
+async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_taken_anew() {
+    let (address, taken) = {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counter = taken.clone();
+        let (address, _) = node(move |_, line| match line.split(' ').next() {
+            Some("PUT") if takes(line) => {
+                counter.fetch_add(1, Ordering::SeqCst);
+                Some((200, grant(7, 0, 900)))
+            }
+            Some("PUT" | "POST") => Some((200, session("", 900))),
+            _ => usual(line, ""),
+        })
+        .await;
+        (address, taken)
+    };
+    let guard = acquire(&client([address])).await.unwrap();
+    assert_eq!(guard.lost().await, Loss::TakenAway);
+    assert_eq!(taken.load(Ordering::SeqCst), 1);
+}
+
+/// Counts its end.
+struct Noted(Arc<AtomicUsize>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn work_under_a_lock_is_cancelled_by_its_loss() {
+    let (client, lines) = granting("").await;
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let noted = Noted(dropped.clone());
+    let lock = client.lock("job").max_hold(Duration::from_millis(100));
+    let done = lock
+        .with_lock(async |hold| {
+            let _noted = noted;
+            assert_eq!(hold.token().0, 7);
+            std::future::pending::<()>().await;
+        })
+        .await;
+    assert!(matches!(done, Err(Error::Lost(Loss::HeldTooLong { .. }))), "{done:?}");
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    until("it is given back", || released(&lines) >= 1).await;
+}
+
+#[tokio::test]
+async fn work_under_a_lock_gives_its_result_and_the_lock_back() {
+    let (client, lines) = granting("").await;
+    let task =
+        tokio::spawn(async move { client.with_lock("job", async |hold| hold.token()).await });
+    assert_eq!(task.await.unwrap().unwrap().0, 7);
+    assert_eq!(released(&lines), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_blocking_client_holds_renews_and_releases() {
+    let (address, taken) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
+    let work = move || {
+        let client = blocking::Client::new([address]).unwrap();
+        let guard = client.lock("job").wait(Duration::from_secs(1)).acquire().unwrap();
+        assert_eq!((guard.token().0, guard.is_held()), (7, true));
+        assert_eq!(guard.lost_within(Duration::from_millis(10)), None);
+        guard.release().unwrap();
+        client.lock("job").with_lock(Hold::ensure).unwrap().unwrap();
+    };
+    // A thread of its own: the façade refuses to block a runtime's.
+    tokio::task::spawn_blocking(|| std::thread::spawn(work).join().unwrap()).await.unwrap();
+    assert_eq!(taken.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn the_blocking_client_refuses_to_block_a_runtime() {
+    let client = blocking::Client::new([nobody().await]).unwrap();
+    assert!(matches!(client.lock("job").acquire(), Err(Error::Argument(_))));
+}

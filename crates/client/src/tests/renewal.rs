@@ -1,0 +1,173 @@
+//! One session a client: who shares it, what renews it, and when that ends.
+
+use super::*;
+
+/// Counts calls that begin so.
+#[derive(Clone, Default)]
+struct Counts(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Counts {
+    fn note(&self, line: &str) {
+        self.0.lock().unwrap().push(line.to_owned());
+    }
+
+    fn of(&self, begin: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|line| line.starts_with(begin)).count()
+    }
+}
+
+/// A node whose sessions live for `ms` and say that they hold this.
+async fn counting(ms: u64, holds: &'static str) -> (String, Counts) {
+    let counts = Counts::default();
+    let noted = counts.clone();
+    let (address, _) = node(move |_, line| {
+        noted.note(line);
+        match line.split(' ').next() {
+            Some("PUT") if takes(line) => Some((200, grant(7, 0, ms))),
+            Some("PUT" | "POST") => Some((200, session(holds, ms))),
+            _ => usual(line, holds),
+        }
+    })
+    .await;
+    (address, counts)
+}
+
+const MINE: &str = r#"{"lock":"job","token":7}"#;
+
+#[tokio::test]
+async fn a_renewal_moves_the_deadline() {
+    let (address, counts) = counting(600, MINE).await;
+    let guard = acquire(&client([address])).await.unwrap();
+    let first = guard.deadline();
+    until("two renewals", || counts.of("POST") >= 2).await;
+    assert!(guard.is_held());
+    assert!(guard.deadline() > first + Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn guards_share_one_session_and_exclude_each_other_by_owner() {
+    let (address, counts) = counting(30_000, MINE).await;
+    let client = client([address]);
+    let (first, second) = (acquire(&client).await.unwrap(), acquire(&client).await.unwrap());
+    assert_eq!(counts.of("PUT /v1/sessions/"), 1);
+    let owners: Vec<String> =
+        counts.0.lock().unwrap().iter().filter(|line| takes(line)).cloned().collect();
+    let owner =
+        |line: &String| line.split("owner=").nth(1).unwrap().split('&').next().unwrap().to_owned();
+    assert_ne!(owner(&owners[0]), owner(&owners[1]), "{owners:?}");
+    drop((first, second));
+}
+
+#[tokio::test]
+async fn locks_with_another_ttl_have_a_session_of_their_own() {
+    let (address, counts) = counting(30_000, MINE).await;
+    let client = client([address]);
+    let ttl = Duration::from_secs(5);
+    let first = client.lock("a").ttl(ttl).acquire().await.unwrap();
+    let second = client.lock("b").ttl(ttl).acquire().await.unwrap();
+    let third = client.lock("c").acquire().await.unwrap();
+    assert_eq!(counts.of("PUT /v1/sessions/"), 2);
+    drop((first, second, third));
+}
+
+#[tokio::test]
+async fn renewal_ends_with_the_last_guard_and_the_session_is_not_used_beyond_its_deadline() {
+    let (address, counts) = counting(450, MINE).await;
+    let client = client([address]);
+    let guard = acquire(&client).await.unwrap();
+    until("a renewal", || counts.of("POST") >= 1).await;
+    guard.release().await.unwrap();
+    let after = counts.of("POST");
+    // The session ends by itself, which takes several times as long as a renewal would.
+    let session = client.sessions_open().await;
+    until("the session is over", || session.standing(Moment::now()).is_err()).await;
+    assert!(counts.of("POST") <= after + 1, "one may have been under way");
+    let _again = acquire(&client).await.unwrap();
+    assert_eq!(counts.of("PUT /v1/sessions/"), 2);
+}
+
+#[tokio::test]
+async fn a_handle_keeps_the_session_alive_without_a_lock() {
+    let (address, counts) = counting(450, "").await;
+    let client = client([address]);
+    let handle = client.session().await.unwrap();
+    until("renewals", || counts.of("POST") >= 4).await;
+    assert!(handle.remaining() > Duration::ZERO);
+    assert!(handle.name().as_str().starts_with("sdk-"));
+}
+
+#[tokio::test]
+async fn the_session_is_closed_when_client_and_guards_are_gone() {
+    let (address, counts) = counting(30_000, MINE).await;
+    let client = client([address]);
+    let guard = acquire(&client).await.unwrap();
+    drop(client);
+    tokio::task::yield_now().await;
+    assert_eq!(counts.of("DELETE"), 0, "a guard still needs it");
+    drop(guard);
+    until("it is closed", || counts.of("DELETE /v1/sessions/sdk-") == 1).await;
+}
+
+#[tokio::test]
+async fn a_named_session_is_left_open() {
+    let (address, counts) = counting(30_000, MINE).await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    let guard = acquire(&client).await.unwrap();
+    guard.release().await.unwrap();
+    client.close().await.unwrap();
+    drop(client);
+    assert_eq!((counts.of("DELETE /v1/locks/"), counts.of("DELETE /v1/sessions/")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_hold_that_no_guard_knows_of_is_given_back() {
+    let counts = Counts::default();
+    let noted = counts.clone();
+    let name = Arc::new(std::sync::Mutex::new(String::new()));
+    let (address, _) = node(move |_, line| {
+        noted.note(line);
+        if let Some(rest) = line.strip_prefix("PUT /v1/sessions/") {
+            *name.lock().unwrap() = rest.split('?').next().unwrap().to_owned();
+        }
+        let look = format!(
+            r#"{{"lock":"stray","mode":"exclusive","held":true,"holders":[{{"session":"{}","owner":"g-1","token":9,
+            "since_ms":1,"entries":1,"labels":{{}}}}],"waiters":0,"queue":[],"last_token":9}}"#,
+            name.lock().unwrap()
+        );
+        match line.split(' ').next() {
+            Some("GET") => Some((200, look)),
+            Some("PUT" | "POST") => Some((200, session(r#"{"lock":"stray","token":9}"#, 450))),
+            _ => usual(line, ""),
+        }
+    })
+    .await;
+    let client = client([address]);
+    let _handle = client.session().await.unwrap();
+    until("it is given back", || counts.of("DELETE /v1/locks/stray?session=sdk-") > 0).await;
+}
+
+#[tokio::test]
+async fn a_grant_whose_answer_is_held_up_is_asked_for_again() {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counter = taken.clone();
+    // The first call is kept for ever, though the cluster has granted the lock meanwhile.
+    let slow = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stuck = slow.local_addr().unwrap().to_string();
+    let (address, _) = node(move |_, line| match line.split(' ').next() {
+        Some("PUT") if takes(line) => {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Some((200, grant(7, 0, 3_000)))
+        }
+        Some("PUT" | "POST") => Some((200, session(MINE, 3_000))),
+        _ => usual(line, MINE),
+    })
+    .await;
+    let client = Client::builder([address, stuck]).build().unwrap();
+    let _handle = client.session().await.unwrap();
+    client.prefer(1);
+    let guard = client.lock("job").wait(Duration::from_secs(30));
+    let guard = tokio::time::timeout(Duration::from_secs(5), guard.acquire()).await;
+    assert_eq!(guard.unwrap().unwrap().token().0, 7);
+    assert_eq!(taken.load(Ordering::SeqCst), 1);
+    drop(slow);
+}

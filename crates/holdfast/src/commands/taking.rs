@@ -1,0 +1,135 @@
+//! Taking a lock at the command line, for `lock` and `run`: the session's name and labels, progress, signals meanwhile.
+//!
+//! The lock is held for the session as such, so that `holdfast unlock --session` and plain HTTP calls with the same
+//! session mean the same lock.
+
+use std::time::Duration;
+
+use holdfast_client::{Client, ClientBuilder, Error, Guard, Lock};
+
+use super::waiting::report_waiting;
+use super::{for_people, lock_name, name_of, stop};
+use crate::cli::{TakeArgs, Target};
+use crate::exit::Stop;
+use crate::output::complain;
+use crate::serve::Signals;
+
+/// How long leaving a queue, or giving back what is lost anyway, may hold up the end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The client for one lock, and what the session of it is called, or how its name begins.
+pub(super) fn client_for(args: &TakeArgs, target: &Target) -> Result<(Client, String), Stop> {
+    lock_name(&args.name)?;
+    let builder = Client::builder(&target.addr);
+    let (mut builder, session) = match &args.session {
+        Some(name) => (builder.named_session(name), name.clone()),
+        None => {
+            let prefix = made_up_prefix();
+            (who_we_are(builder.session_prefix(&prefix)), prefix)
+        }
+    };
+    if let Some(ttl) = args.ttl {
+        refuse_to_change_the_session_of(args)?;
+        builder = builder.ttl(ttl);
+    }
+    for (key, value) in &args.label {
+        builder = builder.label(key, value);
+    }
+    let client = builder
+        .build()
+        .map_err(|error| Stop::failed(format!("{error}; see --addr and HOLDFAST_ADDR")))?;
+    Ok((client, session))
+}
+
+/// Takes the lock, with progress on stderr; a signal ends the waiting.
+pub(super) async fn take(
+    args: &TakeArgs,
+    target: &Target,
+    (client, session): &(Client, String),
+    more: impl FnOnce(Lock) -> Lock,
+    signals: &mut Signals,
+) -> Result<Guard, Stop> {
+    let lock = more(client.lock(&args.name).as_session());
+    let taken = {
+        let taking = async {
+            match (args.try_once, args.wait) {
+                (true, _) => lock.try_acquire().await,
+                (false, Some(wait)) => lock.wait(wait).acquire().await,
+                (false, None) => lock.acquire().await,
+            }
+        };
+        tokio::select! {
+            taken = taking => Ok(taken),
+            never = report_waiting(client, &args.name, session), if !args.quiet => match never {},
+            signal = signals.next() => Err(signal),
+        }
+    };
+    match taken {
+        Ok(Ok(guard)) => Ok(guard),
+        Ok(Err(error)) => {
+            leave(client, args).await;
+            Err(not_taken(args, target, &error))
+        }
+        Err(signal) => {
+            leave(client, args).await;
+            Err(Stop::NotAcquired(format!("{signal} while waiting for {}", args.name)))
+        }
+    }
+}
+
+/// Gives back what is left, so that nobody waits for a process that is gone.
+async fn leave(client: &Client, args: &TakeArgs) {
+    let left = tokio::time::timeout(FAREWELL, client.close()).await;
+    if !matches!(left, Ok(Ok(()) | Err(Error::Lost(_)))) {
+        complain(&format!("holdfast: could not leave the queue of {} for certain", args.name));
+    }
+}
+
+fn not_taken(args: &TakeArgs, target: &Target, error: &Error) -> Stop {
+    let Error::Busy(_) = error else { return stop(target, error) };
+    let holder = match error.holder() {
+        Some(holder) => {
+            format!("held by {} for {}", name_of(holder), for_people(holder.since_ms))
+        }
+        None => "held by somebody else".to_owned(),
+    };
+    let advice =
+        if args.try_once { "queue for it with --wait 30s" } else { "wait longer with --wait" };
+    Stop::NotAcquired(format!("{} is {holder}: {advice}", args.name))
+}
+
+/// Under another `holdfast run` the session is that one's: a shorter time-to-live would cut its lease behind its back.
+fn refuse_to_change_the_session_of(args: &TakeArgs) -> Result<(), Stop> {
+    let inherited = std::env::var("HOLDFAST_SESSION").ok();
+    let nested = std::env::var_os("HOLDFAST_TOKEN").is_some();
+    if nested && inherited.is_some() && inherited == args.session {
+        return Err(Stop::failed(
+            "--ttl would change the session of the holdfast run around this one (HOLDFAST_SESSION): \
+             leave it out, or name another session with --session",
+        ));
+    }
+    Ok(())
+}
+
+/// Host, process and user.
+fn who_we_are(builder: ClientBuilder) -> ClientBuilder {
+    let mut builder = builder.label("pid", std::process::id().to_string());
+    if let Some(host) = host() {
+        builder = builder.label("host", host);
+    }
+    if let Some(user) = std::env::var("USER").ok().filter(|user| !user.is_empty()) {
+        builder = builder.label("user", user);
+    }
+    builder
+}
+
+/// `web-3-812`: host and process for people; the client adds what nobody else has.
+fn made_up_prefix() -> String {
+    let host = host().unwrap_or_else(|| "cli".to_owned());
+    format!("{host}-{}", std::process::id())
+}
+
+fn host() -> Option<String> {
+    let name = nix::unistd::gethostname().ok()?.into_string().ok()?;
+    Some(name).filter(|name| !name.is_empty() && name.len() <= 64)
+}
