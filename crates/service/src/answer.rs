@@ -75,7 +75,7 @@ pub enum Answer {
         /// Its stat.
         stat: Stat,
         /// Its data.
-        data: Arc<[u8]>,
+        data: Data,
     },
     /// A page of a znode's children.
     Children(Page<holdfast_types::NodeView>),

@@ -128,5 +128,9 @@ impl Service {
         metrics.waiters.set(counts.waiters.cast_signed());
         metrics.parked.set(i64::try_from(self.waiters().len()).unwrap_or(i64::MAX));
         metrics.disk_free.set(status.disk_free_bytes.cast_signed());
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        metrics.streams.set(gauge(self.streams().len()));
+        metrics.watches.set(gauge(self.watch_counts().watches));
+        metrics.followers.set(gauge(self.history().followers()));
     }
 }

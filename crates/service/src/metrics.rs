@@ -27,6 +27,9 @@ pub struct Metrics {
     pub(crate) waiters: Gauge,
     pub(crate) parked: Gauge,
     pub(crate) disk_free: Gauge,
+    pub(crate) streams: Gauge,
+    pub(crate) watches: Gauge,
+    pub(crate) followers: Gauge,
 }
 
 impl Metrics {
@@ -55,7 +58,7 @@ impl Metrics {
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
-        let gauges: [(&str, &str, &Gauge); 10] = [
+        let gauges: [(&str, &str, &Gauge); 13] = [
             ("has_leader", "1 if this node knows a leader", &self.has_leader),
             ("is_leader", "1 if this node leads", &self.is_leader),
             ("raft_term", "The present term", &self.term),
@@ -66,6 +69,9 @@ impl Metrics {
             ("lock_waiters", "Contenders in queues", &self.waiters),
             ("parked_calls", "Calls waiting on this node", &self.parked),
             ("disk_free_bytes", "Free bytes where the data directory is", &self.disk_free),
+            ("streams", "Connections of this node that speak for a session", &self.streams),
+            ("watches", "Watches of streams; a persistent one counts twice", &self.watches),
+            ("followers", "Watches of changes from a revision on", &self.followers),
         ];
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());

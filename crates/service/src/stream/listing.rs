@@ -47,7 +47,7 @@ impl Service {
         WatchCounts { streams: table.streams(), paths: table.paths(), watches: table.len() }
     }
 
-    /// What is watched on this node, by session.
+    /// What is watched on this node, by session. Applying waits while it is copied.
     pub fn watches_by_session(&self) -> BTreeMap<SessionId, Vec<ZnodePath>> {
         let roster = self.streams().roster.lock();
         let mut found: BTreeMap<SessionId, Vec<ZnodePath>> = BTreeMap::new();

@@ -32,7 +32,7 @@ pub enum StreamAnswer {
     /// To [`StreamRead::Data`].
     Data {
         /// The data.
-        data: Arc<[u8]>,
+        data: Data,
         /// The node's stat.
         stat: Stat,
     },

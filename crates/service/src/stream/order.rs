@@ -114,6 +114,11 @@ impl Streams {
         Ok(Place { number, session: attached.id, queue, limits })
     }
 
+    /// Streams of this node.
+    pub(crate) fn len(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
     /// Ends a stream: none of its watches stays.
     pub(crate) fn leave(&self, number: StreamNo, reason: Ended) {
         let mut roster = self.roster.lock();

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::life::Life;
+use super::message::Ended;
 use crate::answer::Failure;
 use crate::leader::BatchRenewal;
 use crate::service::Service;
@@ -58,11 +59,13 @@ impl Renewals {
     }
 }
 
-/// Sends batches until the service is stopped.
+/// Sends batches until the service is stopped. A node that cannot go on must not answer either: it ends its streams.
 pub(crate) async fn run(service: Service) {
+    let mut failed = std::pin::pin!(service.wait_failed());
     loop {
         let batch = tokio::select! {
             () = service.stopped().cancelled() => return,
+            _reason = &mut failed => return service.streams().end_all(Ended::ShuttingDown),
             batch = service.renewals().take() => batch,
         };
         send(&service, batch).await;

@@ -120,6 +120,11 @@ impl History {
         Ok(Seat { number: past.followers.enter(follower), woken, after })
     }
 
+    /// How many follow.
+    pub(crate) fn followers(&self) -> usize {
+        self.past.lock().followers.len()
+    }
+
     pub(crate) fn leave(&self, number: u64) {
         self.past.lock().followers.leave(number);
     }

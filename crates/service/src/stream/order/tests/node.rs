@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 
 use super::judge::{Changes, Sent, judge};
 use crate::hub::Hub;
-use crate::stream::{Outbox, Outgoing, Stream, StreamAnswer, StreamLimits, StreamRead};
+use crate::stream::{Ended, Outbox, Outgoing, Stream, StreamAnswer, StreamLimits, StreamRead};
+use crate::watch::{WatchFilter, WatchItem, WatchRequest};
 use crate::{Metrics, Service, ServiceConfig};
 
 const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
@@ -48,13 +49,19 @@ impl Observer for Late {
 }
 
 async fn start(dir: &Path, planted: bool) -> Service {
+    start_observed(dir, planted).await.0
+}
+
+async fn start_observed(dir: &Path, planted: bool) -> (Service, Arc<Hub>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = listener.local_addr().unwrap().to_string();
     let member = Member { peer, http: String::new(), zookeeper: String::new() };
     let members = BTreeMap::from([(NodeId(1), member)]);
     let listen = PeerListen::Bound(listener);
     let raft = RaftConfig::new("test", NodeId(1), members, dir, listen);
+    let seen = Arc::new(Mutex::new(None));
     let observer = |hub: Arc<Hub>| -> Arc<dyn Observer> {
+        *seen.lock() = Some(hub.clone());
         if planted { Arc::new(Late { hub, held: Mutex::default() }) } else { hub }
     };
     let (config, metrics) = (ServiceConfig::default(), Metrics::default());
@@ -65,7 +72,8 @@ async fn start(dir: &Path, planted: bool) -> Service {
         leadership.wait_for(|leadership| leadership.epoch.is_some()).await.unwrap();
     };
     tokio::time::timeout_at(patience, led).await.unwrap();
-    service
+    let hub = seen.lock().take().unwrap();
+    (service, hub)
 }
 
 async fn open(service: &Service) -> (Stream, Outbox) {
@@ -169,4 +177,25 @@ async fn a_notice_precedes_every_reply_that_would_reveal_its_change() {
 async fn notices_that_come_with_the_next_entry_are_caught() {
     let (sent, changes) = run(true).await;
     assert!(sent.iter().any(|sent| judge(sent, &changes).is_err()));
+}
+
+/// A node that installed a snapshot does not know what its watches missed: streams end, so that their clients come back
+/// with what they have seen, and followers are told from where to start again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_skipped_entries_says_so_to_everybody_who_watches() {
+    let dir = tempfile::tempdir().unwrap();
+    let (service, hub) = start_observed(dir.path(), false).await;
+    let (stream, mut outbox) = open(&service).await;
+    let seen = write(&stream, &mut outbox, node("/a")).await;
+    stream.read(0, StreamRead::Data(ZnodePath::new("/a").unwrap()), true).await;
+    up_to_reply(&mut outbox, &mut Vec::new()).await;
+    let filter = WatchFilter::Node(ZnodePath::new("/a").unwrap());
+    let since = Some(Revision(seen - 1));
+    let mut following =
+        service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap();
+    service.raft().read(|machine| hub.restored(machine));
+    assert!(matches!(outbox.next().await, Outgoing::Ended(Ended::Diverged)));
+    assert_eq!(service.watch_counts().watches, 0);
+    assert!(matches!(following.next().await.item, WatchItem::Compacted { .. }));
+    service.shutdown().await;
 }
