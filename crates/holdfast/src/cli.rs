@@ -6,8 +6,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod run;
+mod tree;
 
 pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
+pub(crate) use tree::{
+    CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs,
+};
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
 #[derive(Debug, Parser)]
@@ -97,6 +101,11 @@ pub(crate) enum ClientCommand {
     Ls(LsArgs),
     /// Show who holds a lock and who waits for it.
     Who(WhoArgs),
+    /// Look at nodes of the tree, and change them.
+    #[command(subcommand)]
+    Tree(TreeCommand),
+    /// Print what changes below a prefix of the tree, until ^C.
+    Watch(WatchArgs),
 }
 
 /// Where to ask, and how to answer.
@@ -361,6 +370,18 @@ mod tests {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(args.take.label, [pair("team", "shop"), pair("why", "x=y")]);
         assert!(parse("holdfast lock a --label team").unwrap_err().contains("KEY=VALUE"));
+    }
+
+    #[test]
+    fn a_node_is_of_one_kind() {
+        let Ok(Command::Client(ClientCommand::Tree(TreeCommand::Create(args)))) =
+            parse("holdfast tree create /a x --ttl 1h --parents --acl world:anyone:r")
+        else {
+            panic!()
+        };
+        assert_eq!((args.data.as_str(), args.parents, args.acl.len()), ("x", true, 1));
+        assert!(parse("holdfast tree create /a --container --ttl 1h").is_err());
+        assert!(parse("holdfast tree set /a").unwrap_err().contains("<DATA>"));
     }
 
     #[test]

@@ -1,14 +1,18 @@
-//! The commands that talk to a running cluster. One file each; they know HTTP through the client crate alone.
+//! The commands that talk to a running cluster. One file each; they know HTTP through the client crate, and those
+//! about the tree, whose bodies are raw, through `asking`.
 //!
 //! Answers go to stdout, everything else to stderr. Without a cluster to be found, the error says where was looked.
 
+mod asking;
 mod lock;
 mod ls;
 mod run;
 mod status;
 mod taking;
+mod tree;
 mod unlock;
 mod waiting;
+mod watch;
 mod who;
 
 use std::time::Duration;
@@ -39,6 +43,8 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Unlock(args) => unlock::run(&args).await,
             ClientCommand::Ls(args) => ls::run(&args).await,
             ClientCommand::Who(args) => who::run(&args).await,
+            ClientCommand::Tree(command) => tree::run(command).await,
+            ClientCommand::Watch(args) => watch::run(&args).await,
         }
     })
 }

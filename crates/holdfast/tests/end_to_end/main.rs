@@ -11,3 +11,4 @@ mod cluster_config;
 mod dev;
 mod program;
 mod serve;
+mod tree;

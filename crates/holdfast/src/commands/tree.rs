@@ -1,0 +1,203 @@
+//! `holdfast tree`: nodes of the tree, looked at and changed.
+
+use std::io::{Read as _, Write as _};
+
+use holdfast_api::{
+    Aspect, ChangeParams, ChildBody, ChildrenBody, DeleteParams, LIST_LIMIT_MAX, MakeParams,
+    NodeParams, PostParams, PutParams, StatBody, SubtreeBody, ZnodeBody, parse_acl_entry,
+    tree_path,
+};
+use holdfast_types::{CreateKind, SessionName, ZnodePath};
+use reqwest::Method;
+
+use super::asking::{Ask, Asking};
+use crate::cli::{CreateArgs, Format, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs};
+use crate::exit::Stop;
+use crate::output::{complain, print, print_json, table};
+
+pub(super) async fn run(command: TreeCommand) -> Result<(), Stop> {
+    match command {
+        TreeCommand::Get(node) => get(&node).await,
+        TreeCommand::Stat(node) => stat(&node).await,
+        TreeCommand::Ls(args) => ls(&args).await,
+        TreeCommand::Create(args) => create(&args).await,
+        TreeCommand::Set(args) => set(&args).await,
+        TreeCommand::Rm(args) => rm(&args).await,
+    }
+}
+
+fn asking(node: &NodeArgs) -> Result<Asking, Stop> {
+    Asking::new(&node.target, node.user.as_deref())
+}
+
+/// The path; its first slash may be missing.
+fn rooted(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+fn path_of(node: &NodeArgs) -> Result<ZnodePath, Stop> {
+    ZnodePath::new(rooted(&node.path)).map_err(Stop::failed)
+}
+
+/// The data as it was written, or all of stdin.
+fn data_of(text: &str) -> Result<Vec<u8>, Stop> {
+    if text != "-" {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let mut data = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut data).map_err(Stop::failed)?;
+    Ok(data)
+}
+
+/// The data and nothing else, whatever the format: it has one already.
+async fn get(node: &NodeArgs) -> Result<(), Stop> {
+    let ask = Ask::get(tree_path(&path_of(node)?));
+    let data = asking(node)?.bytes(&ask).await?;
+    let mut out = std::io::stdout().lock();
+    // A reader that went away is no error.
+    drop(out.write_all(&data).and_then(|()| out.flush()));
+    Ok(())
+}
+
+async fn stat(node: &NodeArgs) -> Result<(), Stop> {
+    let target = format!("{}?stat", tree_path(&path_of(node)?));
+    let body: ZnodeBody = asking(node)?.json(&Ask::get(target)).await?;
+    match node.target.output {
+        Format::Json => print_json(&body),
+        Format::Value => print(&body.stat.version.to_string()),
+        Format::Table => print(&table(["fact", "value"], facts(&body))),
+    }
+    Ok(())
+}
+
+fn facts(body: &ZnodeBody) -> Vec<[String; 2]> {
+    let stat = &body.stat;
+    let mut facts = vec![
+        ("path", body.path.to_string()),
+        ("kind", stat.kind.as_str().to_owned()),
+        ("version", stat.version.to_string()),
+        ("bytes", stat.data_length.to_string()),
+        ("children", stat.children.to_string()),
+        ("children version", stat.children_version.to_string()),
+        ("acl version", stat.acl_version.to_string()),
+        ("created in", stat.created_revision.to_string()),
+        ("modified in", stat.modified_revision.to_string()),
+    ];
+    facts.extend(stat.session_number.map(|number| ("session number", number.to_string())));
+    facts.extend(stat.ttl_ms.map(|ms| ("ttl", format!("{ms}ms"))));
+    facts.into_iter().map(|(name, value)| [name.to_owned(), value]).collect()
+}
+
+async fn ls(args: &TreeLsArgs) -> Result<(), Stop> {
+    let (node, path) = (&args.node, path_of(&args.node)?);
+    let mut asking = asking(node)?;
+    let aspect = if args.recursive { Aspect::Recursive } else { Aspect::Children };
+    let mut params = NodeParams { aspect, limit: LIST_LIMIT_MAX, ..NodeParams::default() };
+    let mut found: Vec<ChildBody> = Vec::new();
+    loop {
+        let ask = Ask::get(format!("{}?{}", tree_path(&path), params.to_query()));
+        params.page_token = if args.recursive {
+            let page: SubtreeBody = asking.json(&ask).await?;
+            found.extend(page.nodes.into_iter().map(named_by_path));
+            page.next_page_token
+        } else {
+            let page: ChildrenBody = asking.json(&ask).await?;
+            found.extend(page.children);
+            page.next_page_token
+        };
+        if params.page_token.is_none() {
+            break;
+        }
+    }
+    match node.target.output {
+        Format::Json => print_json(&found),
+        Format::Value => found.iter().for_each(|child| print(&child.name)),
+        Format::Table => {
+            let head = ["name", "kind", "version", "bytes", "children"];
+            print(&table(head, found.iter().map(row)));
+        }
+    }
+    Ok(())
+}
+
+fn named_by_path(node: ZnodeBody) -> ChildBody {
+    ChildBody { name: node.path.to_string(), stat: node.stat }
+}
+
+fn row(child: &ChildBody) -> [String; 5] {
+    let StatBody { kind, version, data_length, children, .. } = &child.stat;
+    [
+        child.name.clone(),
+        kind.as_str().to_owned(),
+        version.to_string(),
+        data_length.to_string(),
+        children.to_string(),
+    ]
+}
+
+async fn create(args: &CreateArgs) -> Result<(), Stop> {
+    let (path, sequential) = (rooted(&args.node.path), args.sequential);
+    let (directory, name) = ZnodePath::for_create(&path, sequential).map_err(Stop::failed)?;
+    let (change, make) = made_as(args)?;
+    let (method, target) = if sequential {
+        let query = PostParams { change, make, name }.to_query();
+        (Method::POST, format!("{}?{query}", tree_path(&directory)))
+    } else {
+        let path = directory.child(&name).map_err(Stop::failed)?;
+        let query = PutParams { change, make }.to_query();
+        (Method::PUT, format!("{}?{query}", tree_path(&path)))
+    };
+    let condition = (!sequential).then(|| ("if-none-match", "*".to_owned()));
+    let body = data_of(&args.data)?;
+    let ask = Ask { method, condition, body, again: false, ..Ask::get(target) };
+    let body: ZnodeBody = asking(&args.node)?.json(&ask).await?;
+    match args.node.target.output {
+        Format::Json => print_json(&body),
+        Format::Value | Format::Table => print(body.path.as_str()),
+    }
+    Ok(())
+}
+
+fn made_as(args: &CreateArgs) -> Result<(ChangeParams, MakeParams), Stop> {
+    let session = args.ephemeral.as_ref().map(SessionName::new);
+    let session = session.transpose().map_err(Stop::failed)?;
+    let acl: Result<Vec<_>, _> = args.acl.iter().map(|entry| parse_acl_entry(entry)).collect();
+    let acl = acl.map(|acl| (!acl.is_empty()).then_some(acl)).map_err(Stop::failed)?;
+    let ttl = args.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+    let kind = match (&session, ttl) {
+        (Some(_), _) => Some(CreateKind::Ephemeral),
+        (None, Some(ms)) => Some(CreateKind::Ttl { ms }),
+        (None, None) => args.container.then_some(CreateKind::Container),
+    };
+    let change = ChangeParams { session, ..ChangeParams::default() };
+    Ok((change, MakeParams { kind, acl, parents: args.parents }))
+}
+
+async fn set(args: &SetArgs) -> Result<(), Stop> {
+    let (path, body) = (path_of(&args.node)?, data_of(&args.data)?);
+    let condition = condition(args.version).or(Some(("if-match", "*".to_owned())));
+    let again = args.version.is_none();
+    let ask = Ask { method: Method::PUT, condition, body, again, ..Ask::get(tree_path(&path)) };
+    let body: ZnodeBody = asking(&args.node)?.json(&ask).await?;
+    match args.node.target.output {
+        Format::Json => print_json(&body),
+        Format::Value => print(&body.stat.version.to_string()),
+        Format::Table => print(&format!("{path} has version {}", body.stat.version)),
+    }
+    Ok(())
+}
+
+async fn rm(args: &RmArgs) -> Result<(), Stop> {
+    let path = path_of(&args.node)?;
+    let params = DeleteParams { recursive: args.recursive, ..DeleteParams::default() };
+    let target = format!("{}?{}", tree_path(&path), params.to_query());
+    let condition = condition(args.version);
+    let ask = Ask { method: Method::DELETE, condition, again: false, ..Ask::get(target) };
+    asking(&args.node)?.bytes(&ask).await?;
+    complain(&format!("holdfast: {path} is gone"));
+    Ok(())
+}
+
+fn condition(version: Option<u32>) -> Option<(&'static str, String)> {
+    version.map(|version| ("if-match", format!("\"{version}\"")))
+}

@@ -1,0 +1,81 @@
+//! `holdfast tree` and `holdfast watch` against a cluster: what they print, and what they say when they cannot.
+
+use crate::program::DevCluster;
+
+#[test]
+fn a_node_is_created_looked_at_changed_and_deleted() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let run = |arguments: &[&str]| {
+        let ran = cluster.client(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+        ran.stdout.trim().to_owned()
+    };
+    assert_eq!(run(&["tree", "create", "/cfg/x", "one", "--parents"]), "/cfg/x");
+    assert_eq!(run(&["tree", "get", "cfg/x"]), "one");
+    assert_eq!(run(&["tree", "set", "/cfg/x", "two", "--version", "0"]), "/cfg/x has version 1");
+    assert_eq!(run(&["tree", "stat", "/cfg/x", "-o", "value"]), "1");
+    let stat = run(&["tree", "stat", "/cfg/x"]);
+    assert!(stat.contains("kind") && stat.contains("persistent"), "{stat}");
+    let first = run(&["tree", "create", "/cfg/job-", "--sequential", "--ttl", "1h"]);
+    assert!(first.starts_with("/cfg/job-00"), "{first}");
+    assert_eq!(run(&["tree", "ls", "/cfg", "-o", "value"]).lines().count(), 2);
+    let list = run(&["tree", "ls", "/cfg", "--recursive"]);
+    assert!(list.contains("/cfg/x") && list.contains("ttl"), "{list}");
+    let json: serde_json::Value =
+        serde_json::from_str(&run(&["tree", "ls", "/cfg", "-o", "json"])).unwrap();
+    assert_eq!(json[1]["name"], "x", "{json}");
+    assert_eq!(run(&["tree", "rm", "/cfg", "--recursive"]), "");
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_what_to_type() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let secret = ["--user", "me:secret"];
+    cluster.client(&["tree", "create", "/a"]);
+    cluster.client(&["tree", "create", "/a/b"]);
+    let mine = [&["tree", "create", "/mine", "x", "--acl", "auth::cdrwa"], &secret[..]].concat();
+    assert_eq!(cluster.client(&mine).code, Some(0));
+    assert_eq!(
+        cluster.client(&[&["tree", "get", "/mine"], &secret[..]].concat()).stdout.trim(),
+        "x"
+    );
+    for (arguments, code, words) in [
+        (&["tree", "get", "/none"][..], 1, "tree create"),
+        (&["tree", "set", "/none", "x"], 1, "tree create"),
+        (&["tree", "create", "/a"], 1, "tree set"),
+        (&["tree", "create", "/x/y"], 1, "--parents"),
+        (&["tree", "rm", "/a"], 1, "--recursive"),
+        (&["tree", "set", "/a", "x", "--version", "7"], 1, "--version"),
+        (&["tree", "get", "/mine"], 1, "--user"),
+        (&["tree", "get", "/a/"], 1, "component"),
+        (&["tree", "get", "/a", "--user", "me"], 1, "NAME:PASSWORD"),
+        (&["tree", "create", "/e", "--ephemeral", "ghost"], 76, "session"),
+        (&["tree", "create", "/e", "--acl", "world"], 1, "scheme:id:perms"),
+        (&["tree", "create", "/e", "--ttl", "3600"], 2, "3600s"),
+    ] {
+        let ran = cluster.client(arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stdout.is_empty(), "{arguments:?}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_watch_prints_one_line_a_change_and_tells_the_past_if_asked() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    cluster.client(&["tree", "create", "/log"]);
+    let created: serde_json::Value =
+        serde_json::from_str(&cluster.client(&["tree", "create", "/log/a", "-o", "json"]).stdout)
+            .unwrap();
+    cluster.client(&["tree", "set", "/log/a", "x"]);
+    cluster.client(&["tree", "rm", "/log/a"]);
+    let since = (created["revision"].as_u64().unwrap() - 1).to_string();
+    let past = cluster.client(&["watch", "/log/", "--since", &since, "--count", "3"]);
+    let lines: Vec<&str> = past.stdout.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", past.stderr);
+    for (line, kind) in lines.iter().zip(["created", "changed", "deleted"]) {
+        assert!(line.ends_with(&format!("  {kind}  /log/a")), "{line}");
+    }
+    let locks = cluster.client(&["watch", "/log/", "--since", "x"]);
+    assert_eq!(locks.code, Some(2));
+}
