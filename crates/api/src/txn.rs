@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
-use holdfast_types::{Condition, Create, CreateKind, FencingToken, LockName, Op};
+use holdfast_types::{Condition, Create, CreateKind, Data, FencingToken, LockName, Op};
 use holdfast_types::{NameError, SessionName, ZnodePath};
 
 use crate::acl::parse_list;
@@ -200,7 +200,7 @@ fn on_path(pairs: Pairs) -> Result<Condition, Refusal> {
     Ok(match aspect {
         "exists" => Condition::Exists { path, exists: fields.flag("exists") },
         "version" => Condition::Version { path, version: version(&fields)?.unwrap_or_default() },
-        _ => Condition::Data { path, data: data(&fields)?.unwrap_or_default() },
+        _ => Condition::Data { path, data: data(&fields)?.unwrap_or_default().to_vec() },
     })
 }
 
@@ -292,15 +292,17 @@ fn path(fields: &Fields<'_>, key: &str) -> Result<ZnodePath, Refusal> {
 }
 
 /// Text as it is, or bytes in base 64; none if neither is given.
-fn data(fields: &Fields<'_>) -> Result<Option<Vec<u8>>, Refusal> {
+fn data(fields: &Fields<'_>) -> Result<Option<Data>, Refusal> {
     match (fields.value("data"), fields.value("data_base64")) {
         (None, None) => Ok(None),
-        (Some(text), None) => Ok(Some(text.as_bytes().to_vec())),
-        (None, Some(text)) => STANDARD.decode(text).map(Some).map_err(|error| {
-            let detail = format!("'data_base64' is not base 64: {error}");
-            Refusal::of("data_base64", ErrorCode::InvalidArgument, detail)
-                .hint("use the standard alphabet with padding, or send text as \"data\"")
-        }),
+        (Some(text), None) => Ok(Some(text.as_bytes().into())),
+        (None, Some(text)) => {
+            STANDARD.decode(text).map(|bytes| Some(bytes.into())).map_err(|error| {
+                let detail = format!("'data_base64' is not base 64: {error}");
+                Refusal::of("data_base64", ErrorCode::InvalidArgument, detail)
+                    .hint("use the standard alphabet with padding, or send text as \"data\"")
+            })
+        }
         (Some(_), Some(_)) => {
             let detail = "'data' and 'data_base64' exclude each other";
             Err(Refusal::of("data_base64", ErrorCode::InvalidArgument, detail)

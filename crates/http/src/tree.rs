@@ -16,7 +16,8 @@ use holdfast_api::{
 };
 use holdfast_service::{Answer, MultiRequest, ReadMode, Request, Response};
 use holdfast_types::{
-    AclEntry, Condition, Create, CreateKind, Op, OpReply, RequestId, Revision, Stat, ZnodePath,
+    AclEntry, Condition, Create, CreateKind, Data, Op, OpReply, RequestId, Revision, Stat,
+    ZnodePath,
 };
 
 use crate::exchange::{Exchange, read_mode};
@@ -45,7 +46,7 @@ pub(crate) async fn put(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let precondition = Precondition::of(&exchange.parts.headers)?;
     let only_creates = params.only_creates();
     let PutParams { change, make } = params;
-    let data = Vec::from(std::mem::take(&mut exchange.body));
+    let data = Data::from(&exchange.body[..]);
     let op = match (precondition, only_creates) {
         (Precondition::None, false) if path == ZnodePath::root() => {
             Op::SetData { path: path.clone(), data, version: None }
@@ -87,7 +88,7 @@ pub(crate) async fn post(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let PostParams { change, make, name } = params;
     let named = directory.child(&format!("{name}0"));
     named.map_err(|error| of_refusal(Refusal::bad_name("name", &error)))?;
-    let data = Vec::from(std::mem::take(&mut exchange.body));
+    let data = Data::from(&exchange.body[..]);
     let MakeParams { kind, acl, parents } = make;
     let kind = kind.unwrap_or(CreateKind::Persistent);
     let create = Create { directory, name, data, kind, sequential: true, acl, parents };
@@ -237,7 +238,7 @@ async fn put_either_way(
     exchange: &mut Exchange<'_>,
     mut change: ChangeParams,
     path: &ZnodePath,
-    data: Vec<u8>,
+    data: Data,
     make: MakeParams,
 ) -> Result<(OpReply, Revision), Fault> {
     let set = |data| Op::SetData { path: path.clone(), data, version: None };
@@ -274,7 +275,7 @@ fn next_id(id: &RequestId) -> Result<RequestId, Fault> {
         .map_err(|error| of_refusal(Refusal::bad_name("request", &error)))
 }
 
-fn create(path: &ZnodePath, data: Vec<u8>, make: MakeParams) -> Result<Create, Fault> {
+fn create(path: &ZnodePath, data: Data, make: MakeParams) -> Result<Create, Fault> {
     let (directory, name) = ZnodePath::for_create(path.as_str(), false)
         .map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))?;
     let MakeParams { kind, acl, parents } = make;

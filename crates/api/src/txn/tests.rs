@@ -42,7 +42,7 @@ fn every_operation_is_read() {
     let create = Create {
         directory: at("/q"),
         name: "n-".to_owned(),
-        data: b"x".to_vec(),
+        data: b"x".to_vec().into(),
         kind: CreateKind::Ephemeral,
         sequential: true,
         acl: None,
@@ -52,14 +52,14 @@ fn every_operation_is_read() {
     let kept = Create {
         directory: ZnodePath::root(),
         name: "c".to_owned(),
-        data: vec![],
+        data: Data::default(),
         kind: CreateKind::Ttl { ms: 3_600_000 },
         sequential: false,
         acl: Some(vec![read]),
         parents: true,
     };
     assert_eq!(params.then[..2], [Op::Create(create), Op::Create(kept)]);
-    let set = Op::SetData { path: at("/a"), data: vec![0, 1], version: Some(3) };
+    let set = Op::SetData { path: at("/a"), data: vec![0, 1].into(), version: Some(3) };
     let delete = Op::Delete { path: at("/b"), version: None, recursive: true };
     assert_eq!(params.then[2..4], [set, delete]);
     assert!(matches!(&params.then[4], Op::SetAcl { acl, .. } if acl[0].who.scheme == "auth"));
