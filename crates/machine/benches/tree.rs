@@ -28,7 +28,15 @@ fn multi(then: Vec<Op>) -> Command {
 fn create(at: &str, data: Vec<u8>) -> Op {
     let (directory, name) = ZnodePath::for_create(at, false).unwrap();
     let (kind, acl) = (CreateKind::Persistent, None);
-    Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: false })
+    Op::Create(Create {
+        directory,
+        name,
+        data: data.into(),
+        kind,
+        sequential: false,
+        acl,
+        parents: false,
+    })
 }
 
 fn name(n: usize) -> String {
@@ -86,7 +94,7 @@ fn main() {
     let spread = |n: usize| (n * 7_919) % znodes;
     let sets = (0..znodes).map(|n| {
         let (path, data) = (path(&name(spread(n))), vec![7; 64]);
-        multi(vec![Op::SetData { path, data, version: None }])
+        multi(vec![Op::SetData { path, data: data.into(), version: None }])
     });
     measure("set, 64 bytes", &mut machine, sets);
     let bytes = resident().saturating_sub(before) / znodes;
@@ -99,7 +107,7 @@ fn main() {
 fn changes(machine: &mut Machine, znodes: usize) {
     let spread = |n: usize| path(&name((n * 7_919) % znodes));
     let check = |n| Op::Check { path: spread(n), version: None };
-    let set = |n| Op::SetData { path: spread(n), data: vec![7; 64], version: None };
+    let set = |n| Op::SetData { path: spread(n), data: vec![7; 64].into(), version: None };
     let some = 100_000.min(znodes);
     measure(
         "multi of a check and a set",

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, EntryId, Event, LockName, OpenSession, Outcome, Owner, Perms, Rejection, Reply,
-    SessionEnd, SessionId, SessionName, Ticket, ZnodePath,
+    Acquire, Bound, Data, EntryId, Event, LockName, OpenSession, Outcome, Owner, Perms, Rejection,
+    Reply, SessionEnd, SessionId, SessionName, Ticket, ZnodePath,
 };
 
 use crate::Machine;
@@ -123,7 +123,7 @@ impl Machine {
             ..Contender::new(site.sequence, session, name, owner, entries, step)
         };
         let contender =
-            self.enqueue(&lock, &site.directory, (Arc::default(), None), contender, step);
+            self.enqueue(&lock, &site.directory, (Data::default(), None), contender, step);
         let reply = self.answer(&lock, &contender, false)?;
         if let Reply::Granted(grant) = &reply {
             step.emit(Event::Granted(grant.clone()));

@@ -4,10 +4,8 @@
 //! of contenders that come through the tree: an ephemeral sequential child of a lock's directory is one. Refuses to
 //! know how a contender is granted.
 
-use std::sync::Arc;
-
 use holdfast_types::{
-    Bound, Create, CreateKind, EntryId, Event, LockName, OpReply, Owner, Perms, Rejection,
+    Bound, Create, CreateKind, Data, EntryId, Event, LockName, OpReply, Owner, Perms, Rejection,
     SessionId, Stamp, ZnodePath,
 };
 
@@ -19,7 +17,7 @@ use crate::multi::By;
 use crate::plant::Plant;
 use crate::quota::{self, COUNTED_MAX, Usage};
 use crate::tree::{ZOOKEEPER, holds_locks};
-use crate::znode::{Acl, Kind, Znode, bytes};
+use crate::znode::{Acl, Kind, Znode};
 
 /// The end of every counter that the machine moves by one: far enough that no cluster lives to see it.
 pub(crate) const COUNTER_END: u64 = 1 << 62;
@@ -54,12 +52,12 @@ impl Machine {
             self.make_directory(directory, plan.acl.clone(), step);
         }
         let path = plan.path.clone();
-        self.put(plan, bytes(data), step)?;
+        self.put(plan, data, step)?;
         let stat = self.tree.get(&path).map(Znode::stat).unwrap_or_default();
         Ok(OpReply::Created { path, stat })
     }
 
-    fn put(&mut self, plan: Plan, data: Arc<[u8]>, step: &mut Step<'_>) -> Result<(), Rejection> {
+    fn put(&mut self, plan: Plan, data: Data, step: &mut Step<'_>) -> Result<(), Rejection> {
         let Plan { directory, path, kind, acl, sequence, contends, limits, .. } = plan;
         let Some((lock, session)) = contends else {
             if let Some((limited, used)) = limits {
@@ -84,7 +82,7 @@ impl Machine {
     pub(crate) fn make_directory(&mut self, path: &ZnodePath, acl: Acl, step: &mut Step<'_>) {
         let Some(parent) = path.parent() else { return };
         let kind = if holds_locks(path) { Kind::Container(step.now) } else { Kind::Persistent };
-        let node = Znode { acl, ..Znode::new(kind, Arc::default(), step.revision, step.now) };
+        let node = Znode { acl, ..Znode::new(kind, Data::default(), step.revision, step.now) };
         self.add_node(&parent, path.clone(), node, step);
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Event, FencingToken, LockName, LossCause, SessionId, ZnodePath};
+use holdfast_types::{Data, Event, FencingToken, LockName, LossCause, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::apply::Step;
@@ -22,7 +22,7 @@ impl Machine {
         &mut self,
         lock: &LockName,
         directory: &ZnodePath,
-        (data, acl): (Arc<[u8]>, Acl),
+        (data, acl): (Data, Acl),
         mut contender: Contender,
         step: &mut Step<'_>,
     ) -> Arc<Contender> {

@@ -3,10 +3,9 @@
 //! Owns who may read what, and what a lock's directory says when it is read. Refuses to change anything.
 //! Bounds: pages read at most [`SCAN_MAX`] znodes.
 
-use std::sync::Arc;
-
 use holdfast_types::{
-    AclEntry, Identity, NodeView, Page, Perms, Rejection, Revision, SessionId, Stat, ZnodePath,
+    AclEntry, Data, Identity, NodeView, Page, Perms, Rejection, Revision, SessionId, Stat,
+    ZnodePath,
 };
 
 use crate::acl;
@@ -19,13 +18,9 @@ impl Machine {
     ///
     /// # Errors
     /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read.
-    pub fn get(
-        &self,
-        path: &ZnodePath,
-        shown: &[Identity],
-    ) -> Result<(Stat, Arc<[u8]>), Rejection> {
+    pub fn get(&self, path: &ZnodePath, shown: &[Identity]) -> Result<(Stat, Data), Rejection> {
         let node = self.readable(path, shown)?;
-        let data = self.said_by(path, node).unwrap_or_else(|| Arc::clone(&node.data));
+        let data = self.said_by(path, node).unwrap_or_else(|| node.data.clone());
         Ok((with_length_of(&data, node), data))
     }
 
@@ -153,7 +148,7 @@ impl Machine {
 
     /// What a node says beyond its data, made when it is read: the directory of a held lock without data of its own
     /// shows token and holder, `zookeeper_stats` what its quota's subtree has.
-    fn said_by(&self, path: &ZnodePath, node: &Znode) -> Option<Arc<[u8]>> {
+    fn said_by(&self, path: &ZnodePath, node: &Znode) -> Option<Data> {
         let text = if node.data.is_empty() && node.last_token().is_some() {
             let holder = self.locks.get(&path.as_lock()?)?.holder.as_ref()?;
             let name = holder.path.file_name().replace('\\', r"\\").replace('"', r#"\""#);

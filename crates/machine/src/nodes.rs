@@ -3,7 +3,9 @@
 //! Owns `ZooKeeper`'s checks and their order. Refuses to know how the next in line is granted.
 //! Bounds: the recursive deletes of one command take [`DELETED_MAX`] znodes at most.
 
-use holdfast_types::{AclEntry, Bound, Event, LossCause, OpReply, Perms, Rejection, ZnodePath};
+use holdfast_types::{
+    AclEntry, Bound, Data, Event, LossCause, OpReply, Perms, Rejection, ZnodePath,
+};
 
 use crate::Machine;
 use crate::acl;
@@ -13,7 +15,7 @@ use crate::locks::Claim;
 use crate::multi::By;
 use crate::plant::Plant;
 use crate::tree::BUILT_IN;
-use crate::znode::{Role, Znode, bytes};
+use crate::znode::{Role, Znode};
 
 /// The most znodes that the recursive deletes of one command take.
 pub(crate) const DELETED_MAX: usize = 10_000;
@@ -77,7 +79,7 @@ impl Machine {
     pub(crate) fn set_data(
         &mut self,
         path: ZnodePath,
-        data: Vec<u8>,
+        data: Data,
         version: Option<i32>,
         by: By<'_>,
         step: &mut Step<'_>,
@@ -87,7 +89,7 @@ impl Machine {
         let more = data.len().saturating_sub(node.data.len()) as u64;
         self.tree.room_in_quotas(&path, &std::iter::empty(), more)?;
         matching(&path, version, node.version)?;
-        let set = self.tree.set_data(&path, bytes(data), step.revision, step.now);
+        let set = self.tree.set_data(&path, data, step.revision, step.now);
         let Some((node, passed)) = set else { return Err(Rejection::NoNode { path }) };
         let stat = node.stat();
         step.emit(Event::NodeChanged { path });

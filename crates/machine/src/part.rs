@@ -3,11 +3,10 @@
 //! Owns what is written of a session, a tombstone and a znode, and about how many bytes that is. Refuses to know in
 //! which order parts come, and how a machine is made of them again.
 
-use std::sync::Arc;
-
 use holdfast_types::{
-    AclEntry, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, NodeId, Outcome, Owner,
-    Password, RequestId, Revision, SessionEnd, SessionId, SessionName, Stamp, Ttl, ZnodePath,
+    AclEntry, Data, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, NodeId, Outcome,
+    Owner, Password, RequestId, Revision, SessionEnd, SessionId, SessionName, Stamp, Ttl,
+    ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -115,7 +114,7 @@ pub struct NodePart {
     /// How long it lives.
     pub kind: KindPart,
     /// Its data.
-    pub data: Arc<[u8]>,
+    pub data: Data,
     /// Revision that created it.
     pub czxid: Revision,
     /// Revision that last changed its data.
@@ -233,7 +232,7 @@ impl NodePart {
                 Kind::Ephemeral(session) => KindPart::Ephemeral(session),
                 Kind::Ttl(ms) => KindPart::Ttl(ms),
             },
-            data: Arc::clone(&node.data),
+            data: node.data.clone(),
             czxid: node.czxid,
             mzxid: node.mzxid,
             pzxid: node.pzxid,

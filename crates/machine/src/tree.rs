@@ -8,7 +8,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{Rejection, Revision, SessionId, Stamp, ZnodePath};
+use holdfast_types::{Data, Rejection, Revision, SessionId, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
 
 use crate::acl;
@@ -52,7 +52,7 @@ impl Tree {
             if let Some(parent) = path.parent().and_then(|parent| tree.get_mut(&parent)) {
                 parent.children += 1;
             }
-            let mut node = Znode::new(Kind::Persistent, Arc::default(), Revision(0), Stamp(0));
+            let mut node = Znode::new(Kind::Persistent, Data::default(), Revision(0), Stamp(0));
             if path.as_str() == CONFIG {
                 // Nobody may change it, and its list counts as set before the first time, as in `ZooKeeper`.
                 node.acl = Some(acl::read_only());
@@ -158,7 +158,7 @@ impl Tree {
     pub(crate) fn set_data(
         &mut self,
         path: &ZnodePath,
-        data: Arc<[u8]>,
+        data: Data,
         revision: Revision,
         now: Stamp,
     ) -> Option<(&Znode, Vec<ZnodePath>)> {

@@ -77,7 +77,7 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Revision, Stamp};
+    use holdfast_types::{Data, Revision, Stamp};
 
     use super::*;
     use crate::znode::Kind;
@@ -90,7 +90,7 @@ mod tests {
         let mut tree = Tree::new();
         for at in ["/a", "/a-x", "/a/b", "/a/b c", "/a-x/y", "/a/b/c", "/a/b c/d", "/a/ ", "/a/ / "]
         {
-            let node = Znode::new(Kind::Persistent, Arc::default(), Revision(1), Stamp(0));
+            let node = Znode::new(Kind::Persistent, Data::default(), Revision(1), Stamp(0));
             tree.insert(&path(at).parent().unwrap(), path(at), node);
         }
         tree

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AclEntry, CONTAINER_OWNER, FencingToken, Revision, SessionId, Stamp, Stat, TTL_OWNER,
+    AclEntry, CONTAINER_OWNER, Data, FencingToken, Revision, SessionId, Stamp, Stat, TTL_OWNER,
 };
 
 use crate::contender::Contender;
@@ -83,7 +83,7 @@ pub(crate) enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Znode {
     pub(crate) kind: Kind,
-    pub(crate) data: Arc<[u8]>,
+    pub(crate) data: Data,
     pub(crate) czxid: Revision,
     pub(crate) mzxid: Revision,
     pub(crate) pzxid: Revision,
@@ -102,7 +102,7 @@ pub(crate) struct Znode {
 
 impl Znode {
     /// A node made by this revision.
-    pub(crate) fn new(kind: Kind, data: Arc<[u8]>, revision: Revision, now: Stamp) -> Self {
+    pub(crate) fn new(kind: Kind, data: Data, revision: Revision, now: Stamp) -> Self {
         Self {
             kind,
             data,
@@ -198,7 +198,7 @@ impl Znode {
     }
 
     /// Replaces the data.
-    pub(crate) fn set_data(&mut self, data: Arc<[u8]>, revision: Revision, now: Stamp) {
+    pub(crate) fn set_data(&mut self, data: Data, revision: Revision, now: Stamp) {
         self.data = data;
         self.mzxid = revision;
         self.mtime = now;
@@ -228,11 +228,6 @@ impl Znode {
             num_children: i32::try_from(self.children).unwrap_or(i32::MAX),
         }
     }
-}
-
-/// Data as it is kept: what is empty takes no memory of its own.
-pub(crate) fn bytes(data: Vec<u8>) -> Arc<[u8]> {
-    if data.is_empty() { Arc::default() } else { data.into() }
 }
 
 /// The low 32 bits as a signed number: a counter that wraps as `ZooKeeper`'s do.

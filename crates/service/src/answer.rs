@@ -1,12 +1,11 @@
 //! What the service answers, and why it could not.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_raft::{ProposeError, ReadError};
 use holdfast_types::{
-    AclEntry, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Rejection, Released,
-    Revision, SessionView, Stat,
+    AclEntry, Data, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Rejection,
+    Released, Revision, SessionView, Stat,
 };
 
 /// An answer with the position in the log it was true at.

@@ -4,8 +4,8 @@
 //! know how an identity is proved: that happens at the door. Source: the `ZooKeeper` programmer's guide, "Access
 //! control using ACLs".
 
-use std::fmt;
 use core::net::IpAddr;
+use std::fmt;
 use std::ops::BitOr;
 
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@
 
 mod acl;
 mod command;
+mod data;
 mod event;
 mod ids;
 mod limits;
@@ -22,6 +23,7 @@ mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
 pub use command::{Acquire, Cancel, Command, Entry, OpenSession, Release};
+pub use data::Data;
 pub use event::{Applied, Event, LossCause, SessionEnd};
 pub use ids::{FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AclEntry, FencingToken, Identity, LockName, RequestId, Revision, SessionName, ZnodePath,
+    AclEntry, Data, FencingToken, Identity, LockName, RequestId, Revision, SessionName, ZnodePath,
 };
 
 /// For whom a change is made.
@@ -91,7 +91,7 @@ pub enum Op {
         /// Which node.
         path: ZnodePath,
         /// Its new data.
-        data: Vec<u8>,
+        data: Data,
         /// The version it must have; none means any.
         version: Option<i32>,
     },
@@ -137,7 +137,7 @@ pub struct Create {
     /// Its name there; with `sequential` the beginning of it, which may be empty.
     pub name: String,
     /// Its data.
-    pub data: Vec<u8>,
+    pub data: Data,
     /// Which kind.
     pub kind: CreateKind,
     /// Whether the directory's counter is appended to the name, as ten digits or more.

@@ -3,7 +3,6 @@
 //! Owns one shape for each kind of reply: what is remembered of a request until its answer comes. Refuses to know how
 //! answers come about, and writes nothing.
 
-use bytes::Bytes;
 use holdfast_service::{Failure, StreamAnswer};
 use holdfast_types::{OpReply, Rejection};
 use holdfast_zkwire::{ErrorCode, MultiResult, ReadResult, Response};
@@ -137,7 +136,7 @@ fn done(shape: Shape, answer: StreamAnswer) -> Result<Response, ErrorCode> {
         (Shape::Sync(path), _) => Response::Sync { path },
         (Shape::Exists, StreamAnswer::Exists(stat)) => Response::Stat(values::stat(&stat)),
         (Shape::Data, StreamAnswer::Data { data, stat }) => {
-            Response::Data { data: Some(Bytes::from_owner(data)), stat: values::stat(&stat) }
+            Response::Data { data: values::shown_data(data), stat: values::stat(&stat) }
         }
         (Shape::Children, StreamAnswer::Children { names, .. }) => Response::Children(names),
         (Shape::Children2, StreamAnswer::Children { names, stat }) => {
@@ -211,7 +210,7 @@ fn many_read(
         }
         match (item, answers.next()) {
             (ReadItem::Data, Some(Ok(StreamAnswer::Data { data, stat }))) => {
-                ReadResult::Data { data: Some(Bytes::from_owner(data)), stat: values::stat(&stat) }
+                ReadResult::Data { data: values::shown_data(data), stat: values::stat(&stat) }
             }
             (ReadItem::Children, Some(Ok(StreamAnswer::Children { names, .. }))) => {
                 ReadResult::Children(names)

@@ -2,8 +2,9 @@
 //!
 //! Owns conversions that cannot fail. Refuses to judge: what the machine does not accept, the machine says.
 
+use bytes::Bytes;
 use holdfast_service::{Notice, NoticeKind};
-use holdfast_types::{AclEntry, Identity, Perms, Revision, Stat};
+use holdfast_types::{AclEntry, Data, Identity, Perms, Revision, Stat};
 use holdfast_zkwire as wire;
 use holdfast_zkwire::{WatchEventType, WatchedEvent};
 
@@ -33,6 +34,22 @@ pub(crate) fn stat(stat: &Stat) -> wire::Stat {
         num_children: stat.num_children,
         pzxid: zxid(stat.pzxid),
     }
+}
+
+/// Data that a client sends; null is another thing than empty.
+pub(crate) fn data(data: Option<Bytes>) -> Data {
+    data.map_or(Data::NULL, |bytes| Data::from(&*bytes))
+}
+
+/// Data that a client is told, without a copy.
+pub(crate) fn shown_data(data: Data) -> Option<Bytes> {
+    struct Owner(Data);
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    (!data.is_null()).then(|| Bytes::from_owner(Owner(data)))
 }
 
 /// An access list that a client sends. Bits that mean nothing are left out.
@@ -77,6 +94,13 @@ mod tests {
         let back = |perms| shown_acl(acl(vec![entry(perms)])).remove(0).perms;
         assert_eq!([0, 1, 31, 33, -1].map(back), [0, 1, 31, 1, 31]);
         assert_eq!(acl(vec![wire::Acl::open()]), [AclEntry::open()]);
+    }
+
+    #[test]
+    fn no_data_and_empty_data_stay_two_things() {
+        for sent in [None, Some(Bytes::new()), Some(Bytes::from_static(b"x"))] {
+            assert_eq!(shown_data(data(sent.clone())), sent);
+        }
     }
 
     #[test]

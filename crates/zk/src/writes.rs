@@ -89,7 +89,7 @@ fn create_op(request: wire::Create) -> Result<Create, Refused> {
     let (kind, sequential) = kind(op, mode)?;
     let (directory, name) = paths::to_create(&path, sequential)?;
     let acl = Some(values::acl(acl)).filter(|acl| *acl != [AclEntry::open()]);
-    let data = data.unwrap_or_default().into();
+    let data = values::data(data);
     Ok(Create { directory, name, data, kind, sequential, acl, parents: false })
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn delete(path: &str, version: i32) -> Asked {
 
 /// Replaces a node's data.
 pub(crate) fn set_data(path: &str, data: Option<Bytes>, version: i32) -> Asked {
-    let data = data.unwrap_or_default().into();
+    let data = values::data(data);
     let version = expected(version);
     (Item::Stat, paths::to_change(path).map(|path| Op::SetData { path, data, version }))
 }

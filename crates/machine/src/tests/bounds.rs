@@ -51,7 +51,15 @@ fn directories_on_the_way_count_as_operations() {
         let path = format!("/{top}{}", "/x".repeat(499));
         let (directory, name) = ZnodePath::for_create(&path, false).unwrap();
         let (kind, data, acl) = (CreateKind::Persistent, Vec::new(), None);
-        Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: true })
+        Op::Create(Create {
+            directory,
+            name,
+            data: data.into(),
+            kind,
+            sequential: false,
+            acl,
+            parents: true,
+        })
     };
     assert!(apply(&mut machine, anonymous(vec![deep("a"), deep("b")])).is_ok());
     let refused = apply(&mut machine, anonymous(vec![deep("c"), deep("d"), plain("/e")]));
@@ -173,7 +181,7 @@ fn names_that_are_none_are_refused() {
     {
         let (directory, data, acl) = (ZnodePath::root(), Vec::new(), None);
         let (kind, parents, name) = (CreateKind::Persistent, false, name.to_owned());
-        let create = Create { directory, name, data, kind, sequential, acl, parents };
+        let create = Create { directory, name, data: data.into(), kind, sequential, acl, parents };
         let outcome = apply(&mut machine, anonymous(vec![Op::Create(create)]));
         assert!(matches!(outcome, Err(Rejection::OpRefused { .. })), "{outcome:?}");
     }

@@ -84,13 +84,13 @@ impl Do {
             }
             Do::Set(n, version, len) => {
                 let data = vec![0; (*len).into()];
-                Op::SetData { path: pick(model, *n), data, version: *version }
+                Op::SetData { path: pick(model, *n), data: data.into(), version: *version }
             }
             Do::Limit(n, limit) => {
                 let quotas = model.quotas();
                 let (at, _) = quotas.get(n % quotas.len().max(1))?;
                 let at = format!("/zookeeper/quota{}/zookeeper_limits", at.trim_end_matches('/'));
-                Op::SetData { path: path(&at), data: limits_text(*limit), version: None }
+                Op::SetData { path: path(&at), data: limits_text(*limit).into(), version: None }
             }
             Do::SetAcl(n, version, acl) => {
                 Op::SetAcl { path: pick(model, *n), acl: acl.clone(), version: *version }
@@ -158,7 +158,15 @@ fn create() -> impl Strategy<Value = Do> {
                 kind => kind,
             };
             let data = vec![0; len];
-            Do::Create(Create { directory, name, data, kind, sequential, acl, parents })
+            Do::Create(Create {
+                directory,
+                name,
+                data: data.into(),
+                kind,
+                sequential,
+                acl,
+                parents,
+            })
         },
     )
 }
@@ -171,7 +179,15 @@ fn quota() -> impl Strategy<Value = Do> {
             let (name, data) = ("zookeeper_limits".to_owned(), limits_text(limit));
             let (kind, acl) = (CreateKind::Persistent, None);
             let (directory, sequential, parents) = (at, false, true);
-            Do::Create(Create { directory, name, data, kind, sequential, acl, parents })
+            Do::Create(Create {
+                directory,
+                name,
+                data: data.into(),
+                kind,
+                sequential,
+                acl,
+                parents,
+            })
         },
     )
 }

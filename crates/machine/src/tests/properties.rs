@@ -88,7 +88,7 @@ fn change(number: usize, kind: usize, at: usize) -> Command {
     let (data, version) = (vec![number as u8], None);
     let op = match kind {
         0 => Op::Delete { path: path(at), version, recursive: false },
-        1 => Op::SetData { path: path(at), data, version },
+        1 => Op::SetData { path: path(at), data: data.into(), version },
         _ => words::create(at, CreateKind::Persistent, at == "/a/b", data),
     };
     multi(Caller { request, ..of_session("s1") }, vec![op])

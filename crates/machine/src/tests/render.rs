@@ -206,7 +206,10 @@ pub(super) fn standing(standing: Option<&Standing>) -> Vec<String> {
     }]
 }
 
-pub(super) fn node(stat: &Stat, data: &[u8]) -> String {
+pub(super) fn node(stat: &Stat, data: &Data) -> String {
+    if data.is_null() {
+        return format!("{} data=null", self::stat(stat));
+    }
     format!("{} data={:?}", self::stat(stat), String::from_utf8_lossy(data))
 }
 

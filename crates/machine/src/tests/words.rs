@@ -91,9 +91,12 @@ impl<'a> Words<'a> {
         self.number("password").map(|byte| Password([byte; 16]))
     }
 
-    fn data(&self) -> Vec<u8> {
+    fn data(&self) -> Data {
+        if self.flag("null") {
+            return Data::NULL;
+        }
         let zeros = self.number("zeros").map_or(Vec::new(), |count| vec![0; count]);
-        self.value("data").map_or(zeros, |data| data.as_bytes().to_vec())
+        self.value("data").map_or(zeros, |data| data.as_bytes().to_vec()).into()
     }
 
     fn create(&self) -> Create {
@@ -337,6 +340,7 @@ pub(super) fn open(name: &str) -> OpenSession {
 /// A create of the usual kind.
 pub(super) fn create(at: &str, kind: CreateKind, sequential: bool, data: Vec<u8>) -> Op {
     let (directory, name) = ZnodePath::for_create(at, sequential).unwrap();
+    let data = data.into();
     Op::Create(Create { directory, name, data, kind, sequential, acl: None, parents: false })
 }
 

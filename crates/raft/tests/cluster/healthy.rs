@@ -153,7 +153,7 @@ async fn a_command_too_large_for_an_entry_is_refused_before_anything() {
         let create = Op::Create(Create {
             directory: ZnodePath::root(),
             name: "big".to_owned(),
-            data: vec![7; bytes],
+            data: vec![7; bytes].into(),
             kind: CreateKind::Persistent,
             sequential: false,
             acl: None,

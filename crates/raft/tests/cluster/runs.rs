@@ -10,7 +10,7 @@ use crate::lab::{Lab, soon};
 fn sequential(directory: &str) -> Command {
     let (directory, name) = (ZnodePath::new(directory).unwrap(), "n".to_owned());
     let (data, kind, acl) = (Vec::new(), CreateKind::Persistent, None);
-    let create = Create { directory, name, data, kind, sequential: true, acl, parents: true };
+    let create = Create { directory, name, data: data.into(), kind, sequential: true, acl, parents: true };
     Command::Multi(Multi { then: vec![Op::Create(create)], ..Multi::default() })
 }
 
@@ -68,7 +68,7 @@ async fn runs_of_many_callers_are_not_torn_apart() {
 async fn a_run_with_a_command_that_is_too_large_is_refused_as_a_whole() {
     let lab = Lab::start(1).await;
     let data = vec![0; 3 << 20];
-    let op = Op::SetData { path: ZnodePath::root(), data, version: None };
+    let op = Op::SetData { path: ZnodePath::root(), data: data.into(), version: None };
     let large = Command::Multi(Multi { then: vec![op], ..Multi::default() });
     let run = vec![sequential("/run"), large];
     let (done, error) = lab.node(1).propose_in_order(run, soon()).await;

@@ -1,8 +1,6 @@
 //! What a stream is asked, and what it carries to its client: replies, notices, and its end.
 
-use std::sync::Arc;
-
-use holdfast_types::{AclEntry, OpReply, Rejection, Revision, Stat, ZnodePath};
+use holdfast_types::{AclEntry, Data, OpReply, Rejection, Revision, Stat, ZnodePath};
 
 use crate::answer::Failure;
 

@@ -1,8 +1,6 @@
 //! Answers of the service, and what a client is told.
 
-use std::sync::Arc;
-
-use holdfast_types::{SessionName, Stat, ZnodePath};
+use holdfast_types::{Data, SessionName, Stat, ZnodePath};
 
 use super::*;
 
@@ -73,7 +71,7 @@ fn what_cannot_be_done_fails_with_its_own_error_unless_the_node_that_decides_is_
 #[test]
 fn reads_of_several_fail_each_for_itself() {
     let items = vec![ReadItem::Nowhere, ReadItem::Data, ReadItem::Children];
-    let data = StreamAnswer::Data { data: Arc::from(&b"x"[..]), stat: Stat::default() };
+    let data = StreamAnswer::Data { data: Data::from(&b"x"[..]), stat: Stat::default() };
     let missing = Rejection::NoNode { path: path() };
     let answer = Ok(StreamAnswer::Many(vec![Ok(data), Err(missing)]));
     let Told::Done(Response::MultiRead(results)) = told(Shape::MultiRead(items), answer) else {

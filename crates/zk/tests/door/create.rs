@@ -1,5 +1,6 @@
 //! Making and removing nodes: kinds, names, stats.
 
+use bytes::Bytes;
 use holdfast_zkwire::{Acl, CreateOp, Request, Response, Stat};
 
 use crate::client::{create, create_by, create_with, delete, get, set};
@@ -76,15 +77,20 @@ fn fresh(stat: Stat) -> Stat {
 }
 
 #[tokio::test]
-async fn no_data_and_empty_data_are_the_same() {
+async fn no_data_is_another_thing_than_empty_data() {
     let node = Node::start().await;
     let mut client = node.client().await;
     let Request::Create(mut request) = create("/n", 0) else { panic!("no create") };
     request.data = None;
     client.done(Request::Create(request)).await;
-    assert_eq!(client.data("/n").await, b"");
-    client.done(Request::SetData { path: "/n".to_owned(), data: None, version: -1 }).await;
-    assert_eq!(client.stat("/n").await.unwrap().data_length, 0);
+    for set_to in [None, Some(Bytes::new()), None] {
+        let Response::Data { data, stat } = client.done(get("/n", false)).await else {
+            panic!("no data")
+        };
+        // What it was set to before.
+        assert_eq!((data.is_none(), stat.data_length), (stat.version != 2, 0));
+        client.done(Request::SetData { path: "/n".to_owned(), data: set_to, version: -1 }).await;
+    }
 }
 
 #[tokio::test]

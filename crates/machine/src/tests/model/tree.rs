@@ -62,7 +62,7 @@ impl Model {
         match op {
             Op::Create(create) => self.create(create, by),
             Op::Delete { path, version, recursive } => self.delete(path, version, recursive, by),
-            Op::SetData { path, data, version } => self.set(path, data, version, by),
+            Op::SetData { path, data, version } => self.set(path, data.to_vec(), version, by),
             Op::SetAcl { path, acl, version } => {
                 let acl = settle(&path, acl, by)?;
                 let node = self.demand(&path, Perms::ADMIN, by)?;

@@ -326,12 +326,12 @@ fn op(change: &Change) -> Op {
         Change::Create(at, ephemeral) => {
             let (directory, name) = ZnodePath::for_create(at, false).unwrap();
             let kind = if *ephemeral { CreateKind::Ephemeral } else { CreateKind::Persistent };
-            let (data, acl) = (Vec::new(), None);
+            let (data, acl) = (Vec::new().into(), None);
             let (sequential, parents) = (false, false);
             Op::Create(Create { directory, name, data, kind, sequential, acl, parents })
         }
         Change::Delete(at) => Op::Delete { path: path(at), version: None, recursive: false },
-        Change::Set(at) => Op::SetData { path: path(at), data: vec![1], version: None },
+        Change::Set(at) => Op::SetData { path: path(at), data: vec![1].into(), version: None },
     }
 }
 

@@ -103,7 +103,7 @@ async fn write(stream: &Stream, outbox: &mut Outbox, op: Op) -> u64 {
 
 fn node(at: &str) -> Op {
     let (directory, name) = ZnodePath::for_create(at, false).unwrap();
-    let (kind, data, acl) = (CreateKind::Persistent, Vec::new(), None);
+    let (kind, data, acl) = (CreateKind::Persistent, Vec::new().into(), None);
     Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: false })
 }
 
@@ -113,7 +113,7 @@ async fn write_on(service: Service, paths: [&'static str; 2]) -> Vec<(&'static s
     let mut changes = Vec::new();
     for turn in 0..WRITES {
         let at = paths[turn % 2];
-        let data = turn.to_string().into_bytes();
+        let data = turn.to_string().into_bytes().into();
         let op = Op::SetData { path: ZnodePath::new(at).unwrap(), data, version: None };
         changes.push((at, write(&stream, &mut outbox, op).await));
     }
