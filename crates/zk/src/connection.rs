@@ -126,6 +126,7 @@ async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         shared: &shared,
         seat,
         silence_max: attached.ttl.as_duration(),
+        last_tag: 0,
     };
     let mut speaker = Speaker {
         sink: writer,

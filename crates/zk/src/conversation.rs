@@ -1,7 +1,8 @@
 //! One connection after its handshake: requests in, in order; replies and watch events out, in the outbox's order.
 //!
 //! Owns the pairing of requests with their replies, and the reasons why a conversation ends. Two loops share one task:
-//! `listen` looks at one request after the other and asks the service, `speak` writes whatever the outbox holds, as much
+//! `listen` looks at one request after the other and asks the service (writes that arrived together in one go), `speak`
+//! writes whatever the outbox holds, as much
 //! as there is with one call. Refuses to know what requests mean (`plan.rs`) and what answers look like (`reply.rs`).
 //!
 //! Bounds: what was asked and not yet written is bounded by the outbox, which makes `listen` wait, so that the socket
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use holdfast_service::{Ended, Outbox, Outgoing, Stream, StreamReply};
+use holdfast_types::Multi;
 use holdfast_zkwire::{
     DecodeError, ErrorCode, FrameError, Request, RequestHeader, append_event, append_reply,
     decode_request, op, xid,
@@ -32,6 +34,8 @@ use crate::values;
 
 /// Replies and events are written together until there is this much, bytes.
 const CHUNK: usize = 64 * 1024;
+/// Writes that are asked together.
+const RUN_MAX: usize = 64;
 /// The zxid of events, as `ZooKeeper` 3.8 has it.
 const EVENT_ZXID: i64 = -1;
 
@@ -56,6 +60,16 @@ pub(crate) enum End {
     Unable,
     /// The stream is over.
     Stream(Ended),
+}
+
+impl From<Broken> for End {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Closed => Self::Left,
+            Broken::Socket(error) => Self::Socket(error),
+            Broken::Frame(error) => Self::Frame(error),
+        }
+    }
 }
 
 /// A request whose reply has not been written.
@@ -84,40 +98,64 @@ pub(crate) struct Listener<'a, R> {
     pub(crate) seat: &'a Seat,
     /// How long nothing may be heard.
     pub(crate) silence_max: Duration,
+    /// Of the request heard last.
+    pub(crate) last_tag: i64,
 }
 
 impl<R: AsyncRead + Unpin> Listener<'_, R> {
     /// Asks what the client asks, until it stops.
     pub(crate) async fn listen(&mut self) -> End {
         self.stream.identify(self.identities.as_slice().to_vec());
-        for tag in 0.. {
-            let frame = match tokio::time::timeout(self.silence_max, self.frames.next()).await {
-                Ok(Ok(frame)) => frame,
-                Ok(Err(Broken::Closed)) => return End::Left,
-                Ok(Err(Broken::Socket(error))) => return End::Socket(error),
-                Ok(Err(Broken::Frame(error))) => return End::Frame(error),
-                Err(_) => return End::Silent,
+        loop {
+            let next = tokio::time::timeout(self.silence_max, self.frames.next());
+            let followed = match next.await {
+                Ok(Ok(frame)) => self.follow(frame).await,
+                Ok(Err(broken)) => Err(broken.into()),
+                Err(_) => Err(End::Silent),
             };
-            if let Err(error) = self.hear(tag, frame).await {
-                return End::Header(error);
+            if let Err(end) = followed {
+                return end;
             }
         }
-        End::Left
     }
 
-    async fn hear(&mut self, tag: i64, frame: Bytes) -> Result<(), DecodeError> {
-        let (header, request) = decode_request(frame)?;
-        let began = Instant::now();
+    /// Asks one request, or all the writes that have arrived together.
+    async fn follow(&mut self, frame: Bytes) -> Result<(), End> {
+        let mut run = Vec::new();
+        let mut heard = self.hear(frame)?;
+        let end = loop {
+            let (pending, Plan { question, shape }) = heard;
+            let Question::Write(multi) = question else {
+                self.write(run).await;
+                self.ask(pending, question, shape).await;
+                return Ok(());
+            };
+            run.push((pending.tag, multi));
+            self.shared.pending.lock().push_back((pending, shape));
+            if run.len() >= RUN_MAX {
+                break Ok(());
+            }
+            let next = match self.frames.try_next() {
+                Ok(Some(frame)) => self.hear(frame),
+                Ok(None) => break Ok(()),
+                Err(broken) => Err(broken.into()),
+            };
+            match next {
+                Ok(next) => heard = next,
+                Err(end) => break Err(end),
+            }
+        };
+        self.write(run).await;
+        end
+    }
+
+    fn hear(&mut self, frame: Bytes) -> Result<(Pending, Plan), End> {
+        let (header, request) = decode_request(frame).map_err(End::Header)?;
         self.seat.received();
-        let Plan { mut question, mut shape } = self.understand(header, request);
-        if let Question::Prove(scheme, proof) = &question {
-            shape = self.prove(scheme, proof);
-            question = Question::Nothing;
-        }
-        let pending = Pending { tag, xid: echoed(header), kind: Kind::of(header.op), began };
-        self.shared.pending.lock().push_back((pending, shape));
-        self.ask(tag, question).await;
-        Ok(())
+        self.last_tag += 1;
+        let (tag, kind, began) = (self.last_tag, Kind::of(header.op), Instant::now());
+        let plan = self.understand(header, request);
+        Ok((Pending { tag, xid: echoed(header), kind, began }, plan))
     }
 
     fn understand(&self, header: RequestHeader, request: Result<Request, DecodeError>) -> Plan {
@@ -143,8 +181,12 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
         }
     }
 
-    async fn ask(&self, tag: i64, question: Question) {
-        let stream = self.stream;
+    async fn ask(&mut self, pending: Pending, question: Question, mut shape: Shape) {
+        if let Question::Prove(scheme, proof) = &question {
+            shape = self.prove(scheme, proof);
+        }
+        let (stream, tag) = (self.stream, pending.tag);
+        self.shared.pending.lock().push_back((pending, shape));
         match question {
             Question::Nothing | Question::Prove(..) => stream.ping(tag).await,
             Question::Read(read, watch) => stream.read(tag, read, watch).await,
@@ -155,14 +197,18 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
             Question::RemoveWatches(path, kind) => stream.remove_watches(tag, path, kind).await,
             Question::SetWatches(since, set) => stream.set_watches(tag, since, set).await,
             Question::Close => stream.close(tag).await,
-            Question::Write(multi) => {
-                stream.write(tag, multi).await;
-                self.taken(tag).await;
-            }
+            Question::Write(multi) => self.write(vec![(tag, multi)]).await,
         }
     }
 
-    /// Resolves when the reply has been looked at: a write that failed may have ended the conversation, and then
+    async fn write(&self, run: Vec<(i64, Multi)>) {
+        let Some((last, _)) = run.last() else { return };
+        let last = *last;
+        self.stream.write_run(run).await;
+        self.taken(last).await;
+    }
+
+    /// Resolves when the replies up to this one have been looked at: a write that failed may have ended the conversation, and then
     /// nothing that was sent behind it may be done.
     async fn taken(&self, tag: i64) {
         loop {

@@ -11,7 +11,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use holdfast_zkwire::{FourLetterWord, FrameError, LENGTH_LEN, frame_len};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much room is made for one read, bytes.
+/// How much room is made for one read at least, bytes: an idle connection keeps so much.
+const FIRST: usize = 2 * 1024;
+/// How much at most.
 const STEP: usize = 16 * 1024;
 
 /// What a connection begins with.
@@ -71,6 +73,20 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Ok(self.buffer.split_to(len).freeze())
     }
 
+    /// The next frame, if it has arrived already.
+    ///
+    /// # Errors
+    /// [`Broken`] ends the connection.
+    pub(crate) fn try_next(&mut self) -> Result<Option<Bytes>, Broken> {
+        let Some(header) = self.buffer.first_chunk() else { return Ok(None) };
+        let len = frame_len(*header, self.frame_bytes_max).map_err(Broken::Frame)?;
+        if self.buffer.len() < LENGTH_LEN + len {
+            return Ok(None);
+        }
+        self.buffer.advance(LENGTH_LEN);
+        Ok(Some(self.buffer.split_to(len).freeze()))
+    }
+
     /// Reads and forgets until the client closes, or this much has come.
     pub(crate) async fn forget(&mut self, bytes_max: usize) {
         let mut left = bytes_max;
@@ -95,7 +111,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     async fn fill(&mut self, wanted: usize) -> Result<(), Broken> {
         while self.buffer.len() < wanted {
             let missing = wanted - self.buffer.len();
-            self.buffer.reserve(missing.clamp(1, STEP));
+            self.buffer.reserve(missing.clamp(FIRST, STEP));
             match self.source.read_buf(&mut self.buffer).await {
                 Ok(0) if self.buffer.is_empty() => return Err(Broken::Closed),
                 Ok(0) => return Err(Broken::Socket(io::ErrorKind::UnexpectedEof.into())),
@@ -122,6 +138,15 @@ mod tests {
         assert_eq!(frames.next().await.unwrap(), &[][..]);
         assert_eq!(frames.next().await.unwrap(), &[9][..]);
         assert!(matches!(frames.next().await, Err(Broken::Closed)));
+    }
+
+    #[tokio::test]
+    async fn what_has_arrived_is_there_without_waiting() {
+        let mut frames = frames(&[0, 0, 0, 1, 7, 0, 0, 0, 1, 8, 0, 0, 0, 2, 9]);
+        assert!(matches!(frames.try_next(), Ok(None)), "nothing was read yet");
+        assert_eq!(frames.next().await.unwrap(), &[7][..]);
+        assert!(matches!(frames.try_next(), Ok(Some(frame)) if frame == &[8][..]));
+        assert!(matches!(frames.try_next(), Ok(None)));
     }
 
     #[tokio::test]

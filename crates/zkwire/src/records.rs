@@ -94,11 +94,13 @@ impl Acl {
 
     pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
         reader.vector_or_empty("acl", 12, |reader| {
-            Ok(Self {
-                perms: reader.int("perms")?,
-                scheme: reader.string_or_empty("scheme")?,
-                id: reader.string("id")?,
-            })
+            let (perms, scheme) = (reader.int("perms")?, reader.string_or_empty("scheme")?);
+            // Of `auth` nobody reads the id, and kazoo sends null for it.
+            let id = match scheme.as_str() {
+                "auth" => reader.string_or_empty("id")?,
+                _ => reader.string("id")?,
+            };
+            Ok(Self { perms, scheme, id })
         })
     }
 }

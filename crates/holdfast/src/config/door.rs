@@ -57,7 +57,9 @@ fn tick(value: &Scalar) -> Result<Duration, String> {
     if (ZkConfig::TICK_MIN..=ZkConfig::TICK_MAX).contains(&tick) {
         return Ok(tick);
     }
-    Err(format!("{tick:?} is out of bounds: sessions live from 2 to 20 ticks, so use 500ms to 72m (the default is 2s)"))
+    Err(format!(
+        "{tick:?} is out of bounds: sessions live from 2 to 20 ticks, so use 500ms to 72m (the default is 2s)"
+    ))
 }
 
 fn frame(value: &Scalar) -> Result<usize, String> {
@@ -72,5 +74,6 @@ fn words(value: &Scalar) -> Result<Words, String> {
     let wanted = "words such as \"ruok,srvr,mntr\", or \"*\" for all, or \"none\"";
     let text = value.text(wanted)?;
     let list = if text.trim() == "none" { "" } else { text };
-    Words::parse(list).map_err(|word| format!("{word:?} is no four-letter word of ZooKeeper: write {wanted}"))
+    Words::parse(list)
+        .map_err(|word| format!("{word:?} is no four-letter word of ZooKeeper: write {wanted}"))
 }

@@ -176,11 +176,10 @@ impl Stream {
     /// Proposes commands in order, and replies to each when this node has applied it. Answers whether the stream goes
     /// on: it does if it is certain what became of all of them.
     async fn propose(&self, tags: &[i64], commands: Vec<Command>) -> bool {
-        let began = Instant::now();
         let (done, failure) = self.service.propose_in_order(commands).await;
         let mut left = tags.iter();
         for (committed, tag) in done.into_iter().zip(left.by_ref()) {
-            if !self.conclude(*tag, committed, began).await {
+            if !self.conclude(*tag, committed).await {
                 return false;
             }
         }
@@ -199,20 +198,16 @@ impl Stream {
         true
     }
 
-    /// Replies to a command that was proposed then and is committed.
-    async fn conclude(&self, tag: i64, committed: Committed, began: Instant) -> bool {
+    /// Replies to a command that is committed. The lease does not move with a change of the tree: the reply, which the
+    /// client takes for a sign that its session lives, waits like every other until that is certain. What ended the
+    /// session needs no such certainty.
+    async fn conclude(&self, tag: i64, committed: Committed) -> bool {
         let Committed { outcome, revision } = committed;
-        let result = match outcome {
-            Ok(reply) => {
-                // A command that took effect is a sign of life in the log.
-                self.life.renewed(began);
-                answer(reply)
-            }
-            Err(rejection) => Err(Failure::Rejected(rejection)),
-        };
-        if self.ready().await.is_err() {
+        let closed = matches!(outcome, Ok(Reply::SessionEnded));
+        if !closed && self.ready().await.is_err() {
             return false;
         }
+        let result = outcome.map_err(Failure::Rejected).and_then(answer);
         if self.service.catch_up(revision).await.is_err() {
             self.end(Ended::CutOff);
             return false;

@@ -2,7 +2,7 @@
 
 use holdfast_zkwire::{Request, Response, WatchEventType};
 
-use crate::client::{Incoming, create, delete, exists, get, set};
+use crate::client::{Incoming, create, create_with, delete, exists, get, set};
 use crate::node::Node;
 
 #[tokio::test]
@@ -90,6 +90,47 @@ async fn an_event_comes_before_the_read_that_shows_anothers_change() {
         };
         tokio::join!(write, read);
     }
+}
+
+#[tokio::test]
+async fn many_writes_at_once_are_done_in_their_order() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/q", 0).await;
+    for _ in 0..300 {
+        client.send(&create("/q/n-", 2)).await;
+    }
+    client.send(&get("/q", false)).await;
+    let mut last = 0;
+    for number in 0..300 {
+        let (header, made) = client.reply().await.unwrap();
+        assert_eq!(made, Some(Response::Created { path: format!("/q/n-{number:010}") }));
+        assert!(header.zxid > last, "each has its own zxid");
+        last = header.zxid;
+    }
+    let (_, read) = client.reply().await.unwrap();
+    let Some(Response::Data { stat, .. }) = read else { panic!("{read:?}") };
+    assert_eq!(stat.num_children, 300);
+}
+
+/// Whoever proves something proves it for what follows, not for what was sent before.
+#[tokio::test]
+async fn a_proof_among_writes_counts_from_its_place_on() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    let mine = || {
+        let (perms, scheme, id) = (31, "auth".to_owned(), String::new());
+        vec![holdfast_zkwire::Acl { perms, scheme, id }]
+    };
+    client.send(&create_with("/before", 0, b"", mine())).await;
+    let (kind, scheme, auth) = (0, "digest".to_owned(), Some("u:p".into()));
+    client.send(&Request::Auth { kind, scheme, auth }).await;
+    client.send(&create_with("/after", 0, b"", mine())).await;
+    let mut errors = Vec::new();
+    for _ in 0..3 {
+        errors.push(client.reply().await.unwrap().0.err);
+    }
+    assert_eq!(errors, [-114, 0, 0]);
 }
 
 #[tokio::test]
