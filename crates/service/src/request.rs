@@ -141,7 +141,7 @@ pub enum Request {
     Multi(MultiRequest),
     /// Change one znode. What it is refused for is told as it is.
     Change {
-        /// Owner of an ephemeral, keeper of the memo. A change with a session is a sign of its life.
+        /// Owner of an ephemeral, keeper of the memo. It must be open; the change does not renew it.
         session: Option<SessionName>,
         /// With a session: a retry under the same id gets the first answer.
         request: Option<RequestId>,
@@ -189,7 +189,7 @@ pub enum Request {
 /// See [`Request::Multi`].
 #[derive(Clone, Debug, Default)]
 pub struct MultiRequest {
-    /// Owner of ephemerals, keeper of the memo. A change with a session is a sign of its life.
+    /// Owner of ephemerals, keeper of the memo. It must be open; the change does not renew it.
     pub session: Option<SessionName>,
     /// With a session: a retry under the same id gets the first answer.
     pub request: Option<RequestId>,

@@ -168,45 +168,40 @@ impl Stream {
         self.service.streams().closes(self.place.number);
         let (session, attachment) = (self.life.session.clone(), Some(self.attachment));
         let close = Command::CloseSession { session, attachment };
-        if self.propose(&[tag], vec![close]).await {
-            self.end(Ended::Closed);
+        let (mut done, failure) = self.service.propose_in_order(vec![close]).await;
+        if let Some(committed) = done.pop() {
+            // Whether the session still lives is no question any more, so this reply needs no renewal.
+            self.conclude(tag, committed).await;
         }
+        self.end(failure.as_ref().and_then(fatal).unwrap_or(Ended::Closed));
     }
 
-    /// Proposes commands in order, and replies to each when this node has applied it. Answers whether the stream goes
-    /// on: it does if it is certain what became of all of them.
-    async fn propose(&self, tags: &[i64], commands: Vec<Command>) -> bool {
+    /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree is no renewal:
+    /// its reply, which the client takes for a sign that its session lives, waits like every other until that is certain.
+    async fn propose(&self, tags: &[i64], commands: Vec<Command>) {
         let (done, failure) = self.service.propose_in_order(commands).await;
         let mut left = tags.iter();
         for (committed, tag) in done.into_iter().zip(left.by_ref()) {
-            if !self.conclude(*tag, committed).await {
-                return false;
+            if self.ready().await.is_err() || !self.conclude(*tag, committed).await {
+                return;
             }
         }
-        let Some(failure) = failure else { return true };
+        let Some(failure) = failure else { return };
         if let Some(reason) = fatal(&failure) {
-            self.end(reason);
-            return false;
+            return self.end(reason);
         }
         for tag in left {
             if self.ready().await.is_err() {
-                return false;
+                return;
             }
             let (tag, revision, result) = (*tag, Revision(0), Err(failure.clone()));
             Streams::reply(&self.place, StreamReply { tag, revision, result });
         }
-        true
     }
 
-    /// Replies to a command that is committed. The lease does not move with a change of the tree: the reply, which the
-    /// client takes for a sign that its session lives, waits like every other until that is certain. What ended the
-    /// session needs no such certainty.
+    /// Replies to a command that is committed, when it is applied here. False if the stream ended over that.
     async fn conclude(&self, tag: i64, committed: Committed) -> bool {
         let Committed { outcome, revision } = committed;
-        let closed = matches!(outcome, Ok(Reply::SessionEnded));
-        if !closed && self.ready().await.is_err() {
-            return false;
-        }
         let result = outcome.map_err(Failure::Rejected).and_then(answer);
         if self.service.catch_up(revision).await.is_err() {
             self.end(Ended::CutOff);

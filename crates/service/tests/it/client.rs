@@ -25,7 +25,7 @@ pub(crate) fn path(text: &str) -> ZnodePath {
 
 pub(crate) fn create(at: &str, data: &[u8], kind: CreateKind) -> Op {
     let (directory, name) = ZnodePath::for_create(at, false).unwrap();
-    let (data, acl) = (data.to_vec(), None);
+    let (data, acl) = (data.into(), None);
     Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: false })
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn ephemeral(at: &str) -> Op {
 }
 
 pub(crate) fn set(at: &str, data: &[u8]) -> Op {
-    Op::SetData { path: path(at), data: data.to_vec(), version: None }
+    Op::SetData { path: path(at), data: data.into(), version: None }
 }
 
 pub(crate) fn delete(at: &str) -> Op {

@@ -242,8 +242,8 @@ async fn the_largest_node_goes_through_every_node_and_a_larger_one_is_refused() 
         let refused = rejection(does(service, set(&at, &vec![0; LARGEST + 1])).await);
         assert!(matches!(refused, Rejection::LimitReached { bound: Bound::DataBytes, .. }));
     }
-    let many = (0..18).map(|number| {
-        let service = nodes.services[number % 3].clone();
+    let many = (0..3).map(|number| {
+        let service = nodes.services[number].clone();
         let op = create(&format!("/many-{number}"), &vec![7; LARGEST], CreateKind::Persistent);
         tokio::spawn(async move { does(&service, op).await.map(drop) })
     });

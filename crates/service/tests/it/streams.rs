@@ -313,3 +313,38 @@ async fn writes_without_a_quorum_end_the_stream_and_answer_nothing() {
     assert!(matches!(reason, Ended::Unknown | Ended::CutOff), "{reason:?}");
     assert_eq!(left.watch_counts().streams, 0);
 }
+
+/// A change of the tree does not renew the session; that the client was heard does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_only_writes_lives() {
+    let nodes = Nodes::start(3).await;
+    let node_of = nodes.follower().await;
+    let mut client = Client::open_with(&node_of, short(), StreamLimits::default()).await;
+    client.does(node("/a")).await;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(u64::from(SHORT) * 3) {
+        client.does(set("/a", b"x")).await;
+    }
+}
+
+/// Two who close the same session at once are both answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_of_a_session_that_is_being_closed_elsewhere_is_answered() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    for _ in 0..10 {
+        let mut client = Client::open(service).await;
+        let session = client.attached.session.clone();
+        let tag = client.tag();
+        let close = service.call(call(), Request::CloseSession { session });
+        let (closed, ()) = tokio::join!(close, client.stream.close(tag));
+        closed.unwrap();
+        let first = client.next().await;
+        let ended = match first {
+            Outgoing::Reply(_) => client.ended().await,
+            Outgoing::Ended(reason) => reason,
+            other @ Outgoing::Notice(_) => panic!("{other:?}"),
+        };
+        assert_eq!(ended, Ended::Closed);
+    }
+}
