@@ -67,6 +67,12 @@ async fn close(session: &Session) {
     if session.own {
         // If nobody takes it, the session ends by itself after its time-to-live.
         drop(session.calls.close(&session.name).await);
+    } else {
+        // What was dropped is on its way back, and needs the session for that.
+        tokio::select! {
+            () = session.claims.settled() => {}
+            _over = session.lost() => {}
+        }
     }
     session.end(Loss::SessionEnded);
 }

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!((args.take.try_once, args.take.wait), (true, None));
         assert_eq!(
             (args.max_hold, args.grace),
-            (Some(Duration::from_secs(7_200)), Duration::from_secs(5))
+            (Some(Duration::from_hours(2)), Duration::from_secs(5))
         );
         assert_eq!((args.on_loss, args.busy_exit), (OnLoss::Term, 75));
     }

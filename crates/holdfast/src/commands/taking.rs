@@ -21,12 +21,11 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) fn client_for(args: &TakeArgs, target: &Target) -> Result<(Client, String), Stop> {
     lock_name(&args.name)?;
     let builder = Client::builder(&target.addr);
-    let (mut builder, session) = match &args.session {
-        Some(name) => (builder.named_session(name), name.clone()),
-        None => {
-            let prefix = made_up_prefix();
-            (who_we_are(builder.session_prefix(&prefix)), prefix)
-        }
+    let (mut builder, session) = if let Some(name) = &args.session {
+        (builder.named_session(name), name.clone())
+    } else {
+        let prefix = made_up_prefix();
+        (who_we_are(builder.session_prefix(&prefix)), prefix)
     };
     if let Some(ttl) = args.ttl {
         refuse_to_change_the_session_of(args)?;

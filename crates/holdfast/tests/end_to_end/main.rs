@@ -10,5 +10,7 @@ mod bench;
 mod cluster_config;
 mod dev;
 mod program;
+mod run;
+mod run_ends;
 mod serve;
 mod tree;

@@ -156,7 +156,12 @@ pub(crate) fn is_running(id: u32) -> bool {
 
 /// Sends SIGKILL.
 pub(crate) fn kill(id: u32) {
-    nix::sys::signal::kill(pid(id), Signal::SIGKILL).unwrap();
+    send(id, Signal::SIGKILL);
+}
+
+/// Sends any signal to a process that need not be a child of ours.
+pub(crate) fn send(id: u32, signal: Signal) {
+    nix::sys::signal::kill(pid(id), signal).unwrap();
 }
 
 /// Waits for a condition outside this process.

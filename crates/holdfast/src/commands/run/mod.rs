@@ -10,7 +10,7 @@ mod timeline;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use holdfast_client::{Guard, Loss, Moment};
+use holdfast_client::{Guard, Moment};
 use nix::sys::signal::Signal;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -166,19 +166,19 @@ async fn unleashed(
 ) -> Result<Ended, Stop> {
     let mut child = spawn(args, guard, 0)?;
     let group = child.id().and_then(|id| i32::try_from(id).ok()).map(nix::unistd::Pid::from_raw);
-    let mut loss: Option<Loss> = None;
+    let mut told = false;
     loop {
         tokio::select! {
             status = child.wait() => return status.map(Ended::By).map_err(Stop::failed),
             signal = forwarded.next() => if let Some(group) = group {
                 let _gone = nix::sys::signal::killpg(group, signal);
             },
-            lost = guard.lost(), if loss.is_none() => {
+            loss = guard.lost(), if !told => {
                 complain(&format!(
-                    "holdfast: {} is lost ({lost}), and the command goes on without it (--on-loss ignore)",
+                    "holdfast: {} is lost ({loss}), and the command goes on without it (--on-loss ignore)",
                     args.take.name
                 ));
-                loss = Some(lost);
+                told = true;
             }
         }
     }

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_grace_leaves_time_for_renewals_and_the_margin_fits_short_leases() {
-        let timeline = Timeline::new(Some(Duration::from_secs(60)), Duration::from_secs(1));
+        let timeline = Timeline::new(Some(Duration::from_mins(1)), Duration::from_secs(1));
         assert_eq!(timeline.kill_at(at(1_000)), at(950));
         assert!(
             matches!(timeline.due(at(1_000), false, at(400)), Due::Wait(moment) if moment > at(600))

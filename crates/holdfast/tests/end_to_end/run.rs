@@ -1,0 +1,144 @@
+//! `holdfast run` while its lock is safe: environment, exit codes, signals, waiting, nesting.
+
+use crate::program::{DevCluster, Program};
+
+fn one() -> DevCluster {
+    DevCluster::start(&["--nodes", "1"])
+}
+
+fn is_free(cluster: &DevCluster, lock: &str) -> bool {
+    cluster.client(&["who", lock]).stdout.starts_with(&format!("{lock} is free"))
+}
+
+#[test]
+fn the_command_gets_lock_token_session_and_addresses_and_stdout_is_its_own() {
+    let cluster = one();
+    let script =
+        "echo $HOLDFAST_LOCK; echo $HOLDFAST_TOKEN; echo $HOLDFAST_SESSION; echo $HOLDFAST_ADDR";
+    let end = cluster.client(&["run", "shop/nightly", "--", "sh", "-c", script]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let lines: Vec<&str> = end.stdout.lines().collect();
+    assert_eq!(lines[0], "shop/nightly");
+    assert!(lines[1].parse::<u64>().unwrap() > 0);
+    assert!(lines[2].contains('-'), "{}", lines[2]);
+    assert!(lines[3].starts_with(&format!("127.0.0.1:{}", cluster.port())), "{}", lines[3]);
+    assert_eq!((lines.len(), end.stderr.as_str()), (4, ""));
+    assert!(is_free(&cluster, "shop/nightly"));
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    let cluster = one();
+    for (script, code) in
+        [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)]
+    {
+        let end = cluster.client(&["run", "job", "--", "sh", "-c", script]);
+        assert_eq!((end.code, end.stderr.as_str()), (Some(code), ""), "{script}");
+    }
+    let missing = cluster.client(&["run", "job", "--", "/no/such/command"]);
+    assert_eq!(missing.code, Some(127));
+    assert!(missing.stderr.contains("/no/such/command"), "{}", missing.stderr);
+    let not_a_program = cluster.client(&["run", "job", "--", "/"]);
+    assert_eq!(not_a_program.code, Some(126), "{}", not_a_program.stderr);
+    assert!(is_free(&cluster, "job"));
+}
+
+#[test]
+fn a_busy_lock_is_75_and_the_command_does_not_run() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "web-3"]);
+    holder.next_stdout_line();
+    for options in [&["--try"][..], &["--wait", "200ms"], &["--try", "--busy-exit", "75"]] {
+        let line = [&["run", "job"], options, &["--", "echo", "ran"]].concat();
+        let end = cluster.client(&line);
+        assert_eq!((end.code, end.stdout.as_str()), (Some(75), ""), "{options:?}");
+        assert!(end.stderr.contains("held by web-3"), "{}", end.stderr);
+    }
+    let quiet = ["run", "job", "--try", "--quiet", "--busy-exit", "0", "--", "echo", "ran"];
+    let end = cluster.client(&quiet);
+    assert_eq!((end.code, end.stdout.as_str(), end.stderr.as_str()), (Some(0), "", ""));
+    holder.kill();
+}
+
+#[test]
+fn who_waits_is_told_for_whom_and_runs_next() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "web-3"]);
+    let first: u64 = holder.next_stdout_line().parse().unwrap();
+    let mut waiter =
+        cluster.spawn_client(&["run", "job", "--", "sh", "-c", "echo $HOLDFAST_TOKEN"]);
+    let told = waiter.next_stderr_line();
+    assert!(told.starts_with("waiting for job: held by web-3"), "{told}");
+    assert!(told.ends_with("you are 1st of 1"), "{told}");
+    holder.interrupt();
+    let second: u64 = waiter.next_stdout_line().parse().unwrap();
+    assert!(second > first, "tokens grow: {first}, {second}");
+    assert_eq!(waiter.wait().code, Some(0));
+}
+
+#[test]
+fn a_signal_while_waiting_leaves_the_queue() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "job"]);
+    holder.next_stdout_line();
+    for session in [&["--session", "named"][..], &[]] {
+        let line = [&["run", "job"], session, &["--", "echo", "ran"]].concat();
+        let mut waiter = cluster.spawn_client(&line);
+        waiter.next_stderr_line();
+        waiter.interrupt();
+        let end = waiter.wait();
+        assert_eq!((end.code, end.stdout.as_str()), (Some(75), ""), "{}", end.stderr);
+        assert!(!cluster.client(&["who", "job"]).stdout.contains("waiting"));
+    }
+    holder.kill();
+}
+
+#[test]
+fn signals_are_passed_on_to_the_whole_group() {
+    let cluster = one();
+    let script = r#"sh -c 'trap "echo inner; exit" TERM; echo ready; while :; do sleep 0.05; done' &
+        trap 'wait; echo outer; exit 9' TERM; while :; do sleep 0.05; done"#;
+    let mut program = cluster.spawn_client(&["run", "job", "--", "sh", "-c", script]);
+    assert_eq!(program.next_stdout_line(), "ready");
+    program.signal(nix::sys::signal::Signal::SIGTERM);
+    let end = program.wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(9), "inner\nouter\n"), "{}", end.stderr);
+    assert!(is_free(&cluster, "job"));
+
+    let script = "trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.05; done";
+    let mut program = cluster.spawn_client(&["run", "job", "--", "sh", "-c", script]);
+    assert_eq!(program.next_stdout_line(), "ready");
+    program.interrupt();
+    let end = program.wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(4), "interrupted\n"), "{}", end.stderr);
+    assert!(is_free(&cluster, "job"));
+}
+
+/// Under `holdfast run` the same lock is entered once more, and other locks share the session.
+#[test]
+fn runs_can_be_nested() {
+    let cluster = one();
+    let holdfast = env!("CARGO_BIN_EXE_holdfast");
+    let script = format!(
+        "echo $HOLDFAST_TOKEN $HOLDFAST_SESSION
+        {holdfast} run job --try -- sh -c 'echo $HOLDFAST_TOKEN $HOLDFAST_SESSION'
+        {holdfast} run other --try -- sh -c 'echo $HOLDFAST_SESSION'
+        {holdfast} run other --ttl 5s -- true; echo $?
+        {holdfast} who job -o value"
+    );
+    let end = cluster.client(&["run", "job", "--", "sh", "-c", &script]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let lines: Vec<&str> = end.stdout.lines().collect();
+    let session = lines[0].split(' ').nth(1).unwrap();
+    assert_eq!(lines, [lines[0], lines[0], session, "1", session], "{}", end.stderr);
+    assert!(end.stderr.contains("leave it out"), "{}", end.stderr);
+    assert!(is_free(&cluster, "job") && is_free(&cluster, "other"));
+}
+
+#[test]
+fn without_a_cluster_the_command_does_not_run() {
+    let address = format!("127.0.0.1:{}", crate::program::free_ports(1));
+    let end = Program::spawn(&["run", "job", "--addr", &address, "--", "echo", "ran"], &[]).wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""));
+    assert!(end.stderr.contains(&address), "{}", end.stderr);
+}

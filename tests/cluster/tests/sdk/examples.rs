@@ -1,0 +1,37 @@
+//! The examples of the client do what they say, against a real node.
+
+use holdfast_client::Client;
+use holdfast_tests_cluster::Cluster;
+
+use crate::program::{Program, addresses};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_do_what_they_say() {
+    let cluster = Cluster::of(1).start().await;
+    let nodes = addresses(&cluster).join(",");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("file").to_str().expect("a path").to_owned();
+
+    let mut journal = Program::start("journal", &[&nodes, "journal", "5000", &file, "3"]);
+    let held = journal.line().await.expect("a line");
+    let token = held.strip_prefix("held ").expect("it holds");
+    assert_eq!(journal.line().await.as_deref(), Some("writing"));
+    assert_eq!(journal.line().await.as_deref(), Some("released"));
+    assert!(journal.end().await.success());
+    let written = std::fs::read_to_string(&file).expect("the file");
+    assert_eq!(written.lines().collect::<Vec<_>>(), [token; 3]);
+
+    let mut with_lock = Program::start("with_lock", &[&nodes, "work"]);
+    assert_eq!(with_lock.line().await.as_deref(), Some("sum 55"));
+    assert!(with_lock.end().await.success());
+
+    let mut blocking = Program::start("blocking", &[&nodes, "blocking"]);
+    let line = blocking.line().await.expect("a line");
+    assert!(line.starts_with("token "), "{line}");
+    assert!(blocking.end().await.success());
+    let client = Client::new(addresses(&cluster)).expect("a client");
+    let _guard = client.lock("blocking").try_acquire().await.expect("it was given back");
+    let mut busy = Program::start("blocking", &[&nodes, "blocking"]);
+    assert_eq!(busy.line().await, None);
+    assert_eq!(busy.end().await.code(), Some(1));
+}

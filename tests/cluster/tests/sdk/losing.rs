@@ -1,0 +1,154 @@
+//! Holders that are paused, cut off or killed: the guard says so before the server gives the lock to the next.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use holdfast_client::{Client, Error, Loss};
+use holdfast_tests_cluster::{Cluster, DEADLINE};
+use nix::sys::signal::Signal;
+use tokio::task::JoinSet;
+
+use crate::gate::Gate;
+use crate::program::{Program, addresses};
+
+const TTL: Duration = Duration::from_secs(1);
+/// Trials of a campaign that run side by side, each with a lock and a process of its own.
+const AT_ONCE: usize = 10;
+
+fn trials() -> usize {
+    std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(AT_ONCE)
+}
+
+/// Runs one trial as often as the campaign wants, several at once.
+async fn campaign<F>(trial: impl Fn(usize) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let all: Vec<usize> = (0..trials()).collect();
+    for batch in all.chunks(AT_ONCE) {
+        let mut running = JoinSet::new();
+        for number in batch {
+            running.spawn(trial(*number));
+        }
+        while let Some(done) = running.join_next().await {
+            done.expect("no trial fails");
+        }
+    }
+}
+
+/// A process that writes under a lock, with what it has written so far.
+async fn writer(addresses: &str, lock: &str, file: &Path) -> (Program, u64) {
+    let (ttl, file) = (TTL.as_millis().to_string(), file.to_str().expect("a path"));
+    let mut program = Program::start("journal", &[addresses, lock, &ttl, file]);
+    let line = program.line().await.expect("a line");
+    let token = line.strip_prefix("held ").and_then(|token| token.parse().ok());
+    assert_eq!(program.line().await.as_deref(), Some("writing"));
+    (program, token.unwrap_or_else(|| panic!("not held: {line}")))
+}
+
+fn written(file: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(|line| line.parse().expect("a token")).collect()
+}
+
+/// The holder's process is stopped beyond its ttl. The lock goes to the next, who writes; then the holder wakes: its
+/// guard says lost, and it has written nothing more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_stopped_beyond_its_ttl_writes_nothing_when_it_wakes() {
+    let cluster = Cluster::three().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let next = Client::new(addresses(&cluster)).expect("a client");
+    let endpoints = addresses(&cluster).join(",");
+    campaign(|number| {
+        let (next, endpoints) = (next.clone(), endpoints.clone());
+        let (lock, file) = (format!("paused/{number}"), dir.path().join(number.to_string()));
+        async move {
+            let (mut paused, first) = writer(&endpoints, &lock, &file).await;
+            paused.signal(Signal::SIGSTOP);
+            let guard = next.lock(&lock).wait(DEADLINE).acquire().await.expect("the lock");
+            assert!(guard.token().0 > first);
+            let before = written(&file);
+            guard.ensure().expect("the next one holds");
+            paused.signal(Signal::SIGCONT);
+            let line = paused.line().await.expect("a line");
+            assert!(line.starts_with("lost no renewal was acknowledged"), "{line}");
+            assert_eq!(paused.end().await.code(), Some(3));
+            assert_eq!(written(&file), before, "not one write after the hand-over");
+            assert!(before.iter().all(|token| *token == first));
+            guard.release().await.expect("released");
+        }
+    })
+    .await;
+}
+
+/// A holder that is killed says nothing, and the lock is the next one's when its ttl has passed, not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lock_of_a_killed_process_is_the_next_ones_after_its_ttl() {
+    let cluster = Cluster::three().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let next = Client::new(addresses(&cluster)).expect("a client");
+    let (mut killed, first) =
+        writer(&addresses(&cluster).join(","), "killed", &dir.path().join("file")).await;
+    let alive = Instant::now();
+    killed.signal(Signal::SIGKILL);
+    killed.end().await;
+    let guard = next.lock("killed").wait(DEADLINE).acquire().await.expect("the lock");
+    // It may have been renewed up to a third of the ttl before it died.
+    assert!(alive.elapsed() + TTL / 3 + Duration::from_millis(50) >= TTL);
+    assert!(guard.token().0 > first);
+}
+
+/// Loss and grant are seen by one process on one clock: the loss comes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_cut_off_knows_before_the_next_one_is_granted() {
+    let cluster = Cluster::three().await;
+    let ttl = 3 * TTL;
+    campaign(|number| {
+        let (endpoints, lock) = (addresses(&cluster), format!("cut/{number}"));
+        async move {
+            let gate = Gate::before(&endpoints).await;
+            let client = Client::builder(gate.endpoints()).ttl(ttl).build().expect("a client");
+            let next = Client::new(endpoints).expect("a client");
+            let guard = client.lock(&lock).acquire().await.expect("the lock");
+            gate.close();
+            let told = async {
+                let loss = guard.lost().await;
+                (Instant::now(), loss)
+            };
+            let granted = async {
+                let next = next.lock(&lock).wait(DEADLINE).acquire().await.expect("the lock");
+                (Instant::now(), guard.is_held(), next)
+            };
+            let ((told_at, loss), (granted_at, still_held, next)) = tokio::join!(told, granted);
+            assert!(matches!(loss, Loss::NotRenewed { .. }), "{loss:?}");
+            assert!(!still_held, "the clock says so to whoever asks");
+            assert!(told_at < granted_at, "late by {:?}", told_at - granted_at);
+            assert!(next.token() > guard.token());
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_under_a_lock_is_cancelled_before_the_next_one_begins() {
+    let cluster = Cluster::three().await;
+    let gate = Gate::before(&addresses(&cluster)).await;
+    let client = Client::builder(gate.endpoints()).ttl(3 * TTL).build().expect("a client");
+    let next = Client::new(addresses(&cluster)).expect("a client");
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let work = client.lock("orders").with_lock(async |hold: holdfast_client::Hold| {
+        begun.send(hold).expect("somebody listens");
+        std::future::pending::<()>().await;
+    });
+    let other = async {
+        let hold = has_begun.await.expect("the work begins");
+        gate.close();
+        let next = next.lock("orders").wait(DEADLINE).acquire().await.expect("the lock");
+        assert!(!hold.is_held());
+        (Instant::now(), next)
+    };
+    let work = async { (work.await, Instant::now()) };
+    let ((done, cancelled_at), (granted_at, _next)) = tokio::join!(work, other);
+    assert!(matches!(done, Err(Error::Lost(Loss::NotRenewed { .. }))), "{done:?}");
+    assert!(cancelled_at < granted_at);
+}

@@ -1,0 +1,12 @@
+//! The Rust client against clusters of real processes: what a guard says while leaders die, links break and processes
+//! stand still.
+//!
+//! Beside the laboratory, which knows nothing of our crates, these tests use the client as a program would. How many
+//! trials a campaign has is `HOLDFAST_TRIALS`; without it there are a few.
+
+mod examples;
+mod failing;
+mod gate;
+mod holding;
+mod losing;
+mod program;
