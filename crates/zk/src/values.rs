@@ -18,7 +18,8 @@ pub(crate) fn revision(zxid: i64) -> Revision {
     Revision(u64::try_from(zxid).unwrap_or(0))
 }
 
-/// A node's stat.
+/// A node's stat. Clients are shown the owners of ephemerals alone: the marks of containers and of nodes with a
+/// time-to-live are below zero, and `ZooKeeper` 3.8 tells 0 for both.
 pub(crate) fn stat(stat: &Stat) -> wire::Stat {
     let millis = |stamp: holdfast_types::Stamp| i64::try_from(stamp.0).unwrap_or(i64::MAX);
     wire::Stat {
@@ -29,7 +30,7 @@ pub(crate) fn stat(stat: &Stat) -> wire::Stat {
         version: stat.version,
         cversion: stat.cversion,
         aversion: stat.aversion,
-        ephemeral_owner: stat.ephemeral_owner,
+        ephemeral_owner: stat.ephemeral_owner.max(0),
         data_length: stat.data_length,
         num_children: stat.num_children,
         pzxid: zxid(stat.pzxid),
