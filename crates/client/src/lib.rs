@@ -54,3 +54,8 @@ pub use lock::Lock;
 pub use loss::Loss;
 pub use session::SessionHandle;
 pub use tokio_util::sync::CancellationToken;
+
+/// The code of the guide is compiled with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sdk.md")]
+struct Guide;

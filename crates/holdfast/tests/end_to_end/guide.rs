@@ -1,0 +1,40 @@
+//! The commands that documents show do what the documents say.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::program::DevCluster;
+
+/// The blocks of commands with their answers: `$ ` begins a command, what follows is what it prints.
+fn shown(document: &str) -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for block in text.split("```console\n").skip(1) {
+        for line in block.split("```").next().unwrap_or_default().lines() {
+            match (line.strip_prefix("$ "), commands.last_mut()) {
+                (Some(command), _) => commands.push((command.to_owned(), String::new())),
+                (None, Some((_, answer))) => answer.extend([line, "\n"]),
+                (None, None) => panic!("an answer without a command: {line}"),
+            }
+        }
+    }
+    commands
+}
+
+#[test]
+fn the_commands_of_the_guide_print_what_it_shows() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let binary = Path::new(env!("CARGO_BIN_EXE_holdfast"));
+    let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let commands = shown("docs/cli.md");
+    assert!(commands.len() > 3, "{commands:?}");
+    for (command, answer) in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command]).env("PATH", &path).env_remove("HOLDFAST_SESSION");
+        shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+        let output = shell.output().unwrap();
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), answer, "$ {command}\n{complaints}");
+    }
+}
