@@ -145,7 +145,7 @@ mod tests {
         let mut frames = frames(&[0, 0, 0, 1, 7, 0, 0, 0, 1, 8, 0, 0, 0, 2, 9]);
         assert!(matches!(frames.try_next(), Ok(None)), "nothing was read yet");
         assert_eq!(frames.next().await.unwrap(), &[7][..]);
-        assert!(matches!(frames.try_next(), Ok(Some(frame)) if frame == &[8][..]));
+        assert!(matches!(frames.try_next(), Ok(Some(frame)) if frame == [8][..]));
         assert!(matches!(frames.try_next(), Ok(None)));
     }
 

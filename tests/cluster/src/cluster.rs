@@ -137,6 +137,8 @@ pub struct Node {
     pub data_dir: PathBuf,
     /// Its HTTP door.
     pub http: Http,
+    /// Its `ZooKeeper` door.
+    pub zookeeper: std::net::SocketAddr,
     config: PathBuf,
     log: PathBuf,
     process: Mutex<Option<Process>>,
@@ -170,7 +172,15 @@ impl Node {
         std::fs::write(&config, file.to_toml()).expect("a configuration file");
         let own = members.iter().find(|member| member.id == id).expect("every node is a member");
         let log = dir.join(format!("node{id}.log"));
-        Self { id, data_dir, http: Http::new(own.http), config, log, process: Mutex::new(None) }
+        Self {
+            id,
+            data_dir,
+            http: Http::new(own.http),
+            zookeeper: own.zookeeper,
+            config,
+            log,
+            process: Mutex::new(None),
+        }
     }
 
     /// Starts the process; it must not be running.

@@ -14,7 +14,7 @@ pub struct Member {
     pub http: SocketAddr,
     /// Where its peers reach it; in the file of another node this may be a proxy.
     pub peer: SocketAddr,
-    /// Reserved for the `ZooKeeper` door.
+    /// Where it answers `ZooKeeper` clients.
     pub zookeeper: SocketAddr,
 }
 

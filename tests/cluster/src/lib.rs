@@ -2,8 +2,8 @@
 //!
 //! Owns how a cluster of processes is started, killed, paused, cut off and brought back ([`Cluster`], [`Links`]),
 //! how it is asked ([`Http`]), what clients did and saw ([`History`]), and how that is judged ([`judge`]).
-//! Refuses to know anything of the implementation: it links no crate of holdfast, it speaks HTTP and signals, and it
-//! is written from the specification. Everything it starts dies with the value that started it, also in a panic.
+//! Refuses to know anything of the implementation: it links no crate of holdfast, it speaks HTTP, `ZooKeeper`'s
+//! protocol and signals, and it is written from the specification. Everything it starts dies with the value that started it, also in a panic.
 //!
 //! Bounds: a log tail is 60 lines a node; a history lives in memory and is as long as the test's load, which is
 //! bounded by a number of rounds or a deadline; a proxied connection buffers 16 KiB a direction.
@@ -30,6 +30,7 @@ mod ports;
 mod process;
 mod store;
 mod until;
+mod zookeeper;
 
 pub use actor::{Actor, Attempt};
 pub use binary::binary;
@@ -46,3 +47,4 @@ pub use ports::Ports;
 pub use process::Process;
 pub use store::{FencedStore, StoreOp};
 pub use until::{DEADLINE, until, until_some};
+pub use zookeeper::{Zk, ZkError, ZkEvent, ZkSession, four_letter_word};

@@ -18,3 +18,4 @@ mod sockets;
 mod tree;
 mod waits;
 mod watch;
+mod zookeeper;

@@ -1,0 +1,261 @@
+//! `ZooKeeper` clients on three nodes: sessions that outlive nodes, and one queue for both doors.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use holdfast_tests_cluster::{
+    Cluster, DEADLINE, Flow, Request, Zk, ZkError, ZkSession, four_letter_word, until,
+};
+use reqwest::Method;
+use serde_json::Value;
+
+/// Created, deleted, changed, children changed.
+const CREATED: i32 = 1;
+const DELETED: i32 = 2;
+const CHANGED: i32 = 3;
+const CHILDREN_CHANGED: i32 = 4;
+
+/// Longer than anything that a test does to a node.
+const LONG_MS: i32 = 40_000;
+
+async fn client(at: SocketAddr) -> Zk {
+    Zk::open(at, ZkSession::new(LONG_MS)).await
+}
+
+/// Goes on with a session on the first node that takes it.
+async fn resume(cluster: &Cluster, session: ZkSession, on: &[u64]) -> Zk {
+    let mut tries = on.iter().cycle();
+    let deadline = std::time::Instant::now() + DEADLINE;
+    loop {
+        let id = *tries.next().expect("some node");
+        if let Some(zk) = Zk::connect(cluster.node(id).zookeeper, session).await {
+            assert_eq!(zk.session.id, session.id, "the session is over");
+            return zk;
+        }
+        assert!(std::time::Instant::now() < deadline, "no node takes the session");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn get(cluster: &Cluster, node: u64, target: &str) -> Value {
+    let reply = cluster.node(node).http.send(Request::new(Method::GET, target)).await;
+    reply.expect("an answer").json()
+}
+
+/// The node dies with `kill -9`; what the client missed meanwhile is told when it is back, the rest is watched on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_its_ephemerals_and_watches_survive_the_death_of_its_node() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let follower = cluster.others(leader).next().expect("a follower").id;
+    for (round, doomed) in [follower, leader].into_iter().enumerate() {
+        let rest: Vec<u64> = cluster.others(doomed).map(|node| node.id).collect();
+        let mut zk = client(cluster.node(doomed).zookeeper).await;
+        let at = |name: &str| format!("/{name}-{round}");
+        let (mine, touched, quiet, parent) = (at("mine"), at("touched"), at("quiet"), at("parent"));
+        for path in [&touched, &quiet, &parent] {
+            zk.create(path, 0).await.expect("a node");
+        }
+        zk.create(&mine, 1).await.expect("an ephemeral");
+        zk.data(&touched, true).await.expect("data");
+        zk.data(&quiet, true).await.expect("data");
+        zk.children(&parent, true).await.expect("children");
+        cluster.node(doomed).kill();
+        let mut other = resume_new(&cluster, &rest).await;
+        other.set(&touched, b"1").await.expect("a change");
+        other.create(&format!("{parent}/c"), 0).await.expect("a child");
+        let mut zk = resume(&cluster, zk.session, &rest).await;
+        let lists = [&[touched.as_str(), quiet.as_str()][..], &[], &[parent.as_str()]];
+        zk.set_watches(lists).await.expect("watches");
+        let mut events = zk.events().await.expect("events");
+        events.sort();
+        let expected = [(CHANGED, touched.clone()), (CHILDREN_CHANGED, parent.clone())];
+        assert_eq!(events, expected, "told once each");
+        assert_eq!(zk.owner(&mine, false).await, Ok(zk.session.id));
+        other.set(&quiet, b"1").await.expect("a change");
+        assert_eq!(zk.event().await, Ok((CHANGED, quiet)));
+        cluster.node(doomed).start();
+        cluster.wait_ready().await;
+    }
+}
+
+/// A new session that certainly exists: the rest of the cluster may be electing.
+async fn resume_new(cluster: &Cluster, on: &[u64]) -> Zk {
+    cluster.wait_leader_among(on).await;
+    client(cluster.node(on[0]).zookeeper).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_live_on_when_all_nodes_die_and_come_back() {
+    let cluster = Cluster::three().await;
+    let mut zk = client(cluster.node(1).zookeeper).await;
+    zk.create("/e", 1).await.expect("an ephemeral");
+    zk.create("/w", 0).await.expect("a node");
+    zk.data("/w", true).await.expect("data");
+    cluster.kill_all();
+    cluster.start_all();
+    cluster.wait_ready().await;
+    let mut zk = resume(&cluster, zk.session, &[2]).await;
+    zk.set_watches([&["/w"], &[], &[]]).await.expect("watches");
+    assert_eq!(zk.events().await, Ok(Vec::new()), "nothing was missed");
+    assert_eq!(zk.owner("/e", false).await, Ok(zk.session.id));
+    zk.set("/w", b"1").await.expect("a change");
+    assert_eq!(zk.events().await, Ok(vec![(CHANGED, "/w".to_owned())]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_session_expires_on_every_node_and_its_watchers_are_told_everywhere() {
+    let cluster = Cluster::of(3).extra("[zookeeper]\ntick = \"1s\"\n").start().await;
+    let mut silent = Zk::open(cluster.node(1).zookeeper, ZkSession::new(2_000)).await;
+    silent.create("/e", 1).await.expect("an ephemeral");
+    let mut watchers = Vec::new();
+    for node in cluster.nodes() {
+        let mut zk = Zk::open(node.zookeeper, ZkSession::new(20_000)).await;
+        zk.sync().await.expect("a sync");
+        assert_eq!(zk.owner("/e", true).await, Ok(silent.session.id));
+        watchers.push(zk);
+    }
+    for zk in &mut watchers {
+        assert_eq!(zk.event().await, Ok((DELETED, "/e".to_owned())));
+    }
+    let session = silent.session;
+    silent.closed().await;
+    let refused = Zk::connect(cluster.node(2).zookeeper, session).await.expect("an answer");
+    assert_eq!(refused.session.id, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_moved_is_refused_on_the_node_it_left() {
+    let cluster = Cluster::three().await;
+    let mut old = client(cluster.node(1).zookeeper).await;
+    old.create("/e", 1).await.expect("an ephemeral");
+    let mut new = Zk::open(cluster.node(2).zookeeper, old.session).await;
+    assert_eq!(new.session.id, old.session.id);
+    let late = old.create("/late", 0).await;
+    assert!(matches!(late, Err(ZkError::Code(-118) | ZkError::Closed)), "{late:?}");
+    old.closed().await;
+    new.sync().await.expect("a sync");
+    assert_eq!(new.owner("/late", false).await, Err(ZkError::Code(-101)));
+    assert_eq!(new.owner("/e", false).await, Ok(new.session.id));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_in_good_order_hands_its_clients_on() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let rest: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
+    let mut zk = client(cluster.node(leader).zookeeper).await;
+    zk.create("/e", 1).await.expect("an ephemeral");
+    let session = zk.session;
+    cluster.node(leader).stop().await;
+    zk.closed().await;
+    let mut zk = resume(&cluster, session, &rest).await;
+    assert_eq!(zk.owner("/e", false).await, Ok(zk.session.id));
+}
+
+/// What one node acknowledged, a client that has seen it finds on every other node, without asking for a sync.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_never_goes_back_in_time_when_it_changes_nodes() {
+    let cluster = Cluster::three().await;
+    let mut session = ZkSession::new(LONG_MS);
+    for round in 0..30_u64 {
+        let mut zk = Zk::open(cluster.node(round % 3 + 1).zookeeper, session).await;
+        let names = zk.children("/", false).await.expect("children");
+        let found = names.iter().filter(|name| name.starts_with("round-")).count();
+        assert_eq!(found, usize::try_from(round).expect("small"), "{names:?}");
+        zk.create(&format!("/round-{round}"), 0).await.expect("a node");
+        session = zk.session;
+    }
+}
+
+/// Quotes decision D1: one tree, two doors. The callers take turns in the order in which they queued.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_of_both_doors_stand_in_one_queue() {
+    let cluster = Cluster::three().await;
+    let mut first = client(cluster.node(1).zookeeper).await;
+    let mut last = client(cluster.node(2).zookeeper).await;
+    for path in ["/locks", "/locks/orders"] {
+        let made = first.create(path, 4).await;
+        assert!(matches!(made, Ok(_) | Err(ZkError::Code(-110))), "{made:?}");
+    }
+    first.create("/locks/orders/lock-", 3).await.expect("a place");
+    let lock = get(&cluster, 3, "/v1/locks/orders").await;
+    let (token, holder) = (&lock["holders"][0]["token"], &lock["holders"][0]["session"]);
+    assert!(
+        token.is_u64() && holder.as_str().is_some_and(|name| name.starts_with("zk-")),
+        "{lock}"
+    );
+    assert_eq!(lock["holders"][0]["labels"]["door"], "zookeeper");
+    let text = first.data("/locks/orders", false).await.expect("data");
+    let told: Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!((&told["token"], &told["holder"]), (token, &Value::from("lock-0000000000")));
+    let http = cluster.node(3).http.clone();
+    let waiting = tokio::spawn(async move {
+        let target = "/v1/locks/orders?session=over-http&ttl=60s&wait=25s";
+        http.send(Request::new(Method::PUT, target).within(DEADLINE)).await.expect("an answer")
+    });
+    until("the caller over HTTP to queue", DEADLINE, || async {
+        get(&cluster, 1, "/v1/locks/orders").await["queue"][0]["session"] == "over-http"
+    })
+    .await;
+    let mine = last.create("/locks/orders/lock-", 3).await.expect("a place");
+    assert_eq!(mine, "/locks/orders/lock-0000000002");
+    first.close().await.expect("the first leaves");
+    let granted = waiting.await.expect("the caller over HTTP");
+    assert!(granted.token() > token.as_u64().unwrap_or_default());
+    last.sync().await.expect("a sync");
+    let names = last.children("/locks/orders", true).await.expect("children");
+    assert_eq!(names.len(), 2);
+    let released = cluster
+        .node(1)
+        .http
+        .send(Request::new(Method::DELETE, "/v1/locks/orders?session=over-http"))
+        .await;
+    released.expect("an answer").has(204);
+    assert_eq!(last.event().await, Ok((CHILDREN_CHANGED, "/locks/orders".to_owned())));
+    let text = last.data("/locks/orders", false).await.expect("data");
+    let told: Value = serde_json::from_slice(&text).expect("JSON");
+    assert!(told["token"].as_u64() > Some(granted.token()), "{told}");
+    assert_eq!(told["holder"], "lock-0000000002");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exactly_one_node_says_that_it_leads() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    for node in cluster.nodes() {
+        let said = four_letter_word(node.zookeeper, "srvr").await;
+        let mode = if node.id == leader { "Mode: leader" } else { "Mode: follower" };
+        assert!(said.contains(mode), "node {}: {said}", node.id);
+    }
+    let mut zk = client(cluster.node(leader).zookeeper).await;
+    zk.create("/counted", 0).await.expect("a node");
+    let said = four_letter_word(cluster.node(leader).zookeeper, "mntr").await;
+    assert!(said.contains("zk_server_state\tleader"), "{said}");
+}
+
+/// A node that cannot reach the others must not keep its clients believing that their sessions live.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_sessions_end() {
+    let cluster = Cluster::of(3).with_links().start().await;
+    let leader = cluster.wait_ready().await;
+    let cut = cluster.others(leader).next().expect("a follower").id;
+    let mut zk = Zk::open(cluster.node(cut).zookeeper, ZkSession::new(6_000)).await;
+    zk.create("/e", 1).await.expect("an ephemeral");
+    cluster.links().isolate(cut, Flow::BlackHole);
+    let session = zk.session;
+    let alone = async {
+        while zk.ping().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), alone).await.expect("the client is let go");
+    let mut zk = resume(&cluster, session, &[leader]).await;
+    assert_eq!(zk.owner("/e", false).await, Ok(zk.session.id));
+    assert_eq!(zk.events().await, Ok(Vec::new()));
+    let mut other = client(cluster.node(leader).zookeeper).await;
+    assert_eq!(other.create("/e", 0).await, Err(ZkError::Code(-110)));
+    assert_eq!(other.owner("/f", true).await, Err(ZkError::Code(-101)));
+    zk.create("/f", 0).await.expect("a node");
+    assert_eq!(other.event().await, Ok((CREATED, "/f".to_owned())));
+}
