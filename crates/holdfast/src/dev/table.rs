@@ -17,8 +17,7 @@ pub(crate) fn announce(view: &ClusterBody, cluster: &Cluster, temporary: bool) -
             node.zookeeper.clone(),
         ]
     });
-    let table =
-        output::table(["node", "pid", "role", "http", "peer", "zookeeper"], rows);
+    let table = output::table(["node", "pid", "role", "http", "peer", "zookeeper"], rows);
     let address = cluster.layout().http(1);
     let zookeeper: Vec<&str> = view.nodes.iter().map(|node| node.zookeeper.as_str()).collect();
     let zookeeper = zookeeper.join(",");

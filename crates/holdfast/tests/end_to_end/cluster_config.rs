@@ -75,13 +75,14 @@ fn five_nodes_start_from_the_committed_files() {
 fn the_container_file_is_complete_with_what_the_image_sets() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cluster-config/container.toml");
     let scratch = tempfile::tempdir().unwrap();
-    let (http, peer) = (free_ports(2), free_ports(2) + 1);
-    let (http, peer) = (format!("127.0.0.1:{http}"), format!("127.0.0.1:{peer}"));
+    let port = free_ports(1);
+    let [http, peer, zookeeper] = [0, 1, 2].map(|door| format!("127.0.0.1:{}", port + door));
     let environment = [
         ("HOLDFAST_NODE", "2"),
         ("HOLDFAST_DATA_DIR", scratch.path().to_str().unwrap()),
         ("HOLDFAST_HTTP_LISTEN", http.as_str()),
         ("HOLDFAST_RAFT_LISTEN", peer.as_str()),
+        ("HOLDFAST_ZOOKEEPER_LISTEN", zookeeper.as_str()),
     ];
     let mut server = Program::spawn(&["serve", "--config", file.to_str().unwrap()], &environment);
     // Its peers do not exist here, so there is no leader; but it lives and answers.

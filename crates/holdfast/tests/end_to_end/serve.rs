@@ -137,3 +137,28 @@ fn logs_are_json_with_the_nodes_id_when_nobody_watches() {
     assert_eq!(line["node"], 1, "{line}");
     assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
 }
+
+#[test]
+fn the_zookeeper_port_in_use_is_named_with_its_key_unless_that_door_stays_shut() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port + 2)).unwrap();
+    let file = single(dir.path(), port, "");
+    let end = holdfast(&["serve", "--config", &file]);
+    assert_eq!(end.code, Some(1));
+    assert!(
+        end.stderr.contains(&format!("127.0.0.1:{}", port + 2))
+            && end.stderr.contains("zookeeper.listen"),
+        "{}",
+        end.stderr
+    );
+    let shut = ["serve", "--config", &file, "--set", "zookeeper.enabled=false"];
+    let mut server = Program::spawn(&shut, &[]);
+    let address = format!("127.0.0.1:{port}");
+    program::eventually("the node answers over HTTP", || {
+        holdfast(&["status", "--addr", &address]).code == Some(0)
+    });
+    drop(taken);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(server.wait().code, Some(0));
+}
