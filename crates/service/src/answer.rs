@@ -232,7 +232,7 @@ pub struct NodeView {
     pub http: String,
     /// Where nodes reach it.
     pub peer: String,
-    /// Where `ZooKeeper` clients will reach it.
+    /// Where `ZooKeeper` clients reach it.
     pub zookeeper: String,
     /// The last revision it has applied.
     pub applied: Revision,
