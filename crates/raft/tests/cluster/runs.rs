@@ -10,7 +10,8 @@ use crate::lab::{Lab, soon};
 fn sequential(directory: &str) -> Command {
     let (directory, name) = (ZnodePath::new(directory).unwrap(), "n".to_owned());
     let (data, kind, acl) = (Vec::new(), CreateKind::Persistent, None);
-    let create = Create { directory, name, data: data.into(), kind, sequential: true, acl, parents: true };
+    let create =
+        Create { directory, name, data: data.into(), kind, sequential: true, acl, parents: true };
     Command::Multi(Multi { then: vec![Op::Create(create)], ..Multi::default() })
 }
 
