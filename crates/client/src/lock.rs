@@ -8,7 +8,7 @@ use holdfast_types::{EntryId, Labels, LockName, Owner};
 use crate::claim::own_name;
 use crate::error::argument;
 use crate::wanted::{Patience, Wanted};
-use crate::{Client, Error, Guard, Hold, random};
+use crate::{Client, Error, Guard, Hold, Loss, random};
 
 /// Attempts of one call of [`Lock::try_acquire`] whose session turns out to have ended while it was idle.
 const FRESH_SESSIONS_MAX: u32 = 3;
@@ -166,6 +166,8 @@ impl Lock {
                 // It ended while nobody needed it, or with the place in the queue: nothing was held, so begin anew.
                 Err(Error::Lost(_))
                     if own && (fresh < FRESH_SESSIONS_MAX || !patience.is_over()) => {}
+                // Nothing was held, so nothing is lost but the place: no node was to be reached for too long.
+                Err(Error::Lost(Loss::NotRenewed { reason })) => return Err(Error::Retry(reason)),
                 answer => return answer,
             }
         }

@@ -207,6 +207,18 @@ async fn a_call_whose_answer_never_came_is_unknown_and_what_it_left_is_given_bac
 }
 
 #[tokio::test]
+async fn who_waits_without_any_node_gives_up_when_its_session_is_over_and_has_lost_nothing() {
+    let (address, _) = node(|_, line| match line.split(' ').next() {
+        Some("PUT") if !takes(line) => Some((200, session("", 400))),
+        _ => None,
+    })
+    .await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    let error = client.lock("job").acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Retry(_)), "{error:?}");
+}
+
+#[tokio::test]
 async fn something_else_on_the_port_is_said_to_be_foreign() {
     let (address, _) = node(|_, _| Some((200, "<html>".to_owned()))).await;
     assert!(matches!(acquire(&client([address])).await, Err(Error::Foreign(_))));

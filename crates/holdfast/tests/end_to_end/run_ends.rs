@@ -154,3 +154,47 @@ fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {
     let end = program.wait();
     assert_eq!(end.code, Some(76), "{}", end.stderr);
 }
+
+/// What happens to the holder or its cluster in one round of the campaign.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    NodesStop,
+    RunStops,
+    RunIsKilled,
+}
+
+/// As often as `HOLDFAST_TRIALS` says: every command is dead, with its whole group, before its lock can be another's.
+#[test]
+fn in_every_trial_the_command_is_dead_before_its_ttl_is_over() {
+    const AT_ONCE: usize = 10;
+    let trials = std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok());
+    let rounds = trials.unwrap_or(3 * AT_ONCE).div_ceil(AT_ONCE);
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let faults = [Fault::NodesStop, Fault::RunStops, Fault::RunIsKilled];
+    for (round, fault) in faults.into_iter().cycle().take(rounds).enumerate() {
+        let start = |number| {
+            let lock = format!("round/{round}/{number}");
+            let line = ["run", &lock, "--ttl", "3s", "--", "sh", "-c", STUBBORN];
+            let mut program = cluster.spawn_client(&line);
+            let ids = processes(&mut program);
+            (program, ids)
+        };
+        let mut running: Vec<(Program, Vec<u32>)> = (0..AT_ONCE).map(start).collect();
+        if matches!(fault, Fault::NodesStop) {
+            stop_nodes(&cluster);
+        }
+        for (program, _) in &mut running {
+            match fault {
+                Fault::NodesStop => {}
+                Fault::RunStops => program.signal(Signal::SIGSTOP),
+                Fault::RunIsKilled => program.kill(),
+            }
+        }
+        let stopped = Instant::now();
+        for (_, ids) in &running {
+            let lasted = gone(ids) - stopped;
+            assert!(lasted < TTL, "round {round}, {fault:?}: {lasted:?} after the last renewal");
+        }
+        wake_nodes(&cluster);
+    }
+}
