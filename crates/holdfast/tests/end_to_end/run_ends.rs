@@ -138,6 +138,23 @@ fn the_command_does_not_outlive_a_run_that_is_killed() {
     assert!(gone(&ids) < killed + TTL);
 }
 
+/// Signals that are meant for the command do not end the leash, however early they come.
+#[test]
+fn the_leash_outlives_the_signals_of_its_group() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let script = STUBBORN.replace("TERM", "TERM INT HUP QUIT USR1");
+    let mut program = run(&cluster, &[], &script);
+    let ids = processes(&mut program);
+    program.interrupt();
+    send(ids[0], Signal::SIGUSR1);
+    program.signal(Signal::SIGHUP);
+    let answer = cluster.client(&["who", "job", "-o", "value"]);
+    assert!(!answer.stdout.is_empty(), "{}", answer.stderr);
+    let killed = Instant::now();
+    program.kill();
+    assert!(gone(&ids) < killed + TTL);
+}
+
 /// SIGSTOP of `holdfast run`: it cannot renew, and it cannot kill.
 #[test]
 fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {

@@ -16,7 +16,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::exit::Stop;
+use crate::output::print;
 
+/// What it says once no signal but SIGKILL can end it.
+const READY: &str = "ready";
 /// If `holdfast run` is gone, the command is asked to end and has this time, or what is left of the lease.
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 
@@ -29,21 +32,26 @@ pub(super) struct Leash {
 }
 
 impl Leash {
-    /// Starts it with the first moment of the kill.
+    /// Starts it with the first moment of the kill, and waits until it cannot be ended by a signal that is meant for
+    /// the command.
     pub(super) async fn start(kill_at: Moment) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("leash")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .process_group(0)
             .spawn()?;
         let missing = || std::io::Error::other("the leash has no stdin or no id");
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(missing)?;
+        let stdout = child.stdout.take().ok_or_else(missing)?;
         let mut leash = Self { child, stdin, group: Pid::from_raw(id) };
         leash.until(kill_at).await?;
-        Ok(leash)
+        match BufReader::new(stdout).lines().next_line().await? {
+            Some(line) if line == READY => Ok(leash),
+            Some(_) | None => Err(std::io::Error::other("the leash ended before it was ready")),
+        }
     }
 
     /// The group that it leads.
@@ -61,6 +69,11 @@ impl Leash {
     pub(super) fn signal(&self, signal: Signal) {
         // Nothing to tell if the group is gone: that is what was wanted.
         let _gone = killpg(self.group, signal);
+    }
+
+    /// Resolves when it has ended, which it should not.
+    pub(super) async fn ended(&mut self) {
+        drop(self.child.wait().await);
     }
 
     /// Nothing is left to guard.
@@ -81,6 +94,7 @@ impl Leash {
 /// The other end: `holdfast leash`.
 pub(in crate::commands) async fn run() -> Result<(), Stop> {
     SigSet::all().thread_block().map_err(Stop::failed)?;
+    print(READY);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut kill_at = Moment::now().plus(ORPHAN_GRACE);
     loop {

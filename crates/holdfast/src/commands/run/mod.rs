@@ -94,7 +94,7 @@ async fn leashed(
     let Some(mut deadline) = guard.deadline_moment() else {
         return Ok(Ended::Killed("it was lost before the command was started".to_owned()));
     };
-    let started = Leash::start(timeline.kill_at(deadline)).await;
+    let started = Leash::start(timeline.leash_at(deadline)).await;
     let mut leash = started
         .map_err(|error| Stop::failed(format!("cannot start the leash of the command: {error}")))?;
     let mut child = match spawn(args, guard, leash.group().as_raw()) {
@@ -104,7 +104,7 @@ async fn leashed(
             return Err(stop);
         }
     };
-    let mut asked = false;
+    let (mut asked, mut alone) = (false, false);
     loop {
         let wake = match timeline.due(deadline, asked, Moment::now()) {
             Due::Kill => return Ok(killed(leash, child, reason(guard)).await),
@@ -123,8 +123,9 @@ async fn leashed(
         tokio::select! {
             status = child.wait() => {
                 let status = status.map_err(Stop::failed)?;
-                if asked {
-                    // What it left running in its group does not outlive the lock either.
+                let late = timeline.due(deadline, asked, Moment::now()) == Due::Kill;
+                if asked || late {
+                    // It was us, or the leash. What it left running in its group does not outlive the lock either.
                     leash.kill().await;
                     return Ok(Ended::Killed(reason(guard)));
                 }
@@ -132,12 +133,16 @@ async fn leashed(
                 return Ok(Ended::By(status));
             }
             signal = forwarded.next() => leash.signal(signal),
+            () = leash.ended(), if !alone => {
+                complain("holdfast: the leash of the command was killed: only this process guards the lock now");
+                alone = true;
+            }
             // Once asked to end, the command gets no more time than it was told.
             moved = guard.deadline_after(deadline), if !asked => match moved {
                 Ok(moved) => {
                     deadline = moved;
                     // If the leash is gone, we are still here.
-                    drop(leash.until(timeline.kill_at(deadline)).await);
+                    drop(leash.until(timeline.leash_at(deadline)).await);
                 }
                 Err(loss) => return Ok(killed(leash, child, loss.to_string()).await),
             },

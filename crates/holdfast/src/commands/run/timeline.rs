@@ -36,8 +36,13 @@ impl Timeline {
     }
 
     /// The moment of the kill.
-    pub(super) fn kill_at(&self, deadline: Moment) -> Moment {
+    fn kill_at(&self, deadline: Moment) -> Moment {
         deadline.minus(self.margin)
+    }
+
+    /// The moment at which the leash kills, should we not have done so: a little later, and before the deadline too.
+    pub(super) fn leash_at(&self, deadline: Moment) -> Moment {
+        deadline.minus(self.margin / 2)
     }
 
     /// What is due, `asked` being whether the command was already asked to end. Once asked, a renewal that comes late
@@ -89,6 +94,7 @@ mod tests {
     fn the_grace_leaves_time_for_renewals_and_the_margin_fits_short_leases() {
         let timeline = Timeline::new(Some(Duration::from_mins(1)), Duration::from_secs(1));
         assert_eq!(timeline.kill_at(at(1_000)), at(950));
+        assert_eq!(timeline.leash_at(at(1_000)), at(975));
         assert!(
             matches!(timeline.due(at(1_000), false, at(400)), Due::Wait(moment) if moment > at(600))
         );
