@@ -72,12 +72,13 @@ impl Leases {
         if !self.active {
             return;
         }
-        let deadline = now + ttl.as_duration();
-        // A lease on its way out has no heap entry any more; a shorter ttl must not wait for the old, later one.
-        let queued = self.live.get(&id).filter(|lease| !lease.expiring);
-        let earlier = queued.is_none_or(|lease| deadline < lease.deadline);
+        // What was promised under a longer time-to-live stands. A lease on its way out promises nothing any more, and
+        // has no heap entry.
+        let promised = self.live.get(&id).filter(|lease| !lease.expiring);
+        let promised = promised.map(|lease| lease.deadline);
+        let deadline = promised.unwrap_or(now).max(now + ttl.as_duration());
         self.live.insert(id, Lease { ttl, generation, deadline, expiring: false });
-        if earlier {
+        if promised.is_none() {
             self.due.push(Reverse((deadline, id)));
             self.trim();
         }
@@ -203,11 +204,21 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_ttl_takes_effect_at_once() {
+    fn a_shorter_ttl_takes_back_nothing_that_was_promised() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         leases.touch(B, ttl(1), 8, t0);
-        assert_eq!(leases.overdue(t0 + seconds(1), 10), [(B, 8)]);
+        assert_eq!(leases.overdue(t0 + seconds(19), 10), [(A, 1)]);
+        assert_eq!(leases.overdue(t0 + seconds(20), 10), [(B, 8)]);
+    }
+
+    #[test]
+    fn a_shorter_ttl_counts_from_the_next_renewal() {
+        let t0 = Instant::now();
+        let mut leases = active(t0);
+        leases.touch(B, ttl(1), 8, t0 + seconds(19));
+        assert_eq!(leases.renew(B, t0 + seconds(20)), Renewal::Renewed);
+        assert_eq!(leases.overdue(t0 + seconds(21), 10), [(A, 1), (B, 8)]);
     }
 
     #[test]
@@ -248,7 +259,7 @@ mod tests {
             leases.touch(A, ttl(80_000 - generation), generation, t0);
         }
         assert!(leases.due.len() <= 2 * leases.live.len() + TRIM_SLACK);
-        assert_eq!(leases.overdue(t0 + seconds(70_001), 10), [(B, 7), (A, 9_999)]);
+        assert_eq!(leases.overdue(t0 + seconds(80_000), 10), [(B, 7), (A, 9_999)]);
     }
 
     #[test]
