@@ -9,9 +9,7 @@ mod run;
 mod tree;
 
 pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
-pub(crate) use tree::{
-    CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs,
-};
+pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
 #[derive(Debug, Parser)]
