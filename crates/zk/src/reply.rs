@@ -105,6 +105,10 @@ fn failed(shape: &Shape, failure: &Failure) -> Told {
     {
         let at = usize::try_from(*at).unwrap_or(usize::MAX);
         let code = refusal(items.get(at).copied(), why);
+        // What cannot be read spoils the whole request, if nothing before it has failed.
+        if code == ErrorCode::MarshallingError {
+            return Told::Failed(code);
+        }
         return Told::Done(Response::Multi(MultiResult::failed(items.len(), at, code)));
     }
     let verdict = verdict(failure);

@@ -53,8 +53,14 @@ fn multi_of(then: Vec<Op>) -> Multi {
 
 fn of_multi(op: MultiOp) -> Asked {
     match op {
-        MultiOp::Create(request) => {
+        MultiOp::Create(mut request) => {
             let item = in_multi(request.mode);
+            let of_ttl = request.op == CreateOp::Ttl;
+            if request.mode.ttl_ms().is_none() {
+                request.op = CreateOp::Create;
+            } else if !of_ttl {
+                return (item, Err(Refused::with(ErrorCode::MarshallingError)));
+            }
             (item, create_op(request).map(Op::Create))
         }
         MultiOp::Delete { path, version } => delete(&path, version),
@@ -63,7 +69,7 @@ fn of_multi(op: MultiOp) -> Asked {
     }
 }
 
-/// In a multi the flags alone say what is told, whatever the operation's number.
+/// In a multi the flags alone say what is made and told, whatever the operation's number.
 fn in_multi(mode: CreateMode) -> Item {
     match mode {
         CreateMode::Container | CreateMode::Ttl(_) | CreateMode::TtlSequential(_) => Item::Created2,
@@ -100,11 +106,15 @@ fn kind(op: CreateOp, mode: CreateMode) -> Result<(CreateKind, bool), Refused> {
         (CreateMode::TtlSequential(ms), CreateOp::Ttl) => Ok((paths::ttl(ms)?, true)),
         (CreateMode::Unknown(_) | CreateMode::Ttl(_) | CreateMode::TtlSequential(_), _)
         | (_, CreateOp::Ttl) => bad,
+        (
+            CreateMode::PersistentSequential | CreateMode::EphemeralSequential,
+            CreateOp::Container,
+        ) => Ok((CreateKind::Container, true)),
+        (CreateMode::Container, _) | (_, CreateOp::Container) => Ok((CreateKind::Container, false)),
         (CreateMode::Persistent, _) => Ok((CreateKind::Persistent, false)),
         (CreateMode::PersistentSequential, _) => Ok((CreateKind::Persistent, true)),
         (CreateMode::Ephemeral, _) => Ok((CreateKind::Ephemeral, false)),
         (CreateMode::EphemeralSequential, _) => Ok((CreateKind::Ephemeral, true)),
-        (CreateMode::Container, _) => Ok((CreateKind::Container, false)),
     }
 }
 
@@ -155,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_say_what_is_made_and_the_operation_what_is_told() {
+    fn flags_say_what_is_made_unless_it_is_a_container_and_the_operation_what_is_told() {
         for (flags, kind, sequential) in [
             (0, CreateKind::Persistent, false),
             (1, CreateKind::Ephemeral, false),
@@ -164,6 +174,7 @@ mod tests {
             (4, CreateKind::Container, false),
         ] {
             for op in [CreateOp::Create, CreateOp::Create2, CreateOp::Container] {
+                let kind = if op == CreateOp::Container { CreateKind::Container } else { kind };
                 let (item, asked) = create(request(op, "/a", flags, -1));
                 assert_eq!(item == Item::Created2, op != CreateOp::Create);
                 let Ok(Op::Create(create)) = asked else { panic!("{asked:?}") };
@@ -184,6 +195,19 @@ mod tests {
         }
         assert_eq!(refusal(&create(request(CreateOp::Ttl, "/a", 5, 1000))), None);
         assert_eq!(refusal(&create(request(CreateOp::Ttl, "/a", 6, 0))), Some(-8));
+    }
+
+    #[test]
+    fn in_a_multi_an_operation_with_a_time_to_live_makes_what_the_flags_say() {
+        for (flags, fits) in [(0, true), (3, true), (5, true), (7, false)] {
+            let asked = of_multi(MultiOp::Create(request(CreateOp::Ttl, "/a", flags, 1000)));
+            assert_eq!(refusal(&asked).is_none(), fits, "{flags}");
+        }
+        let asked = of_multi(MultiOp::Create(request(CreateOp::Container, "/a", 1, -1)));
+        let Ok(Op::Create(create)) = asked.1 else { panic!("{asked:?}") };
+        assert_eq!(create.kind, CreateKind::Ephemeral);
+        let asked = of_multi(MultiOp::Create(request(CreateOp::Create2, "/a", 5, -1)));
+        assert_eq!(refusal(&asked), Some(-5));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Owns the flags, with unknown ones kept so that the door can refuse them, and the two layouts of the body. The
 //! operation and the flags are independent, as in `ZooKeeper`: the operation says how the body looks and whether
-//! the answer has a stat, the flags alone say what is made.
+//! the answer has a stat, the flags say what is made: all of it in a multi, all but that it is a container outside.
 
 use bytes::Bytes;
 

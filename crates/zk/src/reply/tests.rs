@@ -52,6 +52,16 @@ fn a_failed_multi_is_no_error_but_says_of_every_operation_what_became_of_it() {
 }
 
 #[test]
+fn what_cannot_be_read_spoils_the_whole_multi_unless_something_before_it_fails() {
+    let shape = || Shape::Multi(vec![Item::Deleted, Item::Refused(ErrorCode::MarshallingError)]);
+    let stand_in = || Rejection::BadVersion { path: path(), actual: 0 };
+    let spoilt = told(shape(), Err(refused_at(1, stand_in())));
+    assert_eq!(spoilt, Told::Failed(ErrorCode::MarshallingError));
+    let before = told(shape(), Err(refused_at(0, stand_in())));
+    assert!(matches!(before, Told::Done(Response::Multi(_))), "{before:?}");
+}
+
+#[test]
 fn a_multi_of_a_session_that_moved_is_an_error() {
     let session = SessionName::new("s").unwrap();
     let moved = Err(Failure::Rejected(Rejection::SessionMoved { session }));
