@@ -1,0 +1,97 @@
+//! The two servers of a differential run, and runs against both.
+//!
+//! Owns their processes, and a folder of its own for every run, so that runs do not see each other and a failing one can
+//! be repeated, with fewer steps each time.
+
+use holdfast_tests_cluster::Cluster;
+
+use crate::compare::{Difference, compare};
+use crate::play::{Target, Transcript, play};
+use crate::recording::Recording;
+use crate::script::Step;
+use crate::shrink::shrink;
+use crate::zookeeper::ZooKeeper;
+
+/// How often a failing script is played again to make it smaller.
+const SHRINKING_MAX: usize = 400;
+
+/// A script whose answers differ.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The smallest script that was found, with what `ZooKeeper` answered.
+    pub recording: Recording,
+    /// Where they differ.
+    pub difference: Difference,
+}
+
+/// `ZooKeeper` and holdfast, both running.
+pub struct Pair {
+    _zookeeper: ZooKeeper,
+    cluster: Cluster,
+    theirs: Target,
+    ours: Target,
+    runs: usize,
+}
+
+impl Pair {
+    /// Starts `ZooKeeper`, and so many nodes of holdfast.
+    pub async fn start(nodes: u64) -> Self {
+        let (zookeeper, cluster) = tokio::join!(ZooKeeper::start(), Cluster::of(nodes).start());
+        let theirs = Target { nodes: vec![zookeeper.address()] };
+        let ours = cluster.nodes().iter().map(|node| node.zookeeper).collect();
+        Self { _zookeeper: zookeeper, cluster, theirs, ours: Target { nodes: ours }, runs: 0 }
+    }
+
+    /// The nodes of holdfast.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Lets holdfast be reached by another way.
+    pub fn through(&mut self, ours: Target) -> Target {
+        std::mem::replace(&mut self.ours, ours)
+    }
+
+    /// Plays a script against both.
+    ///
+    /// # Errors
+    /// One of them cannot be reached any more.
+    pub async fn play(&mut self, steps: &[Step]) -> Result<(Transcript, Transcript), String> {
+        self.runs += 1;
+        let folder = format!("/run{}", self.runs);
+        let theirs = async {
+            play(&self.theirs, &folder, steps).await.map_err(|e| format!("ZooKeeper: {e}"))
+        };
+        let ours =
+            async { play(&self.ours, &folder, steps).await.map_err(|e| format!("holdfast: {e}")) };
+        tokio::try_join!(theirs, ours)
+    }
+
+    /// Plays a script; if they differ, finds a small one that does.
+    ///
+    /// # Errors
+    /// One of them cannot be reached any more.
+    pub async fn judge(&mut self, steps: &[Step]) -> Result<Option<Failure>, String> {
+        let Some(mut failure) = self.failure(steps).await? else { return Ok(None) };
+        let known = failure.recording.steps.clone();
+        shrink(known, SHRINKING_MAX, async |fewer| match self.failure(fewer).await {
+            Ok(Some(smaller)) => {
+                failure = smaller;
+                true
+            }
+            Ok(None) | Err(_) => false,
+        })
+        .await;
+        Ok(Some(failure))
+    }
+
+    /// The script up to where they differ, if they do.
+    async fn failure(&mut self, steps: &[Step]) -> Result<Option<Failure>, String> {
+        let (mut transcript, ours) = self.play(steps).await?;
+        let Some(difference) = compare(steps, &transcript, &ours) else { return Ok(None) };
+        let steps = steps[..=difference.step].to_vec();
+        transcript.truncate(steps.len());
+        let recording = Recording { about: String::new(), steps, transcript };
+        Ok(Some(Failure { recording, difference }))
+    }
+}

@@ -1,0 +1,115 @@
+//! The folder that a run works in: every path of its requests gets it in front.
+//!
+//! Owns one arm for each request that has paths. Only bad and empty paths, and those that begin with `^`, stay as they
+//! are.
+
+use holdfast_zkwire::{
+    Acl, ConnectRequest, Create, CreateMode, CreateOp, MultiOp, PASSWORD_LEN, ReadOp, Request,
+    SetWatches,
+};
+
+use super::Target;
+use crate::connection::{Connection, Incoming};
+
+/// Makes the folder, in a session of its own.
+pub(super) async fn make(target: &Target, folder: &str) -> Result<(), String> {
+    let hello = hello();
+    let address = *target.nodes.first().ok_or("a target without nodes")?;
+    let (mut connection, answer) = Connection::open(address, &hello).await?;
+    answer.ok_or("no session for the folder")?;
+    let create = Create {
+        op: CreateOp::Create,
+        path: folder.to_owned(),
+        data: None,
+        acl: vec![Acl::open()],
+        mode: CreateMode::Persistent,
+    };
+    connection.send(&Request::Create(create)).await;
+    connection.send(&Request::CloseSession).await;
+    match connection.next().await {
+        Incoming::Reply { header, .. } if header.err == 0 => {}
+        other => return Err(format!("the folder {folder} cannot be made: {other:?}")),
+    }
+    connection.next().await;
+    Ok(())
+}
+
+/// The first frame of a new session.
+pub(super) fn hello() -> ConnectRequest {
+    ConnectRequest {
+        timeout_ms: 40_000,
+        password: Some([0; PASSWORD_LEN]),
+        read_only: Some(false),
+        ..ConnectRequest::default()
+    }
+}
+
+fn put(path: &mut String, folder: &str) {
+    if let Some(outside) = path.strip_prefix('^') {
+        *path = outside.to_owned();
+    } else if path == "/" {
+        folder.clone_into(path);
+    } else if path.starts_with('/') {
+        path.insert_str(0, folder);
+    }
+}
+
+fn put_create(create: &mut Create, folder: &str) {
+    // A node below the folder, never one beside it.
+    if create.path == "/" {
+        create.path = format!("{folder}/");
+    } else {
+        put(&mut create.path, folder);
+    }
+}
+
+/// The request as it is sent.
+pub(super) fn inside(request: &Request, folder: &str) -> Request {
+    let mut request = request.clone();
+    match &mut request {
+        Request::Create(create) => put_create(create, folder),
+        Request::Delete { path, .. }
+        | Request::Exists { path, .. }
+        | Request::GetData { path, .. }
+        | Request::SetData { path, .. }
+        | Request::GetAcl { path }
+        | Request::SetAcl { path, .. }
+        | Request::GetChildren { path, .. }
+        | Request::GetChildren2 { path, .. }
+        | Request::Sync { path }
+        | Request::Check { path, .. }
+        | Request::CheckWatches { path, .. }
+        | Request::RemoveWatches { path, .. }
+        | Request::GetEphemerals { prefix: path }
+        | Request::GetAllChildrenNumber { path }
+        | Request::AddWatch { path, .. } => put(path, folder),
+        Request::Multi(ops) => ops.iter_mut().for_each(|op| match op {
+            MultiOp::Create(create) => put_create(create, folder),
+            MultiOp::Delete { path, .. }
+            | MultiOp::SetData { path, .. }
+            | MultiOp::Check { path, .. } => put(path, folder),
+        }),
+        Request::MultiRead(ops) => ops.iter_mut().for_each(|op| match op {
+            ReadOp::GetData { path, .. } | ReadOp::GetChildren { path, .. } => put(path, folder),
+        }),
+        Request::SetWatches(watches) => put_watches(watches, folder),
+        Request::Ping
+        | Request::Reconfig(_)
+        | Request::DeleteContainer
+        | Request::Auth { .. }
+        | Request::Sasl { .. }
+        | Request::WhoAmI
+        | Request::CloseSession
+        | Request::Unknown(_) => {}
+    }
+    request
+}
+
+fn put_watches(watches: &mut SetWatches, folder: &str) {
+    let SetWatches { data, exist, child, persistent, recursive, .. } = watches;
+    for list in [data, exist, child, persistent, recursive] {
+        for path in list {
+            put(path, folder);
+        }
+    }
+}
