@@ -68,7 +68,7 @@ impl Machine {
         if entry.is_some() {
             self.room_for_an_entry(contender.entries.count())?;
         }
-        self.touch(contender.session, open.ttl, open.labels, step);
+        self.touch_by_name(contender.session, open.ttl, open.labels, step);
         let waits = contender.hold.is_none();
         let minted = self.planted(Plant::RenewalMints).then(|| self.mint(step));
         let current = if waits || entry.is_some() || minted.is_some() {
@@ -139,7 +139,7 @@ impl Machine {
     ) -> SessionId {
         match session {
             Some(id) => {
-                self.touch(id, open.ttl, open.labels, step);
+                self.touch_by_name(id, open.ttl, open.labels, step);
                 id
             }
             None => self.begin_session(open, step),

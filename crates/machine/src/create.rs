@@ -102,6 +102,10 @@ impl Machine {
             None => None,
         };
         let missing = if parents { self.missing_directories(&directory)? } else { Vec::new() };
+        // A node that sets a quota is created by itself, so that its quota is counted.
+        if let Some(path) = missing.iter().find(|path| quota::limited_by(path).is_some()) {
+            return Err(reserved(path));
+        }
         step.spend_ops(missing.len())?;
         let nearest = missing.first().and_then(ZnodePath::parent);
         let nearest = nearest.as_ref().unwrap_or(&directory);
@@ -151,10 +155,10 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Result<Option<(ZnodePath, Usage)>, Rejection> {
         let Some(limited) = quota::limited_by(path) else { return Ok(None) };
-        let Some(used) = self.tree.measure(&limited, COUNTED_MAX - step.counted) else {
+        let Some((used, visited)) = self.tree.measure(&limited, COUNTED_MAX - step.counted) else {
             return Err(limit_reached(Bound::CountedAtOnce, COUNTED_MAX));
         };
-        step.counted += used.count;
+        step.counted += visited;
         Ok(Some((limited, used)))
     }
 

@@ -3,7 +3,7 @@
 //! Owns the doubt: whatever the parts say, the answer is a machine that passes every invariant, or an error. The indexes
 //! are rebuilt, never read. Refuses to know bytes and files.
 
-use holdfast_types::{Ticket, ZnodePath};
+use holdfast_types::{Create, Ticket, ZnodePath};
 use thiserror::Error;
 
 use crate::Machine;
@@ -159,7 +159,10 @@ impl Loading {
             KindPart::Persistent => Kind::Persistent,
             KindPart::Container(since) => Kind::Container(since),
             KindPart::Ephemeral(session) => Kind::Ephemeral(session),
-            KindPart::Ttl(ms) => Kind::Ttl(ms),
+            KindPart::Ttl(ms) if (1..=Create::TTL_MAX_MS).contains(&ms) => Kind::Ttl(ms),
+            KindPart::Ttl(ms) => {
+                return Err(unsound(format!("{} cannot live {ms} ms", part.path)));
+            }
         };
         let mut node = Znode::new(kind, part.data, part.czxid, part.ctime);
         node.mzxid = part.mzxid;

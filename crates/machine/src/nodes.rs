@@ -54,14 +54,14 @@ impl Machine {
             0 => Ok(()),
             _ => acl::demand(path, node, Perms::DELETE, by.shown),
         };
-        may(path, root)?;
-        let mut doomed = vec![path.clone()];
-        for (path, node) in self.tree.below_after(path, None) {
+        let mut doomed = Vec::new();
+        let below = self.tree.below_after(path, None).map(|(path, node)| (path, &**node));
+        for (path, node) in std::iter::once((path, root)).chain(below) {
             may(path, node)?;
-            doomed.push(path.clone());
-            if step.deleted + doomed.len() > DELETED_MAX {
+            if step.deleted + doomed.len() >= DELETED_MAX {
                 return Err(limit_reached(Bound::DeletedAtOnce, DELETED_MAX as u64));
             }
+            doomed.push(path.clone());
         }
         step.deleted += doomed.len();
         for path in doomed.iter().rev() {

@@ -20,7 +20,10 @@ impl Machine {
                 if open.password.is_some() && !self.is_opened_by(id, open.password) {
                     return Err(no_session(open.session));
                 }
-                let ttl = self.touch(id, open.ttl, open.labels, step);
+                let ttl = match open.password {
+                    Some(_) => self.touch(id, open.ttl, open.labels, step),
+                    None => self.touch_by_name(id, open.ttl, open.labels, step),
+                };
                 if open.password.is_some() {
                     self.attach(id, step);
                 }
@@ -48,7 +51,7 @@ impl Machine {
     ) -> Outcome {
         match self.sessions.named(&session) {
             Some(Named::Open(id)) => {
-                let ttl = self.touch(id, ttl, Labels::default(), step);
+                let ttl = self.touch_by_name(id, ttl, Labels::default(), step);
                 Ok(Reply::SessionRenewed { id, ttl })
             }
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => Err(expired(session)),
@@ -176,6 +179,19 @@ impl Machine {
         let (ttl, generation) = (session.ttl, session.generation);
         step.emit(Event::SessionTouched { id, ttl, generation });
         ttl
+    }
+
+    /// As [`Machine::touch`], for callers who know the session by its name alone: the time-to-live of one with a password
+    /// is agreed with its connection, which counts on it, and stays.
+    pub(crate) fn touch_by_name(
+        &mut self,
+        id: SessionId,
+        ttl: Option<Ttl>,
+        labels: Labels,
+        step: &mut Step<'_>,
+    ) -> Ttl {
+        let ttl = ttl.filter(|_| self.is_opened_by(id, None));
+        self.touch(id, ttl, labels, step)
     }
 
     /// How many places a session has, by its name.

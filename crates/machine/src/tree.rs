@@ -204,22 +204,25 @@ impl Tree {
         self.quotas.used(path)
     }
 
-    /// Counts the subtree of a path, itself included; none if it has more znodes than that.
-    pub(crate) fn measure(&self, path: &ZnodePath, count_max: u64) -> Option<Usage> {
-        let mut usage = Usage::default();
+    /// Counts the subtree of a path, itself included, and how many znodes were looked at for it; none if those are more
+    /// than `count_max`.
+    pub(crate) fn measure(&self, path: &ZnodePath, count_max: u64) -> Option<(Usage, u64)> {
+        let (mut usage, mut visited) = (Usage::default(), 0);
         if quota::is_at_or_below(path.as_str(), ZOOKEEPER) {
-            return Some(usage);
+            return Some((usage, visited));
         }
-        let root = self.get(path).into_iter();
-        let below = self.below_after(path, None);
-        let below = below.filter(|(path, _)| !quota::is_at_or_below(path.as_str(), ZOOKEEPER));
-        for node in root.chain(below.map(|(_, node)| &**node)) {
-            usage.add(node.data.len());
-            if usage.count > count_max {
+        let root = self.get(path).map(|node| (path, node)).into_iter();
+        let below = self.below_after(path, None).map(|(path, node)| (path, &**node));
+        for (path, node) in root.chain(below) {
+            visited += 1;
+            if visited > count_max {
                 return None;
             }
+            if !quota::is_at_or_below(path.as_str(), ZOOKEEPER) {
+                usage.add(node.data.len());
+            }
         }
-        Some(usage)
+        Some((usage, visited))
     }
 
     /// Puts a node where a snapshot had it. Children are counted later, by [`Tree::recount`].

@@ -144,10 +144,13 @@ fn a_new_quota_counts_a_bounded_subtree() {
     let ops = ["/a", "/a/b", "/a/c", "/a/c/d"].map(plain).to_vec();
     apply(&mut machine, anonymous(ops)).unwrap();
     assert_eq!(machine.tree.measure(&path("/a"), 3), None);
-    assert_eq!(machine.tree.measure(&path("/a"), 4).map(|used| used.count), Some(4));
-    assert_eq!(machine.tree.measure(&path("/nowhere"), 0).map(|used| used.count), Some(0));
-    assert_eq!(machine.tree.measure(&path("/zookeeper"), 0).map(|used| used.count), Some(0));
-    assert_eq!(machine.tree.measure(&ZnodePath::root(), 6).map(|used| used.count), Some(6));
+    assert_eq!(machine.tree.measure(&path("/a"), 4).map(|(used, _)| used.count), Some(4));
+    assert_eq!(machine.tree.measure(&path("/nowhere"), 0).map(|(used, _)| used.count), Some(0));
+    assert_eq!(machine.tree.measure(&path("/zookeeper"), 0).map(|(used, _)| used.count), Some(0));
+    // What does not count is looked at all the same.
+    let root = |max| machine.tree.measure(&ZnodePath::root(), max);
+    assert_eq!(root(9).map(|(used, visited)| (used.count, visited)), Some((6, 9)));
+    assert_eq!(root(8), None);
 }
 
 /// However many answers a session may remember, they do not weigh more than the bound, but for the last.

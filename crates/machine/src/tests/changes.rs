@@ -140,6 +140,7 @@ fn create() -> impl Strategy<Value = Do> {
         "/locks/b/m-",
         "/locks/a/lock-0000000002",
         "/locks/a/c",
+        "/zookeeper/quota/x/zookeeper_limits/y",
     ];
     let kind = prop_oneof![
         2 => Just(CreateKind::Persistent),

@@ -23,7 +23,7 @@ impl Model {
             if news.is_some() && entries.len() as u32 >= self.limits.entries_per_hold_max {
                 return full(Bound::EntriesPerHold, self.limits.entries_per_hold_max);
             }
-            self.touch(&name, open.ttl);
+            self.touch_by_name(&name, open.ttl);
             let revision = self.revision;
             let place = self.find_mut(&path).place.as_mut().unwrap();
             if place.hold.is_none() {
@@ -87,7 +87,7 @@ impl Model {
         all.push(path.clone());
         self.room_in_quotas(&path, &all, 0)?;
         if known {
-            self.touch(&name, open.ttl);
+            self.touch_by_name(&name, open.ttl);
         } else {
             self.begin(&open);
         }

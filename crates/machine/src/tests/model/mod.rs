@@ -341,7 +341,7 @@ impl Model {
                 if self.live(&session).is_none() {
                     return Err(self.gone(session));
                 }
-                self.touch(&session, ttl);
+                self.touch_by_name(&session, ttl);
                 let live = self.live(&session).unwrap();
                 Ok(Reply::SessionRenewed { id: SessionId(live.id), ttl: live.ttl })
             }

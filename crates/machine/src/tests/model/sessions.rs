@@ -27,6 +27,12 @@ impl Model {
         session.ttl = ttl.unwrap_or(session.ttl);
     }
 
+    /// Whoever knows a session by its name alone does not change what its connection counts on.
+    pub(super) fn touch_by_name(&mut self, name: &SessionName, ttl: Option<Ttl>) {
+        let agreed = self.live_mut(name).password.is_some();
+        self.touch(name, if agreed { None } else { ttl });
+    }
+
     pub(super) fn open(&mut self, open: OpenSession) -> Outcome {
         let created = self.live(&open.session).is_none();
         if created && self.end_of(&open.session) == Some(SessionEnd::Expired) {
@@ -37,8 +43,10 @@ impl Model {
             if open.password.is_some() && live.password != open.password {
                 return Err(Rejection::NoSession { session: open.session });
             }
-            self.touch(&open.session, open.ttl);
-            if open.password.is_some() {
+            if open.password.is_none() {
+                self.touch_by_name(&open.session, open.ttl);
+            } else {
+                self.touch(&open.session, open.ttl);
                 let revision = self.revision;
                 self.live_mut(&open.session).attachment = Some(revision);
             }

@@ -108,6 +108,11 @@ impl Model {
         if parents && ephemeral(self, &nearest) {
             return Err(Rejection::NoChildrenForEphemerals { path: znode(&nearest) });
         }
+        let sets_quota =
+            |at: &&String| at.starts_with("/zookeeper/quota/") && at.ends_with("/zookeeper_limits");
+        if let Some(at) = missing.iter().find(sets_quota) {
+            return Err(Rejection::Reserved { path: znode(at) });
+        }
         let above = self.demand(&znode(&nearest), Perms::CREATE, by)?;
         if nearest == "/zookeeper" {
             return Err(Rejection::Reserved { path: znode(&nearest) });
