@@ -13,6 +13,7 @@ use crate::error::ProposeError;
 const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
 const GIVEN_UP: u8 = 2;
+const ABANDONED: u8 = 3;
 
 /// Says who may decide about commands: its caller while it waits, the worker while it is in flight.
 #[derive(Debug, Default)]
@@ -31,7 +32,11 @@ impl Ticket {
 
     /// The caller gives up; false if they are in flight.
     pub(crate) fn give_up(&self) -> bool {
-        self.change(WAITING, GIVEN_UP)
+        // One in flight stays there, but is not brought back: nobody waits for a second try.
+        self.change(WAITING, GIVEN_UP) || {
+            self.change(TAKEN, ABANDONED);
+            false
+        }
     }
 
     fn change(&self, from: u8, to: u8) -> bool {
@@ -67,9 +72,16 @@ mod tests {
     fn a_caller_gives_up_only_what_is_not_in_flight() {
         let ticket = Ticket::default();
         assert!(ticket.take());
-        assert!(!ticket.give_up());
         assert!(ticket.put_back());
         assert!(ticket.give_up());
         assert!(!ticket.take());
+    }
+
+    #[test]
+    fn a_command_in_flight_whose_caller_is_gone_is_not_tried_again() {
+        let ticket = Ticket::default();
+        assert!(ticket.take());
+        assert!(!ticket.give_up());
+        assert!(!ticket.put_back());
     }
 }
