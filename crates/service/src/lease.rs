@@ -259,7 +259,7 @@ mod tests {
             leases.touch(A, ttl(80_000 - generation), generation, t0);
         }
         assert!(leases.due.len() <= 2 * leases.live.len() + TRIM_SLACK);
-        assert_eq!(leases.overdue(t0 + seconds(80_000), 10), [(B, 7), (A, 9_999)]);
+        assert_eq!(leases.overdue(t0 + seconds(80_000), 10), [(A, 9_999), (B, 7)]);
     }
 
     #[test]

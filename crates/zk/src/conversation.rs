@@ -188,7 +188,11 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
         let (stream, tag) = (self.stream, pending.tag);
         self.shared.pending.lock().push_back((pending, shape));
         match question {
-            Question::Nothing | Question::Prove(..) => stream.ping(tag).await,
+            Question::Nothing => stream.ping(tag).await,
+            Question::Prove(..) => {
+                stream.ping(tag).await;
+                self.taken(tag).await;
+            }
             Question::Read(read, watch) => stream.read(tag, read, watch).await,
             Question::ReadMany(reads) => stream.read_many(tag, reads).await,
             Question::Sync => stream.sync(tag).await,
@@ -345,7 +349,7 @@ impl<W: AsyncWrite + Unpin> Speaker<'_, W> {
     }
 
     /// A client that was overtaken by its own new connection, or whose session is over, learns it from every request
-    /// that is still open.
+    /// that is still open, unless that was to change something.
     fn stream_ended(&mut self, reason: Ended) {
         let code = match reason {
             Ended::Moved => Some(ErrorCode::SessionMoved),
@@ -359,7 +363,9 @@ impl<W: AsyncWrite + Unpin> Speaker<'_, W> {
         };
         if let Some(code) = code {
             let open = std::mem::take(&mut *self.shared.pending.lock());
-            for (pending, _) in open {
+            // A change may have been done before the end: its client must not be told that it was not.
+            let certain = |shape: &Shape| !matches!(shape, Shape::Write(_) | Shape::Multi(_));
+            for (pending, _) in open.into_iter().filter(|(_, shape)| certain(shape)) {
                 self.fail(&pending, 0, code);
             }
         }

@@ -15,6 +15,8 @@ use sha1::{Digest, Sha1};
 
 /// Identities of one connection.
 pub(crate) const IDENTITIES_MAX: usize = 64;
+/// The longest id, bytes: access lists hold no longer one.
+const ID_MAX: usize = 1024;
 
 /// What one connection has shown, oldest first.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ impl Identities {
     /// Takes a proof.
     ///
     /// # Errors
-    /// [`NotProved`] for a scheme that is not taken here, or too many identities.
+    /// [`NotProved`] for a scheme that is not taken here, a name that no access list can hold, or too many identities.
     pub(crate) fn prove(&mut self, scheme: &str, proof: &[u8]) -> Result<(), NotProved> {
         let identity = match scheme {
             // Known already.
@@ -41,6 +43,9 @@ impl Identities {
             "digest" => digest(&String::from_utf8_lossy(proof)),
             _ => return Err(NotProved),
         };
+        if identity.id.len() > ID_MAX {
+            return Err(NotProved);
+        }
         if self.0.contains(&identity) {
             return Ok(());
         }
@@ -118,5 +123,13 @@ mod tests {
             (0..IDENTITIES_MAX).map(|n| identities.prove("digest", format!("{n}:p").as_bytes()));
         let refused = proofs.filter(Result::is_err).count();
         assert_eq!(refused, 1);
+    }
+
+    #[test]
+    fn a_name_that_no_access_list_can_hold_is_not_proved() {
+        let mut identities = Identities::of(IpAddr::from([127, 0, 0, 1]));
+        assert!(identities.prove("digest", &vec![b'a'; 1 << 20]).is_err());
+        assert!(identities.prove("digest", b"alice:secret").is_ok());
+        assert_eq!(identities.as_slice().len(), 2);
     }
 }

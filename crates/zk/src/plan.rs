@@ -139,6 +139,9 @@ fn exists(path: &str, watch: bool) -> Plan {
 }
 
 fn many_reads(reads: Vec<ReadOp>) -> Plan {
+    if reads.len() > Multi::OPS_MAX {
+        return Plan::refuse(ErrorCode::BadArguments);
+    }
     let mut questions = Vec::new();
     let items = reads.into_iter().map(|read| {
         let (path, item, read): (_, _, fn(ZnodePath) -> StreamRead) = match read {

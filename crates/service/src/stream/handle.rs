@@ -106,10 +106,15 @@ impl Stream {
     /// Sets the watches of a client that comes back: what it missed since `relative`, the newest revision it has seen,
     /// is told before the reply, and those watches are spent; the others are armed. Persistent ones are armed, and not
     /// told what they missed, as `ZooKeeper` does it.
+    ///
+    /// If there is no room for all of them the stream ends: clients take it for granted that they are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
         self.look(tag, |watching| {
-            watching.arm_again(relative, &set)?;
-            Ok(StreamAnswer::Done)
+            let armed = watching.arm_again(relative, &set);
+            if armed.is_err() {
+                watching.overflow();
+            }
+            armed.map(|()| StreamAnswer::Done)
         })
         .await;
     }

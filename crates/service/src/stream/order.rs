@@ -266,9 +266,15 @@ impl Watching<'_> {
     /// Tells of a change that the client missed.
     pub(crate) fn missed(&mut self, kind: NoticeKind, path: ZnodePath) {
         let revision = self.machine.revision();
-        if !self.place.queue.notice(Notice { revision, kind, path }) {
-            self.streams.leave(self.place.number, Ended::Overflow);
+        if !self.place.queue.missed(Notice { revision, kind, path }) {
+            self.overflow();
         }
+    }
+
+    /// Ends the stream: it cannot be told everything that it has to be told.
+    pub(crate) fn overflow(&mut self) {
+        self.place.queue.end(Ended::Overflow);
+        self.streams.leave(self.place.number, Ended::Overflow);
     }
 
     /// Whether there is a watch of that kind.

@@ -5,7 +5,7 @@
 //! what decides about the order: that is `order.rs`, which alone puts anything in.
 //!
 //! Bounds: `StreamLimits::outbox_max` replies and as many notices; `outbox_bytes_max` bytes of each, but for one
-//! reply; [`NOTICE_BYTES_MAX`] bytes of notices in all queues of the node.
+//! reply and for what one request says it missed; [`NOTICE_BYTES_MAX`] bytes of notices in all queues of the node.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -80,16 +80,25 @@ impl Queue {
 
     /// Puts a notice in, or ends the queue if there is no room. Answers whether it goes on.
     pub(crate) fn notice(&self, notice: Notice) -> bool {
+        self.put(notice, true)
+    }
+
+    /// As [`Queue::notice`], of a change that a client missed while it was away. Those are as many as it asks for in one
+    /// request, and may be more than the queue's own bound: else it could never catch up.
+    pub(crate) fn missed(&self, notice: Notice) -> bool {
+        self.put(notice, false)
+    }
+
+    fn put(&self, notice: Notice, bounded: bool) -> bool {
         let bytes = notice_bytes(&notice);
         let mut state = self.state.lock();
         if state.ended.is_some() {
             return false;
         }
         let total = self.shared.load(Ordering::Relaxed) + bytes;
-        if state.notices >= self.limits.outbox_max
-            || state.notice_bytes + bytes > self.limits.outbox_bytes_max
-            || total > NOTICE_BYTES_MAX
-        {
+        let full = state.notices >= self.limits.outbox_max
+            || state.notice_bytes + bytes > self.limits.outbox_bytes_max;
+        if (bounded && full) || total > NOTICE_BYTES_MAX {
             drop(state);
             self.end(Ended::Overflow);
             return false;
