@@ -1,5 +1,6 @@
 //! Campaigns of the differential run against a real `ZooKeeper`: `differential [OPERATIONS] [SEED] [NODES]`, and
-//! `differential play FILE [NODES]` for one script or regression.
+//! `differential play FILE [NODES]` for one script or regression; `differential record FILE [SEED OPERATIONS]` writes what
+//! `ZooKeeper` answers into a file, to the script that is in it or to a new one.
 //!
 //! Ends with 0 if every answer was the same, 1 if one differed, 3 if there is no `ZooKeeper` here. A difference is shrunk,
 //! printed, and written beside the build's own files, in the form of `tests/conformance/regressions`.
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use holdfast_tests_conformance::{
-    Failure, Generator, Pair, Recording, ZooKeeper, compare, print_script,
+    Failure, Generator, Pair, Recording, Target, Transcript, ZooKeeper, compare, play, print_script,
 };
 
 /// Requests of one run.
@@ -27,6 +28,7 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.first().map(String::as_str) {
         Some("play") => replay(&arguments[1..]).await,
+        Some("record") => record(&arguments[1..]).await.map(|()| true),
         _ => campaign(&arguments).await,
     };
     match done {
@@ -97,6 +99,22 @@ fn folder() -> PathBuf {
     let target =
         target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
     target.join("conformance/differential")
+}
+
+async fn record(arguments: &[String]) -> Result<(), String> {
+    let file = arguments.first().ok_or("usage: differential record FILE [SEED OPERATIONS]")?;
+    let mut recording = if let Ok(text) = std::fs::read_to_string(file) {
+        Recording::parse(&text)?
+    } else {
+        let (seed, requests) = (number(arguments, 1, 1)?, number(arguments, 2, 100)?);
+        let about = format!("Seed {seed}, {requests} operations.\n");
+        let steps = Generator::script(seed, usize::try_from(requests).unwrap_or(100));
+        Recording { about, steps, transcript: Transcript::new() }
+    };
+    let zookeeper = ZooKeeper::start().await;
+    let target = Target { nodes: vec![zookeeper.address()] };
+    recording.transcript = play(&target, "/run1", &recording.steps).await?;
+    std::fs::write(file, recording.print()).map_err(|error| format!("{file}: {error}"))
 }
 
 async fn replay(arguments: &[String]) -> Result<bool, String> {

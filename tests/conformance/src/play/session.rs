@@ -164,6 +164,9 @@ impl Session {
                     }
                     self.seen = self.seen.max(header.zxid);
                     if stops(number) {
+                        if header.err != 0 {
+                            self.say(format!("sync error {}", header.err));
+                        }
                         return true;
                     }
                     let line = folder.reply(header, body.as_ref());

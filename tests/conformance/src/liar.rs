@@ -1,0 +1,184 @@
+//! A server that lies once: what the comparer is held against.
+//!
+//! Owns a proxy that hands frames on in both directions, and changes one of those to the client. Knows as much of the
+//! layouts as the lies need, by their offsets. Bounds: one frame a direction.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Bytes of a reply's header, and with a stat and nothing else behind it.
+const HEADER: usize = 16;
+const STAT: usize = HEADER + 68;
+/// The reply to the `sync` of `/` after each step, of which only its place counts.
+const SYNC: usize = HEADER + 5;
+
+/// One lie; told of the first frame that it fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// An error instead of success.
+    Error,
+    /// The number of a change in a header is that of one long ago.
+    OldHeader,
+    /// A field of a stat, of so many bytes at this offset, is one more.
+    Stat(usize, usize),
+    /// An event is not told.
+    Lost,
+    /// An event is told twice.
+    Doubled,
+    /// An event comes after the next reply.
+    Late,
+    /// An event says that something else happened.
+    OtherEvent,
+}
+
+impl Lie {
+    /// All of them, each field of a stat apart.
+    pub const ALL: [Self; 17] = [
+        Self::Error,
+        Self::OldHeader,
+        Self::Stat(0, 8),
+        Self::Stat(8, 8),
+        Self::Stat(16, 8),
+        Self::Stat(24, 8),
+        Self::Stat(32, 4),
+        Self::Stat(36, 4),
+        Self::Stat(40, 4),
+        Self::Stat(44, 8),
+        Self::Stat(52, 4),
+        Self::Stat(56, 4),
+        Self::Stat(60, 8),
+        Self::Lost,
+        Self::Doubled,
+        Self::Late,
+        Self::OtherEvent,
+    ];
+
+    fn fits(self, frame: &[u8]) -> bool {
+        let event = frame.starts_with(&[0xff; 4]);
+        let good = frame.len() >= HEADER && frame[12..HEADER] == [0; 4];
+        match self {
+            Self::Error | Self::OldHeader => good && !event && frame.len() > SYNC,
+            // When a node was changed, only its clock knows: a time is wrong if it differs within one change.
+            Self::Stat(16 | 24, _) => {
+                good && !event && frame.len() == STAT && frame[16..24] == frame[24..32]
+            }
+            Self::Stat(..) => good && !event && frame.len() == STAT,
+            Self::Lost | Self::Doubled | Self::Late | Self::OtherEvent => event,
+        }
+    }
+
+    /// The frames instead of this one, and one for later.
+    fn tell(self, mut frame: Vec<u8>) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+        match self {
+            Self::Error => {
+                frame.truncate(HEADER);
+                frame[12..].copy_from_slice(&(-110_i32).to_be_bytes());
+            }
+            Self::OldHeader => frame[4..12].copy_from_slice(&1_i64.to_be_bytes()),
+            Self::Stat(offset, len) => increment(&mut frame[HEADER + offset..][..len]),
+            Self::Lost => return (Vec::new(), None),
+            Self::Doubled => return (vec![frame.clone(), frame], None),
+            Self::Late => return (Vec::new(), Some(frame)),
+            Self::OtherEvent => frame[19] ^= 3,
+        }
+        (vec![frame], None)
+    }
+}
+
+fn increment(number: &mut [u8]) {
+    for byte in number.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            return;
+        }
+    }
+}
+
+/// The proxy; it ends with the value.
+#[derive(Debug)]
+pub struct Liar {
+    /// Where it listens.
+    pub address: SocketAddr,
+    told: Arc<AtomicBool>,
+    proxy: JoinHandle<()>,
+}
+
+impl Liar {
+    /// Stands before a server.
+    ///
+    /// # Panics
+    /// If there is no free port.
+    pub async fn before(server: SocketAddr, lie: Lie) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let told = Arc::new(AtomicBool::new(false));
+        let proxy = tokio::spawn(serve(listener, server, lie, told.clone()));
+        Self { address, told, proxy }
+    }
+
+    /// Whether it has lied.
+    pub fn has_lied(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.proxy.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, server: SocketAddr, lie: Lie, told: Arc<AtomicBool>) {
+    // The first connection only makes the folder of the run.
+    let mut lying = false;
+    while let Ok((client, _)) = listener.accept().await {
+        let Ok(server) = TcpStream::connect(server).await else { continue };
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        tokio::spawn(hand_on(from_client, to_server, None));
+        tokio::spawn(hand_on(from_server, to_client, lying.then(|| (lie, told.clone()))));
+        lying = true;
+    }
+}
+
+async fn hand_on(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    lie: Option<(Lie, Arc<AtomicBool>)>,
+) {
+    let mut first = true;
+    let mut later = None;
+    while let Some(frame) = frame(&mut from).await {
+        let (frames, held) = match &lie {
+            // The answer to the first frame has no header.
+            Some((lie, told))
+                if !first && lie.fits(&frame) && !told.swap(true, Ordering::Relaxed) =>
+            {
+                lie.tell(frame)
+            }
+            _ => (vec![frame], later.take()),
+        };
+        first = false;
+        let after = if frames.is_empty() { None } else { held.clone() };
+        for frame in frames.iter().chain(&after) {
+            let len = u32::try_from(frame.len()).unwrap_or(0);
+            if to.write_u32(len).await.is_err() || to.write_all(frame).await.is_err() {
+                return;
+            }
+        }
+        later = if after.is_some() { None } else { held };
+    }
+}
+
+async fn frame(from: &mut OwnedReadHalf) -> Option<Vec<u8>> {
+    let len = from.read_u32().await.ok()?;
+    let mut frame = vec![0; usize::try_from(len).ok()?];
+    from.read_exact(&mut frame).await.ok()?;
+    Some(frame)
+}

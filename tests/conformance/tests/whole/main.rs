@@ -1,0 +1,3 @@
+//! holdfast beside others: the same questions, and the answers compared.
+
+mod differential;
