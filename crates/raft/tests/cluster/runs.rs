@@ -1,5 +1,7 @@
 //! Runs: commands of one caller in their order, in one entry or in none.
 
+#![expect(clippy::unwrap_used, reason = "a path that cannot be is a mistake of the test")]
+
 use futures_util::future::join_all;
 use holdfast_raft::{Committed, ProposeError, RaftConfig};
 use holdfast_types::{Command, Create, CreateKind, Multi, Op, OpReply, Reply, ZnodePath};
