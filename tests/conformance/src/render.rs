@@ -129,9 +129,8 @@ fn read_result(result: &ReadResult) -> String {
     }
 }
 
-/// No data reads as empty: nobody can tell one from the other here, and `ZooKeeper` keeps them apart.
 fn data_of(data: Option<&bytes::Bytes>) -> String {
-    short(data.map_or(&[], |data| data))
+    data.map_or_else(|| data_word(None), |data| short(data))
 }
 
 /// Entries have no order that means anything: those of one's own identities stand as a set gives them.

@@ -1,0 +1,197 @@
+//! A client as real ones are: it keeps one session, goes from node to node, and takes its watches along.
+//!
+//! Owns the account of what it watches: a one-shot watch is armed by a read, and gone with its event. An event that
+//! belongs to no armed watch, one that no change is behind, and a session that is refused are failures of the test, there
+//! and then. What was changed and never told shows at the end ([`Wanderer::missed`]).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use holdfast_tests_conformance::{Connection, Incoming};
+use holdfast_zkwire::{
+    ConnectRequest, PASSWORD_LEN, Request, Response, SetWatches, WatchEventType, WatchedEvent,
+};
+
+/// Longer than any outage of these tests, and than anything a session may be renewed too late by.
+const SESSION_MS: i32 = 30_000;
+/// Within this a cluster that is whole again takes its clients back.
+const AWAY_MAX: Duration = Duration::from_secs(25);
+
+/// What a watch is on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    /// A node's data.
+    Data(String),
+    /// A node's children.
+    Children(String),
+}
+
+/// See the module.
+pub(crate) struct Wanderer {
+    nodes: Vec<SocketAddr>,
+    at: usize,
+    identity: (i64, [u8; PASSWORD_LEN]),
+    connection: Option<Connection>,
+    seen: i64,
+    /// What is watched, and the change that the read that armed it has shown.
+    armed: BTreeMap<Subject, i64>,
+    /// The change before the last event: what is read next must be newer.
+    told: BTreeMap<Subject, i64>,
+    /// Events.
+    pub(crate) events: usize,
+    /// Connections after the first.
+    pub(crate) moves: usize,
+}
+
+fn hello() -> ConnectRequest {
+    ConnectRequest {
+        timeout_ms: SESSION_MS,
+        password: Some([0; PASSWORD_LEN]),
+        read_only: Some(false),
+        ..ConnectRequest::default()
+    }
+}
+
+impl Wanderer {
+    /// A session that begins on node `at`, from 0.
+    pub(crate) async fn open(nodes: Vec<SocketAddr>, at: usize) -> Self {
+        let opened = Connection::open(nodes[at], &hello()).await.expect("the node listens");
+        let (connection, Some(answer)) = opened else { panic!("no session") };
+        Self {
+            nodes,
+            at,
+            identity: (answer.session_id, answer.password),
+            connection: Some(connection),
+            seen: 0,
+            armed: BTreeMap::new(),
+            told: BTreeMap::new(),
+            events: 0,
+            moves: 0,
+        }
+    }
+
+    /// The node it is connected to, from 0.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The connection; a new one, on whichever node takes the session, if the old one is gone.
+    async fn connected(&mut self) {
+        let since = Instant::now();
+        while self.connection.is_none() {
+            assert!(since.elapsed() < AWAY_MAX, "no node takes the session {:#x}", self.identity.0);
+            self.at = (self.at + 1) % self.nodes.len();
+            let (session_id, password) = self.identity;
+            let again = ConnectRequest {
+                session_id,
+                password: Some(password),
+                last_zxid_seen: self.seen,
+                ..hello()
+            };
+            let opened = Connection::open(self.nodes[self.at], &again);
+            let opened = tokio::time::timeout(Duration::from_secs(5), opened).await;
+            let Ok(Ok((connection, Some(answer)))) = opened else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            assert_eq!(answer.session_id, session_id, "the session has ended within its time");
+            self.connection = Some(connection);
+            self.moves += 1;
+            self.take_watches_along().await;
+        }
+    }
+
+    async fn take_watches_along(&mut self) {
+        let mut watches = SetWatches { relative_zxid: self.seen, ..SetWatches::default() };
+        for subject in self.armed.keys() {
+            match subject {
+                Subject::Data(path) => watches.data.push(path.clone()),
+                Subject::Children(path) => watches.child.push(path.clone()),
+            }
+        }
+        // Without an answer it begins again.
+        self.exchange(&Request::SetWatches(watches)).await;
+    }
+
+    /// One request on the present connection; none if that ends first.
+    async fn exchange(&mut self, request: &Request) -> Option<(i32, Option<Response>)> {
+        let mut connection = self.connection.take()?;
+        let number = connection.send(request).await;
+        loop {
+            match connection.next().await {
+                Incoming::Event { event, .. } => self.told(&event),
+                Incoming::Reply { number: of, header, body, .. } if of == number => {
+                    self.connection = Some(connection);
+                    self.seen = self.seen.max(header.zxid);
+                    return Some((header.err, body));
+                }
+                Incoming::Closed | Incoming::Silence => return None,
+                other => panic!("{request:?}: {other:?}"),
+            }
+        }
+    }
+
+    fn told(&mut self, event: &WatchedEvent) {
+        self.events += 1;
+        let path = event.path.clone();
+        let subject = match event.kind {
+            WatchEventType::DataChanged => Subject::Data(path),
+            WatchEventType::ChildrenChanged => Subject::Children(path),
+            _ => panic!("nobody does such a thing: {event:?}"),
+        };
+        let armed = self.armed.remove(&subject);
+        let change = armed.unwrap_or_else(|| panic!("{event:?}, which nothing was armed for"));
+        self.told.insert(subject, change);
+    }
+
+    /// Asks until there is an answer, on whichever node. Repeats a request whose outcome is not known.
+    pub(crate) async fn ask(&mut self, request: &Request) -> (i32, Option<Response>) {
+        loop {
+            self.connected().await;
+            if let Some(answer) = self.exchange(request).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Reads, and leaves a watch unless there is one.
+    pub(crate) async fn watch(&mut self, subject: &Subject) {
+        if self.armed.contains_key(subject) {
+            return;
+        }
+        let change = self.read(subject, true).await;
+        if let Some(before) = self.told.remove(subject) {
+            assert!(change > before, "{subject:?} was told, and has not changed since {before:#x}");
+        }
+        self.armed.insert(subject.clone(), change);
+    }
+
+    /// The number of the last change of it.
+    async fn read(&mut self, subject: &Subject, watch: bool) -> i64 {
+        let request = match subject.clone() {
+            Subject::Data(path) => Request::GetData { path, watch },
+            Subject::Children(path) => Request::GetChildren2 { path, watch },
+        };
+        match self.ask(&request).await.1 {
+            Some(Response::Data { stat, .. }) => stat.mzxid,
+            Some(Response::Children2 { stat, .. }) => stat.pzxid,
+            other => panic!("{subject:?}: {other:?}"),
+        }
+    }
+
+    /// Subjects that have changed since their watch was armed, though nobody said so.
+    pub(crate) async fn missed(&mut self) -> Vec<Subject> {
+        self.ask(&Request::Sync { path: "/".to_owned() }).await;
+        let subjects: Vec<Subject> = self.armed.keys().cloned().collect();
+        let mut missed = Vec::new();
+        for subject in subjects {
+            let now = self.read(&subject, false).await;
+            // What is told by now was not missed.
+            if self.armed.get(&subject).is_some_and(|armed| *armed != now) {
+                missed.push(subject);
+            }
+        }
+        missed
+    }
+}
