@@ -50,7 +50,7 @@ pub struct ListParams {
     pub waiting: bool,
     /// Only locks that this session holds or waits for.
     pub session: Option<SessionName>,
-    /// Items of one page, 1 to [`LIST_LIMIT_MAX`].
+    /// Items of one page, 1 to [`crate::LIST_LIMIT_MAX`].
     pub limit: usize,
     /// Where the previous page ended.
     pub page_token: Option<String>,
