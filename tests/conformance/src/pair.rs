@@ -67,12 +67,19 @@ impl Pair {
         tokio::try_join!(theirs, ours)
     }
 
-    /// Plays a script; if they differ, finds a small one that does.
+    /// Plays a script and compares; of one that differs, a small script that does.
     ///
     /// # Errors
     /// One of them cannot be reached any more.
     pub async fn judge(&mut self, steps: &[Step]) -> Result<Option<Failure>, String> {
-        let Some(mut failure) = self.failure(steps).await? else { return Ok(None) };
+        match self.failure(steps).await? {
+            Some(failure) => Ok(Some(self.shrink(failure).await)),
+            None => Ok(None),
+        }
+    }
+
+    /// A smaller script that fails.
+    pub async fn shrink(&mut self, mut failure: Failure) -> Failure {
         let known = failure.recording.steps.clone();
         shrink(known, SHRINKING_MAX, async |fewer| match self.failure(fewer).await {
             Ok(Some(smaller)) => {
@@ -82,11 +89,14 @@ impl Pair {
             Ok(None) | Err(_) => false,
         })
         .await;
-        Ok(Some(failure))
+        failure
     }
 
-    /// The script up to where they differ, if they do.
-    async fn failure(&mut self, steps: &[Step]) -> Result<Option<Failure>, String> {
+    /// Plays a script and compares; the script up to where they differ, if they do.
+    ///
+    /// # Errors
+    /// One of them cannot be reached any more.
+    pub async fn failure(&mut self, steps: &[Step]) -> Result<Option<Failure>, String> {
         let (mut transcript, ours) = self.play(steps).await?;
         let Some(difference) = compare(steps, &transcript, &ours) else { return Ok(None) };
         let steps = steps[..=difference.step].to_vec();

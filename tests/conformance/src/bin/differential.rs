@@ -59,11 +59,11 @@ async fn campaign(arguments: &[String]) -> Result<bool, String> {
             break;
         }
         let steps = Generator::script(seed, RUN);
-        if let Some(failure) =
-            pair.judge(&steps).await.map_err(|why| format!("seed {seed}: {why}"))?
-        {
+        let failure = pair.failure(&steps).await.map_err(|why| format!("seed {seed}: {why}"))?;
+        if let Some(failure) = failure {
             failures += 1;
-            report(seed, failure)?;
+            println!("\nseed {seed} differs: {:#?}\nshrinking it ...", failure.difference);
+            report(seed, pair.shrink(failure).await)?;
         }
         played += u64::try_from(RUN).unwrap_or(u64::MAX);
         if seed % 25 == 0 {
