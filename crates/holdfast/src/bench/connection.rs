@@ -2,15 +2,17 @@
 //!
 //! Owns just enough of HTTP for our own server's answers: a status line, headers, a body of known length. Written by
 //! hand because the generator shares the machine with what it measures: a general client costs several times the
-//! processor time of this one. Its buffer is its only memory: an answer beyond 16 KiB is an error.
+//! processor time of this one. Its buffer is its only memory: it grows with the answers, and one beyond 1 MiB is an error.
 
 use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// What there is room for at first.
+const ANSWER_LEN: usize = 16 * 1024;
 /// The largest answer.
-const ANSWER_LEN_MAX: usize = 16 * 1024;
+const ANSWER_LEN_MAX: usize = 1024 * 1024;
 
 /// What an answer says.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub(super) struct Answer<'a> {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
 }
 
 impl Connection {
@@ -38,7 +40,7 @@ impl Connection {
     pub(super) async fn open(endpoint: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(endpoint).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: vec![0; ANSWER_LEN_MAX].into_boxed_slice() })
+        Ok(Self { stream, buffer: vec![0; ANSWER_LEN] })
     }
 
     /// Sends a whole request and reads the whole answer. After an error the connection is of no more use.
@@ -50,7 +52,10 @@ impl Connection {
         let mut filled = 0;
         let head = loop {
             if filled == self.buffer.len() {
-                return Err(io::Error::other("an answer beyond 16 KiB"));
+                if filled >= ANSWER_LEN_MAX {
+                    return Err(io::Error::other("an answer beyond 1 MiB"));
+                }
+                self.buffer.resize(2 * filled, 0);
             }
             let read = self.stream.read(&mut self.buffer[filled..]).await?;
             if read == 0 {

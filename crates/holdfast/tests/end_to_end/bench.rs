@@ -43,6 +43,7 @@ fn sessions_survive_the_restart_of_every_node() {
 fn znodes_survive_the_restart_of_every_node() {
     let report = report(&holdfast(&["bench", "znodes", "--count", "1500", "-o", "json"]));
     assert_eq!(report["count"], 1500, "{report}");
+    assert_eq!(report["errors"], serde_json::json!({}), "{report}");
     assert_eq!(report["lost"], 0, "{report}");
     assert!(report["nodes"][2]["restart_ms"].as_f64().unwrap() > 0.0, "{report}");
 }
