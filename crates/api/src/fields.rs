@@ -114,7 +114,10 @@ impl<'a> Fields<'a> {
                 for (name, value) in labels {
                     self.put_json(&format!("{LABEL}{name}"), value.clone(), keys)?;
                 }
-            } else if let (Some(_), Value::Array(values)) = (known(keys.many, &key), &value) {
+            } else if let (Some(name), Value::Array(values)) = (known(keys.many, &key), &value) {
+                if values.is_empty() {
+                    return Err(empty_list(name));
+                }
                 for value in values {
                     self.put_json(&key, value.clone(), keys)?;
                 }
@@ -250,6 +253,12 @@ fn scalar(key: &str, value: Value) -> Result<String, Refusal> {
                 .hint("leave out what you do not want to say"))
         }
     }
+}
+
+/// An empty list says neither "nobody" nor "everybody", so it is not taken for one of them.
+fn empty_list(key: &'static str) -> Refusal {
+    Refusal::of(key, ErrorCode::InvalidArgument, format!("'{key}' in the body is an empty list"))
+        .hint("leave it out, or name at least one")
 }
 
 fn bad_body(error: &serde_json::Error, keys: &Keys) -> Refusal {

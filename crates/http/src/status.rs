@@ -203,6 +203,9 @@ fn of_bound(bound: Bound, limit: u64) -> Fault {
         Bound::ContendersPerSession => {
             at_bound(ErrorCode::QuotaExceeded, "locks held or waited for by one session", limit)
         }
+        Bound::EphemeralsPerSession => {
+            at_bound(ErrorCode::QuotaExceeded, "ephemeral nodes of one session", limit)
+        }
         Bound::EntriesPerHold => at_bound(ErrorCode::QuotaExceeded, "entries of one hold", limit),
         Bound::Counter => at_bound(ErrorCode::QuotaExceeded, "a counter", limit),
         Bound::DeletedAtOnce => {

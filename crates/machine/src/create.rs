@@ -133,8 +133,10 @@ impl Machine {
             }
             Kind::Ephemeral(_) | Kind::Persistent | Kind::Container(_) | Kind::Ttl(_) => None,
         };
-        if let Some((lock, session)) = &contends {
-            self.room_for_a_contender(Some(*session), lock)?;
+        match (&contends, kind) {
+            (Some((lock, session)), _) => self.room_for_a_contender(Some(*session), lock)?,
+            (None, Kind::Ephemeral(session)) => self.room_for_an_ephemeral(session)?,
+            (None, Kind::Persistent | Kind::Container(_) | Kind::Ttl(_)) => {}
         }
         Ok(Plan { directory, missing, path, kind, acl, sequence, contends, limits })
     }
@@ -202,6 +204,18 @@ impl Machine {
         let max = self.limits.znodes_max;
         if (self.tree.len() + count) as u64 > u64::from(max) {
             return Err(limit_reached(Bound::Znodes, max));
+        }
+        Ok(())
+    }
+
+    /// Refuses an ephemeral too many: the end of a session is one command, and takes as long as the session has znodes.
+    fn room_for_an_ephemeral(&self, session: SessionId) -> Result<(), Rejection> {
+        let max = self.limits.ephemerals_per_session_max;
+        if self.planted(Plant::EphemeralsUnbounded) {
+            return Ok(());
+        }
+        if self.tree.orders.owned_by(session) >= u64::from(max) {
+            return Err(limit_reached(Bound::EphemeralsPerSession, max));
         }
         Ok(())
     }

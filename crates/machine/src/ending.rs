@@ -35,7 +35,7 @@ impl Machine {
     }
 
     fn drop_ephemerals(&mut self, id: SessionId, step: &mut Step<'_>) {
-        for path in self.tree.ephemerals_of(id) {
+        for path in self.tree.orders.ephemerals_of(id) {
             if let Some(directory) = path.parent() {
                 self.tree.remove(&directory, &path, step.revision, step.now);
                 step.emit(Event::NodeDeleted { path });

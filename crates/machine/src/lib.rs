@@ -27,6 +27,7 @@ mod look;
 mod memo;
 mod multi;
 mod nodes;
+mod orders;
 mod part;
 mod place;
 mod plant;

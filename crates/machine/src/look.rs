@@ -113,7 +113,7 @@ impl Machine {
 
     /// A session's ephemerals whose paths begin so, its places in queues included, sorted.
     pub fn ephemerals(&self, session: SessionId, prefix: &str) -> Vec<ZnodePath> {
-        let mut paths = self.tree.ephemerals_of(session);
+        let mut paths = self.tree.orders.ephemerals_of(session);
         let places = self.locks.claims_of(session).filter_map(|claim| {
             let lock = self.locks.get(claim.lock.as_ref()?)?;
             lock.contender(claim.sequence).map(|contender| contender.path.clone())

@@ -43,6 +43,8 @@ pub(crate) enum Plant {
     FloorLost,
     /// The conditions of a multi are not looked at.
     ConditionBlind,
+    /// A session may have any number of ephemerals.
+    EphemeralsUnbounded,
 }
 
 impl Machine {

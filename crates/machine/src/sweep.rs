@@ -56,7 +56,7 @@ impl Machine {
         };
         [Order::Idle(Stamp(0)), Order::Unused(Stamp(0)), Order::Due(Stamp(0))]
             .into_iter()
-            .filter_map(|order| self.tree.first_from(order))
+            .filter_map(|order| self.tree.orders.first_from(order))
             .find(|(order, _)| is_due(order))
             .map(|(_, path)| path)
     }

@@ -5,16 +5,16 @@
 //! change of a node that these depend on goes through here. Refuses to know locks and limits: callers check first.
 //! Bounds: `znodes_max`, checked by the callers.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{Data, Rejection, Revision, SessionId, Stamp, ZnodePath};
-use imbl::{OrdMap, OrdSet};
+use holdfast_types::{Data, Rejection, Revision, Stamp, ZnodePath};
+use imbl::OrdMap;
 
 use crate::acl;
+use crate::orders::Orders;
 use crate::place::Place;
 use crate::quota::{self, Limit, Quotas, Usage};
-use crate::znode::{Kind, Order, Znode};
+use crate::znode::{Kind, Znode};
 
 /// `/zookeeper`, kept for clients that look for it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
@@ -25,15 +25,12 @@ pub(crate) const QUOTA: &str = "/zookeeper/quota";
 /// What is there from the start and stays. Parents first.
 pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QUOTA];
 
-/// Where nodes stand in the orders.
-pub(crate) type Orders = OrdSet<(Order, ZnodePath)>;
-
 /// The znodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) nodes: OrdMap<Place, Arc<Znode>>,
     /// Invariant: every node with an order, under it.
-    orders: Orders,
+    pub(crate) orders: Orders,
     /// Invariant: a line to every node `zookeeper_limits`, with what the subtree has.
     quotas: Quotas,
 }
@@ -41,7 +38,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// No nodes at all, not even the root.
     pub(crate) fn bare() -> Self {
-        Self { nodes: OrdMap::new(), orders: OrdSet::new(), quotas: Quotas::default() }
+        Self { nodes: OrdMap::new(), orders: Orders::default(), quotas: Quotas::default() }
     }
 
     /// The tree at revision 0. What is built in does not count as created, so the first sequential child of the
@@ -94,7 +91,7 @@ impl Tree {
         let Self { nodes, orders, quotas } = self;
         if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
             if let Some(order) = parent.order() {
-                orders.remove(&(order, directory.clone()));
+                orders.remove(order, directory);
             }
             parent.child_came(node.czxid);
             if let Some(hold) = node.contender().and_then(|contender| contender.hold)
@@ -111,7 +108,7 @@ impl Tree {
             }
         }
         if let Some(order) = node.order() {
-            orders.insert((order, path.clone()));
+            orders.insert(order, &path);
         }
         let bytes = signed(node.data.len());
         let passed = quotas.count(&path, Usage { count: 1, bytes });
@@ -131,7 +128,7 @@ impl Tree {
         let Self { nodes, orders, quotas } = self;
         let Some(node) = nodes.remove(&Place::of(path.clone())) else { return };
         if let Some(order) = node.order() {
-            orders.remove(&(order, path.clone()));
+            orders.remove(order, path);
         }
         if let Some(limited) = quota::limited_by(path) {
             quotas.lift(&limited);
@@ -140,7 +137,7 @@ impl Tree {
         if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
             parent.child_went(revision, now);
             if let Some(order) = parent.order() {
-                orders.insert((order, directory.clone()));
+                orders.insert(order, directory);
             }
             let reached = node.counter().max(node.floor());
             if reached > parent.floor()
@@ -175,8 +172,8 @@ impl Tree {
         if let (Some(before), Some(after)) = (before, after)
             && before != after
         {
-            orders.remove(&(before, path.clone()));
-            orders.insert((after, path.clone()));
+            orders.remove(before, path);
+            orders.insert(after, path);
         }
         Some((node, passed))
     }
@@ -243,10 +240,10 @@ impl Tree {
 
     /// The orders and the quotas as the nodes alone make them.
     pub(crate) fn rebuilt(&self) -> (Orders, Quotas) {
-        let (mut orders, mut quotas) = (OrdSet::new(), Quotas::default());
+        let (mut orders, mut quotas) = (Orders::default(), Quotas::default());
         for (path, node) in self.iter() {
             if let Some(order) = node.order() {
-                orders.insert((order, path.clone()));
+                orders.insert(order, path);
             }
             if let Some(limited) = quota::limited_by(path) {
                 quotas.set(limited, Limit::parse(&node.data), Usage::default());
@@ -263,19 +260,6 @@ impl Tree {
     /// The orders and the quotas as they are kept.
     pub(crate) fn kept(&self) -> (&Orders, &Quotas) {
         (&self.orders, &self.quotas)
-    }
-
-    /// A session's ephemerals that are not contenders.
-    pub(crate) fn ephemerals_of(&self, session: SessionId) -> Vec<ZnodePath> {
-        let order = Order::OfSession(session);
-        let from = (Bound::Included((order, ZnodePath::root())), Bound::Unbounded);
-        let own = self.orders.range(from).take_while(|(found, _)| *found == order);
-        own.map(|(_, path)| path.clone()).collect()
-    }
-
-    /// The first node in the orders from one on.
-    pub(crate) fn first_from(&self, order: Order) -> Option<&(Order, ZnodePath)> {
-        self.orders.range((Bound::Included((order, ZnodePath::root())), Bound::Unbounded)).next()
     }
 }
 

@@ -101,7 +101,7 @@ pub struct RaftConfig {
     pub bootstrap: bool,
     /// A log to use in place of the one in `data_dir`, for tests: in memory, or on a disk that fails.
     pub log: Option<Log>,
-    /// The wall clock, for stamps.
+    /// The wall clock, which stamps follow slowly (`stamps.rs`).
     pub clock: Clock,
     /// Free bytes of the disk.
     pub free_bytes: FreeBytes,

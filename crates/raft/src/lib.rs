@@ -35,6 +35,7 @@ mod peers;
 mod proposer;
 mod registrar;
 mod snapshot;
+mod stamps;
 mod state_machine;
 mod status;
 mod supervisor;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_types::{Command, NodeId, Outcome, Revision};
+use holdfast_types::{Command, NodeId, Outcome, Revision, Stamp};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -32,6 +32,7 @@ use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::leadership::Leadership;
 use crate::peers::Peers;
+use crate::stamps::Stamps;
 use crate::type_config::Raft;
 
 /// The largest command, bytes: the largest znode with room to spare.
@@ -77,8 +78,16 @@ pub(crate) struct Means {
     pub(crate) peers: Arc<Peers>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) disk: Arc<DiskGauge>,
-    pub(crate) clock: Clock,
+    pub(crate) wall_clock: Clock,
+    pub(crate) stamps: Arc<Stamps>,
     pub(crate) counters: Arc<Counters>,
+}
+
+impl Means {
+    /// The stamp of an entry proposed now.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamps.read(std::time::Instant::now(), (self.wall_clock)())
+    }
 }
 
 /// Puts commands into the queue. Cheap to clone.

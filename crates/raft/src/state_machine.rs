@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -21,6 +22,7 @@ use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
 use crate::counters::Counters;
 use crate::snapshot::{SnapshotFile, SnapshotStore};
+use crate::stamps::Stamps;
 use crate::type_config::{
     BatchReply, LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig,
 };
@@ -52,12 +54,14 @@ pub(crate) struct LocalMachine {
     bytes_since_snapshot: AtomicU64,
     snapshot_bytes: u64,
     snapshot_due: Notify,
+    /// Told of every stamp applied.
+    stamps: Arc<Stamps>,
     counters: Arc<Counters>,
 }
 
 impl LocalMachine {
     /// An empty machine that asks for a snapshot after every `snapshot_bytes` applied.
-    pub(crate) fn new(snapshot_bytes: u64, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(snapshot_bytes: u64, stamps: Arc<Stamps>, counters: Arc<Counters>) -> Self {
         let core =
             Core { machine: Machine::new(), last: None, membership: StoredMembership::default() };
         Self {
@@ -68,6 +72,7 @@ impl LocalMachine {
             bytes_since_snapshot: AtomicU64::new(0),
             snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
+            stamps,
             counters,
         }
     }
@@ -123,6 +128,7 @@ impl LocalMachine {
             Payload::Normal(batch) => {
                 self.grew(batch.bytes().len());
                 let applied = core.machine.apply(batch.take().map_err(io::Error::other)?);
+                self.stamps.saw(core.machine.now(), Instant::now());
                 self.counters.applied_commands.add(applied.outcomes.len());
                 self.tell(|observer| observer.applied(&core.machine, &applied));
                 BatchReply { outcomes: applied.outcomes, revision: applied.revision }

@@ -166,10 +166,9 @@ impl Clockwork {
         self.last_sweep = Instant::now();
         let idle =
             u64::try_from(self.service.tunables().container_idle.as_millis()).unwrap_or(u64::MAX);
-        let now = wall_clock();
-        let empty_before = Stamp(now.saturating_sub(idle));
-        if !self.service.raft().read(|machine| machine.anything_to_sweep(empty_before, Stamp(now)))
-        {
+        let now = self.service.raft().stamp();
+        let empty_before = Stamp(now.0.saturating_sub(idle));
+        if !self.service.raft().read(|machine| machine.anything_to_sweep(empty_before, now)) {
             return;
         }
         let sweep = Command::Sweep { empty_before, count_max: SWEEP_MAX };
@@ -186,10 +185,4 @@ fn forgiven(gap: Option<Duration>) {
         let gap_ms = gap.as_millis();
         tracing::warn!(gap_ms, "the clockwork was late: all leases are extended");
     }
-}
-
-/// Milliseconds since the Unix epoch; only for idle times of empty directories.
-fn wall_clock() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -23,6 +23,8 @@ pub struct Limits {
     pub tombstones_max: u32,
     /// How long the end of a session is remembered at least, milliseconds of stamps, room permitting.
     pub tombstone_ms: u64,
+    /// Ephemerals of one session that are not contenders.
+    pub ephemerals_per_session_max: u32,
 }
 
 impl Default for Limits {
@@ -37,6 +39,7 @@ impl Default for Limits {
             memo_per_session_max: 64,
             tombstones_max: 200_000,
             tombstone_ms: 3_600_000,
+            ephemerals_per_session_max: 100_000,
         }
     }
 }

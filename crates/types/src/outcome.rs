@@ -173,6 +173,8 @@ pub enum Bound {
     AclEntries,
     /// Znodes that one command counts because it sets a quota on them.
     CountedAtOnce,
+    /// `ephemerals_per_session_max`.
+    EphemeralsPerSession,
 }
 
 /// Why a command changed nothing. Append-only: the order of the variants is part of the format.

@@ -87,6 +87,7 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::Znodes
         | Bound::WaitersPerLock
         | Bound::ContendersPerSession
+        | Bound::EphemeralsPerSession
         | Bound::EntriesPerHold
         | Bound::Counter => ErrorCode::QuotaExceeded,
     }

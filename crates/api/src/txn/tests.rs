@@ -31,6 +31,17 @@ fn every_condition_is_read() {
     assert_eq!(parse(body).unwrap().conditions, expected);
 }
 
+/// It would say "nobody", and be taken for "everybody".
+#[test]
+fn an_empty_access_list_is_refused_and_not_taken_for_none() {
+    for body in
+        [r#"{"then":[{"create":"/a","acl":[]}]}"#, r#"{"then":[{"set_acl":"/a","acl":[]}]}"#]
+    {
+        let refusal = parse(body).unwrap_err();
+        assert!(refusal.detail.contains("'acl' in the body is an empty list"), "{refusal:?}");
+    }
+}
+
 #[test]
 fn every_operation_is_read() {
     let body = r#"{"session":"me","request":"r1","then":[

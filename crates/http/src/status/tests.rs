@@ -90,6 +90,7 @@ fn bounds_have_the_status_of_their_kind() {
         (Bound::Sessions, 403),
         (Bound::Znodes, 403),
         (Bound::ContendersPerSession, 403),
+        (Bound::EphemeralsPerSession, 403),
         (Bound::EntriesPerHold, 403),
         (Bound::Counter, 403),
         (Bound::DataBytes, 413),

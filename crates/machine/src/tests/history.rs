@@ -138,8 +138,8 @@ fn release() -> impl Strategy<Value = Command> {
 }
 
 fn limits() -> impl Strategy<Value = Command> {
-    (2..6_u32, 12..26_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32).prop_map(
-        |(sessions, znodes, waiters, contenders, entries, memo)| {
+    (2..6_u32, 12..26_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..4_u32).prop_map(
+        |(sessions, znodes, waiters, contenders, entries, memo, ephemerals)| {
             Command::SetLimits(Limits {
                 sessions_max: sessions,
                 znodes_max: znodes,
@@ -148,6 +148,7 @@ fn limits() -> impl Strategy<Value = Command> {
                 entries_per_hold_max: entries,
                 data_bytes_max: 64,
                 memo_per_session_max: memo,
+                ephemerals_per_session_max: ephemerals,
                 ..Limits::default()
             })
         },

@@ -140,6 +140,7 @@ fn every_planted_bug_is_caught() {
         Plant::QuotaOffByOne,
         Plant::FloorLost,
         Plant::ConditionBlind,
+        Plant::EphemeralsUnbounded,
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);

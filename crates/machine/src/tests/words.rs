@@ -153,6 +153,7 @@ impl<'a> Words<'a> {
         set("sessions", &mut limits.sessions_max);
         set("znodes", &mut limits.znodes_max);
         set("waiters", &mut limits.waiters_per_lock_max);
+        set("ephemerals", &mut limits.ephemerals_per_session_max);
         set("contenders", &mut limits.contenders_per_session_max);
         set("entries", &mut limits.entries_per_hold_max);
         set("data", &mut limits.data_bytes_max);

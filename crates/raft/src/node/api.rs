@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use holdfast_machine::Machine;
-use holdfast_types::{Command, NodeId, Outcome};
+use holdfast_types::{Command, NodeId, Outcome, Stamp};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use tokio::sync::watch;
@@ -144,6 +144,11 @@ impl RaftNode {
     /// Reads the machine as it is on this node now, however old that is. Applying waits for `read`: be quick.
     pub fn read<T>(&self, read: impl FnOnce(&Machine) -> T) -> T {
         self.inner.local.read(read)
+    }
+
+    /// The stamp that an entry would get if this node proposed it now.
+    pub fn stamp(&self) -> Stamp {
+        self.inner.means.stamp()
     }
 
     /// Who leads, as it changes.

@@ -34,7 +34,7 @@ pub(crate) async fn fly(means: Means, route: Route, mut pack: Vec<Pending>) -> L
             let commands = runs.flatten().cloned().collect();
             means.counters.proposed_entries.add(1);
             means.counters.proposed_commands.add(count);
-            let entry = Entry { stamped_at: (means.clock)(), commands };
+            let entry = Entry { stamped_at: means.stamp(), commands };
             let written = write(&means.raft, entry, None).await;
             land_here(&means, pack, written)
         }
@@ -101,7 +101,7 @@ pub(crate) async fn write_as_leader(
     }
     means.counters.proposed_entries.add(1);
     means.counters.proposed_commands.add(commands.len());
-    let entry = Entry { stamped_at: (means.clock)(), commands };
+    let entry = Entry { stamped_at: means.stamp(), commands };
     write(&means.raft, entry, Some(epoch)).await.map_err(|failure| match failure {
         WriteFailure::NotNow => ProposeError::NoLeader,
         WriteFailure::Never(error) => error,

@@ -164,6 +164,12 @@ impl Model {
         self.nodes.iter().filter(own).count() as u32
     }
 
+    /// How many ephemerals a session has that are no places.
+    fn owned(&self, id: i64) -> usize {
+        let own = |node: &&Node| node.place.is_none() && node.stat.ephemeral_owner == id;
+        self.nodes.iter().filter(own).count()
+    }
+
     /// A session's ephemerals, sorted.
     pub(super) fn ephemerals(&self, id: SessionId) -> Vec<ZnodePath> {
         let own = |node: &&Node| node.stat.ephemeral_owner == id.0 as i64;

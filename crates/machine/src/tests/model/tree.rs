@@ -143,11 +143,7 @@ impl Model {
         all.push(path.clone());
         self.room_in_quotas(&path, &all, data.len())?;
         let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
-        if let Some(refused) =
-            lock.as_ref().and_then(|lock| self.no_room(owner.cast_unsigned(), lock))
-        {
-            return Err(refused);
-        }
+        self.room_for_owner(owner, lock.as_ref())?;
         missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
         match (lock, &by.session) {
             (Some(_), Some(name)) => {
@@ -158,6 +154,18 @@ impl Model {
         }
         self.find_mut(&path).acl = acl;
         Ok(OpReply::Created { path: znode(&path), stat: self.find(&path).unwrap().stat })
+    }
+
+    /// A session has so many places, and so many ephemerals besides.
+    fn room_for_owner(&self, owner: i64, lock: Option<&LockName>) -> Result<()> {
+        let max = self.limits.ephemerals_per_session_max;
+        match lock {
+            Some(lock) => self.no_room(owner.cast_unsigned(), lock).map_or(Ok(()), Err),
+            None if owner > 0 && self.owned(owner) >= max as usize => {
+                Err(refused(Bound::EphemeralsPerSession, max))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A directory that somebody needs: a container if it is for locks.
