@@ -61,7 +61,7 @@ pub(crate) struct LocalMachine {
 
 impl LocalMachine {
     /// An empty machine that asks for a snapshot after every `snapshot_bytes` applied.
-    pub(crate) fn new(snapshot_bytes: u64, stamps: Arc<Stamps>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(snapshot_bytes: u64, counters: Arc<Counters>) -> Self {
         let core =
             Core { machine: Machine::new(), last: None, membership: StoredMembership::default() };
         Self {
@@ -72,9 +72,14 @@ impl LocalMachine {
             bytes_since_snapshot: AtomicU64::new(0),
             snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
-            stamps,
+            stamps: Arc::default(),
             counters,
         }
+    }
+
+    /// The clock that is told of every stamp applied.
+    pub(crate) fn stamps(&self) -> Arc<Stamps> {
+        self.stamps.clone()
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Machine) -> T) -> T {

@@ -33,7 +33,6 @@ use crate::peers::Peers;
 use crate::proposer::{Means, Packing, Proposer};
 use crate::registrar::Registrar;
 use crate::snapshot::SnapshotStore;
-use crate::stamps::Stamps;
 use crate::state_machine::{LocalMachine, Observer, StateMachine};
 use crate::supervisor;
 use crate::transport::handshake::Doorman;
@@ -94,14 +93,6 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
     tokio::task::spawn_blocking(open).await.map_err(|error| StartError::Store(error.to_string()))?
 }
 
-fn local_machine(
-    config: &RaftConfig,
-    stamps: &Arc<Stamps>,
-    counters: &Arc<Counters>,
-) -> Arc<LocalMachine> {
-    Arc::new(LocalMachine::new(config.snapshot_log_bytes, stamps.clone(), counters.clone()))
-}
-
 async fn build(
     config: RaftConfig,
     opened: Opened,
@@ -114,8 +105,7 @@ async fn build(
     let listener = listen(&config).await?;
     let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
     let counters = Arc::new(Counters::default());
-    let stamps: Arc<Stamps> = Arc::default();
-    let local = local_machine(&config, &stamps, &counters);
+    let local = Arc::new(LocalMachine::new(config.snapshot_log_bytes, counters.clone()));
     let doorman = Arc::new(doorman(&config, &opened, local.clone()));
     let peers = Arc::new(Peers::new(&doorman, config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;
@@ -136,7 +126,7 @@ async fn build(
         leadership: leadership.clone(),
         disk: disk.clone(),
         wall_clock: config.clock.clone(),
-        stamps,
+        stamps: local.stamps(),
         counters: counters.clone(),
     };
     let packing = Packing::of(&config);

@@ -36,8 +36,7 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
             Kind::FaultyWithoutFaults => Log::with_engine(FaultyDisk::default().engine()),
         };
         let store = LogStore::open(log.unwrap(), Failure::new(), self.cache_bytes).unwrap();
-        let local =
-            Arc::new(LocalMachine::new(u64::MAX, Arc::default(), Arc::new(Counters::default())));
+        let local = Arc::new(LocalMachine::new(u64::MAX, Arc::new(Counters::default())));
         let snapshots = SnapshotStore::open(&dir.path().join("snapshots")).unwrap();
         Ok((dir, store, StateMachine::new(local, snapshots)))
     }
