@@ -17,10 +17,11 @@ LANGUAGE plpgsql SECURITY DEFINER AS $body$
 DECLARE
     resource text := nullif(current_setting('fence.resource', true), '');
     token    text := nullif(current_setting('fence.token', true), '');
+    floor    text := coalesce(nullif(current_setting('fence.floor', true), ''), token);   -- below it: a shared hold
     holder   text := nullif(current_setting('fence.holder', true), '');
     wanted   text := CASE WHEN TG_NARGS > 0 THEN TG_ARGV[0] END;    -- null: any resource will do
 BEGIN
-    IF resource IS NULL OR token IS NULL OR token !~ '^[0-9]{1,16}$' THEN
+    IF resource IS NULL OR token IS NULL OR token !~ '^[0-9]{1,16}$' OR floor !~ '^[0-9]{1,16}$' THEN
         RAISE EXCEPTION '% on %.% without a fencing token', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME
             USING ERRCODE = 'FN002', HINT = 'set fence.resource and fence.token for the transaction';
     END IF;
@@ -29,7 +30,7 @@ BEGIN
             TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, resource, wanted
             USING ERRCODE = 'FN002', HINT = 'take the lock that protects this table';
     END IF;
-    PERFORM fence_check(resource, token::bigint, holder);
+    PERFORM fence_check_shared(resource, token::bigint, floor::bigint, holder);
     RETURN NULL;
 END
 $body$;

@@ -13,28 +13,30 @@ use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
 
-use crate::FenceError;
+use crate::claim::{named, numbers};
+use crate::{Claim, FenceError};
 
 /// SQLSTATE of a refused stale token.
 pub const STALE: &str = "FN001";
 /// SQLSTATE of a write without a usable token.
 pub const MISSING_TOKEN: &str = "FN002";
 
-const ADVANCE: &str = "SELECT fence_check($1, $2, $3), \
+const ADVANCE: &str = "SELECT fence_check_shared($1, $2, $3, $4), \
      set_config('fence.resource', $1, true), \
      set_config('fence.token', $2::bigint::text, true), \
-     set_config('fence.holder', coalesce($3, ''), true)";
+     set_config('fence.floor', $3::bigint::text, true), \
+     set_config('fence.holder', coalesce($4, ''), true)";
 
 /// Begins a transaction and, before anything can be read in it, raises the mark of `resource` to `token`. Tables
 /// guarded by [`crate::guard_table_sql`] accept its writes. The holder's name shown to those who come too late
-/// is the connection's `application_name`.
+/// is the connection's `application_name`. A [`Claim`] in the token's place is that of a shared hold.
 ///
 /// # Errors
 /// [`FenceError::Stale`] if a newer token was seen; the transaction is rolled back.
 pub async fn begin<'a>(
     client: &'a mut Client,
     resource: &str,
-    token: FencingToken,
+    token: impl Into<Claim>,
 ) -> Result<Transaction<'a>, FenceError> {
     let transaction = client.transaction().await?;
     advance(&transaction, resource, token, None).await?;
@@ -48,7 +50,7 @@ pub async fn begin<'a>(
 pub async fn begin_as<'a>(
     client: &'a mut Client,
     resource: &str,
-    token: FencingToken,
+    token: impl Into<Claim>,
     holder: &str,
 ) -> Result<Transaction<'a>, FenceError> {
     let transaction = client.transaction().await?;
@@ -65,24 +67,19 @@ pub async fn begin_as<'a>(
 pub async fn advance(
     transaction: &Transaction<'_>,
     resource: &str,
-    token: FencingToken,
+    token: impl Into<Claim>,
     holder: Option<&str>,
 ) -> Result<(), FenceError> {
-    let token = number(token)?;
-    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
-        [(&resource, Type::TEXT), (&token, Type::INT8), (&holder, Type::TEXT)];
+    let resource = named(resource)?;
+    let (token, floor) = numbers(token.into())?;
+    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] = [
+        (&resource, Type::TEXT),
+        (&token, Type::INT8),
+        (&floor, Type::INT8),
+        (&holder, Type::TEXT),
+    ];
     transaction.query_typed(ADVANCE, &params).await?;
     Ok(())
-}
-
-fn number(token: FencingToken) -> Result<i64, FenceError> {
-    match i64::try_from(token.0) {
-        Ok(number) if token.0 < FencingToken::END => Ok(number),
-        Ok(_) | Err(_) => {
-            let reason = format!("{token} is not a fencing token, they stay below 2^53");
-            Err(FenceError::MissingToken { reason })
-        }
-    }
 }
 
 impl From<tokio_postgres::Error> for FenceError {

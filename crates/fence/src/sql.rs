@@ -32,7 +32,7 @@ pub enum IdentifierError {
 
 /// The fence table, `fence_check()` and `fence_guard()`: one migration step, safe to run again.
 pub const fn schema_sql() -> &'static str {
-    concat!(include_str!("../sql/fence_table.sql"), "\n", include_str!("../sql/fence_trigger.sql"))
+    crate::recipes::POSTGRES_SCHEMA
 }
 
 /// The statement that guards `table` against every write without a current token, whatever its resource.

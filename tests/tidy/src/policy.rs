@@ -112,11 +112,12 @@ pub const ZXID_CRATES: [&str; 2] = ["zk", "zkwire"];
 pub const EXAMPLES: &str = "/examples/";
 /// Folders that stand for a user's program and speak plain HTTP on purpose: statuses are all they have.
 pub const BY_PLAIN_HTTP: [&str; 2] = [EXAMPLES, "crates/holdfast/src/bench/"];
-/// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` answers with them.
-pub const STATUS_CODE_CRATES: [&str; 1] = ["http"];
+/// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` answers with them, and the layer of
+/// `fence` answers the callers of a user's own service.
+pub const STATUS_CODE_CRATES: [&str; 2] = ["http", "fence"];
 /// Crates that may say the type `StatusCode`: `client` tells an answer of ours from a proxy's by its class, and by
 /// nothing else.
-pub const STATUS_TYPE_CRATES: [&str; 2] = ["http", "client"];
+pub const STATUS_TYPE_CRATES: [&str; 3] = ["http", "client", "fence"];
 /// Crates that may write a status down as a number: RFC 9457 wants it in the body, which `api` describes.
 pub const STATUS_NUMBER_CRATES: [&str; 2] = ["http", "api"];
 

@@ -1,0 +1,27 @@
+-- The guard for Redis and Valkey: the head of every script that writes. Put your own commands below it; they run in
+-- the same step, and only if the token is not stale.
+--
+--   KEYS[1]   the mark: {orders}:fence      KEYS[2] ...  your keys, in the same slot: {orders}:stock
+--   ARGV[1]   the token of the grant        ARGV[3] ...  your arguments
+--   ARGV[2]   the floor of a shared grant, or '' for the only holder
+--
+--   STALEFENCE <token> <newest>  the token is older than the mark
+--   NOFENCE ...                  there is no usable token, or the mark holds no number
+--
+-- Numbers are compared as text, by length and then by bytes, which is right for any size. tonumber() is not: from
+-- 2^53 on it takes neighbours for equal.
+local token, floor = ARGV[1] or '', ARGV[2] or ''
+if floor == '' then floor = token end
+local function is_number(text) return string.match(text, '^[1-9]%d*$') ~= nil end
+local function is_below(a, b) return #a < #b or (#a == #b and a < b) end
+if not is_number(token) or not is_number(floor) or is_below(token, floor) then
+  return redis.error_reply('NOFENCE write without a fencing token: pass the token of the grant')
+end
+local mark = redis.call('GET', KEYS[1])
+if mark and not is_number(mark) then
+  return redis.error_reply('NOFENCE the mark ' .. KEYS[1] .. ' holds no number: somebody else wrote it')
+end
+if mark and is_below(token, mark) then
+  return redis.error_reply('STALEFENCE ' .. token .. ' ' .. mark)
+end
+if not mark or is_below(mark, floor) then redis.call('SET', KEYS[1], floor) end

@@ -1,0 +1,39 @@
+-- Raises the mark of a resource to the floor, or refuses the token. Call it first in the transaction: the row stays
+-- locked until the transaction ends, so that holders of the same resource take turns, and what is read after it is
+-- no older than it. For one of several holders of a lock; the floor comes with the grant.
+--
+--   SQLSTATE FN001  the token is older than the mark; @fence_newest and @fence_holder say who was faster
+--   SQLSTATE FN002  there is no usable token: null, outside 1 .. 2^53-1, or below its own floor
+CREATE PROCEDURE fence_check_shared(
+    IN in_resource varchar(512) CHARACTER SET utf8mb4,
+    IN in_token    bigint,
+    IN in_floor    bigint,
+    IN in_holder   varchar(255) CHARACTER SET utf8mb4
+)
+MODIFIES SQL DATA
+SQL SECURITY DEFINER
+BEGIN
+    DECLARE newest  bigint;
+    DECLARE claimer varchar(255) CHARACTER SET utf8mb4;
+    DECLARE message varchar(1024) CHARACTER SET utf8mb4;
+    IF coalesce(in_resource, '') = '' OR in_token IS NULL OR in_floor IS NULL
+       OR in_token NOT BETWEEN 1 AND 9007199254740991 OR in_floor NOT BETWEEN 1 AND in_token THEN
+        SIGNAL SQLSTATE 'FN002' SET MESSAGE_TEXT = 'write without a fencing token: pass the token of the grant';
+    END IF;
+
+    -- A stale token's floor is below the mark, too: greatest() then changes nothing, and locks the row.
+    INSERT INTO fence (resource, token, holder) VALUES (in_resource, in_floor, nullif(in_holder, ''))
+        ON DUPLICATE KEY UPDATE
+        holder  = if(VALUES(token) > token, VALUES(holder), holder),
+        seen_at = if(VALUES(token) > token, CURRENT_TIMESTAMP, seen_at),
+        token   = greatest(token, VALUES(token));
+
+    SELECT token, holder INTO newest, claimer FROM fence WHERE resource = in_resource FOR UPDATE;
+    IF in_token < newest THEN
+        SET @fence_newest = newest, @fence_holder = claimer;
+        SET message = concat('stale fencing token ', in_token, ' for "', in_resource, '": the newest is ', newest,
+                             ', shown by ', coalesce(concat('"', claimer, '"'), 'nobody named'));
+        SET message = left(message, 128);
+        SIGNAL SQLSTATE 'FN001' SET MESSAGE_TEXT = message;
+    END IF;
+END

@@ -1,0 +1,172 @@
+//! Fencing for HTTP services: the header, the layer that refuses, the layer that injects.
+//!
+//! Owns the header `Fencing-Token: 34; resource="orders"; floor=30`, of which only the number is always needed.
+//! Refuses to know any web framework: both layers are `tower` layers over the types of the crate `http`.
+
+mod gate;
+mod inject;
+mod layer;
+mod marks;
+mod problem;
+
+use std::fmt::Write as _;
+
+use holdfast_types::FencingToken;
+use http::{HeaderName, HeaderValue};
+
+use crate::{Claim, FenceError};
+
+pub use inject::{Inject, InjectLayer};
+pub use layer::{FenceLayer, FenceService, GuardedBody};
+pub use marks::{FileMarks, Marks, MemoryMarks};
+
+/// The header's name.
+pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
+
+/// Longer headers are refused.
+const HEADER_LEN_MAX: usize = 4096;
+
+/// What a caller shows: its claim, and on what.
+///
+/// The guarding layer puts it into the request's extensions, so that a handler can carry it on to a database's guard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// The protected resource; none if the service knows it by itself.
+    pub resource: Option<String>,
+    /// The token, and the floor of a shared grant.
+    pub claim: Claim,
+}
+
+impl Fence {
+    /// A claim on a named resource.
+    pub fn new(resource: impl Into<String>, claim: impl Into<Claim>) -> Self {
+        Self { resource: Some(resource.into()), claim: claim.into() }
+    }
+
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// [`FenceError::MissingToken`] says what is wrong with it.
+    pub fn parse(value: &HeaderValue) -> Result<Self, FenceError> {
+        let malformed = |reason: &str| FenceError::MissingToken { reason: reason.to_owned() };
+        if value.len() > HEADER_LEN_MAX {
+            return Err(malformed("the header Fencing-Token is too long"));
+        }
+        let text = std::str::from_utf8(value.as_bytes())
+            .map_err(|_| malformed("the header Fencing-Token is not UTF-8"))?;
+        let (number, mut rest) = text.split_at(text.find(';').unwrap_or(text.len()));
+        let token = number_of(number)?;
+        let (mut resource, mut floor) = (None, token);
+        while let Some(parameter) = rest.trim_start().strip_prefix(';') {
+            let (name, value) = parameter
+                .split_once('=')
+                .ok_or_else(|| malformed("a parameter of Fencing-Token has no value"))?;
+            let (value, after) = value_of(value)?;
+            match name.trim() {
+                "resource" => resource = Some(value),
+                "floor" => floor = number_of(&value)?,
+                _ => {}
+            }
+            rest = after;
+        }
+        if !rest.trim().is_empty() {
+            return Err(malformed(
+                "the header Fencing-Token ends in something that is no parameter",
+            ));
+        }
+        Ok(Self { resource, claim: Claim::shared(token, floor).check()? })
+    }
+
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// [`FenceError::MissingToken`] if the claim is none, or the resource holds control characters.
+    pub fn header(&self) -> Result<HeaderValue, FenceError> {
+        let claim = self.claim.check()?;
+        let mut text = claim.token().to_string();
+        if let Some(resource) = &self.resource {
+            let quoted = resource.replace('\\', "\\\\").replace('"', "\\\"");
+            // Writing into a string does not fail.
+            let _ = write!(text, "; resource=\"{quoted}\"");
+        }
+        if claim.floor() != claim.token() {
+            let _ = write!(text, "; floor={}", claim.floor());
+        }
+        HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
+            let reason = "the resource's name holds a control character".to_owned();
+            FenceError::MissingToken { reason }
+        })
+    }
+}
+
+/// Digits alone: neither a sign nor a point, and nothing that a 64-bit number cannot hold.
+fn number_of(text: &str) -> Result<FencingToken, FenceError> {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(number) if digits => Ok(FencingToken(number)),
+        Ok(_) | Err(_) => {
+            let reason = format!("Fencing-Token holds {text:?} where a number has to be");
+            Err(FenceError::MissingToken { reason })
+        }
+    }
+}
+
+/// A parameter's value, quoted or not, and what comes after it.
+fn value_of(text: &str) -> Result<(String, &str), FenceError> {
+    let Some(quoted) = text.trim_start().strip_prefix('"') else {
+        let (value, rest) = text.split_at(text.find(';').unwrap_or(text.len()));
+        return Ok((value.trim().to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut letters = quoted.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Ok((value, quoted.get(at + 1..).unwrap_or_default())),
+            '\\' => value.extend(letters.next().map(|(_, letter)| letter)),
+            letter => value.push(letter),
+        }
+    }
+    let reason = "a quoted parameter of Fencing-Token does not end".to_owned();
+    Err(FenceError::MissingToken { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Fence, String> {
+        Fence::parse(&HeaderValue::from_str(text).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_is_written() {
+        let floor = Claim::shared(FencingToken(34), FencingToken(30));
+        for fence in [
+            Fence { resource: None, claim: FencingToken(34).into() },
+            Fence::new("orders/eu", FencingToken(1)),
+            Fence::new("a \"quoted\" \\ one; floor=9", floor),
+            Fence::new("überall", floor),
+        ] {
+            assert_eq!(Fence::parse(&fence.header().unwrap()).unwrap(), fence);
+        }
+        assert_eq!(
+            parse(" 34 ;resource=orders ; later=1").unwrap(),
+            Fence::new("orders", FencingToken(34))
+        );
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        for text in
+            ["", "x", "-1", "+1", "1.0", "1e3", "0", "9007199254740992", "99999999999999999999"]
+        {
+            assert!(parse(text).unwrap_err().contains("start the transaction"), "{text:?}");
+        }
+        for text in ["1; resource", "1; resource=\"a", "1; resource=\"a\" b", "1; floor=2", "1, 2"]
+        {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+        assert!(Fence::new("a\nb", FencingToken(1)).header().is_err());
+    }
+}

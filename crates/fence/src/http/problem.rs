@@ -1,0 +1,82 @@
+//! Refusals as problem documents (RFC 9457).
+//!
+//! Owns the statuses: 412 a stale token, 428 no token, 400 a malformed one or one for another resource, 503 the guard
+//! cannot tell now. Refuses to know what was to be written; each of them says that nothing was.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use crate::FenceError;
+
+/// Why a call does not go through.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// No header where one is demanded.
+    Missing,
+    /// A header that cannot be read, or that is for another resource.
+    Malformed(String),
+    /// The mark says no, or cannot say.
+    Marks(FenceError),
+    /// Calls with older tokens do not end.
+    Busy,
+}
+
+impl Refusal {
+    /// The answer to the caller.
+    pub(super) fn answer(&self) -> Response<Full<Bytes>> {
+        let (status, facts) = self.facts();
+        let mut document = json!({ "type": "about:blank", "status": status.as_u16() });
+        if let (Some(document), Value::Object(facts)) = (document.as_object_mut(), facts) {
+            document.extend(facts);
+        }
+        let mut response = Response::new(Full::new(Bytes::from(document.to_string())));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+
+    fn facts(&self) -> (StatusCode, Value) {
+        match self {
+            Self::Missing => (StatusCode::PRECONDITION_REQUIRED, missing()),
+            Self::Malformed(reason) => (StatusCode::BAD_REQUEST, malformed(reason)),
+            Self::Marks(FenceError::MissingToken { reason }) => {
+                (StatusCode::BAD_REQUEST, malformed(reason))
+            }
+            Self::Marks(stale @ FenceError::Stale { resource, token, newest, .. }) => {
+                let facts = json!({ "title": "The fencing token is stale", "code": "stale-token", "retryable": false,
+                    "detail": stale.to_string(), "resource": resource, "token": token.0, "newest": newest.0 });
+                (StatusCode::PRECONDITION_FAILED, facts)
+            }
+            // The store's own words may tell about its inside: they are for the service's log, not for callers.
+            Self::Marks(FenceError::Conflict { .. } | FenceError::Store(_)) => {
+                (StatusCode::SERVICE_UNAVAILABLE, unavailable("the mark could not be compared"))
+            }
+            Self::Busy => {
+                let detail = "a call with an older token is still being worked on";
+                (StatusCode::SERVICE_UNAVAILABLE, unavailable(detail))
+            }
+        }
+    }
+}
+
+fn missing() -> Value {
+    json!({ "title": "A fencing token is required", "code": "missing-token", "retryable": false,
+        "detail": "writes here need the token of a lock's grant: send the header Fencing-Token: 34; resource=\"orders\"" })
+}
+
+fn malformed(reason: &str) -> Value {
+    json!({ "title": "The fencing token cannot be read", "code": "malformed-token", "retryable": false,
+        "detail": reason, "hint": "send the header Fencing-Token: 34; resource=\"orders\"" })
+}
+
+fn unavailable(detail: &str) -> Value {
+    json!({ "title": "The fencing token cannot be judged now", "code": "fence-unavailable", "retryable": true,
+        "detail": format!("{detail}; nothing was done") })
+}

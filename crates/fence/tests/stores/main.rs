@@ -1,0 +1,16 @@
+//! The guards of `MariaDB`, `SQLite`, Redis, files and HTTP against the real stores: what each promises call by call,
+//! and whole searches through interleavings of writers that are paused and woken.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
+
+mod files;
+mod http;
+#[path = "../scratch/leash.rs"]
+mod leash;
+mod mariadb;
+mod model;
+mod pausing;
+mod redis;
+mod search;
+mod servers;
+mod sqlite;

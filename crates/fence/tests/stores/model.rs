@@ -1,0 +1,84 @@
+//! The rule itself: whatever is shown to a store, in whatever order, it answers as [`Claim::judge`] does.
+
+use std::cell::RefCell;
+
+use holdfast_fence::{Claim, FenceError, FencingToken};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+use crate::search::{cases, runner};
+
+/// A store with one resource.
+pub(crate) trait Marked {
+    /// The resource that refusals name.
+    fn resource(&self) -> String;
+    /// Forgets the mark.
+    async fn forget(&mut self);
+    /// Shows a claim, and lets what came of it become durable.
+    async fn show(&mut self, claim: Claim) -> Result<(), FenceError>;
+}
+
+/// Neighbours, and the ends of what a token can be.
+fn claim() -> impl Strategy<Value = Claim> {
+    let top = FencingToken::END - 1;
+    let token = prop_oneof![8 => 1..12_u64, 2 => top - 3..=top];
+    (token, 0..4_u64, any::<bool>()).prop_map(|(token, below, shared)| {
+        let token = FencingToken(token);
+        let floor = FencingToken(token.0.saturating_sub(below).max(1));
+        if shared { Claim::shared(token, floor) } else { token.into() }
+    })
+}
+
+/// `Ok`, or what a refusal says.
+fn verdict<T>(outcome: Result<T, FenceError>) -> Result<(), (String, u64, u64)> {
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(FenceError::Stale { resource, token, newest, .. }) => {
+            Err((resource, token.0, newest.0))
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Equal or larger passes, smaller is refused, the floor raises: in every order of claims.
+pub(crate) fn a_store_judges_as_the_rule_says(runtime: &Runtime, store: impl Marked) {
+    let store = RefCell::new(store);
+    let outcome = runner(cases(), 500).run(&vec(claim(), 1..12), |claims| {
+        let mut store = store.borrow_mut();
+        runtime.block_on(store.forget());
+        let resource = store.resource();
+        let mut mark = None;
+        for claim in claims {
+            let judged = claim.judge(&resource, mark);
+            let shown = runtime.block_on(store.show(claim));
+            prop_assert_eq!(
+                verdict(shown),
+                verdict(judged.as_ref().copied().map_err(copy)),
+                "{:?}",
+                claim
+            );
+            mark = judged.ok().or(mark);
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+fn copy(error: &FenceError) -> FenceError {
+    let FenceError::Stale { resource, token, newest, .. } = error else { panic!("{error}") };
+    FenceError::Stale { resource: resource.clone(), token: *token, newest: *newest, holder: None }
+}
+
+/// What no grant carries does not reach the store.
+pub(crate) fn what_is_no_token_is_refused(runtime: &Runtime, store: &mut impl Marked) {
+    let number = FencingToken;
+    for claim in [
+        Claim::exclusive(number(0)),
+        Claim::exclusive(number(FencingToken::END)),
+        Claim::shared(number(5), number(6)),
+    ] {
+        let shown = runtime.block_on(store.show(claim));
+        assert!(matches!(shown, Err(FenceError::MissingToken { .. })), "{claim:?}: {shown:?}");
+    }
+}

@@ -1,0 +1,304 @@
+//! Writers that can be paused at every step and woken in any order, against any store.
+//!
+//! Owns the stage (who may take the next step) and the sale each writer makes under a guard. Refuses to know stores,
+//! which are behind [`Shop`] and [`Desk`], and to judge: it returns the [`Books`]. A store never lets a writer wait:
+//! whoever meets another's lock is told [`FenceError::Conflict`] and begins again at its next step, so that one
+//! schedule gives one interleaving.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::join_all;
+use holdfast_fence::{FenceError, FencingToken};
+use tokio::sync::Notify;
+
+/// Stock before the first sale.
+pub(crate) const STOCK: i64 = 100;
+/// The most writers a case may have.
+pub(crate) const WRITERS_MAX: usize = 4;
+
+/// How the writers of a case protect what they write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// Not at all.
+    None,
+    /// The write is fenced, but the stock is read before the mark is raised (breaks rule 3).
+    OnlyTheWrite,
+    /// The token is compared, and then, in another step, something is written (breaks rule 1).
+    CheckedBefore,
+    /// The mark is raised before the read, and compared again by the write.
+    Everything,
+}
+
+/// What one writer does with one grant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Read and write in one transaction, where the store has such.
+    pub(crate) in_one: bool,
+    /// Sell a second time with the same token.
+    pub(crate) again: bool,
+}
+
+/// One interleaving: the turns of each writer, and who takes the next step.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) writers: Vec<Vec<Turn>>,
+    pub(crate) schedule: Vec<usize>,
+}
+
+/// What a case left behind.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    pub(crate) stock: i64,
+    /// Tokens of the orders, in the order they were written.
+    pub(crate) orders: Vec<u64>,
+    /// Stale tokens that were refused.
+    pub(crate) refused: Vec<u64>,
+    /// Times a writer met another's lock.
+    pub(crate) conflicts: usize,
+}
+
+/// A store with a stock and a list of orders.
+pub(crate) trait Shop {
+    type Desk: Desk;
+    /// The resource that refusals name.
+    fn resource(&self) -> String;
+    /// Begins anew: full stock, no orders, no mark.
+    async fn reset(&mut self);
+    /// A writer's own connection.
+    async fn desk(&mut self, writer: usize, stage: &Stage) -> Self::Desk;
+    /// Stock and orders.
+    async fn count(&mut self) -> (i64, Vec<u64>);
+}
+
+/// One writer's way to the store. Steps inside a call may pause, too.
+pub(crate) trait Desk {
+    async fn read(&mut self) -> Result<i64, FenceError>;
+    async fn write(&mut self, token: FencingToken, stock: i64) -> Result<(), FenceError>;
+    async fn read_fenced(
+        &mut self,
+        token: FencingToken,
+        pauses: &Pauses,
+    ) -> Result<i64, FenceError>;
+    async fn write_fenced(
+        &mut self,
+        token: FencingToken,
+        stock: i64,
+        pauses: &Pauses,
+    ) -> Result<(), FenceError>;
+    /// The whole sale in one transaction; true if the store has such.
+    async fn sell_in_one(&mut self, _: FencingToken, _: &Pauses) -> Result<bool, FenceError> {
+        Ok(false)
+    }
+}
+
+/// Plays one case to its end.
+pub(crate) async fn play(shop: &mut impl Shop, guard: Guard, case: &Case) -> Books {
+    shop.reset().await;
+    let stage = Stage::new(case.writers.len());
+    let resource = shop.resource();
+    let mut plays = Vec::new();
+    for (writer, turns) in case.writers.iter().enumerate() {
+        let desk = shop.desk(writer, &stage).await;
+        let pauses = Pauses { stage: stage.clone(), writer };
+        let resource = resource.as_str();
+        plays.push(async move {
+            let mut seller = Seller { desk, pauses, guard, resource };
+            seller.take_turns(turns).await;
+            seller.pauses.stage.set(writer, Status::Finished);
+        });
+    }
+    tokio::join!(join_all(plays), stage.conduct(&case.schedule));
+    let (stock, orders) = shop.count().await;
+    let acts = std::mem::take(&mut *stage.0.acts.lock().unwrap());
+    Books { stock, orders, ..acts }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Paused,
+    Running,
+    Finished,
+}
+
+/// Where the writers of one case stand.
+#[derive(Clone)]
+pub(crate) struct Stage(Arc<Scene>);
+
+struct Scene {
+    status: Mutex<Vec<Status>>,
+    permits: Vec<Notify>,
+    changed: Notify,
+    tokens: Mutex<u64>,
+    acts: Mutex<Books>,
+}
+
+/// One writer's place on the stage.
+#[derive(Clone)]
+pub(crate) struct Pauses {
+    pub(crate) stage: Stage,
+    pub(crate) writer: usize,
+}
+
+impl Pauses {
+    /// Stands still until the schedule says go on.
+    pub(crate) async fn pause(&self) {
+        self.stage.set(self.writer, Status::Paused);
+        self.stage.0.permits[self.writer].notified().await;
+    }
+}
+
+impl Stage {
+    fn new(writers: usize) -> Self {
+        let permits = (0..writers).map(|_| Notify::new()).collect();
+        let status = Mutex::new(vec![Status::Running; writers]);
+        let (changed, tokens, acts) = (Notify::new(), Mutex::default(), Mutex::default());
+        Self(Arc::new(Scene { status, permits, changed, tokens, acts }))
+    }
+
+    fn set(&self, writer: usize, status: Status) {
+        self.0.status.lock().unwrap()[writer] = status;
+        self.0.changed.notify_one();
+    }
+
+    fn all(&self, status: Status) -> Vec<usize> {
+        let statuses = self.0.status.lock().unwrap();
+        (0..statuses.len()).filter(|writer| statuses[*writer] == status).collect()
+    }
+
+    /// The lock service's part: tokens in order, whatever older holders still do.
+    fn grant(&self) -> FencingToken {
+        let mut tokens = self.0.tokens.lock().unwrap();
+        *tokens += 1;
+        FencingToken(*tokens)
+    }
+
+    fn note(&self, act: impl FnOnce(&mut Books)) {
+        act(&mut self.0.acts.lock().unwrap());
+    }
+
+    /// Gives permits as scheduled, then to one after the other, until all have finished.
+    async fn conduct(&self, schedule: &[usize]) {
+        let mut scheduled = schedule.iter();
+        let mut last = 0;
+        loop {
+            while !self.all(Status::Running).is_empty() {
+                self.0.changed.notified().await;
+            }
+            let paused = self.all(Status::Paused);
+            let next = match scheduled.next() {
+                Some(writer) if paused.contains(writer) => Some(*writer),
+                Some(_) => continue,
+                None => paused.iter().find(|writer| **writer > last).or(paused.first()).copied(),
+            };
+            let Some(writer) = next else { return };
+            last = writer;
+            self.set(writer, Status::Running);
+            self.0.permits[writer].notify_one();
+        }
+    }
+}
+
+/// One writer in the middle of its turns.
+struct Seller<'a, D> {
+    desk: D,
+    pauses: Pauses,
+    guard: Guard,
+    resource: &'a str,
+}
+
+impl<D: Desk> Seller<'_, D> {
+    async fn take_turns(&mut self, turns: &[Turn]) {
+        for turn in turns {
+            self.pauses.pause().await;
+            let token = self.pauses.stage.grant();
+            for _ in 0..if turn.again { 2 } else { 1 } {
+                match self.sell(token, turn.in_one).await {
+                    Ok(()) => {}
+                    Err(FenceError::Stale { resource, token: refused, newest, .. }) => {
+                        assert_eq!((resource.as_str(), refused), (self.resource, token));
+                        assert!(
+                            newest > token,
+                            "{refused} was refused though the newest is {newest}"
+                        );
+                        self.pauses.stage.note(|books| books.refused.push(token.0));
+                        break;
+                    }
+                    Err(other) => panic!("writer {}: {other}", self.pauses.writer),
+                }
+            }
+        }
+    }
+
+    async fn sell(&mut self, token: FencingToken, in_one: bool) -> Result<(), FenceError> {
+        if in_one && self.guard == Guard::Everything && self.sale_in_one(token).await? {
+            return Ok(());
+        }
+        let is_fenced = matches!(self.guard, Guard::Everything | Guard::CheckedBefore);
+        let stock = if is_fenced { self.read_fenced(token).await? } else { self.read().await? };
+        self.pauses.pause().await;
+        match self.guard {
+            Guard::Everything | Guard::OnlyTheWrite => self.write_fenced(token, stock - 1).await,
+            Guard::CheckedBefore => {
+                self.read_fenced(token).await?;
+                self.pauses.pause().await;
+                self.write(token, stock - 1).await
+            }
+            Guard::None => self.write(token, stock - 1).await,
+        }
+    }
+
+    /// True if it met somebody's lock and has paused: then it may try again.
+    async fn again<T>(&self, outcome: &Result<T, FenceError>) -> bool {
+        let conflict = matches!(outcome, Err(FenceError::Conflict { .. }));
+        if conflict {
+            self.pauses.stage.note(|books| books.conflicts += 1);
+            self.pauses.pause().await;
+        }
+        conflict
+    }
+
+    async fn read(&mut self) -> Result<i64, FenceError> {
+        loop {
+            let outcome = self.desk.read().await;
+            if !self.again(&outcome).await {
+                return outcome;
+            }
+        }
+    }
+
+    async fn write(&mut self, token: FencingToken, stock: i64) -> Result<(), FenceError> {
+        loop {
+            let outcome = self.desk.write(token, stock).await;
+            if !self.again(&outcome).await {
+                return outcome;
+            }
+        }
+    }
+
+    async fn read_fenced(&mut self, token: FencingToken) -> Result<i64, FenceError> {
+        loop {
+            let outcome = self.desk.read_fenced(token, &self.pauses).await;
+            if !self.again(&outcome).await {
+                return outcome;
+            }
+        }
+    }
+
+    async fn write_fenced(&mut self, token: FencingToken, stock: i64) -> Result<(), FenceError> {
+        loop {
+            let outcome = self.desk.write_fenced(token, stock, &self.pauses).await;
+            if !self.again(&outcome).await {
+                return outcome;
+            }
+        }
+    }
+
+    async fn sale_in_one(&mut self, token: FencingToken) -> Result<bool, FenceError> {
+        loop {
+            let outcome = self.desk.sell_in_one(token, &self.pauses).await;
+            if !self.again(&outcome).await {
+                return outcome;
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The Lua guard against a real Redis.
+
+use std::cmp::Ordering;
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{AsyncCommands, Client, RedisResult, Script};
+use holdfast_fence::redis::{FencedScript, GUARD_LUA, WRITE_LUA, begin, key};
+use holdfast_fence::{Claim, FenceError, FencingToken};
+use proptest::prelude::*;
+
+use crate::model::{Marked, a_store_judges_as_the_rule_says, what_is_no_token_is_refused};
+use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
+use crate::search::{
+    cases, half_a_guard_loses_updates, no_interleaving_breaks_the_books, runner, runtime,
+};
+use crate::servers::{Server, redis_or_skip};
+
+const RESOURCE: &str = "shop";
+/// Stock and order, in one step with the comparison.
+const SALE: &str = "redis.call('SET', KEYS[2], ARGV[3]); redis.call('RPUSH', KEYS[3], ARGV[1])";
+
+async fn connection(server: &mut Server) -> MultiplexedConnection {
+    let open = |socket: std::path::PathBuf| async move {
+        let client = Client::open(format!("redis+unix://{}", socket.display()))?;
+        client.get_multiplexed_async_connection().await
+    };
+    server.connect(open).await
+}
+
+struct RedisShop {
+    server: Server,
+    observer: MultiplexedConnection,
+}
+
+impl RedisShop {
+    async fn open(mut server: Server) -> Self {
+        let observer = connection(&mut server).await;
+        Self { server, observer }
+    }
+
+    async fn flush(&mut self) {
+        let _: () = ::redis::cmd("FLUSHDB").query_async(&mut self.observer).await.unwrap();
+    }
+}
+
+impl Shop for RedisShop {
+    type Desk = RedisDesk;
+
+    fn resource(&self) -> String {
+        RESOURCE.to_owned()
+    }
+
+    async fn reset(&mut self) {
+        self.flush().await;
+        let _: () = self.observer.set(key(RESOURCE, "stock"), STOCK).await.unwrap();
+    }
+
+    async fn desk(&mut self, _: usize, _: &Stage) -> RedisDesk {
+        RedisDesk(connection(&mut self.server).await)
+    }
+
+    async fn count(&mut self) -> (i64, Vec<u64>) {
+        let stock = self.observer.get(key(RESOURCE, "stock")).await.unwrap();
+        (stock, self.observer.lrange(key(RESOURCE, "orders"), 0, -1).await.unwrap())
+    }
+}
+
+struct RedisDesk(MultiplexedConnection);
+
+impl Desk for RedisDesk {
+    async fn read(&mut self) -> Result<i64, FenceError> {
+        Ok(self.0.get(key(RESOURCE, "stock")).await.unwrap())
+    }
+
+    async fn write(&mut self, token: FencingToken, stock: i64) -> Result<(), FenceError> {
+        let _: () = self.0.set(key(RESOURCE, "stock"), stock).await.unwrap();
+        let _: () = self.0.rpush(key(RESOURCE, "orders"), token.0).await.unwrap();
+        Ok(())
+    }
+
+    async fn read_fenced(
+        &mut self,
+        token: FencingToken,
+        pauses: &Pauses,
+    ) -> Result<i64, FenceError> {
+        let mut shop = begin(&mut self.0, RESOURCE, token).await?;
+        pauses.pause().await;
+        shop.get(&key(RESOURCE, "stock")).await
+    }
+
+    async fn write_fenced(
+        &mut self,
+        token: FencingToken,
+        stock: i64,
+        pauses: &Pauses,
+    ) -> Result<(), FenceError> {
+        let mut shop = begin(&mut self.0, RESOURCE, token).await?;
+        pauses.pause().await;
+        let (stock_key, orders) = (key(RESOURCE, "stock"), key(RESOURCE, "orders"));
+        shop.run(&FencedScript::new(SALE), &[&stock_key, &orders], &[stock]).await
+    }
+}
+
+impl Marked for RedisShop {
+    fn resource(&self) -> String {
+        RESOURCE.to_owned()
+    }
+
+    async fn forget(&mut self) {
+        self.flush().await;
+    }
+
+    async fn show(&mut self, claim: Claim) -> Result<(), FenceError> {
+        begin(&mut self.observer, RESOURCE, claim).await.map(drop)
+    }
+}
+
+#[test]
+fn redis_judges_as_the_rule_says() {
+    let Some(server) = redis_or_skip() else { return };
+    let runtime = runtime();
+    let mut shop = runtime.block_on(RedisShop::open(server));
+    what_is_no_token_is_refused(&runtime, &mut shop);
+    a_store_judges_as_the_rule_says(&runtime, shop);
+}
+
+#[test]
+fn no_interleaving_of_paused_writers_breaks_the_books_in_redis() {
+    let Some(server) = redis_or_skip() else { return };
+    let runtime = runtime();
+    let shop = runtime.block_on(RedisShop::open(server));
+    no_interleaving_breaks_the_books(&runtime, shop);
+}
+
+#[test]
+fn half_a_guard_loses_updates_in_redis() {
+    let Some(server) = redis_or_skip() else { return };
+    let runtime = runtime();
+    let shop = runtime.block_on(RedisShop::open(server));
+    half_a_guard_loses_updates(&runtime, shop);
+}
+
+/// Decimal numbers as text, of any size: longer is larger, and the bytes decide among equals.
+fn compare(a: &str, b: &str) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+/// Close neighbours of any size: a common head, and a last digit.
+fn neighbours() -> impl Strategy<Value = (String, String)> {
+    ("[1-9][0-9]{0,40}", "[0-9]{1,2}", "[0-9]{1,2}")
+        .prop_map(|(head, a, b)| (format!("{head}{a}"), format!("{head}{b}")))
+}
+
+async fn write(
+    connection: &mut MultiplexedConnection,
+    script: &str,
+    token: &str,
+    value: &str,
+) -> RedisResult<String> {
+    let script = Script::new(script);
+    let mut call = script.key(key("orders", "fence"));
+    call.key(key("orders", "stock")).arg(token).arg("").arg(value);
+    call.invoke_async(connection).await
+}
+
+/// True if every pair of neighbours was told apart as their numbers are.
+fn neighbours_are_told_apart(script: &str) -> Option<bool> {
+    let server = redis_or_skip()?;
+    let runtime = runtime();
+    let mut shop = runtime.block_on(RedisShop::open(server));
+    let observer = shop.observer.clone();
+    let told = runner(cases(), 0).run(&neighbours(), |(first, second)| {
+        runtime.block_on(async {
+            shop_flush(&observer).await;
+            let mut connection = observer.clone();
+            prop_assert!(write(&mut connection, script, &first, "1").await.is_ok());
+            let outcome = write(&mut connection, script, &second, "2").await;
+            let stock: i64 = connection.get(key("orders", "stock")).await.unwrap();
+            if compare(&second, &first) == Ordering::Less {
+                let refusal = outcome.unwrap_err();
+                prop_assert_eq!(
+                    (refusal.code(), stock),
+                    (Some("STALEFENCE"), 1),
+                    "{} < {}",
+                    second,
+                    first
+                );
+            } else {
+                prop_assert_eq!((outcome.is_ok(), stock), (true, 2), "{} >= {}", second, first);
+            }
+            Ok(())
+        })
+    });
+    runtime.block_on(shop.flush());
+    Some(told.is_ok())
+}
+
+async fn shop_flush(connection: &MultiplexedConnection) {
+    let _: () = ::redis::cmd("FLUSHDB").query_async(&mut connection.clone()).await.unwrap();
+}
+
+#[test]
+fn numbers_of_any_size_are_compared_exactly() {
+    let Some(told) = neighbours_are_told_apart(WRITE_LUA) else { return };
+    assert!(told);
+}
+
+/// The check above can fail: as soon as the script compares numbers in place of text, neighbours are taken for equal.
+#[test]
+fn comparing_with_tonumber_takes_neighbours_for_equal() {
+    let exact = "return #a < #b or (#a == #b and a < b)";
+    assert!(WRITE_LUA.contains(exact));
+    let inexact = WRITE_LUA.replace(exact, "return tonumber(a) < tonumber(b)");
+    let Some(told) = neighbours_are_told_apart(&inexact) else { return };
+    assert!(!told);
+}
+
+/// A mark that a restart forgets protects nothing.
+#[test]
+fn a_restart_of_redis_does_not_forget_the_mark() {
+    let Some(server) = redis_or_skip() else { return };
+    runtime().block_on(async {
+        let mut shop = RedisShop::open(server).await;
+        let mut fenced = begin(&mut shop.observer, "orders", FencingToken(34)).await.unwrap();
+        fenced.set(&key("orders", "stock"), 99).await.unwrap();
+        shop.server.restart();
+        let mut connection = connection(&mut shop.server).await;
+        let refusal = begin(&mut connection, "orders", FencingToken(33)).await.unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "stale fencing token 33 for \"orders\": the newest is 34, shown by nobody named; \
+             the lock went to somebody else: stop, and take it again if the work must go on"
+        );
+        let stock: i64 = begin(&mut connection, "orders", FencingToken(34))
+            .await
+            .unwrap()
+            .get(&key("orders", "stock"))
+            .await
+            .unwrap();
+        assert_eq!(stock, 99);
+    });
+}
+
+/// A key that somebody else uses is not taken for a mark, and arguments that are no numbers change nothing.
+#[test]
+fn what_is_no_number_is_refused_by_the_script() {
+    let Some(server) = redis_or_skip() else { return };
+    runtime().block_on(async {
+        let mut shop = RedisShop::open(server).await;
+        let redis = &mut shop.observer;
+        for token in ["", "0", "01", "-1", "1.0", "1e3", " 1", "x"] {
+            let refusal = write(redis, WRITE_LUA, token, "1").await.unwrap_err();
+            assert_eq!(refusal.code(), Some("NOFENCE"), "{token:?}");
+        }
+        let _: () = redis.set(key("orders", "fence"), "text").await.unwrap();
+        assert_eq!(write(redis, WRITE_LUA, "1", "1").await.unwrap_err().code(), Some("NOFENCE"));
+        let stock: Option<i64> = redis.get(key("orders", "stock")).await.unwrap();
+        assert_eq!(stock, None);
+        assert!(WRITE_LUA.starts_with(GUARD_LUA));
+    });
+}
