@@ -1,0 +1,167 @@
+//! One running server process: its log, its signals, its end.
+//!
+//! Owns the child. On a leash it gets SIGKILL from the kernel when the thread that started it ends (`setpriv
+//! --pdeathsig`), so that no test leaves a server behind, not even one that is killed.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Gid, Pid, Uid};
+
+use super::{Cause, system_error};
+
+const LOG: &str = "log";
+const TAIL_LINES: usize = 15;
+
+/// Whether a server ends with this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leash {
+    /// However this process ends.
+    WithUs,
+    /// It may be left running by [`Server::leave`].
+    Loose,
+}
+
+/// What is to be started.
+#[derive(Debug)]
+pub(super) struct Launch<'a> {
+    pub(super) name: &'a str,
+    pub(super) program: &'a Path,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) directory: &'a Path,
+    pub(super) address: SocketAddr,
+    pub(super) user: Option<(Uid, Gid)>,
+    pub(super) leash: Leash,
+}
+
+/// A running server. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    name: String,
+    child: Option<Child>,
+    pid: u32,
+    address: SocketAddr,
+    directory: PathBuf,
+}
+
+impl Launch<'_> {
+    /// Starts it; its output goes to a file `log` in its directory.
+    pub(super) fn start(self) -> Result<Server, Cause> {
+        let log = append_to(&self.directory.join(LOG))?;
+        let errors = log.try_clone().map_err(system_error("a second handle of a log"))?;
+        let mut command = match self.leash {
+            Leash::Loose => Command::new(self.program),
+            Leash::WithUs => {
+                let mut command = Command::new("setpriv");
+                command.args(["--pdeathsig", "KILL", "--"]).arg(self.program);
+                command
+            }
+        };
+        command.args(&self.arguments).current_dir(self.directory).process_group(0);
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        // What a server is told, it is told here.
+        command.env("LC_ALL", "C.UTF-8");
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid.as_raw()).gid(gid.as_raw());
+        }
+        let child = command.spawn();
+        let child = child.map_err(system_error(format!("start {}", self.program.display())))?;
+        Ok(Server {
+            name: self.name.to_owned(),
+            pid: child.id(),
+            child: Some(child),
+            address: self.address,
+            directory: self.directory.to_owned(),
+        })
+    }
+}
+
+impl Server {
+    /// What it is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it serves clients.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Where it keeps its files.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn signal(&self, signal: Signal) -> Result<(), Cause> {
+        signal_to(self.pid, signal).map_err(system_error(format!("{signal} to {}", self.name)))
+    }
+
+    /// Lets it run on.
+    pub fn leave(mut self) {
+        self.child = None;
+    }
+
+    /// SIGKILL, and waits for the end.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    /// Whether it has ended by itself.
+    pub(super) fn ended(&mut self) -> bool {
+        let Some(child) = &mut self.child else { return false };
+        child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// The end of its log.
+    pub(super) fn tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let from = lines.len().saturating_sub(TAIL_LINES);
+        lines.get(from..).unwrap_or_default().join("\n")
+    }
+
+    /// Its whole log.
+    pub(super) fn log(&self) -> String {
+        let bytes = std::fs::read(self.directory.join(LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn end(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Sends a signal to a process.
+pub(super) fn signal_to(pid: u32, signal: Signal) -> std::io::Result<()> {
+    let pid = i32::try_from(pid).map_err(std::io::Error::other)?;
+    Ok(kill(Pid::from_raw(pid), signal)?)
+}
+
+fn append_to(path: &Path) -> Result<File, Cause> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.map_err(system_error(format!("open {}", path.display())))
+}

@@ -1,0 +1,96 @@
+//! `ZooKeeper`: three nodes, as Debian packages it.
+//!
+//! Owns its configuration: every write synced, no limit of connections, no web page.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::process::{Launch, Leash, Server};
+use super::ready::{Sign, serving};
+use super::{Cause, Missing, make_directory, port, program, system_error};
+
+const MISSING: Missing = Missing { system: "ZooKeeper", package: "zookeeper default-jre-headless" };
+const JAR: &str = "/usr/share/java/zookeeper.jar";
+const LOGGER: &str = "/usr/share/java/slf4j-nop.jar";
+const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+const NODES: usize = 3;
+
+pub(super) fn missing() -> Option<Missing> {
+    (program("java", &[]).is_none() || !Path::new(JAR).is_file()).then_some(MISSING)
+}
+
+/// Of the file that the jar's name is a link to: `zookeeper-3.8.0.jar`.
+pub(super) fn version() -> String {
+    let file = std::fs::canonicalize(JAR).unwrap_or_default();
+    file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+}
+
+pub(super) async fn three(home: &Path, leash: Leash) -> Result<Vec<Server>, Cause> {
+    let clients = port::free::<NODES>()?;
+    let peers = port::free::<{ 2 * NODES }>()?;
+    let mut servers = Vec::new();
+    for (at, address) in clients.into_iter().enumerate() {
+        let directory = home.join((at + 1).to_string());
+        let configuration = configure(&directory, at + 1, address, &peers)?;
+        servers.push(launch(&directory, configuration, address, leash)?);
+    }
+    for server in &mut servers {
+        serving(server, &Sign::Word("srvr", "Mode: ")).await?;
+    }
+    Ok(servers)
+}
+
+fn configure(
+    directory: &Path,
+    id: usize,
+    address: SocketAddr,
+    peers: &[SocketAddr],
+) -> Result<PathBuf, Cause> {
+    let data = directory.join("data");
+    make_directory(&data)?;
+    let mut text = format!(
+        "tickTime=1000\ninitLimit=20\nsyncLimit=10\nmaxClientCnxns=0\nadmin.enableServer=false\n\
+         4lw.commands.whitelist=*\nclientPortAddress=127.0.0.1\nclientPort={}\ndataDir={}\n",
+        address.port(),
+        data.display()
+    );
+    for (at, pair) in peers.chunks(2).enumerate() {
+        let ports: Vec<String> = pair.iter().map(|peer| peer.port().to_string()).collect();
+        // A string takes everything.
+        let _ = writeln!(text, "server.{}=127.0.0.1:{}", at + 1, ports.join(":"));
+    }
+    let file = directory.join("zoo.cfg");
+    let write = |file: &Path, text: String| {
+        std::fs::write(file, text).map_err(system_error(format!("write {}", file.display())))
+    };
+    write(&data.join("myid"), id.to_string())?;
+    write(&file, text)?;
+    Ok(file)
+}
+
+fn launch(
+    directory: &Path,
+    configuration: PathBuf,
+    address: SocketAddr,
+    leash: Leash,
+) -> Result<Server, Cause> {
+    let program = program("java", &[]).ok_or(Cause::Missing(MISSING))?;
+    let options = ["-Xmx256m", "-XX:+UseSerialGC", "-Djava.awt.headless=true", "-cp"];
+    let mut arguments: Vec<_> = options.map(Into::into).to_vec();
+    arguments.extend([
+        format!("{JAR}:{LOGGER}").into(),
+        MAIN.into(),
+        configuration.into_os_string(),
+    ]);
+    Launch {
+        name: "zookeeper",
+        program: &program,
+        arguments,
+        directory,
+        address,
+        user: None,
+        leash,
+    }
+    .start()
+}
