@@ -8,6 +8,7 @@ use crate::StatBody;
 
 /// The answer to a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TxnBody {
     /// Whether the conditions held: `then` was done, or else `else`.
     pub succeeded: bool,
@@ -19,6 +20,7 @@ pub struct TxnBody {
 
 /// What one operation did: its key and path, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum OpBody {
     /// The node exists now.
@@ -82,6 +84,7 @@ pub fn path_of(op: &Op) -> &ZnodePath {
 
 /// What kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
     /// A node was created.
@@ -111,6 +114,7 @@ impl ChangeKind {
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangeBody {
     /// The revision that made it.
     pub revision: Revision,
@@ -150,6 +154,7 @@ impl ChangeBody {
 
 /// The answer to a long poll.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchBody {
     /// What has changed, in order; whole revisions. Empty if the wait has passed.
     pub events: Vec<ChangeBody>,

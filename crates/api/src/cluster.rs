@@ -6,6 +6,7 @@ use holdfast_types::{NodeId, Revision};
 
 /// The cluster as one node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterBody {
     /// Its name.
     pub cluster: String,
@@ -19,6 +20,7 @@ pub struct ClusterBody {
 
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeBody {
     /// Its id.
     pub id: NodeId,
@@ -38,6 +40,7 @@ pub struct NodeBody {
 
 /// The health of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HealthBody {
     /// Whether every check holds.
     pub ok: bool,
@@ -47,6 +50,7 @@ pub struct HealthBody {
 
 /// One thing that must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckBody {
     /// What is checked.
     pub name: String,
@@ -65,6 +69,7 @@ impl HealthBody {
 
 /// What runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VersionBody {
     /// The release.
     pub version: String,

@@ -141,11 +141,25 @@ codes! {
          and sessions live on by their keepalives. It recovers by itself when there is room again.";
 }
 
+impl ErrorCode {
+    /// Whether the call may be sent again, as the end of a sentence about it.
+    pub const fn again(self) -> &'static str {
+        if self.retryable() { "may be sent again" } else { "must be changed first" }
+    }
+
+    /// What it means, whether to retry and what to do next, as a page of plain text. The status is that of the
+    /// front-end's table.
+    pub fn page(self, status: u16) -> String {
+        let (title, again) = (self.title(), self.again());
+        format!("{self}: {title}\nstatus {status}; the call {again}\n\n{}\n", self.explanation())
+    }
+}
+
 /// No such error code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no error code '{name}'{}", did_you_mean(*.nearest))]
 pub struct UnknownCode {
-    /// What was asked for.
+    /// What was asked for; at most 64 bytes of it.
     pub name: String,
     /// The code that looks most like it, if any does.
     pub nearest: Option<ErrorCode>,
@@ -163,6 +177,7 @@ impl FromStr for ErrorCode {
         found.ok_or_else(|| {
             let nearest = crate::refusal::nearest(name, Self::ALL.iter().map(|c| c.as_str()))
                 .and_then(|near| Self::ALL.iter().copied().find(|code| code.as_str() == near));
+            let name = &name[..name.floor_char_boundary(64)];
             UnknownCode { name: name.to_owned(), nearest }
         })
     }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use crate::describe::Param;
 use crate::refusal::nearest;
 use crate::{ErrorCode, EscapeError, Refusal, unescape_query};
 
@@ -38,6 +39,8 @@ pub struct Keys {
     pub later: &'static [&'static str],
     /// Whether `label.KEY=VALUE` is taken.
     pub labels: bool,
+    /// What each of those that are taken means: one line each, or a test fails.
+    pub about: &'static [Param],
 }
 
 impl Keys {
@@ -50,10 +53,11 @@ impl Keys {
         flags: &[],
         later: &[],
         labels: false,
+        about: &[],
     };
 
     /// Everything that is taken, except labels.
-    fn taken(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn taken(&self) -> impl Iterator<Item = &'static str> {
         [self.values, self.texts, self.many, self.flags].into_iter().flatten().copied()
     }
 

@@ -11,6 +11,7 @@ mod acl;
 mod answer;
 mod cluster;
 mod code;
+mod describe;
 mod duration;
 mod escape;
 mod fields;
@@ -19,6 +20,8 @@ mod params;
 mod path;
 mod problem;
 mod refusal;
+#[cfg(feature = "schema")]
+mod schema;
 mod session;
 mod txn;
 mod znode;
@@ -27,6 +30,7 @@ pub use acl::{format_acl_entry, parse_acl_entry};
 pub use answer::{ChangeBody, ChangeKind, OpBody, TxnBody, WatchBody, path_of};
 pub use cluster::{CheckBody, ClusterBody, HealthBody, NodeBody, VersionBody};
 pub use code::{ErrorCode, UnknownCode};
+pub use describe::{Form, Param, Unsaid};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
 pub use fields::{Fields, Keys};
@@ -40,6 +44,8 @@ pub use params::{
 pub use path::{fence_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
 pub use refusal::Refusal;
+#[cfg(feature = "schema")]
+pub use schema::Schemas;
 pub use session::{HoldBody, SessionBody, SessionsBody};
 pub use txn::TxnParams;
 pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBody, ZnodeBody};

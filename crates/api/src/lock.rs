@@ -14,6 +14,7 @@ use holdfast_types::{
 
 /// How a lock is held. Only exclusively, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// By one holder.
@@ -23,6 +24,7 @@ pub enum Mode {
 
 /// The answer to an acquire: you hold the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantBody {
     /// Which lock.
     pub lock: LockName,
@@ -70,6 +72,7 @@ impl GrantBody {
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HolderBody {
     /// Whose.
     pub session: SessionName,
@@ -102,6 +105,7 @@ impl HolderBody {
 
 /// Who waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaiterBody {
     /// Whose.
     pub session: SessionName,
@@ -127,6 +131,7 @@ impl WaiterBody {
 
 /// A lock as a reader sees it. One that nobody ever took is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockBody {
     /// Which lock.
     pub lock: LockName,
@@ -170,6 +175,7 @@ impl LockBody {
 
 /// A page of locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LocksBody {
     /// In order of their names.
     pub locks: Vec<LockBody>,
@@ -193,6 +199,7 @@ impl LocksBody {
 
 /// The judgement that a token is good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FenceBody {
     /// Of which lock.
     pub lock: LockName,

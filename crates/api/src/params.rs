@@ -3,6 +3,7 @@
 //! One struct a call: `parse` reads [`Fields`] into the nouns of `holdfast-types`, `to_query` writes them back, and
 //! a property test holds the two together.
 
+pub(crate) mod about;
 mod fence;
 mod lock;
 mod query;
@@ -26,6 +27,8 @@ pub use read::{ListParams, ReadParams, ReadyParams};
 pub use session::{KeepAliveParams, OpenParams};
 pub use tree::{Aspect, ChangeParams, DeleteParams, MakeParams, NodeParams, PostParams, PutParams};
 pub use watch::WatchParams;
+
+pub(crate) use tree::NODE_TTL;
 
 /// The longest that one call waits.
 pub const WAIT_MAX: Duration = Duration::from_mins(5);

@@ -10,6 +10,7 @@ use crate::{ErrorCode, HolderBody, Refusal};
 
 /// Why a call failed, for programs (`code`, `retryable`, the facts) and for people (`title`, `detail`, `hint`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
     /// Where this kind of problem is explained: `/errors/<code>` on every node.
     #[serde(rename = "type")]
@@ -35,6 +36,7 @@ pub struct Problem {
 
 /// Facts that problems carry; each only where it says something.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
     /// The lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ use crate::lock::{age, millis};
 
 /// A lock that a session holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HoldBody {
     /// Which lock.
     pub lock: LockName,
@@ -21,6 +22,7 @@ pub struct HoldBody {
 
 /// A live session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionBody {
     /// Its id.
     pub session: SessionName,
@@ -70,6 +72,7 @@ impl SessionBody {
 
 /// A page of sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionsBody {
     /// In order of their ids.
     pub sessions: Vec<SessionBody>,

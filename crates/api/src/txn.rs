@@ -15,9 +15,17 @@ use holdfast_types::{Condition, Create, CreateKind, Data, FencingToken, LockName
 use holdfast_types::{NameError, SessionName, ZnodePath};
 
 use crate::acl::parse_list;
+use crate::describe::{Form, Param};
 use crate::fields::Pairs;
+use crate::params::about;
 use crate::refusal::nearest;
 use crate::{ChangeParams, ErrorCode, Fields, Keys, MakeParams, Refusal};
+
+mod keys;
+
+use keys::{ON_LOCK, ON_PATH, ON_SESSION, VERBS, of_verb};
+#[cfg(feature = "schema")]
+pub(crate) use keys::{condition_schema, operation_schema};
 
 const FORM: &str =
     r#"send {"if":[{"path":"/a","version":3}],"then":[{"set":"/a","data":"x"}],"else":[]}"#;
@@ -42,6 +50,14 @@ impl TxnParams {
         values: &["session", "request"],
         many: &["if", "then", "else"],
         flags: &["redirect"],
+        about: &[
+            about::SESSION,
+            about::REQUEST,
+            Param::of("if", Form::Conditions, "All of these must hold; none always do"),
+            Param::of("then", Form::Operations, "Done if they hold, all or nothing"),
+            Param::of("else", Form::Operations, "Done if they do not, all or nothing"),
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 
@@ -61,8 +77,11 @@ impl TxnParams {
             let detail = "a transaction without 'if', 'then' and 'else' does nothing";
             return Err(Refusal::new(ErrorCode::InvalidArgument, detail).hint(FORM));
         }
+        let change = ChangeParams::parse(&fields, request)?;
+        let session = change.session.is_some();
+        let operation = |pairs| operation(pairs, session);
         Ok(Self {
-            change: ChangeParams::parse(&fields, request)?,
+            change,
             conditions: each("if", lists.conditions, condition)?,
             then: each("then", lists.then, operation)?,
             otherwise: each("else", lists.otherwise, operation)?,
@@ -163,16 +182,12 @@ fn subject(pairs: &Pairs, names: &[&'static str], what: &str) -> Result<&'static
 fn condition(pairs: Pairs) -> Result<Condition, Refusal> {
     match subject(&pairs, &["path", "lock", "session"], "a condition")? {
         "lock" => {
-            let keys =
-                Keys { what: "a condition on a lock", values: &["lock", "holds"], ..Keys::NONE };
-            let fields = fields(pairs, &keys)?;
+            let fields = fields(pairs, &ON_LOCK)?;
             let lock = named(&fields, "lock", |name| LockName::new(name))?;
             Ok(Condition::Holds { lock, token: token(&fields)? })
         }
         "session" => {
-            let what = "a condition on a session";
-            let keys = Keys { what, values: &["session"], flags: &["open"], ..Keys::NONE };
-            let fields = fields(pairs, &keys)?;
+            let fields = fields(pairs, &ON_SESSION)?;
             if !fields.flag("open") {
                 let detail = "a condition on a session can only be that it is open";
                 return Err(Refusal::of("open", ErrorCode::InvalidArgument, detail)
@@ -188,14 +203,7 @@ fn condition(pairs: Pairs) -> Result<Condition, Refusal> {
 fn on_path(pairs: Pairs) -> Result<Condition, Refusal> {
     let aspects = ["exists", "version", "data", "data_base64"];
     let aspect = subject(&pairs, &aspects, "a condition on a path")?;
-    let keys = Keys {
-        what: "a condition on a path",
-        values: &["path", "version", "data_base64"],
-        texts: &["data"],
-        flags: &["exists"],
-        ..Keys::NONE
-    };
-    let fields = fields(pairs, &keys)?;
+    let fields = fields(pairs, &ON_PATH)?;
     let path = path(&fields, "path")?;
     Ok(match aspect {
         "exists" => Condition::Exists { path, exists: fields.flag("exists") },
@@ -204,15 +212,13 @@ fn on_path(pairs: Pairs) -> Result<Condition, Refusal> {
     })
 }
 
-/// Operations, by the key that names the path.
-const VERBS: [&str; 5] = ["create", "set", "delete", "set_acl", "check"];
-
-fn operation(pairs: Pairs) -> Result<Op, Refusal> {
+/// `session`: the transaction names one, which is said once for all of its operations.
+fn operation(pairs: Pairs, session: bool) -> Result<Op, Refusal> {
     let verb = subject(&pairs, &VERBS, "an operation")?;
-    let keys = keys_of(verb);
+    let keys = of_verb(verb);
     let fields = fields(pairs, &keys)?;
     if verb == "create" {
-        return create(&fields);
+        return create(&fields, session);
     }
     let path = path(&fields, verb)?;
     let version = version(&fields)?;
@@ -236,45 +242,12 @@ fn operation(pairs: Pairs) -> Result<Op, Refusal> {
     })
 }
 
-fn keys_of(verb: &str) -> Keys {
-    match verb {
-        "create" => Keys {
-            what: "a create",
-            values: &["create", "data_base64", "ttl"],
-            texts: &["data"],
-            many: &["acl"],
-            flags: &["sequential", "ephemeral", "container", "parents"],
-            ..Keys::NONE
-        },
-        "set" => Keys {
-            what: "a set",
-            values: &["set", "data_base64", "version"],
-            texts: &["data"],
-            ..Keys::NONE
-        },
-        "delete" => Keys {
-            what: "a delete",
-            values: &["delete", "version"],
-            flags: &["recursive"],
-            ..Keys::NONE
-        },
-        "set_acl" => Keys {
-            what: "a set_acl",
-            values: &["set_acl", "version"],
-            many: &["acl"],
-            ..Keys::NONE
-        },
-        _ => Keys { what: "a check", values: &["check", "version"], ..Keys::NONE },
-    }
-}
-
-fn create(fields: &Fields<'_>) -> Result<Op, Refusal> {
+fn create(fields: &Fields<'_>, session: bool) -> Result<Op, Refusal> {
     let sequential = fields.flag("sequential");
     let (directory, name) =
         named(fields, "create", |path| ZnodePath::for_create(path, sequential))?;
     let data = data(fields)?.unwrap_or_default();
-    // Whose an ephemeral is, is said once for the whole transaction.
-    let MakeParams { kind, acl, parents } = MakeParams::parse(fields, true)?;
+    let MakeParams { kind, acl, parents } = MakeParams::parse(fields, session)?;
     let kind = kind.unwrap_or(CreateKind::Persistent);
     Ok(Op::Create(Create { directory, name, data, kind, sequential, acl, parents }))
 }

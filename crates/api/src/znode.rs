@@ -13,6 +13,7 @@ use crate::format_acl_entry;
 
 /// What kind of node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum KindBody {
     /// Stays until it is deleted.
@@ -39,6 +40,7 @@ impl KindBody {
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatBody {
     /// Which kind.
     pub kind: KindBody,
@@ -102,6 +104,7 @@ fn kind(owner: i64) -> (KindBody, Option<i64>, Option<i64>) {
 
 /// One node with its stat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZnodeBody {
     /// Where.
     pub path: ZnodePath,
@@ -128,6 +131,7 @@ impl From<NodeView> for ZnodeBody {
 
 /// One child of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChildBody {
     /// Its name in the directory.
     pub name: String,
@@ -138,6 +142,7 @@ pub struct ChildBody {
 
 /// A page of a node's children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChildrenBody {
     /// Whose.
     pub path: ZnodePath,
@@ -168,6 +173,7 @@ impl ChildrenBody {
 
 /// A page of a node and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubtreeBody {
     /// Below which node.
     pub path: ZnodePath,
@@ -194,6 +200,7 @@ impl SubtreeBody {
 
 /// A node's access list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AclBody {
     /// Whose.
     pub path: ZnodePath,

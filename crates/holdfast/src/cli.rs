@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Generate load and measure it.
     Bench(BenchArgs),
+    /// Say what an error code means, whether to retry, and what to do next.
+    Explain(ExplainArgs),
     /// Everything that talks to a running cluster.
     #[command(flatten)]
     Client(ClientCommand),
@@ -143,6 +145,13 @@ pub(crate) struct LockArgs {
     /// Where to ask.
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+/// `holdfast explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The code, as problems and messages name it: lock-busy. Without it, all of them are listed.
+    pub(crate) code: Option<String>,
 }
 
 /// `holdfast unlock`.

@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod dev;
 mod exit;
+mod explain;
 mod output;
 mod serve;
 mod telemetry;
@@ -42,6 +43,7 @@ fn run(command: cli::Command) -> Result<(), exit::Stop> {
         cli::Command::Serve(args) => serve::run(&args),
         cli::Command::Dev(args) => dev::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
+        cli::Command::Explain(args) => explain::run(&args),
         cli::Command::Client(command) => commands::run(command),
     }
 }

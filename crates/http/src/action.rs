@@ -1,8 +1,29 @@
 //! What a request is about: the closed list of things that can be done over HTTP.
+//!
+//! Owns the lists from which the router, the metrics and the API's description are made, so that none of them knows a
+//! route that the others do not.
 
+use axum::http::Method;
+
+/// An enum, and the list of its variants in the order written.
+macro_rules! listed {
+    ($(#[$doc:meta])* enum $name:ident { $($(#[$note:meta])* $variant:ident,)* }) => {
+        $(#[$doc])*
+        pub(crate) enum $name {
+            $($(#[$note])* $variant,)*
+        }
+
+        impl $name {
+            /// Every one, in the order written.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
+        }
+    };
+}
+
+listed! {
 /// One thing to do; the router's answer to a method and a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+enum Action {
     /// `PUT /v1/locks/{name}`
     Acquire,
     /// `DELETE /v1/locks/{name}`
@@ -49,13 +70,45 @@ pub(crate) enum Action {
     Version,
     /// `GET /errors/{code}`
     Explain,
+    /// `GET /openapi.json`
+    OpenApi,
+    /// `GET /docs`
+    Docs,
     /// A path that exists, with a method it does not take.
     WrongMethod,
     /// A path that does not exist.
     NoSuchPath,
 }
+}
 
 impl Action {
+    /// The method that asks for it; a GET answers HEAD as well. None if no method does.
+    pub(crate) const fn method(self) -> Option<Method> {
+        match self {
+            Self::Acquire | Self::OpenSession | Self::PutNode => Some(Method::PUT),
+            Self::Release | Self::CloseSession | Self::DeleteNode => Some(Method::DELETE),
+            Self::CreateSession | Self::KeepAlive | Self::PostNode | Self::Txn => {
+                Some(Method::POST)
+            }
+            Self::ReadLock
+            | Self::ListLocks
+            | Self::ReadSession
+            | Self::ListSessions
+            | Self::Fence
+            | Self::ReadNode
+            | Self::Watch
+            | Self::Cluster
+            | Self::Live
+            | Self::Ready
+            | Self::Metrics
+            | Self::Version
+            | Self::Explain
+            | Self::OpenApi
+            | Self::Docs => Some(Method::GET),
+            Self::WrongMethod | Self::NoSuchPath => None,
+        }
+    }
+
     /// The path as metrics and logs name it: no name of a lock or a session is in it.
     pub(crate) const fn route(self) -> Route {
         match self {
@@ -74,14 +127,17 @@ impl Action {
             Self::Metrics => Route::Metrics,
             Self::Version => Route::Version,
             Self::Explain => Route::Explain,
+            Self::OpenApi => Route::OpenApi,
+            Self::Docs => Route::Docs,
             Self::WrongMethod | Self::NoSuchPath => Route::Other,
         }
     }
 }
 
+listed! {
 /// A path with its variable parts left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+enum Route {
     Lock,
     Locks,
     Session,
@@ -97,30 +153,13 @@ pub(crate) enum Route {
     Metrics,
     Version,
     Explain,
+    OpenApi,
+    Docs,
     Other,
+}
 }
 
 impl Route {
-    /// Every route, in order of its number.
-    pub(crate) const ALL: [Route; 16] = [
-        Self::Lock,
-        Self::Locks,
-        Self::Session,
-        Self::Sessions,
-        Self::KeepAlive,
-        Self::Fence,
-        Self::Tree,
-        Self::Txn,
-        Self::Watch,
-        Self::Cluster,
-        Self::Live,
-        Self::Ready,
-        Self::Metrics,
-        Self::Version,
-        Self::Explain,
-        Self::Other,
-    ];
-
     /// The pattern, as the documentation writes it.
     pub(crate) const fn pattern(self) -> &'static str {
         match self {
@@ -139,7 +178,35 @@ impl Route {
             Self::Metrics => "/metrics",
             Self::Version => "/version",
             Self::Explain => "/errors/{code}",
+            Self::OpenApi => "/openapi.json",
+            Self::Docs => "/docs",
             Self::Other => "other",
+        }
+    }
+
+    /// The paths that lead to it, as the router writes them. A name that may contain `/` is the rest of the path; an
+    /// empty one reaches the same place, to be told that it is empty.
+    pub(crate) fn matched(self) -> Vec<&'static str> {
+        match self {
+            Self::Lock => vec!["/v1/locks/", "/v1/locks/{*name}"],
+            Self::Session => vec!["/v1/sessions/", self.pattern()],
+            Self::Fence => vec!["/v1/fence/", "/v1/fence/{*name}"],
+            // The root, with and without its slash.
+            Self::Tree => vec!["/v1/tree", "/v1/tree/", "/v1/tree/{*path}"],
+            Self::Locks
+            | Self::Sessions
+            | Self::KeepAlive
+            | Self::Txn
+            | Self::Watch
+            | Self::Cluster
+            | Self::Live
+            | Self::Ready
+            | Self::Metrics
+            | Self::Version
+            | Self::Explain
+            | Self::OpenApi
+            | Self::Docs => vec![self.pattern()],
+            Self::Other => Vec::new(),
         }
     }
 }

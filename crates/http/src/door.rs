@@ -22,7 +22,9 @@ use crate::exchange::{Exchange, Subject};
 use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
-use crate::{HttpConfig, HttpMetrics, fence, identity, locks, node, sessions, tree, txn, watch};
+use crate::{
+    HttpConfig, HttpMetrics, fence, head, identity, locks, node, pages, sessions, tree, txn, watch,
+};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
@@ -102,6 +104,7 @@ pub(crate) async fn answer(front: Arc<Front>, action: Action, request: Request) 
 }
 
 async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Result<Reply, Fault> {
+    head::check(exchange.parts)?;
     if is_asked_by_somebody(action) {
         exchange.call.principal = identity::principal(exchange.parts)?;
     }
@@ -139,20 +142,24 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::Ready => node::ready(exchange),
         Action::Metrics => node::metrics(exchange),
         Action::Version => node::version(exchange),
-        Action::Explain => node::explain(exchange),
-        Action::WrongMethod => Err(node::wrong_method(exchange)),
-        Action::NoSuchPath => Err(node::no_such_path(exchange)),
+        Action::Explain => pages::explain(exchange),
+        Action::OpenApi => pages::openapi(exchange),
+        Action::Docs => pages::docs(exchange),
+        Action::WrongMethod => node::wrong_method(exchange),
+        Action::NoSuchPath => node::no_such_path(exchange),
     }
 }
 
 /// Whether it matters who asks. What every node says to everybody, it says whatever credentials come along.
-const fn is_asked_by_somebody(action: Action) -> bool {
+pub(crate) const fn is_asked_by_somebody(action: Action) -> bool {
     match action {
         Action::Live
         | Action::Ready
         | Action::Metrics
         | Action::Version
         | Action::Explain
+        | Action::OpenApi
+        | Action::Docs
         | Action::WrongMethod
         | Action::NoSuchPath => false,
         Action::Acquire
@@ -176,7 +183,8 @@ const fn is_asked_by_somebody(action: Action) -> bool {
     }
 }
 
-const fn body_kind(action: Action) -> Option<Kind> {
+/// What the body of a call is; none if it is not read.
+pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
     match action {
         Action::PutNode | Action::PostNode => Some(Kind::Data),
         Action::Txn => Some(Kind::Txn),
@@ -200,6 +208,8 @@ const fn body_kind(action: Action) -> Option<Kind> {
         | Action::Metrics
         | Action::Version
         | Action::Explain
+        | Action::OpenApi
+        | Action::Docs
         | Action::WrongMethod
         | Action::NoSuchPath => None,
     }

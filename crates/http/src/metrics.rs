@@ -18,7 +18,7 @@ use crate::action::Route;
 /// Label names and values of one series.
 type Series<const N: usize> = [(&'static str, &'static str); N];
 
-const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "DELETE", "other"];
+const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
 /// 499 stands for a client that hung up before its answer.
 const STATUSES: [(u16, &str); 18] = [
     (200, "200"),

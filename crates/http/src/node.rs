@@ -1,18 +1,19 @@
 //! What a node says about itself and the cluster, and about calls that nothing answers.
 
-use axum::http::StatusCode;
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, Method, StatusCode};
 use prometheus_client::encoding::text::encode;
 
 use holdfast_api::{
-    CheckBody, ClusterBody, ErrorCode, Fields, HealthBody, Keys, NodeBody, Problem, ReadyParams,
-    VersionBody, unescape_path,
+    CheckBody, ClusterBody, ErrorCode, HealthBody, Keys, NodeBody, Problem, ReadyParams,
+    VersionBody,
 };
 use holdfast_service::{Check, ClusterView, NodeView, Role};
 
 use crate::exchange::Exchange;
 use crate::reply::Reply;
 use crate::routes::nearest;
-use crate::status::{Fault, internal, of_code, of_refusal, problem, sealed};
+use crate::status::{Fault, internal, sealed};
 
 /// What `/metrics` is written in.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -47,8 +48,7 @@ fn member(view: NodeView) -> NodeBody {
 
 /// `GET /livez`
 pub(crate) fn live(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    Fields::parse(exchange.parts.uri.query(), &Keys { flags: &["verbose"], ..Keys::NONE })
-        .map_err(of_refusal)?;
+    exchange.query(&ReadyParams::LIVE_KEYS)?;
     Ok(health(exchange.front.service().health().live, None))
 }
 
@@ -89,36 +89,30 @@ pub(crate) fn version(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
     Ok(Reply::json(StatusCode::OK, &VersionBody { version, commit }))
 }
 
-/// `GET /errors/{code}`
-pub(crate) fn explain(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    let raw = exchange.parts.uri.path().strip_prefix("/errors/").unwrap_or_default();
-    let name = unescape_path(raw).unwrap_or_default();
-    let code: ErrorCode =
-        name.parse().map_err(|error| problem(ErrorCode::NotFound, format!("{error}")))?;
-    let again = if code.retryable() { "may be sent again" } else { "must be changed first" };
-    let (status, title) = (of_code(code).as_u16(), code.title());
-    let text =
-        format!("{code}: {title}\nstatus {status}; the call {again}\n\n{}\n", code.explanation());
-    Ok(Reply::text(StatusCode::OK, text))
-}
-
-/// A path that exists, with a method it does not take; the router adds the header Allow.
-pub(crate) fn wrong_method(exchange: &Exchange<'_>) -> Fault {
+/// A path that exists, with a method it does not take; the router adds the header Allow, which is all that OPTIONS wants.
+pub(crate) fn wrong_method(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
+    if exchange.parts.method == Method::OPTIONS {
+        return Ok(Reply::empty(StatusCode::NO_CONTENT));
+    }
     let (method, path) = (exchange.parts.method.as_str(), exchange.parts.uri.path());
     let detail = format!("'{}' does not take {}", shown(path), shown(method));
     let hint = "the header Allow lists what it takes";
-    sealed(Problem::new(ErrorCode::MethodNotAllowed, 0, detail).hint(hint))
+    Err(sealed(Problem::new(ErrorCode::MethodNotAllowed, 0, detail).hint(hint)))
 }
 
-/// A path that does not exist.
-pub(crate) fn no_such_path(exchange: &Exchange<'_>) -> Fault {
+/// A path that does not exist, or `OPTIONS *`: what the node takes at all.
+pub(crate) fn no_such_path(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
     let path = exchange.parts.uri.path();
+    if exchange.parts.method == Method::OPTIONS && path == "*" {
+        let methods = HeaderValue::from_static("GET,HEAD,PUT,POST,DELETE,OPTIONS");
+        return Ok(Reply::empty(StatusCode::NO_CONTENT).with_header(ALLOW, methods));
+    }
     let mut missing = Problem::new(ErrorCode::NotFound, 0, format!("no path '{}'", shown(path)));
     if let Some(near) = nearest(path) {
         missing.facts.nearest = Some(near.into());
         missing = missing.hint(format!("did you mean {near}?"));
     }
-    sealed(missing)
+    Err(sealed(missing))
 }
 
 /// At most 128 bytes, for a message.

@@ -67,6 +67,11 @@ impl Reply {
         Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), text.into())
     }
 
+    /// A body of some media type that is made already.
+    pub(crate) fn made(media: &'static str, body: Bytes) -> Self {
+        Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), body)
+    }
+
     /// Bytes that mean nothing to us.
     pub(crate) fn bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Self {
         Self::empty(status).with_body(OCTETS, bytes.into())

@@ -4,49 +4,31 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::routing::{get, post, put};
+use axum::routing::{MethodFilter, on};
 
 use crate::action::{Action, Route};
 use crate::door::{Front, answer};
 
 /// The handler of one action.
 macro_rules! to {
-    ($action:ident) => {
-        |State(front): State<Arc<Front>>, request: Request| answer(front, Action::$action, request)
+    ($action:expr) => {
+        move |State(front): State<Arc<Front>>, request: Request| answer(front, $action, request)
     };
 }
 
-/// The router of the whole door.
+/// The router of the whole door, made from the list of actions.
 pub(crate) fn router(front: Arc<Front>) -> Router {
-    let lock = put(to!(Acquire)).get(to!(ReadLock)).delete(to!(Release));
-    let session = put(to!(OpenSession)).get(to!(ReadSession)).delete(to!(CloseSession));
-    let fence = get(to!(Fence));
-    let node = put(to!(PutNode)).post(to!(PostNode)).get(to!(ReadNode)).delete(to!(DeleteNode));
-    Router::new()
-        .route("/v1/locks", get(to!(ListLocks)))
-        // An empty name reaches the same place, to be told that it is empty.
-        .route("/v1/locks/", lock.clone())
-        .route("/v1/locks/{*name}", lock)
-        .route("/v1/sessions", post(to!(CreateSession)).get(to!(ListSessions)))
-        .route("/v1/sessions/", session.clone())
-        .route("/v1/sessions/{id}", session)
-        .route("/v1/sessions/{id}/keepalive", post(to!(KeepAlive)))
-        .route("/v1/fence/", fence.clone())
-        .route("/v1/fence/{*name}", fence)
-        // The root, with and without its slash.
-        .route("/v1/tree", node.clone())
-        .route("/v1/tree/", node.clone())
-        .route("/v1/tree/{*path}", node)
-        .route("/v1/txn", post(to!(Txn)))
-        .route("/v1/watch", get(to!(Watch)))
-        .route("/v1/cluster", get(to!(Cluster)))
-        .route("/livez", get(to!(Live)))
-        .route("/readyz", get(to!(Ready)))
-        .route("/metrics", get(to!(Metrics)))
-        .route("/version", get(to!(Version)))
-        .route("/errors/{code}", get(to!(Explain)))
-        .method_not_allowed_fallback(to!(WrongMethod))
-        .fallback(to!(NoSuchPath))
+    let mut router = Router::new();
+    for action in Action::ALL.iter().copied() {
+        let method = action.method().and_then(|method| MethodFilter::try_from(method).ok());
+        for path in action.route().matched() {
+            let Some(method) = method else { break };
+            router = router.route(path, on(method, to!(action)));
+        }
+    }
+    router
+        .method_not_allowed_fallback(to!(Action::WrongMethod))
+        .fallback(to!(Action::NoSuchPath))
         .with_state(front)
 }
 

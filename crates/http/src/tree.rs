@@ -21,6 +21,7 @@ use holdfast_types::{
 };
 
 use crate::exchange::{Exchange, read_mode};
+use crate::head::only;
 use crate::locks::{astray, marked, staleness};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
@@ -47,6 +48,9 @@ pub(crate) async fn put(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let only_creates = params.only_creates();
     let PutParams { change, make } = params;
     let data = Data::from(&exchange.body[..]);
+    if path == ZnodePath::root() && (only_creates || precondition == Precondition::Absent) {
+        return Err(of_root());
+    }
     let op = match (precondition, only_creates) {
         (Precondition::None, false) if path == ZnodePath::root() => {
             Op::SetData { path: path.clone(), data, version: None }
@@ -222,11 +226,8 @@ async fn ask_if(
 
 /// The id under which a retry gets the first answer, if it came as a header; quotes around it are of the header.
 pub(crate) fn request_id<'e>(exchange: &Exchange<'e>) -> Result<Option<&'e str>, Fault> {
-    let Some(value) = exchange.parts.headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| {
-        let refused = Refusal::new(ErrorCode::BadName, "the header Idempotency-Key is not text");
-        of_refusal(refused)
-    })?;
+    let name = HeaderName::from_static(IDEMPOTENCY_KEY);
+    let Some(text) = only(&exchange.parts.headers, &name)? else { return Ok(None) };
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     Ok(Some(quoted.unwrap_or(text)))
 }
@@ -287,6 +288,13 @@ fn contradiction() -> Fault {
     let detail = "If-Match is about a node that exists, and this call creates one";
     let hint = "leave If-Match out, or the kind, list or sequence of a new node";
     sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+}
+
+/// The root was always there.
+fn of_root() -> Fault {
+    let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
+    let problem = Problem::new(ErrorCode::NodeExists, 0, "the root exists from the beginning");
+    sealed(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
 }
 
 /// A node that was made.

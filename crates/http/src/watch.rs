@@ -25,6 +25,7 @@ use holdfast_types::{Revision, ZnodePath};
 
 use crate::connection::Closing;
 use crate::exchange::Exchange;
+use crate::head::only;
 use crate::reply::Reply;
 use crate::status::{Fault, compacted, going_away, of_refusal};
 
@@ -38,7 +39,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// `GET /v1/watch`
 pub(crate) async fn watch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let headers = &exchange.parts.headers;
-    let resume = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or_default());
+    let resume = only(headers, &LAST_EVENT_ID)?;
     let fields = exchange.query(&WatchParams::KEYS)?;
     let params = WatchParams::parse(&fields, resume).map_err(of_refusal)?;
     drop(fields);

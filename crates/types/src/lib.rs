@@ -17,6 +17,8 @@ mod multi;
 mod name;
 mod outcome;
 mod path;
+#[cfg(feature = "schema")]
+mod schema;
 mod stat;
 mod time;
 mod view;

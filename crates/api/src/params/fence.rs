@@ -3,8 +3,8 @@
 use holdfast_types::FencingToken;
 
 use super::query::Query;
-use super::{REDIRECT, ReadParams};
-use crate::{ErrorCode, Fields, Keys, Refusal};
+use super::{REDIRECT, ReadParams, about};
+use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
 
 /// How a token is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,17 @@ impl FenceParams {
         flags: &["stale", REDIRECT],
         later: &[],
         labels: false,
+        about: &[
+            Param::number("token", (0, FencingToken::END - 1), "The token to judge").needed("1"),
+            Param::word(
+                "mode",
+                &["current", "monotonic"],
+                "It must be the present holder's, or just not smaller than any that was granted",
+            )
+            .unsaid(Unsaid::Word("current")),
+            about::STALE,
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use holdfast_types::{EntryId, Labels, Owner, SessionName, Ttl};
 
 use super::query::Query;
-use super::{REDIRECT, labels, name, ttl, wait};
-use crate::{ErrorCode, Fields, Keys, Refusal};
+use super::{REDIRECT, about, labels, name, ttl, wait};
+use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
 
 /// `PUT /v1/locks/{name}`: take the lock, or renew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,20 @@ impl AcquireParams {
         flags: &[REDIRECT],
         later: &["permits", "limit", "max_hold", "min_hold", "hold", "segments", "priority"],
         labels: true,
+        about: &[
+            Param::name(
+                "session",
+                SessionName::MAX_LEN,
+                "Whose lock it is; opened if it is new. Without it the server makes one that lives as long as the lock",
+            ),
+            about::OWNER,
+            about::ENTRY,
+            about::TTL,
+            about::WAIT,
+            Param::word("mode", &["exclusive"], "How the lock is held")
+                .unsaid(Unsaid::Word("exclusive")),
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 
@@ -88,6 +102,16 @@ impl ReleaseParams {
         flags: &[REDIRECT],
         later: &["force", "reason", "permits"],
         labels: false,
+        about: &[
+            Param::name("session", SessionName::MAX_LEN, "Whose place is given up").needed("me"),
+            about::OWNER,
+            Param::name(
+                "entry",
+                EntryId::MAX_LEN,
+                "The one entry that leaves; without it all of them do",
+            ),
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 

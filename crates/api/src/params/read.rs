@@ -3,8 +3,8 @@
 use holdfast_types::SessionName;
 
 use super::query::Query;
-use super::{LIST_LIMIT_DEFAULT, REDIRECT, limit, name};
-use crate::{Fields, Keys, Refusal};
+use super::{LIST_LIMIT_DEFAULT, REDIRECT, about, limit, name};
+use crate::{Fields, Keys, Param, Refusal};
 
 /// `GET` of one lock or one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,7 @@ impl ReadParams {
         flags: &["stale", REDIRECT],
         later: &["wait"],
         labels: false,
+        about: &[about::STALE, about::REDIRECTED],
         ..Keys::NONE
     };
 
@@ -79,6 +80,20 @@ impl ListParams {
         flags: &["held", "waiting", "stale", REDIRECT],
         later: &["sort"],
         labels: false,
+        about: &[
+            Param::text("prefix", "Only locks whose names begin so"),
+            Param::name(
+                "session",
+                SessionName::MAX_LEN,
+                "Only locks that this session holds or waits for",
+            ),
+            about::LIMIT,
+            about::PAGE_TOKEN,
+            Param::flag("held", "Only locks that somebody holds"),
+            Param::flag("waiting", "Only locks that somebody waits for"),
+            about::STALE,
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
     /// What the list of sessions takes.
@@ -87,6 +102,7 @@ impl ListParams {
         flags: &["stale", REDIRECT],
         later: &["prefix", "sort"],
         labels: false,
+        about: &[about::LIMIT, about::PAGE_TOKEN, about::STALE, about::REDIRECTED],
         ..Keys::NONE
     };
 
@@ -136,6 +152,17 @@ impl ReadyParams {
         flags: &["leader", "verbose"],
         later: &[],
         labels: false,
+        about: &[
+            Param::flag("leader", "Ready only if this node leads"),
+            Param::flag("verbose", "Changes nothing: every check is shown anyway"),
+        ],
+        ..Keys::NONE
+    };
+
+    /// What `GET /livez` takes.
+    pub const LIVE_KEYS: Keys = Keys {
+        flags: &["verbose"],
+        about: &[Param::flag("verbose", "Changes nothing: every check is shown anyway")],
         ..Keys::NONE
     };
 

@@ -3,7 +3,7 @@
 use holdfast_types::{Labels, Ttl};
 
 use super::query::Query;
-use super::{REDIRECT, labels, ttl};
+use super::{REDIRECT, about, labels, ttl};
 use crate::{Fields, Keys, Refusal};
 
 /// `PUT /v1/sessions/{id}` and `POST /v1/sessions`: open a session, or renew it.
@@ -19,8 +19,14 @@ pub struct OpenParams {
 
 impl OpenParams {
     /// What the call takes.
-    pub const KEYS: Keys =
-        Keys { values: &["ttl"], flags: &[REDIRECT], later: &["name"], labels: true, ..Keys::NONE };
+    pub const KEYS: Keys = Keys {
+        values: &["ttl"],
+        flags: &[REDIRECT],
+        later: &["name"],
+        labels: true,
+        about: &[about::TTL, about::REDIRECTED],
+        ..Keys::NONE
+    };
 
     /// Checks every parameter.
     ///
@@ -50,8 +56,14 @@ pub struct KeepAliveParams {
 
 impl KeepAliveParams {
     /// What the call takes.
-    pub const KEYS: Keys =
-        Keys { values: &[], flags: &[REDIRECT], later: &["wait"], labels: false, ..Keys::NONE };
+    pub const KEYS: Keys = Keys {
+        values: &[],
+        flags: &[REDIRECT],
+        later: &["wait"],
+        labels: false,
+        about: &[about::REDIRECTED],
+        ..Keys::NONE
+    };
 
     /// Reads the flag.
     pub fn parse(fields: &Fields<'_>) -> Self {

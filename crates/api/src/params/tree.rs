@@ -5,10 +5,15 @@ use std::time::Duration;
 use holdfast_types::{AclEntry, Create, CreateKind, RequestId, SessionName, ZnodePath};
 
 use super::query::Query;
-use super::{LIST_LIMIT_DEFAULT, REDIRECT, ReadParams, limit, name};
+use super::{LIST_LIMIT_DEFAULT, REDIRECT, ReadParams, about, limit, name};
 use crate::acl::parse_list;
 use crate::duration::check_bounds;
-use crate::{DURATION_MAX, ErrorCode, Fields, Keys, Refusal, format_acl_entry, parse_duration};
+use crate::{
+    DURATION_MAX, ErrorCode, Fields, Keys, Param, Refusal, format_acl_entry, parse_duration,
+};
+
+/// Bounds of a node's time-to-live.
+pub(crate) const NODE_TTL: (Duration, Duration) = (Duration::from_millis(1), DURATION_MAX);
 
 /// For whom the tree is changed, and under which name a retry gets the first answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,8 +28,13 @@ pub struct ChangeParams {
 
 impl ChangeParams {
     /// What setting an access list takes in its query.
-    pub const KEYS: Keys =
-        Keys { values: &["session", "request"], many: &["acl"], flags: &[REDIRECT], ..Keys::NONE };
+    pub const KEYS: Keys = Keys {
+        values: &["session", "request"],
+        many: &["acl"],
+        flags: &[REDIRECT],
+        about: &[about::SESSION, about::REQUEST, about::ACL, about::REDIRECTED],
+        ..Keys::NONE
+    };
 
     /// Checks every parameter; `header` is the request id that came as a header.
     ///
@@ -111,6 +121,23 @@ impl PutParams {
         many: &["acl"],
         flags: &["ephemeral", "container", "parents", REDIRECT],
         later: &["version", "sequential"],
+        about: &[
+            about::SESSION,
+            about::REQUEST,
+            Param::flag(
+                "ephemeral",
+                "Goes with its session, which must be open; has no children. Needs session",
+            ),
+            Param::flag("container", "Swept when its last child has gone"),
+            Param::duration(
+                "ttl",
+                NODE_TTL,
+                "Swept when it has no children and was not changed for so long",
+            ),
+            about::ACL,
+            Param::flag("parents", "Create missing directories as well"),
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 
@@ -156,6 +183,25 @@ impl PostParams {
         texts: &["name"],
         many: &["acl"],
         flags: &["sequential", "ephemeral", "container", "parents", REDIRECT],
+        about: &[
+            Param::flag("sequential", "Says that the name gets a number").needed("true"),
+            Param::text("name", "The beginning of its name; contains no '/'"),
+            about::SESSION,
+            about::REQUEST,
+            Param::flag(
+                "ephemeral",
+                "Goes with its session, which must be open; has no children. Needs session",
+            ),
+            Param::flag("container", "Swept when its last child has gone"),
+            Param::duration(
+                "ttl",
+                NODE_TTL,
+                "Swept when it has no children and was not changed for so long",
+            ),
+            about::ACL,
+            Param::flag("parents", "Create missing directories as well"),
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 
@@ -206,6 +252,12 @@ impl DeleteParams {
         values: &["session", "request"],
         flags: &["recursive", REDIRECT],
         later: &["version"],
+        about: &[
+            about::SESSION,
+            about::REQUEST,
+            Param::flag("recursive", "With everything below it, all or nothing"),
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 
@@ -291,6 +343,22 @@ impl NodeParams {
         values: &["limit", "page_token"],
         flags: &["stat", "children", "recursive", "acl", "stale", REDIRECT],
         later: &["wait", "watch"],
+        about: &[
+            Param::flag("stat", "Its stat as JSON, instead of its data"),
+            Param::flag(
+                "children",
+                "Its children with their stats, in order of their names, page by page",
+            ),
+            Param::flag(
+                "recursive",
+                "It and everything below it that the caller may read, page by page",
+            ),
+            Param::flag("acl", "Its access list"),
+            about::LIMIT,
+            about::PAGE_TOKEN,
+            about::STALE,
+            about::REDIRECTED,
+        ],
         ..Keys::NONE
     };
 
@@ -362,7 +430,7 @@ fn kind(fields: &Fields<'_>) -> Result<Option<CreateKind>, Refusal> {
 fn ttl(fields: &Fields<'_>) -> Result<Option<u64>, Refusal> {
     const ADVICE: &str = "leave ttl out for a node that stays";
     let Some(text) = fields.value("ttl") else { return Ok(None) };
-    let bounds = (Duration::from_millis(1), DURATION_MAX);
+    let bounds = NODE_TTL;
     let checked =
         parse_duration(text).and_then(|d| check_bounds(text, d, "a node's ttl", bounds, ADVICE));
     let ms = checked.map_err(|error| Refusal::bad_duration("ttl", &error))?.as_millis();

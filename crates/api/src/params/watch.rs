@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Revision, ZnodePath};
+use holdfast_types::{FencingToken, Revision, ZnodePath};
 
 use super::query::Query;
-use super::{name, wait};
-use crate::{ErrorCode, Fields, Keys, Refusal};
+use super::{WAIT_MAX, name, wait};
+use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
 
 /// How long a long poll waits, unless the caller says otherwise.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Revisions stay below this, as tokens do: a larger one was never given out, and a watch from there would miss everything.
+const REVISION_END: u64 = FencingToken::END;
 
 /// `GET /v1/watch`: what has changed since, and what changes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,29 @@ impl WatchParams {
     pub const KEYS: Keys = Keys {
         values: &["prefix", "path", "since", "wait"],
         later: &["limit", "kinds"],
+        about: &[
+            Param::text(
+                "prefix",
+                "Paths that begin so: /cfg/ for what lies below, / for everything. A lock is its directory, \
+                 /locks/NAME. This or path is needed",
+            ),
+            Param::name(
+                "path",
+                ZnodePath::MAX_LEN - 1,
+                "This node alone; the first '/' may be missing, and counts",
+            ),
+            Param::number(
+                "since",
+                (0, REVISION_END - 1),
+                "Only what changed after this revision, the revision of any answer; without it, from now on",
+            ),
+            Param::duration(
+                "wait",
+                (Duration::ZERO, WAIT_MAX),
+                "Of a long poll: how long to wait for the first change",
+            )
+            .unsaid(Unsaid::Duration(WAIT_DEFAULT)),
+        ],
         ..Keys::NONE
     };
 
@@ -81,7 +107,8 @@ fn rooted(place: &str) -> String {
 
 fn revision(what: &str, text: &str) -> Result<Revision, Refusal> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
-    let revision = text.parse().ok().filter(|_| digits).map(Revision);
+    let below = |revision: &u64| digits && *revision < REVISION_END;
+    let revision = text.parse().ok().filter(below).map(Revision);
     revision.ok_or_else(|| {
         Refusal::of(what, ErrorCode::InvalidArgument, format!("'{what}' is not a revision"))
             .hint("give back the \"revision\" of an answer, or the id of an event")

@@ -9,6 +9,7 @@
 mod bench;
 mod cluster_config;
 mod dev;
+mod explain;
 mod guide;
 mod program;
 mod run;

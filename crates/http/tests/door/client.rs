@@ -7,6 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::described;
+
 /// Long enough for a loaded machine, short enough for a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -31,6 +33,12 @@ impl Reply {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// Names of the headers.
+    pub(crate) fn header_names(&self) -> impl Iterator<Item = &str> {
+        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        lines.map(|(name, _)| name)
     }
 
     /// The body as JSON.
@@ -68,7 +76,9 @@ pub(crate) async fn call_with(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Reply {
-    raw(address, request(method, target, headers, body).as_bytes()).await
+    let reply = raw(address, request(method, target, headers, body).as_bytes()).await;
+    described::check(method, target, &reply);
+    reply
 }
 
 /// A request that asks for the connection to be closed after it.

@@ -1,0 +1,56 @@
+//! What the parameters that several calls take mean, in words. Each `Keys` lists them beside the names it takes.
+
+use std::time::Duration;
+
+use holdfast_types::{EntryId, Owner, RequestId, SessionName, Ttl};
+
+use super::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, REDIRECT, WAIT_MAX};
+use crate::describe::{Form, Param, Unsaid};
+
+pub(crate) const REDIRECTED: Param =
+    Param::flag(REDIRECT, "Answer 307 to the leader instead of passing the call on");
+pub(crate) const STALE: Param =
+    Param::flag("stale", "Answer from this node's own state, which may lag, and say how old it is");
+pub(crate) const OWNER: Param = Param::name(
+    "owner",
+    Owner::MAX_LEN,
+    "Who within the session: two owners of one session exclude each other",
+);
+pub(crate) const ENTRY: Param = Param::name(
+    "entry",
+    EntryId::MAX_LEN,
+    "Counts this entry, each id once; the lock is free when the last entry has left",
+);
+pub(crate) const TTL: Param = Param::duration(
+    "ttl",
+    (Ttl::MIN.as_duration(), Ttl::MAX.as_duration()),
+    "The session's time-to-live",
+)
+.unsaid(Unsaid::Duration(Ttl::DEFAULT.as_duration()));
+pub(crate) const WAIT: Param = Param::duration(
+    "wait",
+    (Duration::ZERO, WAIT_MAX),
+    "How long to queue; to wait longer, send the call again",
+)
+.unsaid(Unsaid::Duration(Duration::ZERO));
+pub(crate) const LIMIT: Param =
+    Param::number("limit", (1, LIST_LIMIT_MAX as u64), "Items of one page")
+        .unsaid(Unsaid::Number(LIST_LIMIT_DEFAULT as u64));
+pub(crate) const PAGE_TOKEN: Param =
+    Param::text("page_token", "Where the page begins: the next_page_token of the one before");
+pub(crate) const SESSION: Param = Param::name(
+    "session",
+    SessionName::MAX_LEN,
+    "For whom: the session that remembers the answer of a request id, and is renewed",
+);
+pub(crate) const REQUEST: Param = Param::name(
+    "request",
+    RequestId::MAX_LEN,
+    "Names the attempt: the same call under the same id gets the first answer. Needs session; the header \
+     Idempotency-Key says the same",
+);
+pub(crate) const ACL: Param = Param::of(
+    "acl",
+    Form::AccessEntry,
+    "One entry of its access list, scheme:id:perms; without a list everybody may do everything",
+);

@@ -1,0 +1,55 @@
+//! What the head of a request must be like, beyond what the parser of HTTP insists on.
+//!
+//! Two readers of one request must agree where it ends and whom it is for, or one of them can be made to see a call
+//! that the other does not: what can be read in two ways is refused.
+
+use axum::http::header::{HOST, TRANSFER_ENCODING};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Version};
+
+use holdfast_api::{ErrorCode, Problem};
+
+use crate::status::{Fault, sealed};
+
+/// Refuses a head that can be read in two ways.
+///
+/// # Errors
+/// `invalid-argument` for HTTP/1.1 with no host or several, and for a body that is coded in another way than chunked.
+pub(crate) fn check(parts: &Parts) -> Result<(), Fault> {
+    let hosts = parts.headers.get_all(HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && parts.version == Version::HTTP_11) {
+        let detail = "HTTP/1.1 wants the header Host, once";
+        return Err(refused(detail, "send Host: NAME"));
+    }
+    let mut codings = parts.headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(one), None) if one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        (Some(_), _) => {
+            let detail = "the body is coded in another way than chunked";
+            Err(refused(detail, "send it as it is, with Transfer-Encoding: chunked or a length"))
+        }
+    }
+}
+
+/// The one value of a header as text, if it is there.
+///
+/// # Errors
+/// `invalid-argument` if it is given twice or is not text.
+pub(crate) fn only<'h>(
+    headers: &'h HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'h str>, Fault> {
+    let mut values = headers.get_all(name).iter();
+    let (first, second) = (values.next(), values.next());
+    let hint = "give it once, as text";
+    if second.is_some() {
+        return Err(refused(format!("the header {name} is given twice"), hint));
+    }
+    let text = first.map(|value| value.to_str()).transpose();
+    text.map_err(|_| refused(format!("the header {name} is not text"), hint))
+}
+
+fn refused(detail: impl Into<std::borrow::Cow<'static, str>>, hint: &'static str) -> Fault {
+    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+}

@@ -1,0 +1,330 @@
+//! The `OpenAPI` 3.1 document, written from the operations.
+//!
+//! Owns the form of the document and what follows for an operation from its parameters, its body and its reach. Made
+//! once, and the same for the whole life of a node.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use axum::http::StatusCode;
+use bytes::Bytes;
+use holdfast_api::{
+    ErrorCode, Form, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER, HOLDFAST_LEADER_CONTACT_MS,
+    HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, PROBLEM_JSON, Param, Problem, Schemas,
+};
+use holdfast_types::{LockName, SessionName, ZnodePath};
+use serde_json::{Map, Value, json};
+
+use super::{Answer, Content, Header, Operation, all};
+use crate::action::{Action, Route};
+use crate::body::Kind;
+use crate::door::{body_kind, is_asked_by_somebody};
+use crate::status::of_code;
+
+/// Headers of every answer.
+const EVERYWHERE: [Header; 4] = [
+    Header::number(HOLDFAST_NODE, "The node that answered"),
+    Header::text(HOLDFAST_LEADER, "The leader as that node knows it, or none"),
+    Header::number(HOLDFAST_REVISION, "The revision of the answer; on errors, what is applied"),
+    Header::text(HOLDFAST_REQUEST_ID, "Ties the call to the node's log lines"),
+];
+/// Headers of a stale read.
+const STALE: [Header; 2] = [
+    Header::number(HOLDFAST_APPLIED_REVISION, "Of a stale read: the revision it was read at"),
+    Header::number(
+        HOLDFAST_LEADER_CONTACT_MS,
+        "Of a stale read: milliseconds since the node last heard from a leader",
+    ),
+];
+
+/// The document as JSON text.
+pub(crate) fn document() -> Bytes {
+    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
+    // A document is made of text and numbers, which always have a form.
+    let write = || serde_json::to_vec(&make()).unwrap_or_default().into();
+    DOCUMENT.get_or_init(write).clone()
+}
+
+fn make() -> Value {
+    let mut schemas = Schemas::default();
+    let problem = schemas.of::<Problem>();
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for (action, operation) in all() {
+        let Some(method) = action.method() else { continue };
+        let written = written(action, &operation, &mut schemas, &problem);
+        let path = paths.entry(action.route().pattern()).or_default();
+        path.insert(method.as_str().to_ascii_lowercase(), written);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "holdfast",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "A self-hosted lock coordinator.",
+            "description": ABOUT,
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "/", "description": "Every node answers every call" }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.into_components(),
+            "headers": headers(&EVERYWHERE),
+            "securitySchemes": { "basic": { "type": "http", "scheme": "basic" } },
+        },
+    })
+}
+
+/// What holds for every call.
+pub(crate) const ABOUT: &str = "Options are in the query string; PUT, POST and DELETE also take a JSON object with the same \
+    fields as their body, except below /v1/tree, where the body is the data of a node. A field given in both places, \
+    given twice, unknown or empty is refused. Names of locks and paths may contain '/', as it is or as %2F; they are \
+    percent-decoded once. HEAD works wherever GET does, and OPTIONS everywhere. A method that a path does not take is 405 \
+    method-not-allowed, a path that does not exist 404 not-found. Every error is application/problem+json with a code; \
+    /errors/{code} explains it.";
+
+fn written(action: Action, operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Value {
+    let mut value = json!({
+        "operationId": operation.id,
+        "tags": [tag(action.route())],
+        "summary": operation.summary,
+        "parameters": parameters(action, operation),
+        "responses": responses(action, operation, schemas, problem),
+    });
+    if let Some(object) = value.as_object_mut() {
+        if !operation.about.is_empty() {
+            object.insert("description".to_owned(), operation.about.into());
+        }
+        if let Some(body) = body_kind(action) {
+            object.insert("requestBody".to_owned(), request_body(body, operation));
+        }
+        if is_asked_by_somebody(action) {
+            object.insert("security".to_owned(), json!([{}, { "basic": [] }]));
+        }
+    }
+    value
+}
+
+/// What a route is about, for the order of the page.
+pub(crate) const fn tag(route: Route) -> &'static str {
+    match route {
+        Route::Lock | Route::Locks | Route::Fence => "locks",
+        Route::Session | Route::Sessions | Route::KeepAlive => "sessions",
+        Route::Tree | Route::Txn | Route::Watch => "tree",
+        Route::Cluster
+        | Route::Live
+        | Route::Ready
+        | Route::Metrics
+        | Route::Version
+        | Route::Other => "cluster and node",
+        Route::Explain | Route::OpenApi | Route::Docs => "this description",
+    }
+}
+
+/// The variable part of a route.
+pub(crate) fn path_parameter(route: Route) -> Option<Param> {
+    match route {
+        Route::Lock | Route::Fence => {
+            let about = "The lock; may contain '/', but no component may be empty, '.' or '..'";
+            Some(Param::name("name", LockName::MAX_LEN, about).needed("orders"))
+        }
+        Route::Session | Route::KeepAlive => {
+            let about = "The session; contains neither '/' nor white space";
+            Some(Param::name("id", SessionName::MAX_LEN, about).needed("me"))
+        }
+        Route::Tree => {
+            let about =
+                "The node's path without its first '/'; may contain '/'. /v1/tree is the root";
+            Some(Param::name("path", ZnodePath::MAX_LEN - 1, about).needed("cfg"))
+        }
+        Route::Explain => Some(Param::text("code", "The error code").needed("lock-busy")),
+        Route::Locks
+        | Route::Sessions
+        | Route::Txn
+        | Route::Watch
+        | Route::Cluster
+        | Route::Live
+        | Route::Ready
+        | Route::Metrics
+        | Route::Version
+        | Route::OpenApi
+        | Route::Docs
+        | Route::Other => None,
+    }
+}
+
+fn parameters(action: Action, operation: &Operation) -> Vec<Value> {
+    let path = path_parameter(action.route());
+    let mut all: Vec<Value> = path.iter().map(|param| parameter(param, "path")).collect();
+    let query = operation.keys.about.iter().filter(|param| param.form.fits_query());
+    all.extend(query.map(|param| {
+        let mut value = parameter(param, "query");
+        if operation.keys.many.contains(&param.name) {
+            value["schema"] = json!({ "type": "array", "items": value["schema"] });
+        }
+        value
+    }));
+    if operation.keys.labels {
+        all.push(json!({
+            "name": "label.KEY",
+            "in": "query",
+            "description": "A label of the session, shown to those who wait; KEY is a name of your own. At most 16, keys \
+                of 1 to 64 bytes, values of 1 to 256.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 256 },
+        }));
+    }
+    all.extend(operation.headers.iter().map(|header| {
+        json!({
+            "name": header.name,
+            "in": "header",
+            "description": format!("{}.", header.about),
+            "schema": { "type": "string" },
+        })
+    }));
+    all
+}
+
+fn parameter(param: &Param, place: &str) -> Value {
+    json!({
+        "name": param.name,
+        "in": place,
+        "required": place == "path" || param.is_needed(),
+        "description": param.explained(),
+        "schema": param.schema(),
+    })
+}
+
+fn request_body(kind: Kind, operation: &Operation) -> Value {
+    let (media, about, schema) = match kind {
+        Kind::Fields => {
+            let about = "The fields of the query, instead of the query.";
+            ("application/json", about, operation.keys.schema())
+        }
+        Kind::Data => {
+            let bytes = json!({ "type": "string", "format": "binary" });
+            ("application/octet-stream", "The data of the node, byte by byte.", bytes)
+        }
+        Kind::Txn => ("application/json", "The transaction.", operation.keys.schema()),
+    };
+    let content = json!({ media: { "schema": schema } });
+    json!({ "description": about, "required": kind == Kind::Txn, "content": content })
+}
+
+/// Every way an operation can fail.
+pub(crate) fn codes(action: Action, operation: &Operation) -> Vec<ErrorCode> {
+    let keys = &operation.keys;
+    let path = path_parameter(action.route());
+    let forms: Vec<Form> = keys.about.iter().chain(&path).map(|param| param.form).collect();
+    let named = keys.labels || forms.iter().any(|form| matches!(form, Form::Name { .. }));
+    let timed = forms.iter().any(|form| matches!(form, Form::Duration { .. }));
+    let body = body_kind(action);
+    // What takes nothing refuses what it is given; but for these two, which look at nothing.
+    let lenient = matches!(action, Action::Metrics | Action::Explain);
+    let implied = [
+        (!lenient, ErrorCode::InvalidArgument),
+        (timed || body == Some(Kind::Txn), ErrorCode::BadDuration),
+        (named && action != Action::Explain, ErrorCode::BadName),
+        (!keys.later.is_empty(), ErrorCode::Unsupported),
+        (is_asked_by_somebody(action), ErrorCode::Unauthenticated),
+        (body.is_some(), ErrorCode::PayloadTooLarge),
+        (body.is_some(), ErrorCode::RateLimited),
+    ];
+    let implied = implied.into_iter().filter(|(holds, _)| *holds).map(|(_, code)| code);
+    let told = operation.codes.iter().chain(operation.reach.codes()).copied();
+    let mut codes: Vec<ErrorCode> = implied.chain(told).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+fn responses(
+    action: Action,
+    operation: &Operation,
+    schemas: &mut Schemas,
+    problem: &Value,
+) -> Value {
+    let mut responses = Map::new();
+    let takes = |name: &str| operation.keys.flags.contains(&name);
+    for answer in &operation.answers {
+        let stale: &[Header] = if takes("stale") { &STALE } else { &[] };
+        let written = response(&answer.clone().with(stale), schemas);
+        responses.insert(answer.status.as_str().to_owned(), written);
+    }
+    if takes("redirect") {
+        let moved = Answer::empty(StatusCode::TEMPORARY_REDIRECT, "Ask the leader")
+            .with(&[Header::text("location", "The same call at the leader")]);
+        responses.insert(moved.status.as_str().to_owned(), response(&moved, schemas));
+    }
+    let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+    for code in codes(action, operation) {
+        by_status.entry(of_code(code).as_u16()).or_default().push(code);
+    }
+    for (status, codes) in by_status {
+        responses.insert(status.to_string(), failure(&codes, problem));
+    }
+    responses.into()
+}
+
+fn response(answer: &Answer, schemas: &mut Schemas) -> Value {
+    let mut by_media: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (media, content) in &answer.contents {
+        let schema = match content {
+            Content::Json(of) => of(schemas),
+            Content::Text => json!({ "type": "string" }),
+            Content::Bytes => json!({ "type": "string", "format": "binary" }),
+        };
+        by_media.entry(media).or_default().push(schema);
+    }
+    let one = |mut schemas: Vec<Value>| match (schemas.pop(), schemas.is_empty()) {
+        (Some(only), true) => json!({ "schema": only }),
+        (last, _) => {
+            schemas.extend(last);
+            json!({ "schema": { "anyOf": schemas } })
+        }
+    };
+    let content: BTreeMap<&str, Value> =
+        by_media.into_iter().map(|(media, schemas)| (media, one(schemas))).collect();
+    let mut value = json!({
+        "description": format!("{}.", answer.about),
+        "headers": with_everywhere(&answer.headers),
+    });
+    if let (Some(object), false) = (value.as_object_mut(), content.is_empty()) {
+        object.insert("content".to_owned(), json!(content));
+    }
+    value
+}
+
+fn failure(codes: &[ErrorCode], problem: &Value) -> Value {
+    let told = |code: &ErrorCode| format!("`{code}`: {}.", code.title());
+    let told: Vec<String> = codes.iter().map(told).collect();
+    let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+    let schema = json!({ "allOf": [
+        problem,
+        { "type": "object", "properties": { "code": { "enum": names } } },
+    ] });
+    let soon = Header::number("retry-after", "Seconds after which to come back");
+    let comes_back = codes.iter().any(|code| matches!(of_code(*code).as_u16(), 429 | 503));
+    let extra: &[Header] = if comes_back { &[soon] } else { &[] };
+    json!({
+        "description": told.join(" "),
+        "headers": with_everywhere(extra),
+        "content": { PROBLEM_JSON: { "schema": schema } },
+    })
+}
+
+/// Headers, and those that every answer has.
+fn with_everywhere(more: &[Header]) -> Value {
+    let mut written = headers(more);
+    for header in EVERYWHERE {
+        written[header.name] = json!({ "$ref": format!("#/components/headers/{}", header.name) });
+    }
+    written
+}
+
+fn headers(headers: &[Header]) -> Value {
+    let one = |header: &Header| {
+        let kind = if header.number { "integer" } else { "string" };
+        let about = format!("{}.", header.about);
+        (header.name.to_owned(), json!({ "description": about, "schema": { "type": kind } }))
+    };
+    headers.iter().map(one).collect::<Map<String, Value>>().into()
+}

@@ -1,0 +1,124 @@
+//! Which operation each action is. No arm is a wildcard: an action does not compile until it is described.
+
+use axum::http::StatusCode;
+use holdfast_api::{
+    AcquireParams, ErrorCode, FENCING_TOKEN, FenceBody, FenceParams, GrantBody,
+    HOLDFAST_ENTRIES_LEFT, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams, Schemas,
+};
+
+use super::{Answer, Content, Header, Operation, Reach, node, sessions, tree};
+use crate::action::Action;
+
+/// The operation of an action; none for those that no method and path leads to.
+pub(crate) fn of(action: Action) -> Option<Operation> {
+    Some(match action {
+        Action::Acquire => acquire(),
+        Action::Release => release(),
+        Action::ReadLock => read_lock(),
+        Action::ListLocks => list_locks(),
+        Action::Fence => fence(),
+        Action::CreateSession => sessions::create(),
+        Action::OpenSession => sessions::open(),
+        Action::KeepAlive => sessions::keep_alive(),
+        Action::CloseSession => sessions::close(),
+        Action::ReadSession => sessions::read(),
+        Action::ListSessions => sessions::list(),
+        Action::PutNode => tree::put(),
+        Action::PostNode => tree::post(),
+        Action::ReadNode => tree::get(),
+        Action::DeleteNode => tree::delete(),
+        Action::Txn => tree::txn(),
+        Action::Watch => tree::watch(),
+        Action::Cluster => node::cluster(),
+        Action::Live => node::live(),
+        Action::Ready => node::ready(),
+        Action::Metrics => node::metrics(),
+        Action::Version => node::version(),
+        Action::Explain => node::explain(),
+        Action::OpenApi => node::openapi(),
+        Action::Docs => node::docs(),
+        Action::WrongMethod | Action::NoSuchPath => return None,
+    })
+}
+
+fn acquire() -> Operation {
+    const TOKEN: Header = Header::number(FENCING_TOKEN, "The fencing token of the grant");
+    Operation {
+        id: "acquireLock",
+        summary: "Take a lock, or renew it",
+        about: "2xx means that you hold the lock, 423 that you do not. The same call may be sent again at any time: it \
+                renews, with the same token. Accept: text/plain answers just the token.",
+        keys: AcquireParams::KEYS,
+        headers: &[],
+        reach: Reach::Change,
+        answers: vec![
+            Answer::json(StatusCode::OK, "You hold the lock", Schemas::of::<GrantBody>)
+                .or("text/plain", Content::Text)
+                .with(&[TOKEN]),
+        ],
+        codes: &[
+            ErrorCode::QuotaExceeded,
+            ErrorCode::EphemeralParent,
+            ErrorCode::SessionExpired,
+            ErrorCode::LockBusy,
+            ErrorCode::WaitTimeout,
+            ErrorCode::TooManyWaiters,
+        ],
+    }
+}
+
+fn release() -> Operation {
+    const LEFT: Header = Header::number(
+        HOLDFAST_ENTRIES_LEFT,
+        "If the call named an entry: entries that still hold the lock",
+    );
+    Operation {
+        id: "releaseLock",
+        summary: "Give a lock back, or leave its queue",
+        about: "May be sent as often as wanted.",
+        keys: ReleaseParams::KEYS,
+        headers: &[],
+        reach: Reach::Change,
+        answers: vec![Answer::empty(StatusCode::NO_CONTENT, "The place is given up").with(&[LEFT])],
+        codes: &[ErrorCode::NotFound, ErrorCode::NotHolder, ErrorCode::SessionExpired],
+    }
+}
+
+fn read_lock() -> Operation {
+    Operation {
+        id: "readLock",
+        summary: "Who holds a lock and who waits for it",
+        about: "A lock that nobody ever took is free, not missing.",
+        keys: ReadParams::KEYS,
+        headers: &[],
+        reach: Reach::Read,
+        answers: vec![Answer::json(StatusCode::OK, "The lock", Schemas::of::<LockBody>)],
+        codes: &[],
+    }
+}
+
+fn list_locks() -> Operation {
+    Operation {
+        id: "listLocks",
+        summary: "Many locks, in order of their names",
+        about: "If there are more, next_page_token is to be given back as page_token.",
+        keys: ListParams::LOCK_KEYS,
+        headers: &[],
+        reach: Reach::Read,
+        answers: vec![Answer::json(StatusCode::OK, "A page of locks", Schemas::of::<LocksBody>)],
+        codes: &[],
+    }
+}
+
+fn fence() -> Operation {
+    Operation {
+        id: "checkToken",
+        summary: "Is this fencing token still good?",
+        about: "Advice: the check that counts is made where the write lands.",
+        keys: FenceParams::KEYS,
+        headers: &[],
+        reach: Reach::Read,
+        answers: vec![Answer::json(StatusCode::OK, "It is good", Schemas::of::<FenceBody>)],
+        codes: &[ErrorCode::StaleToken],
+    }
+}

@@ -1,0 +1,196 @@
+//! The description against the running node: what it says is taken is taken, and nothing else; bounds are bounds.
+
+use serde_json::Value;
+
+use crate::described::operations;
+use crate::node::Node;
+
+/// A call of an operation as the description's own examples make it, with `{…}` and what is needed filled in, but for
+/// one parameter.
+fn target(path: &str, operation: &Value, without: &str) -> String {
+    let (mut path, mut query) = (path.to_owned(), String::new());
+    for parameter in parameters(operation) {
+        let (name, place) =
+            (parameter["name"].as_str().unwrap(), parameter["in"].as_str().unwrap());
+        let example = &parameter["schema"]["examples"][0];
+        let example = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
+        match place {
+            "path" => path = path.replace(&format!("{{{name}}}"), &example),
+            "query" if parameter["required"] == true && name != without => {
+                query.extend(["&", name, "=", &example]);
+            }
+            _ => {}
+        }
+    }
+    format!("{path}?{query}")
+}
+
+fn parameters(operation: &Value) -> impl Iterator<Item = &Value> {
+    operation["parameters"].as_array().unwrap().iter()
+}
+
+/// Names of the parameters of a query, and of the fields that only a body has.
+fn described(operation: &Value) -> Vec<&str> {
+    let query = parameters(operation).filter(|parameter| parameter["in"] == "query");
+    let query = query.map(|parameter| parameter["name"].as_str().unwrap());
+    let body = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(|properties| properties.keys().map(String::as_str))
+        .filter(|name| *name != "labels");
+    let mut names: Vec<&str> = query.chain(body).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The parser itself lists what a call takes when it is given what it does not know.
+#[tokio::test]
+async fn what_a_call_takes_is_what_the_description_says() {
+    let node = Node::start().await;
+    for (method, path, operation) in operations() {
+        // These two look at nothing.
+        if ["/metrics", "/errors/{code}"].contains(&path) {
+            assert!(described(operation).is_empty(), "{path}");
+            continue;
+        }
+        let target = target(path, operation, "").replace('?', "?qqqq=1");
+        let reply = node.call(&method.to_uppercase(), &target).await;
+        let problem = reply.problem(400, "invalid-argument");
+        let hint = problem["hint"].as_str().unwrap();
+        let mut taken: Vec<&str> = match hint.split_once(" takes ") {
+            Some((_, "no parameters")) => Vec::new(),
+            Some((_, list)) => list.split(", ").collect(),
+            None => panic!("{method} {path}: {hint}"),
+        };
+        taken.sort_unstable();
+        assert_eq!(described(operation), taken, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_needed_is_refused_without_it() {
+    let node = Node::start().await;
+    for (method, path, operation) in operations() {
+        let needed = parameters(operation)
+            .filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
+        for parameter in needed {
+            let name = parameter["name"].as_str().unwrap();
+            let target = target(path, operation, name);
+            let problem = node.call(&method.to_uppercase(), &target).await;
+            assert_eq!(problem.problem(400, "invalid-argument")["parameter"], name);
+        }
+    }
+}
+
+/// Values at a parameter's bounds, and beyond them.
+fn at_bounds(parameter: &Value) -> (Vec<String>, Vec<String>) {
+    let schema = &parameter["schema"];
+    let about = parameter["description"].as_str().unwrap();
+    let bounds = about.rsplit_once("Duration: ").map(|(_, bounds)| bounds.trim_end_matches('.'));
+    if let Some((min, max)) = bounds.and_then(|bounds| bounds.split_once(" to ")) {
+        let mut beyond = vec![format!("{max}1ms"), "10".to_owned()];
+        if min == "1s" {
+            beyond.push("999ms".to_owned());
+        }
+        return (vec![min.to_owned(), max.to_owned()], beyond);
+    }
+    if let (Some(min), Some(max)) = (schema["minimum"].as_u64(), schema["maximum"].as_u64()) {
+        let below = min.checked_sub(1).map(|below| below.to_string());
+        let beyond = [Some((max + 1).to_string()), below, Some("x".to_owned())];
+        return (vec![min.to_string(), max.to_string()], beyond.into_iter().flatten().collect());
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        let words = words.iter().map(|word| word.as_str().unwrap().to_owned());
+        return (words.collect(), vec!["qqqq".to_owned()]);
+    }
+    match (schema["type"].as_str(), schema["maxLength"].as_u64()) {
+        (Some("boolean"), _) => {
+            (vec!["true".to_owned(), "false".to_owned()], vec!["qqqq".to_owned()])
+        }
+        (Some("string"), Some(max)) => {
+            let long = |len: u64| "n".repeat(usize::try_from(len).unwrap());
+            (vec![long(1), long(max)], vec![long(max + 1)])
+        }
+        _ => (Vec::new(), Vec::new()),
+    }
+}
+
+/// Whether an answer blames the value: the parameter, or the name as such.
+fn is_blamed(reply: &crate::client::Reply, name: &str) -> bool {
+    let of_value = ["invalid-argument", "bad-duration", "bad-name"];
+    if reply.status != 400 {
+        return false;
+    }
+    let problem = reply.json();
+    of_value.iter().any(|code| problem["code"] == *code)
+        && problem["parameter"].as_str().is_none_or(|parameter| parameter == name)
+}
+
+#[tokio::test]
+async fn bounds_are_kept_and_nothing_within_them_is_refused() {
+    let node = Node::start().await;
+    let mut tried = 0;
+    for (method, path, operation) in operations() {
+        let in_query = parameters(operation).filter(|parameter| parameter["in"] == "query");
+        for parameter in in_query.filter(|parameter| parameter["name"] != "label.KEY") {
+            let name = parameter["name"].as_str().unwrap();
+            let (good, bad) = at_bounds(parameter);
+            let target = |value: &str| {
+                // What some parameters need beside them; a watch has something to tell, so that it does not wait.
+                let beside = match (path, name) {
+                    ("/v1/watch", "since") => "&prefix=/&wait=0s",
+                    ("/v1/watch", _) => "&prefix=/locks&since=0",
+                    ("/v1/tree/{path}", "limit") => "&children",
+                    (_, "request") | ("/v1/tree/{path}", "ephemeral") => "&session=me",
+                    _ => "",
+                };
+                format!("{}{beside}&{name}={value}", target(path, operation, name))
+            };
+            node.call("PUT", "/v1/locks/noise?session=noise").await;
+            for value in bad {
+                let reply = node.call(&method.to_uppercase(), &target(&value)).await;
+                assert!(is_blamed(&reply, name), "{method} {}: {reply:?}", target(&value));
+                tried += 1;
+            }
+            for value in good {
+                // A creation that must be numbered cannot be told not to be.
+                if (name, value.as_str()) == ("sequential", "false") {
+                    continue;
+                }
+                let reply = node.call(&method.to_uppercase(), &target(&value)).await;
+                assert!(!is_blamed(&reply, name), "{method} {}: {reply:?}", target(&value));
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 200, "{tried}");
+}
+
+#[tokio::test]
+async fn the_description_and_its_page_are_served_and_fetch_nothing() {
+    let node = Node::start().await;
+    let document = node.call("GET", "/openapi.json").await;
+    assert_eq!(document.json()["openapi"], "3.1.0");
+    let page = node.call("GET", "/docs").await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    for target in ["/openapi.json?x=1", "/docs?x=1"] {
+        node.call("GET", target).await.problem(400, "invalid-argument");
+    }
+}
+
+#[tokio::test]
+async fn an_error_is_explained_as_text_and_as_a_page() {
+    let node = Node::start().await;
+    let target = "/errors/lock-busy";
+    let text = node.call("GET", target).await;
+    assert!(text.body.starts_with("lock-busy: ") && text.body.contains("\nstatus 423; "));
+    let headers = [("Accept", "text/html,*/*;q=0.8")];
+    let page = crate::client::call_with(node.address, "GET", target, &headers, "").await;
+    assert!(page.body.contains("<h1>lock-busy: ") && page.body.contains("PUT /v1/locks/{name}"));
+    let problem = node.call("GET", "/errors/lock-bussy").await.problem(404, "not-found");
+    assert!(problem["detail"].as_str().unwrap().contains("did you mean 'lock-busy'?"));
+    let long = node.call("GET", &format!("/errors/{}", "x".repeat(5_000))).await;
+    assert!(long.body.len() < 400, "{long:?}");
+}

@@ -1,0 +1,111 @@
+//! Heads that can be read in two ways, methods and targets that are rare, and what was found wrong with them.
+
+use crate::client::{Reply, call_with, raw, request};
+use crate::described::operations;
+use crate::node::Node;
+
+async fn send(node: &Node, head: &[&str], body: &str) -> Reply {
+    raw(node.address, format!("{}\r\n\r\n{body}", head.join("\r\n")).as_bytes()).await
+}
+
+#[tokio::test]
+async fn a_host_is_named_once() {
+    let node = Node::start().await;
+    let (line, close) = ("GET /livez HTTP/1.1", "Connection: close");
+    send(&node, &[line, close], "").await.problem(400, "invalid-argument");
+    let two = [line, "Host: a", "Host: b", close];
+    send(&node, &two, "").await.problem(400, "invalid-argument");
+    assert_eq!(send(&node, &[line, "Host: a", close], "").await.status, 200);
+    // HTTP/1.0 knows no host.
+    assert_eq!(send(&node, &["GET /livez HTTP/1.0"], "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_is_coded_as_chunks_or_not_at_all() {
+    let node = Node::start().await;
+    let line = "PUT /v1/locks/a?session=me HTTP/1.1";
+    let body = "2\r\n{}\r\n0\r\n\r\n";
+    let coded = |codings: &'static [&'static str]| {
+        [&[line, "Host: a", "Connection: close"], codings].concat()
+    };
+    for codings in [
+        &["Transfer-Encoding: gzip, chunked"][..],
+        &["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
+    ] {
+        send(&node, &coded(codings), body).await.problem(400, "invalid-argument");
+    }
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+    let reply = send(&node, &coded(&["Transfer-Encoding: Chunked"]), body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    for codings in
+        [&["Transfer-Encoding: chunked, gzip"][..], &["Content-Length: 2", "Content-Length: 3"]]
+    {
+        assert_eq!(send(&node, &coded(codings), body).await.status, 400, "{codings:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_header_that_counts_is_given_once() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/sessions/me").await;
+    for (method, target, headers) in [
+        ("PUT", "/v1/tree/a?session=me", [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]),
+        ("GET", "/v1/watch?prefix=/&wait=0s", [("Last-Event-ID", "1"), ("Last-Event-ID", "2")]),
+    ] {
+        let reply = call_with(node.address, method, target, &headers, "").await;
+        reply.problem(400, "invalid-argument");
+    }
+    node.call("GET", "/v1/tree/a").await.problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn head_and_options_work_on_every_path() {
+    let node = Node::start().await;
+    for (method, path, _) in operations() {
+        let target = path.replace(['{', '}'], "");
+        let options = node.call("OPTIONS", &target).await;
+        assert_eq!(options.status, 204, "{target}: {options:?}");
+        let allowed: Vec<&str> = options.header("allow").unwrap().split(',').collect();
+        assert!(allowed.contains(&method.to_uppercase().as_str()), "{target}: {allowed:?}");
+        assert_eq!(allowed.contains(&"HEAD"), allowed.contains(&"GET"), "{target}");
+        let (get, head) = (node.call("GET", &target).await, node.call("HEAD", &target).await);
+        assert_eq!((head.status, head.body.as_str()), (get.status, ""), "{target}");
+        for wrong in ["PATCH", "TRACE", "BREW"] {
+            let problem = node.call(wrong, &target).await;
+            problem.problem(405, "method-not-allowed");
+            assert_eq!(problem.header("allow"), options.header("allow"), "{target}");
+        }
+    }
+    let all = raw(node.address, request("OPTIONS", "*", &[], "").as_bytes()).await;
+    assert_eq!((all.status, all.header("allow").is_some()), (204, true));
+}
+
+#[tokio::test]
+async fn a_watch_does_not_begin_in_a_future_that_cannot_be() {
+    let node = Node::start().await;
+    for since in ["9007199254740992", "18446744073709551615"] {
+        let target = format!("/v1/watch?prefix=/&wait=0s&since={since}");
+        let problem = node.call("GET", &target).await.problem(400, "invalid-argument");
+        assert_eq!(problem["parameter"], "since");
+    }
+}
+
+#[tokio::test]
+async fn the_root_cannot_be_created_and_says_so() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/sessions/me").await;
+    for target in ["/v1/tree/?container", "/v1/tree?ephemeral&session=me"] {
+        node.call("PUT", target).await.problem(409, "node-exists");
+    }
+    let headers = [("If-None-Match", "*")];
+    let reply = call_with(node.address, "PUT", "/v1/tree/", &headers, "").await;
+    assert_eq!(reply.problem(409, "node-exists")["path"], "/");
+}
+
+#[tokio::test]
+async fn an_ephemeral_of_a_transaction_needs_its_session() {
+    let node = Node::start().await;
+    let body = r#"{"then":[{"create":"/e","ephemeral":true}]}"#;
+    let problem = node.call_json("POST", "/v1/txn", body).await.problem(400, "invalid-argument");
+    assert_eq!(problem["parameter"], "session");
+}

@@ -1,0 +1,57 @@
+//! What names and numbers look like in JSON, for the description of the API.
+//!
+//! Owns one schema for each noun that bodies carry. Only with the feature `schema`: a program that only uses the
+//! nouns takes on nothing for it. Refuses to know bodies, parameters and routes.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::{
+    EntryId, FencingToken, Labels, LockName, NodeId, Owner, Revision, SessionName, Stamp, ZnodePath,
+};
+
+macro_rules! inline {
+    ($($name:ident: $schema:expr;)*) => {
+        $(impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        })*
+    };
+}
+
+inline! {
+    LockName: name(LockName::MAX_LEN);
+    SessionName: name(SessionName::MAX_LEN);
+    Owner: name(Owner::MAX_LEN);
+    EntryId: name(EntryId::MAX_LEN);
+    ZnodePath: json_schema!({ "type": "string", "pattern": "^/", "maxLength": ZnodePath::MAX_LEN });
+    FencingToken: below(FencingToken::END);
+    Revision: below(FencingToken::END);
+    Stamp: json_schema!({ "type": "integer", "minimum": 0 });
+    NodeId: json_schema!({ "type": "integer", "minimum": 1 });
+    Labels: json_schema!({
+        "type": "object",
+        "maxProperties": Labels::MAX_COUNT,
+        "additionalProperties": { "type": "string", "maxLength": Labels::MAX_VALUE_LEN },
+    });
+}
+
+/// A name of so many bytes at most. Characters are never more than bytes.
+fn name(bytes_max: usize) -> Schema {
+    json_schema!({ "type": "string", "minLength": 1, "maxLength": bytes_max })
+}
+
+/// A number from 0 that is exact in every language.
+fn below(end: u64) -> Schema {
+    json_schema!({ "type": "integer", "minimum": 0, "exclusiveMaximum": end })
+}
