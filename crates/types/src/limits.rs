@@ -23,6 +23,8 @@ pub struct Limits {
     pub tombstones_max: u32,
     /// How long the end of a session is remembered at least, milliseconds of stamps, room permitting.
     pub tombstone_ms: u64,
+    /// Latches, barriers, double barriers and counters, together.
+    pub recipes_max: u32,
 }
 
 impl Default for Limits {
@@ -37,6 +39,7 @@ impl Default for Limits {
             memo_per_session_max: 64,
             tombstones_max: 200_000,
             tombstone_ms: 3_600_000,
+            recipes_max: 100_000,
         }
     }
 }
