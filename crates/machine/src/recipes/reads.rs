@@ -55,6 +55,12 @@ impl Machine {
         .unwrap_or_default()
     }
 
+    /// The round that is inside of a double barrier, and how many have not left.
+    pub fn round(&self, name: &RecipeName) -> Option<(Revision, u32)> {
+        let round = self.recipes.doubles.get(name)?.round.as_ref()?;
+        Some((round.generation, round.inside()))
+    }
+
     fn listed(&self, sessions: impl Iterator<Item = SessionId>) -> Vec<SessionName> {
         let name = |id| self.session_name(id).unwrap_or_else(|| SessionName::of(id));
         sessions.take(crate::LISTED_PLACES_MAX).map(name).collect()

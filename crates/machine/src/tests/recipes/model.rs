@@ -374,7 +374,9 @@ impl Model {
                 drop(self.down(&latch, key));
             }
         }
-        let own: Vec<Who> = self.there.iter().filter(|who| who.session == id).cloned().collect();
+        let mut own: Vec<Who> =
+            self.there.iter().filter(|who| who.session == id).cloned().collect();
+        own.sort_by_key(|who| (who.gate, who.name.clone(), who.owner.clone()));
         for who in own.iter().filter(|who| !who.left) {
             match who.gate {
                 Gate::Barrier => self.break_all(&who.name, id, BreachCause::SessionEnded(end)),
