@@ -1,5 +1,7 @@
 //! What a request is about: the closed list of things that can be done over HTTP.
 
+use crate::recipes::RecipeAction;
+
 /// One thing to do; the router's answer to a method and a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -49,6 +51,8 @@ pub(crate) enum Action {
     Version,
     /// `GET /errors/{code}`
     Explain,
+    /// Something about a latch, a barrier or a counter.
+    Recipe(RecipeAction),
     /// A path that exists, with a method it does not take.
     WrongMethod,
     /// A path that does not exist.
@@ -74,6 +78,7 @@ impl Action {
             Self::Metrics => Route::Metrics,
             Self::Version => Route::Version,
             Self::Explain => Route::Explain,
+            Self::Recipe(action) => action.route(),
             Self::WrongMethod | Self::NoSuchPath => Route::Other,
         }
     }
@@ -97,12 +102,16 @@ pub(crate) enum Route {
     Metrics,
     Version,
     Explain,
+    Latch,
+    Barrier,
+    DoubleBarrier,
+    Counter,
     Other,
 }
 
 impl Route {
     /// Every route, in order of its number.
-    pub(crate) const ALL: [Route; 16] = [
+    pub(crate) const ALL: [Route; 20] = [
         Self::Lock,
         Self::Locks,
         Self::Session,
@@ -118,6 +127,10 @@ impl Route {
         Self::Metrics,
         Self::Version,
         Self::Explain,
+        Self::Latch,
+        Self::Barrier,
+        Self::DoubleBarrier,
+        Self::Counter,
         Self::Other,
     ];
 
@@ -139,6 +152,10 @@ impl Route {
             Self::Metrics => "/metrics",
             Self::Version => "/version",
             Self::Explain => "/errors/{code}",
+            Self::Latch => "/v1/latches/{name}",
+            Self::Barrier => "/v1/barriers/{name}",
+            Self::DoubleBarrier => "/v1/double-barriers/{name}",
+            Self::Counter => "/v1/counters/{name}",
             Self::Other => "other",
         }
     }

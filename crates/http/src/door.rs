@@ -22,7 +22,9 @@ use crate::exchange::{Exchange, Subject};
 use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
-use crate::{HttpConfig, HttpMetrics, fence, identity, locks, node, sessions, tree, txn, watch};
+use crate::{
+    HttpConfig, HttpMetrics, fence, identity, locks, node, recipes, sessions, tree, txn, watch,
+};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
@@ -134,6 +136,7 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::DeleteNode => tree::delete(exchange).await,
         Action::Txn => txn::run(exchange).await,
         Action::Watch => watch::watch(exchange).await,
+        Action::Recipe(action) => recipes::handle(exchange, action).await,
         Action::Cluster => node::cluster(exchange).await,
         Action::Live => node::live(exchange),
         Action::Ready => node::ready(exchange),
@@ -172,6 +175,7 @@ const fn is_asked_by_somebody(action: Action) -> bool {
         | Action::DeleteNode
         | Action::Txn
         | Action::Watch
+        | Action::Recipe(_)
         | Action::Cluster => true,
     }
 }
@@ -180,6 +184,7 @@ const fn body_kind(action: Action) -> Option<Kind> {
     match action {
         Action::PutNode | Action::PostNode => Some(Kind::Data),
         Action::Txn => Some(Kind::Txn),
+        Action::Recipe(action) if action.takes_a_body() => Some(Kind::Fields),
         Action::Acquire
         | Action::Release
         | Action::CreateSession
@@ -194,6 +199,7 @@ const fn body_kind(action: Action) -> Option<Kind> {
         | Action::Fence
         | Action::ReadNode
         | Action::Watch
+        | Action::Recipe(_)
         | Action::Cluster
         | Action::Live
         | Action::Ready

@@ -22,6 +22,7 @@ mod locks;
 mod metrics;
 mod node;
 mod precondition;
+mod recipes;
 mod reply;
 mod request_id;
 mod routes;

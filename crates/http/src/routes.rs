@@ -8,6 +8,7 @@ use axum::routing::{get, post, put};
 
 use crate::action::{Action, Route};
 use crate::door::{Front, answer};
+use crate::recipes;
 
 /// The handler of one action.
 macro_rules! to {
@@ -22,7 +23,7 @@ pub(crate) fn router(front: Arc<Front>) -> Router {
     let session = put(to!(OpenSession)).get(to!(ReadSession)).delete(to!(CloseSession));
     let fence = get(to!(Fence));
     let node = put(to!(PutNode)).post(to!(PostNode)).get(to!(ReadNode)).delete(to!(DeleteNode));
-    Router::new()
+    recipes::routes(Router::new())
         .route("/v1/locks", get(to!(ListLocks)))
         // An empty name reaches the same place, to be told that it is empty.
         .route("/v1/locks/", lock.clone())

@@ -1,0 +1,341 @@
+//! Latches, barriers, double barriers and counters over HTTP.
+//!
+//! Owns their routes and what each answers. A call that waits is answered 200 when what it waits for has happened, 423
+//! when not, and 409 when it never will.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request as Arriving, State};
+use axum::http::header::ETAG;
+use axum::http::{HeaderValue, StatusCode};
+use axum::routing::{MethodRouter, post, put};
+
+use holdfast_api::{
+    ArriveParams, CountDownBody, CountDownParams, CounterBody, CounterParams, GateBody, LatchBody,
+    LatchParams, LeaveParams, LeftBody, PassedBody, ReadParams, WaitParams,
+};
+use holdfast_service::{Answer, ArriveRequest, RecipeAnswer, RecipeRequest, Request, Response};
+use holdfast_types::{CountChange, Gate, RecipeName, Revision};
+
+use crate::action::{Action, Route};
+use crate::door::{Front, answer};
+use crate::exchange::{Exchange, read_mode};
+use crate::locks::{Staleness, astray, marked, staleness};
+use crate::precondition::{Precondition, tag};
+use crate::reply::Reply;
+use crate::status::{Fault, of_refusal};
+use crate::tree::request_id;
+
+const LATCHES: &str = "/v1/latches/";
+const COUNTERS: &str = "/v1/counters/";
+
+/// One thing to do with a recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecipeAction {
+    /// `PUT /v1/latches/{name}`
+    MakeLatch,
+    /// `POST /v1/latches/{name}`
+    CountDown,
+    /// `GET /v1/latches/{name}`
+    AwaitLatch,
+    /// `DELETE /v1/latches/{name}`
+    DeleteLatch,
+    /// `POST /v1/barriers/{name}`, `PUT /v1/double-barriers/{name}`
+    Arrive(Gate),
+    /// `DELETE` of them
+    Leave(Gate),
+    /// `GET` of them
+    ReadGate(Gate),
+    /// `GET /v1/counters/{name}`
+    ReadCounter,
+    /// `POST /v1/counters/{name}`
+    AddToCounter,
+    /// `PUT /v1/counters/{name}`
+    SetCounter,
+    /// `DELETE /v1/counters/{name}`
+    DeleteCounter,
+}
+
+impl RecipeAction {
+    pub(crate) const fn route(self) -> Route {
+        match self {
+            Self::MakeLatch | Self::CountDown | Self::AwaitLatch | Self::DeleteLatch => {
+                Route::Latch
+            }
+            Self::Arrive(gate) | Self::Leave(gate) | Self::ReadGate(gate) => match gate {
+                Gate::Barrier => Route::Barrier,
+                Gate::Double => Route::DoubleBarrier,
+            },
+            Self::ReadCounter | Self::AddToCounter | Self::SetCounter | Self::DeleteCounter => {
+                Route::Counter
+            }
+        }
+    }
+
+    /// Whether the fields may come as a body.
+    pub(crate) const fn takes_a_body(self) -> bool {
+        !matches!(self, Self::AwaitLatch | Self::ReadGate(_) | Self::ReadCounter)
+    }
+}
+
+/// The handler of one action.
+macro_rules! to {
+    ($action:expr) => {
+        |State(front): State<Arc<Front>>, request: Arriving| {
+            answer(front, Action::Recipe($action), request)
+        }
+    };
+}
+
+/// The router with the routes of recipes.
+pub(crate) fn routes(router: Router<Arc<Front>>) -> Router<Arc<Front>> {
+    use RecipeAction as Do;
+    let latch = put(to!(Do::MakeLatch))
+        .post(to!(Do::CountDown))
+        .get(to!(Do::AwaitLatch))
+        .delete(to!(Do::DeleteLatch));
+    let barrier = post(to!(Do::Arrive(Gate::Barrier)))
+        .get(to!(Do::ReadGate(Gate::Barrier)))
+        .delete(to!(Do::Leave(Gate::Barrier)));
+    let double = put(to!(Do::Arrive(Gate::Double)))
+        .get(to!(Do::ReadGate(Gate::Double)))
+        .delete(to!(Do::Leave(Gate::Double)));
+    let counter = post(to!(Do::AddToCounter))
+        .put(to!(Do::SetCounter))
+        .get(to!(Do::ReadCounter))
+        .delete(to!(Do::DeleteCounter));
+    let all: [(&str, MethodRouter<Arc<Front>>); 4] = [
+        (LATCHES, latch),
+        (gates(Gate::Barrier), barrier),
+        (gates(Gate::Double), double),
+        (COUNTERS, counter),
+    ];
+    // An empty name reaches the same place, to be told that it is empty.
+    all.into_iter().fold(router, |router, (prefix, methods)| {
+        router.route(prefix, methods.clone()).route(&format!("{prefix}{{*name}}"), methods)
+    })
+}
+
+const fn gates(gate: Gate) -> &'static str {
+    match gate {
+        Gate::Barrier => "/v1/barriers/",
+        Gate::Double => "/v1/double-barriers/",
+    }
+}
+
+/// Answers a call.
+pub(crate) async fn handle(
+    exchange: &mut Exchange<'_>,
+    action: RecipeAction,
+) -> Result<Reply, Fault> {
+    match action {
+        RecipeAction::MakeLatch => make_latch(exchange).await,
+        RecipeAction::CountDown => count_down(exchange).await,
+        RecipeAction::AwaitLatch => await_latch(exchange).await,
+        RecipeAction::DeleteLatch => delete_latch(exchange).await,
+        RecipeAction::Arrive(gate) => arrive(exchange, gate).await,
+        RecipeAction::Leave(gate) => leave(exchange, gate).await,
+        RecipeAction::ReadGate(gate) => read_gate(exchange, gate).await,
+        RecipeAction::ReadCounter => read_counter(exchange).await,
+        RecipeAction::AddToCounter => change_counter(exchange, Some("add")).await,
+        RecipeAction::SetCounter => change_counter(exchange, Some("value")).await,
+        RecipeAction::DeleteCounter => change_counter(exchange, None).await,
+    }
+}
+
+async fn ask(
+    exchange: &Exchange<'_>,
+    request: RecipeRequest,
+) -> Result<(RecipeAnswer, Revision, Staleness), Fault> {
+    let mut response: Response = exchange.ask(Request::Recipe(request)).await?;
+    let marks = staleness(&mut response);
+    let Answer::Recipe(answer) = response.reply else { return Err(astray()) };
+    Ok((answer, response.revision, marks))
+}
+
+async fn make_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let latch = exchange.recipe(LATCHES)?;
+    let params = LatchParams::parse(&exchange.fields(&LatchParams::KEYS)?).map_err(of_refusal)?;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let request = RecipeRequest::MakeLatch { latch: latch.clone(), count: params.count };
+    let (answer, revision, _) = ask(exchange, request).await?;
+    let RecipeAnswer::Latch { view, created } = answer else { return Err(astray()) };
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(Reply::json(status, &LatchBody::new(latch, view, revision)).at(revision))
+}
+
+async fn count_down(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let latch = exchange.recipe(LATCHES)?;
+    let header = request_id(exchange)?;
+    let fields = exchange.fields(&CountDownParams::KEYS)?;
+    let params = CountDownParams::parse(&fields, header).map_err(of_refusal)?;
+    exchange.subject.session.clone_from(&params.when_ended);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let CountDownParams { key, when_ended, redirect: _ } = params;
+    let request = RecipeRequest::CountDown { latch: latch.clone(), key: key.clone(), when_ended };
+    let (answer, revision, _) = ask(exchange, request).await?;
+    let (left, counted) = if let RecipeAnswer::Counted { left, counted } = answer {
+        (left, counted)
+    } else if let RecipeAnswer::Promised { left } = answer {
+        (left, false)
+    } else {
+        return Err(astray());
+    };
+    let body = CountDownBody { latch, key, left, counted };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+async fn await_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let latch = exchange.recipe(LATCHES)?;
+    let params = WaitParams::parse(&exchange.fields(&WaitParams::KEYS)?).map_err(of_refusal)?;
+    exchange.subject.wait = params.wait;
+    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
+        return Ok(elsewhere);
+    }
+    let (wait, read) = (params.wait, read_mode(params.read.stale));
+    let request = RecipeRequest::AwaitLatch { latch: latch.clone(), wait, read };
+    let (answer, revision, marks) = ask(exchange, request).await?;
+    let RecipeAnswer::Open(view) = answer else { return Err(astray()) };
+    let body = LatchBody::new(latch, view, revision);
+    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+}
+
+async fn delete_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let latch = exchange.recipe(LATCHES)?;
+    let keys = holdfast_api::KeepAliveParams::KEYS;
+    let params = holdfast_api::KeepAliveParams::parse(&exchange.fields(&keys)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let (_, revision, _) = ask(exchange, RecipeRequest::DeleteLatch { latch }).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision))
+}
+
+async fn arrive(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Reply, Fault> {
+    let name = exchange.recipe(gates(gate))?;
+    let header = request_id(exchange)?;
+    let fields = exchange.fields(&ArriveParams::KEYS)?;
+    let params = ArriveParams::parse(fields, header).map_err(of_refusal)?;
+    exchange.subject.session = Some(params.session.clone());
+    exchange.subject.wait = params.wait;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let ArriveParams { parties, session, owner, request, ttl, wait, labels, redirect: _ } = params;
+    let request = RecipeRequest::Arrive(ArriveRequest {
+        gate,
+        name: name.clone(),
+        parties,
+        session,
+        owner,
+        request,
+        ttl,
+        wait,
+        labels,
+    });
+    let (answer, revision, _) = ask(exchange, request).await?;
+    let RecipeAnswer::Passed(passed) = answer else { return Err(astray()) };
+    Ok(Reply::json(StatusCode::OK, &PassedBody::new(name, &passed)).at(revision))
+}
+
+async fn leave(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Reply, Fault> {
+    let name = exchange.recipe(gates(gate))?;
+    let params = LeaveParams::parse(&exchange.fields(&LeaveParams::KEYS)?).map_err(of_refusal)?;
+    exchange.subject.session = Some(params.session.clone());
+    exchange.subject.wait = params.wait;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let LeaveParams { session, owner, wait, redirect: _ } = params;
+    let wait = if gate == Gate::Double { wait } else { Duration::ZERO };
+    let request = RecipeRequest::Depart { gate, name: name.clone(), session, owner, wait };
+    let (answer, revision, _) = ask(exchange, request).await?;
+    let RecipeAnswer::Departed { changed, .. } = answer else { return Err(astray()) };
+    match gate {
+        Gate::Barrier => Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision)),
+        Gate::Double => {
+            let body = LeftBody { barrier: name, left: changed };
+            Ok(Reply::json(StatusCode::OK, &body).at(revision))
+        }
+    }
+}
+
+async fn read_gate(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Reply, Fault> {
+    let name = exchange.recipe(gates(gate))?;
+    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let read = read_mode(params.stale);
+    let request = RecipeRequest::Gate { gate, name: name.clone(), read };
+    let (answer, revision, marks) = ask(exchange, request).await?;
+    let RecipeAnswer::Gate(view) = answer else { return Err(astray()) };
+    let body = GateBody::new(name, view, revision);
+    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+}
+
+async fn read_counter(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let counter = exchange.recipe(COUNTERS)?;
+    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let read = read_mode(params.stale);
+    let request = RecipeRequest::Counter { counter: counter.clone(), read };
+    let (answer, revision, marks) = ask(exchange, request).await?;
+    Ok(marked(counted(exchange, counter, &answer, revision)?, marks))
+}
+
+async fn change_counter(exchange: &mut Exchange<'_>, key: Option<&str>) -> Result<Reply, Fault> {
+    let counter = exchange.recipe(COUNTERS)?;
+    let header = request_id(exchange)?;
+    let keys = match key {
+        Some("add") => CounterParams::ADD_KEYS,
+        Some(_) => CounterParams::SET_KEYS,
+        None => CounterParams::DELETE_KEYS,
+    };
+    let fields = exchange.fields(&keys)?;
+    let CounterParams { number, change } =
+        CounterParams::parse(&fields, key, header).map_err(of_refusal)?;
+    exchange.subject.session.clone_from(&change.session);
+    if let Some(elsewhere) = exchange.elsewhere(change.redirect) {
+        return Ok(elsewhere);
+    }
+    let what = match (key, number) {
+        (Some("add"), Some(amount)) => CountChange::Add { amount },
+        (Some(_), Some(value)) => {
+            CountChange::Set { value, version: Precondition::of_counter(&exchange.parts.headers)? }
+        }
+        _ => CountChange::Delete,
+    };
+    let (session, request) = (change.session, change.request);
+    let request = RecipeRequest::Count { counter: counter.clone(), session, request, change: what };
+    let (answer, revision, _) = ask(exchange, request).await?;
+    if let RecipeAnswer::Deleted { .. } = answer {
+        return Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision));
+    }
+    counted(exchange, counter, &answer, revision)
+}
+
+/// A counter, with its version as the entity tag; as text, just its value.
+fn counted(
+    exchange: &Exchange<'_>,
+    counter: RecipeName,
+    answer: &RecipeAnswer,
+    revision: Revision,
+) -> Result<Reply, Fault> {
+    let RecipeAnswer::Counter(view) = answer else { return Err(astray()) };
+    let etag: HeaderValue = tag(view.version);
+    let reply = if exchange.wants_text() {
+        Reply::text(StatusCode::OK, format!("{}\n", view.value))
+    } else {
+        Reply::json(StatusCode::OK, &CounterBody::new(counter, view))
+    };
+    Ok(reply.with_header(ETAG, etag).at(revision))
+}
