@@ -104,6 +104,14 @@ codes! {
     StaleToken, "stale-token", false, "The fencing token is not the newest",
         "The lock was granted again after this token was minted, or the token was never minted for it. Whoever carries \
          it must stop writing. The problem names the current token, if somebody holds the lock.";
+    CountMismatch, "count-mismatch", false, "Made for another number",
+        "A latch of this name was made with another count, or those who wait at the barrier are to pass in another number. The \
+         problem names theirs. Nothing was done. Say the same number everywhere, or use another name.";
+    BarrierBroken, "barrier-broken", false, "The barrier broke before it opened",
+        "A member left, stopped waiting, or its session ended, so that not all could pass together. Nobody passed: everybody who \
+         had arrived is told the same. The problem names who and why. To try again all arrive again, each under a new request id.";
+    CounterOverflow, "counter-overflow", false, "The counter would pass its end",
+        "A counter is a whole number of 64 bits with a sign, and never wraps. The problem names its value. Nothing was done.";
     VersionMismatch, "version-mismatch", false, "The node has another version",
         "Somebody changed the node since you read it, so that your change would undo theirs. The problem names the version it \
          has. Nothing was done. Read it again, decide again, and send the change with the new If-Match.";
@@ -115,6 +123,10 @@ codes! {
     WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
         "The wait you asked for has passed. You do not hold the lock, and your place in the queue is given up. Send \
          the call again to queue again, at the end.";
+    NotYet, "not-yet", true, "What you wait for has not happened yet",
+        "The latch is not at zero, others have not arrived at the barrier, or others are still inside of the double barrier. The \
+         problem counts them. An arrival whose wait has passed is taken back, and a barrier breaks by that for those who wait at \
+         it. Send the call again to wait again.";
     RateLimited, "rate-limited", true, "The node is asked too much at once",
         "The node has as much work in flight as it allows. Nothing was done. Retry-After says when to come back.";
     TooManyWaiters, "too-many-waiters", true, "The queue is full",

@@ -33,6 +33,8 @@ pub enum Form {
         /// The largest.
         max: u64,
     },
+    /// A whole number of 64 bits, with a sign.
+    Whole,
     /// One of these words.
     Word(&'static [&'static str]),
     /// True by being there.
@@ -63,6 +65,9 @@ impl Form {
             Self::Number { min, max } => {
                 json!({ "type": "integer", "minimum": min, "maximum": max })
             }
+            Self::Whole => {
+                json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX })
+            }
             Self::Word(words) => json!({ "type": "string", "enum": words }),
             Self::Flag => json!({ "type": "boolean" }),
             Self::AccessEntry => json!({
@@ -85,6 +90,7 @@ impl Form {
             Self::Number { min, max } => format!("{min} to {max}"),
             Self::Word(words) => words.join(", "),
             Self::AccessEntry => "as often as wanted".to_owned(),
+            Self::Whole => "64 bits".to_owned(),
             Self::Text | Self::Flag | Self::Base64 | Self::Conditions | Self::Operations => {
                 String::new()
             }
@@ -98,6 +104,7 @@ impl Form {
             Self::Text => "text",
             Self::Duration { .. } => "duration",
             Self::Number { .. } => "number",
+            Self::Whole => "whole number",
             Self::Word(_) => "word",
             Self::Flag => "flag",
             Self::AccessEntry => "scheme:id:perms",
@@ -246,7 +253,9 @@ impl Param {
     /// A value in the type that its schema has.
     fn as_json(&self, text: &str) -> Value {
         match self.form {
-            Form::Number { .. } | Form::Flag => serde_json::from_str(text).unwrap_or_default(),
+            Form::Number { .. } | Form::Whole | Form::Flag => {
+                serde_json::from_str(text).unwrap_or_default()
+            }
             Form::Name { .. }
             | Form::Text
             | Form::Duration { .. }

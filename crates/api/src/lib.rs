@@ -19,6 +19,7 @@ mod lock;
 mod params;
 mod path;
 mod problem;
+mod recipe;
 mod refusal;
 #[cfg(feature = "schema")]
 mod schema;
@@ -43,6 +44,11 @@ pub use params::{
 };
 pub use path::{fence_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
+pub use recipe::{
+    ArriveParams, BreachBody, CountDownBody, CountDownParams, CounterBody, CounterParams, GateBody,
+    LatchBody, LatchParams, LeaveParams, LeftBody, PassedBody, RecipeFacts, WaitParams,
+    barrier_path, counter_path, double_barrier_path, latch_path,
+};
 pub use refusal::Refusal;
 #[cfg(feature = "schema")]
 pub use schema::Schemas;

@@ -21,6 +21,8 @@ use holdfast_types::{Labels, NameError, Ttl};
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Refusal, parse_duration};
 
+pub(crate) use query::Query;
+
 pub use fence::{FenceModeParam, FenceParams};
 pub use lock::{AcquireParams, ReleaseParams};
 pub use read::{ListParams, ReadParams, ReadyParams};
@@ -38,9 +40,9 @@ pub const LIST_LIMIT_DEFAULT: usize = 100;
 pub const LIST_LIMIT_MAX: usize = 1_000;
 
 /// Asks for a 307 to the leader instead of the work being done here.
-const REDIRECT: &str = "redirect";
+pub(crate) const REDIRECT: &str = "redirect";
 
-fn name<'f, T>(
+pub(crate) fn name<'f, T>(
     fields: &'f Fields<'_>,
     key: &str,
     new: impl FnOnce(&'f str) -> Result<T, NameError>,
@@ -48,11 +50,11 @@ fn name<'f, T>(
     fields.value(key).map(new).transpose().map_err(|error| Refusal::bad_name(key, &error))
 }
 
-fn labels(fields: Fields<'_>) -> Result<Labels, Refusal> {
+pub(crate) fn labels(fields: Fields<'_>) -> Result<Labels, Refusal> {
     Labels::new(fields.into_labels()).map_err(|error| Refusal::bad_name("label", &error))
 }
 
-fn ttl(fields: &Fields<'_>) -> Result<Option<Ttl>, Refusal> {
+pub(crate) fn ttl(fields: &Fields<'_>) -> Result<Option<Ttl>, Refusal> {
     const ADVICE: &str =
         "a longer lock is kept by renewing it: send the call again before the ttl ends";
     let Some(text) = fields.value("ttl") else { return Ok(None) };
@@ -64,7 +66,7 @@ fn ttl(fields: &Fields<'_>) -> Result<Option<Ttl>, Refusal> {
 }
 
 /// How long to wait, if the caller says so; up to [`WAIT_MAX`].
-fn wait(fields: &Fields<'_>) -> Result<Option<Duration>, Refusal> {
+pub(crate) fn wait(fields: &Fields<'_>) -> Result<Option<Duration>, Refusal> {
     const ADVICE: &str = "to wait longer, send the call again when the wait has passed";
     let Some(text) = fields.value("wait") else { return Ok(None) };
     let bounds = (Duration::ZERO, WAIT_MAX);

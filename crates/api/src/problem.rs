@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{EntryId, FencingToken, LockName, Revision, SessionName, ZnodePath};
 
-use crate::{ErrorCode, HolderBody, Refusal};
+use crate::{ErrorCode, HolderBody, RecipeFacts, Refusal};
 
 /// Why a call failed, for programs (`code`, `retryable`, the facts) and for people (`title`, `detail`, `hint`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,9 +56,9 @@ pub struct Facts {
     /// The node of the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<ZnodePath>,
-    /// The version it has.
+    /// The version it has; of a counter the revision of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<i32>,
+    pub version: Option<u64>,
     /// The permission that was needed, as one letter or more of `cdrwa`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<String>,
@@ -80,6 +80,9 @@ pub struct Facts {
     /// The largest token minted for the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<FencingToken>,
+    /// Of a latch, a barrier or a counter.
+    #[serde(flatten)]
+    pub recipe: RecipeFacts,
     /// The parameter that was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,

@@ -74,6 +74,34 @@ enum Action {
     OpenApi,
     /// `GET /docs`
     Docs,
+    /// `PUT /v1/latches/{name}`
+    MakeLatch,
+    /// `POST /v1/latches/{name}`
+    CountDown,
+    /// `GET /v1/latches/{name}`
+    AwaitLatch,
+    /// `DELETE /v1/latches/{name}`
+    DeleteLatch,
+    /// `POST /v1/barriers/{name}`
+    ArriveAtBarrier,
+    /// `GET /v1/barriers/{name}`
+    ReadBarrier,
+    /// `DELETE /v1/barriers/{name}`
+    LeaveBarrier,
+    /// `PUT /v1/double-barriers/{name}`
+    EnterDoubleBarrier,
+    /// `GET /v1/double-barriers/{name}`
+    ReadDoubleBarrier,
+    /// `DELETE /v1/double-barriers/{name}`
+    LeaveDoubleBarrier,
+    /// `GET /v1/counters/{name}`
+    ReadCounter,
+    /// `POST /v1/counters/{name}`
+    AddToCounter,
+    /// `PUT /v1/counters/{name}`
+    SetCounter,
+    /// `DELETE /v1/counters/{name}`
+    DeleteCounter,
     /// A path that exists, with a method it does not take.
     WrongMethod,
     /// A path that does not exist.
@@ -85,11 +113,26 @@ impl Action {
     /// The method that asks for it; a GET answers HEAD as well. None if no method does.
     pub(crate) const fn method(self) -> Option<Method> {
         match self {
-            Self::Acquire | Self::OpenSession | Self::PutNode => Some(Method::PUT),
-            Self::Release | Self::CloseSession | Self::DeleteNode => Some(Method::DELETE),
-            Self::CreateSession | Self::KeepAlive | Self::PostNode | Self::Txn => {
-                Some(Method::POST)
-            }
+            Self::Acquire
+            | Self::OpenSession
+            | Self::PutNode
+            | Self::MakeLatch
+            | Self::EnterDoubleBarrier
+            | Self::SetCounter => Some(Method::PUT),
+            Self::Release
+            | Self::CloseSession
+            | Self::DeleteNode
+            | Self::DeleteLatch
+            | Self::LeaveBarrier
+            | Self::LeaveDoubleBarrier
+            | Self::DeleteCounter => Some(Method::DELETE),
+            Self::CreateSession
+            | Self::KeepAlive
+            | Self::PostNode
+            | Self::Txn
+            | Self::CountDown
+            | Self::ArriveAtBarrier
+            | Self::AddToCounter => Some(Method::POST),
             Self::ReadLock
             | Self::ListLocks
             | Self::ReadSession
@@ -104,7 +147,11 @@ impl Action {
             | Self::Version
             | Self::Explain
             | Self::OpenApi
-            | Self::Docs => Some(Method::GET),
+            | Self::Docs
+            | Self::AwaitLatch
+            | Self::ReadBarrier
+            | Self::ReadDoubleBarrier
+            | Self::ReadCounter => Some(Method::GET),
             Self::WrongMethod | Self::NoSuchPath => None,
         }
     }
@@ -129,6 +176,16 @@ impl Action {
             Self::Explain => Route::Explain,
             Self::OpenApi => Route::OpenApi,
             Self::Docs => Route::Docs,
+            Self::MakeLatch | Self::CountDown | Self::AwaitLatch | Self::DeleteLatch => {
+                Route::Latch
+            }
+            Self::ArriveAtBarrier | Self::ReadBarrier | Self::LeaveBarrier => Route::Barrier,
+            Self::EnterDoubleBarrier | Self::ReadDoubleBarrier | Self::LeaveDoubleBarrier => {
+                Route::DoubleBarrier
+            }
+            Self::ReadCounter | Self::AddToCounter | Self::SetCounter | Self::DeleteCounter => {
+                Route::Counter
+            }
             Self::WrongMethod | Self::NoSuchPath => Route::Other,
         }
     }
@@ -155,6 +212,10 @@ enum Route {
     Explain,
     OpenApi,
     Docs,
+    Latch,
+    Barrier,
+    DoubleBarrier,
+    Counter,
     Other,
 }
 }
@@ -180,6 +241,10 @@ impl Route {
             Self::Explain => "/errors/{code}",
             Self::OpenApi => "/openapi.json",
             Self::Docs => "/docs",
+            Self::Latch => "/v1/latches/{name}",
+            Self::Barrier => "/v1/barriers/{name}",
+            Self::DoubleBarrier => "/v1/double-barriers/{name}",
+            Self::Counter => "/v1/counters/{name}",
             Self::Other => "other",
         }
     }
@@ -191,6 +256,10 @@ impl Route {
             Self::Lock => vec!["/v1/locks/", "/v1/locks/{*name}"],
             Self::Session => vec!["/v1/sessions/", self.pattern()],
             Self::Fence => vec!["/v1/fence/", "/v1/fence/{*name}"],
+            Self::Latch => vec!["/v1/latches/", "/v1/latches/{*name}"],
+            Self::Barrier => vec!["/v1/barriers/", "/v1/barriers/{*name}"],
+            Self::DoubleBarrier => vec!["/v1/double-barriers/", "/v1/double-barriers/{*name}"],
+            Self::Counter => vec!["/v1/counters/", "/v1/counters/{*name}"],
             // The root, with and without its slash.
             Self::Tree => vec!["/v1/tree", "/v1/tree/", "/v1/tree/{*path}"],
             Self::Locks

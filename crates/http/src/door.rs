@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION};
 use holdfast_service::{Call, Principal, Service};
-use holdfast_types::{LockName, SessionName, ZnodePath};
+use holdfast_types::{Gate, LockName, SessionName, ZnodePath};
 
 use crate::action::Action;
 use crate::body::{self, Kind, Received};
@@ -23,7 +23,8 @@ use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
 use crate::{
-    HttpConfig, HttpMetrics, fence, head, identity, locks, node, pages, sessions, tree, txn, watch,
+    HttpConfig, HttpMetrics, fence, head, identity, locks, node, pages, recipes, sessions, tree,
+    txn, watch,
 };
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -137,6 +138,20 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::DeleteNode => tree::delete(exchange).await,
         Action::Txn => txn::run(exchange).await,
         Action::Watch => watch::watch(exchange).await,
+        Action::MakeLatch => recipes::make_latch(exchange).await,
+        Action::CountDown => recipes::count_down(exchange).await,
+        Action::AwaitLatch => recipes::await_latch(exchange).await,
+        Action::DeleteLatch => recipes::delete_latch(exchange).await,
+        Action::ArriveAtBarrier => recipes::arrive(exchange, Gate::Barrier).await,
+        Action::ReadBarrier => recipes::read_gate(exchange, Gate::Barrier).await,
+        Action::LeaveBarrier => recipes::leave(exchange, Gate::Barrier).await,
+        Action::EnterDoubleBarrier => recipes::arrive(exchange, Gate::Double).await,
+        Action::ReadDoubleBarrier => recipes::read_gate(exchange, Gate::Double).await,
+        Action::LeaveDoubleBarrier => recipes::leave(exchange, Gate::Double).await,
+        Action::ReadCounter => recipes::read_counter(exchange).await,
+        Action::AddToCounter => recipes::change_counter(exchange, Some("add")).await,
+        Action::SetCounter => recipes::change_counter(exchange, Some("value")).await,
+        Action::DeleteCounter => recipes::change_counter(exchange, None).await,
         Action::Cluster => node::cluster(exchange).await,
         Action::Live => node::live(exchange),
         Action::Ready => node::ready(exchange),
@@ -179,6 +194,20 @@ pub(crate) const fn is_asked_by_somebody(action: Action) -> bool {
         | Action::DeleteNode
         | Action::Txn
         | Action::Watch
+        | Action::MakeLatch
+        | Action::CountDown
+        | Action::AwaitLatch
+        | Action::DeleteLatch
+        | Action::ArriveAtBarrier
+        | Action::ReadBarrier
+        | Action::LeaveBarrier
+        | Action::EnterDoubleBarrier
+        | Action::ReadDoubleBarrier
+        | Action::LeaveDoubleBarrier
+        | Action::ReadCounter
+        | Action::AddToCounter
+        | Action::SetCounter
+        | Action::DeleteCounter
         | Action::Cluster => true,
     }
 }
@@ -194,6 +223,16 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         | Action::OpenSession
         | Action::KeepAlive
         | Action::CloseSession
+        | Action::MakeLatch
+        | Action::CountDown
+        | Action::DeleteLatch
+        | Action::ArriveAtBarrier
+        | Action::LeaveBarrier
+        | Action::EnterDoubleBarrier
+        | Action::LeaveDoubleBarrier
+        | Action::AddToCounter
+        | Action::SetCounter
+        | Action::DeleteCounter
         | Action::DeleteNode => Some(Kind::Fields),
         Action::ReadLock
         | Action::ListLocks
@@ -202,6 +241,10 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         | Action::Fence
         | Action::ReadNode
         | Action::Watch
+        | Action::AwaitLatch
+        | Action::ReadBarrier
+        | Action::ReadDoubleBarrier
+        | Action::ReadCounter
         | Action::Cluster
         | Action::Live
         | Action::Ready

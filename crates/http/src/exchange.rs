@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use holdfast_api::{ErrorCode, Fields, Keys, Refusal, unescape_path};
 use holdfast_service::{Call, Failure, ReadMode, Request, Response, WatchRequest, WatchStream};
-use holdfast_types::{Identity, LockName, NameError, SessionName, Stamp, ZnodePath};
+use holdfast_types::{Identity, LockName, NameError, RecipeName, SessionName, Stamp, ZnodePath};
 
 use crate::door::Front;
 use crate::reply::Reply;
@@ -65,6 +65,12 @@ impl Exchange<'_> {
         let lock = name_in_path(raw, "the lock name", |name| LockName::new(name))?;
         self.subject.lock = Some(lock.clone());
         Ok(lock)
+    }
+
+    /// The latch, barrier or counter named by the path behind a prefix. Decoded once, then checked, never normalised.
+    pub(crate) fn recipe(&self, prefix: &str) -> Result<RecipeName, Fault> {
+        let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
+        name_in_path(raw, "the name", |name| RecipeName::new(name))
     }
 
     /// The session named by the path.

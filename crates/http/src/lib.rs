@@ -25,6 +25,7 @@ mod node;
 mod openapi;
 mod pages;
 mod precondition;
+mod recipes;
 mod reply;
 mod request_id;
 mod routes;

@@ -7,6 +7,7 @@
 mod document;
 mod node;
 mod operations;
+mod recipes;
 mod sessions;
 mod tree;
 

@@ -43,6 +43,15 @@ impl Precondition {
         }
     }
 
+    /// The version of `If-Match` as 64 bits, for a counter; `"0"` is one that was never changed.
+    ///
+    /// # Errors
+    /// `invalid-argument` for every other condition.
+    pub(crate) fn of_counter(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+        let Some(tag) = only(headers, &IF_MATCH)? else { return Ok(None) };
+        version(tag).map(Some)
+    }
+
     /// The version to be checked, of a call that changes what exists.
     ///
     /// # Errors
@@ -60,7 +69,7 @@ impl Precondition {
 }
 
 /// The entity tag of a version.
-pub(crate) fn tag(version: i32) -> HeaderValue {
+pub(crate) fn tag(version: impl std::fmt::Display) -> HeaderValue {
     // Digits and quotes have a form.
     HeaderValue::try_from(format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
 }
@@ -74,7 +83,7 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h [u8]
     Ok(first)
 }
 
-fn version(tag: &[u8]) -> Result<i32, Fault> {
+fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, Fault> {
     let quoted = tag.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let digits = quoted.filter(|digits| digits.iter().all(u8::is_ascii_digit));
     let version = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());

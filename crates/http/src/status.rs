@@ -5,6 +5,7 @@
 //! never hammered, an unavailable cluster is asked again.
 
 mod node;
+mod recipe;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -50,11 +51,14 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::NotHolder
         | ErrorCode::EphemeralParent
         | ErrorCode::NodeExists
-        | ErrorCode::NotEmpty => StatusCode::CONFLICT,
+        | ErrorCode::NotEmpty
+        | ErrorCode::CountMismatch
+        | ErrorCode::BarrierBroken
+        | ErrorCode::CounterOverflow => StatusCode::CONFLICT,
         ErrorCode::SessionExpired | ErrorCode::RevisionCompacted => StatusCode::GONE,
         ErrorCode::StaleToken | ErrorCode::VersionMismatch => StatusCode::PRECONDITION_FAILED,
         ErrorCode::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorCode::LockBusy | ErrorCode::WaitTimeout => StatusCode::LOCKED,
+        ErrorCode::LockBusy | ErrorCode::WaitTimeout | ErrorCode::NotYet => StatusCode::LOCKED,
         ErrorCode::RateLimited | ErrorCode::TooManyWaiters => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         ErrorCode::NoLeader
@@ -91,6 +95,7 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
     match failure {
         Failure::Rejected(rejection) => of_rejection(rejection, case),
         Failure::WaitTimeout { lock, waited } => wait_timeout(*lock, waited, case),
+        Failure::NotYet { what, waited } => recipe::not_yet(what, waited),
         Failure::WaitTooLong { max } => {
             let detail = format!("wait: one wait is at most {}", format_duration(max));
             let hint = "to wait longer, send the call again when the wait has passed";
@@ -185,6 +190,7 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
         | Rejection::NotAllowed { .. }
         | Rejection::BadAcl { .. }
         | Rejection::QuotaExceeded { .. } => node::of_rejection(rejection),
+        Rejection::Recipe(rejection) => recipe::of_rejection(rejection),
         Rejection::Superseded | Rejection::NodeTaken | Rejection::SessionMoved { .. } => {
             internal(format!("a rejection that this call cannot have: {rejection:?}"))
         }
@@ -211,6 +217,14 @@ fn of_bound(bound: Bound, limit: u64) -> Fault {
         Bound::DeletedAtOnce => {
             at_bound(ErrorCode::QuotaExceeded, "nodes that one call deletes", limit)
         }
+        Bound::Recipes => {
+            at_bound(ErrorCode::QuotaExceeded, "latches, barriers and counters", limit)
+        }
+        Bound::RecipePlaces => at_bound(
+            ErrorCode::QuotaExceeded,
+            "places of one session, promises of one latch, arrivals at one double barrier",
+            limit,
+        ),
         Bound::OpsOfMulti => {
             at_bound(ErrorCode::PayloadTooLarge, "conditions and operations of one call", limit)
         }

@@ -124,6 +124,7 @@ impl Machine {
             Command::AttachSession { session, password, ttl } => {
                 self.attach_session(session, password, ttl, step)
             }
+            Command::Recipe(recipe) => self.recipe(recipe, step),
         }
     }
 
@@ -148,7 +149,8 @@ impl Machine {
             | Command::Sweep { .. }
             | Command::SetLimits(_)
             | Command::RegisterNode { .. }
-            | Command::AttachSession { .. } => 0,
+            | Command::AttachSession { .. }
+            | Command::Recipe(_) => 0,
         };
         if needed > left { Err(limit_reached(Bound::Counter, FencingToken::END)) } else { Ok(()) }
     }

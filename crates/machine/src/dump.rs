@@ -5,11 +5,12 @@
 
 use std::hash::{Hash, Hasher};
 
-use holdfast_types::{NodeId, SessionEnd, SessionId, ZnodePath};
+use holdfast_types::{NodeId, RecipeName, SessionEnd, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::digest::Fold;
 use crate::part::{End, Head, NodePart, Part, SessionPart, TombstonePart};
+use crate::recipes::{RecipeKind, RecipePart};
 use crate::sessions::Tombstone;
 
 /// Items in one part at most.
@@ -25,6 +26,7 @@ enum Stage {
     Tombstones(SessionEnd, u64),
     Members(Option<NodeId>),
     Nodes(Option<ZnodePath>),
+    Recipes(Option<(RecipeKind, RecipeName)>),
     End,
     Done,
 }
@@ -52,7 +54,8 @@ impl Machine {
                 | Part::Tombstones(_)
                 | Part::Members(_)
                 | Part::Nodes(_)
-                | Part::End(_)) => part.hash(&mut fold),
+                | Part::End(_)
+                | Part::Recipes(_)) => part.hash(&mut fold),
             }
         }
         fold.finish()
@@ -76,6 +79,7 @@ impl Iterator for Dump {
                 Stage::Tombstones(end, after) => self.tombstones(*end, *after),
                 Stage::Members(after) => self.members(*after),
                 Stage::Nodes(after) => self.nodes(after.as_ref()),
+                Stage::Recipes(after) => self.recipes(after.as_ref()),
                 Stage::End => (Some(Part::End(self.end())), Stage::Done),
                 Stage::Done => return None,
             };
@@ -152,6 +156,14 @@ impl Dump {
                 let stage = Stage::Nodes(Some(last.path.clone()));
                 (Some(Part::Nodes(items)), stage)
             }
+            None => (None, Stage::Recipes(None)),
+        }
+    }
+
+    fn recipes(&self, after: Option<&(RecipeKind, RecipeName)>) -> (Option<Part>, Stage) {
+        let items = fill(self.machine.recipes.parts_after(after), RecipePart::weight);
+        match items.last().map(RecipePart::key) {
+            Some(last) => (Some(Part::Recipes(items)), Stage::Recipes(Some(last))),
             None => (None, Stage::End),
         }
     }
@@ -162,6 +174,7 @@ impl Dump {
             tombstones: self.machine.sessions.tombstones() as u64,
             members: self.machine.members.len() as u64,
             znodes: self.machine.tree.len() as u64,
+            recipes: self.machine.recipes.len() as u64,
         }
     }
 }

@@ -25,6 +25,7 @@ impl Machine {
         if !self.planted(Plant::EphemeralsStay) {
             self.drop_ephemerals(id, step);
         }
+        self.end_in_recipes(id, end, step);
         self.sessions.end(id, end, step.now, &self.limits);
         step.emit(Event::SessionEnded { id, session: name, end });
         let mut locks: Vec<_> = claims.into_iter().filter_map(|claim| claim.lock).collect();

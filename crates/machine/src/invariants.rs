@@ -32,7 +32,8 @@ impl Machine {
         let (rebuilt, places) = self.rebuild_locks()?;
         self.check_index(&rebuilt)?;
         self.check_places(&places)?;
-        self.check_locks()
+        self.check_locks()?;
+        self.check_recipes()
     }
 
     fn check_counters(&self) -> Result<(), String> {
@@ -267,6 +268,6 @@ fn in_time(granted_in: Revision, holder: &Contender, now: Revision) -> bool {
     granted_in.0 >= holder.ticket.0 && granted_in <= now
 }
 
-fn ensure(holds: bool, sentence: impl FnOnce() -> String) -> Result<(), String> {
+pub(crate) fn ensure(holds: bool, sentence: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(sentence()) }
 }

@@ -33,6 +33,7 @@ mod place;
 mod plant;
 mod quota;
 mod reads;
+mod recipes;
 mod release;
 mod session;
 mod sessions;
@@ -51,12 +52,16 @@ pub use part::{
     TombstonePart,
 };
 pub use reads::{Counts, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
+pub use recipes::{
+    Arrival, ArrivalWait, BarrierPart, DoublePart, LatchPart, MemberPart, RecipePart, RoundPart,
+};
 pub use waits::Wait;
 
 use holdfast_types::{Incarnation, Limits, NodeId, Revision, Stamp};
 use imbl::OrdMap;
 
 use crate::locks::Locks;
+use crate::recipes::Recipes;
 use crate::sessions::Sessions;
 use crate::tree::Tree;
 
@@ -73,6 +78,7 @@ pub struct Machine {
     tree: Tree,
     sessions: Sessions,
     locks: Locks,
+    recipes: Recipes,
     members: OrdMap<NodeId, Incarnation>,
     #[cfg(test)]
     plant: Option<plant::Plant>,
@@ -89,6 +95,7 @@ impl Machine {
             tree: Tree::new(),
             sessions: Sessions::new(),
             locks: Locks::new(),
+            recipes: Recipes::default(),
             members: OrdMap::new(),
             #[cfg(test)]
             plant: None,

@@ -14,6 +14,7 @@ use crate::part::{
     ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart, SessionPart,
     TombstonePart,
 };
+use crate::recipes::RecipePart;
 use crate::sessions::{Session, Sessions, Tombstone};
 use crate::tree::Tree;
 use crate::znode::{AccessList, Kind, Past, Role, Znode};
@@ -94,7 +95,8 @@ impl Loading {
             Part::Tombstones(_) => (2, "the tombstones"),
             Part::Members(_) => (3, "the members"),
             Part::Nodes(_) => (4, "the nodes"),
-            Part::End(_) => (5, "the end"),
+            Part::Recipes(_) => (5, "the recipes"),
+            Part::End(_) => (6, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -112,6 +114,7 @@ impl Loading {
                 }
             }),
             Part::Nodes(nodes) => each(nodes, |node| self.node(node)),
+            Part::Recipes(recipes) => each(recipes, |recipe| self.recipe(recipe)),
             Part::End(end) => {
                 self.end = Some(end);
                 Ok(())
@@ -217,6 +220,15 @@ impl Loading {
         })
     }
 
+    fn recipe(&mut self, part: RecipePart) -> Result<(), LoadError> {
+        let (_, name) = part.key();
+        match self.machine.recipes.restore(part) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(twice(format!("recipe {name}"))),
+            Err(what) => Err(unsound(what)),
+        }
+    }
+
     fn finish(mut self) -> Result<Machine, LoadError> {
         let machine = &mut self.machine;
         let came = End {
@@ -224,6 +236,7 @@ impl Loading {
             tombstones: machine.sessions.tombstones() as u64,
             members: self.members,
             znodes: machine.tree.len() as u64,
+            recipes: machine.recipes.len() as u64,
         };
         if self.end != Some(came) {
             return Err(LoadError::CutShort);
@@ -236,6 +249,7 @@ impl Loading {
                 session.contenders = count;
             }
         }
+        machine.recipes.rebuild().map_err(unsound)?;
         machine.check_invariants().map_err(unsound)?;
         Ok(self.machine)
     }

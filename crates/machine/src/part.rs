@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::contender::Contender;
 use crate::memo;
+use crate::recipes::RecipePart;
 use crate::sessions::Session;
 use crate::znode::{Kind, Znode};
 
-/// A bounded piece of a snapshot. They come in the order of the variants, the first and the last exactly once.
+/// A bounded piece of a snapshot. They come in the order of the variants, except that recipes come
+/// before the end; the head and the end come exactly once.
 /// Append-only: the order of the variants and fields is part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Part {
@@ -32,6 +34,8 @@ pub enum Part {
     Nodes(Vec<NodePart>),
     /// How many items came: a snapshot that was cut short is recognised.
     End(End),
+    /// Latches, barriers, double barriers and counters, each kind by name. They come between the nodes and the end.
+    Recipes(Vec<RecipePart>),
 }
 
 /// See [`Part::Head`].
@@ -191,6 +195,8 @@ pub struct End {
     pub members: u64,
     /// Znodes that came.
     pub znodes: u64,
+    /// Recipes that came.
+    pub recipes: u64,
 }
 
 impl SessionPart {

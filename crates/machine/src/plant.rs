@@ -45,6 +45,24 @@ pub(crate) enum Plant {
     ConditionBlind,
     /// A session may have any number of ephemerals.
     EphemeralsUnbounded,
+    /// A latch counts a key that was counted.
+    KeyTwice,
+    /// A session ends, and what it promised is not counted.
+    PromiseBroken,
+    /// A barrier opens for one too few.
+    OpensEarly,
+    /// A retried arrival is another arrival.
+    ArrivesTwice,
+    /// A member of a barrier goes, and the others still count on it.
+    BreachSilent,
+    /// An arrival is not asked how many are to pass.
+    PartiesBlind,
+    /// A wait is given up although the member has asked again.
+    GiveUpBlind,
+    /// Whoever is inside a double barrier never leaves.
+    InsideForEver,
+    /// A counter wraps.
+    CounterWraps,
 }
 
 impl Machine {

@@ -8,6 +8,8 @@ use holdfast_types::{
     Released, Revision, SessionView, Stat,
 };
 
+use crate::recipes::{NotYet, RecipeAnswer};
+
 /// An answer with the position in the log it was true at.
 #[derive(Clone, Debug)]
 pub struct Response {
@@ -80,6 +82,8 @@ pub enum Answer {
     Children(Page<holdfast_types::NodeView>),
     /// A page of a subtree.
     Subtree(Page<holdfast_types::NodeView>),
+    /// About a latch, a barrier, a double barrier or a counter.
+    Recipe(RecipeAnswer),
     /// A znode's access list.
     Acl {
         /// The list, with hashes masked for those who may not change it.
@@ -98,6 +102,13 @@ pub enum Failure {
     WaitTimeout {
         /// The lock as it was then.
         lock: Box<LockView>,
+        /// From the request's arrival.
+        waited: Duration,
+    },
+    /// What the caller waited for at a latch or a barrier has not happened.
+    NotYet {
+        /// What.
+        what: NotYet,
         /// From the request's arrival.
         waited: Duration,
     },

@@ -14,6 +14,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::patience::Patience;
 use crate::pulse::Pulse;
+use crate::recipes::ArrivalPatience;
 use crate::service::Service;
 
 /// Sessions expired by one proposal at most, so that an expiry storm leaves room for others.
@@ -47,6 +48,7 @@ struct Clockwork {
     ticks: Interval,
     pulse: Pulse,
     patience: Patience,
+    arrivals: ArrivalPatience,
     last_sweep: Instant,
 }
 
@@ -56,8 +58,8 @@ impl Clockwork {
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let pulse = Pulse::new(now, tick);
-        let patience = Patience::default();
-        Self { service, epoch: None, ticks, pulse, patience, last_sweep: now }
+        let (patience, arrivals) = (Patience::default(), ArrivalPatience::default());
+        Self { service, epoch: None, ticks, pulse, patience, arrivals, last_sweep: now }
     }
 
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
@@ -107,6 +109,7 @@ impl Clockwork {
             self.service.leases().lock().reset(machine.leases(), Instant::now());
         });
         self.patience = Patience::default();
+        self.arrivals = ArrivalPatience::default();
         tracing::info!(?epoch, "leases begin anew");
         self.epoch = Some(epoch);
     }
@@ -145,7 +148,10 @@ impl Clockwork {
         let grace = service.tunables().wait_grace;
         let cancels = service.raft().read(|machine| {
             self.patience.look(machine, now, grace);
-            self.patience.overdue(machine, now, CANCELS_MAX)
+            self.arrivals.look(machine, now, grace);
+            let mut ends = self.patience.overdue(machine, now, CANCELS_MAX);
+            ends.extend(self.arrivals.overdue(machine, now, CANCELS_MAX));
+            ends
         });
         if cancels.is_empty() {
             return;
@@ -156,6 +162,7 @@ impl Clockwork {
         if let Err(error) = proposed {
             tracing::debug!(%error, "failed to end waits");
             self.patience.again(&cancels, Instant::now() + grace);
+            self.arrivals.again(&cancels, Instant::now() + grace);
         }
     }
 

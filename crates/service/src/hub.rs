@@ -19,6 +19,7 @@ use crate::audit::Notes;
 use crate::lease::Leases;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
+use crate::recipes::Gatherers;
 use crate::service::{Service, ServiceConfig};
 use crate::stream::Streams;
 use crate::waiters::Waiters;
@@ -29,6 +30,7 @@ use crate::watch::History;
 pub(crate) struct Hub {
     pub(crate) leases: Mutex<Leases>,
     pub(crate) waiters: Waiters,
+    pub(crate) gatherers: Gatherers,
     pub(crate) notes: Mutex<Notes>,
     pub(crate) streams: Streams,
     pub(crate) history: History,
@@ -43,6 +45,7 @@ impl Hub {
         Arc::new(Self {
             leases: Mutex::default(),
             waiters: Waiters::new(config.waiters_max),
+            gatherers: Gatherers::default(),
             notes: Mutex::default(),
             streams: Streams::new(config.streams_max, config.watches_max),
             history: History::new(history_events_max, history_bytes_max, followers_max),
@@ -77,6 +80,7 @@ impl Hub {
             | Event::NodeChanged { .. }
             | Event::SessionAttached { .. }
             | Event::NodeRegistered { .. } => {}
+            Event::Recipe(event) => self.gatherers.see(event),
             Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
         }
     }
@@ -111,6 +115,7 @@ impl Observer for Hub {
         drop(leases);
         self.notes.lock().skip_to(machine.revision());
         self.waiters.look();
+        self.gatherers.look();
         self.streams.diverged();
         self.history.restart(machine.revision());
         self.reach.reached(machine.revision());

@@ -27,6 +27,7 @@ mod patience;
 mod pulse;
 mod reach;
 mod read;
+mod recipes;
 mod request;
 mod service;
 mod session;
@@ -38,6 +39,7 @@ mod watch;
 pub use answer::{Answer, Check, ClusterView, Failure, Health, NodeView, Response, Role};
 pub use holdfast_machine::{Counts, LockFilter};
 pub use metrics::Metrics;
+pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
 pub use request::{AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request};
 pub use service::{Service, ServiceConfig};
 pub use stream::{

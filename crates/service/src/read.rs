@@ -61,6 +61,7 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
             Answer::Fence { valid: is_valid(mode, token, view), token, view }
         }
         Request::Acquire(_)
+        | Request::Recipe(_)
         | Request::Release { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
@@ -87,6 +88,7 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::Subtree { read, .. }
         | Request::Acl { read, .. } => *read,
         Request::Acquire(_)
+        | Request::Recipe(_)
         | Request::Multi(_)
         | Request::Change { .. }
         | Request::Release { .. }

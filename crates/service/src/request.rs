@@ -8,6 +8,8 @@ use holdfast_types::{
     SessionName, Ttl, ZnodePath,
 };
 
+use crate::recipes::RecipeRequest;
+
 /// Who asks. Locks and sessions are open to everybody; znodes have access lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
@@ -177,6 +179,8 @@ pub enum Request {
         /// How fresh.
         read: ReadMode,
     },
+    /// Something about a latch, a barrier, a double barrier or a counter.
+    Recipe(RecipeRequest),
     /// A znode's access list.
     Acl {
         /// Of which.

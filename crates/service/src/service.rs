@@ -15,6 +15,7 @@ use crate::hub::Hub;
 use crate::lease::Leases;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
+use crate::recipes::Gatherers;
 use crate::request::{Call, Request};
 use crate::stream::{Ended, Renewals, Streams};
 use crate::waiters::Waiters;
@@ -174,6 +175,7 @@ impl Service {
             Request::Change { session, request, op } => {
                 self.change(call, session, request, op).await
             }
+            Request::Recipe(request) => self.recipe(request).await,
             Request::Node { .. }
             | Request::Children { .. }
             | Request::Subtree { .. }
@@ -257,6 +259,10 @@ impl Service {
 
     pub(crate) fn waiters(&self) -> &Waiters {
         &self.0.hub.waiters
+    }
+
+    pub(crate) fn gatherers(&self) -> &Gatherers {
+        &self.0.hub.gatherers
     }
 
     pub(crate) fn streams(&self) -> &Streams {

@@ -93,6 +93,7 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
             machine.acl(&path, shown).map(|(acl, stat)| Answer::Acl { acl, stat })
         }
         Request::Acquire(_)
+        | Request::Recipe(_)
         | Request::Release { .. }
         | Request::Lock { .. }
         | Request::Locks { .. }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EntryId, Incarnation, Labels, Limits, LockName, Multi, NodeId, Owner, Password, Revision,
-    SessionId, SessionName, Stamp, Ticket, Ttl,
+    EntryId, Incarnation, Labels, Limits, LockName, Multi, NodeId, Owner, Password, Recipe,
+    Revision, SessionId, SessionName, Stamp, Ticket, Ttl,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -77,6 +77,8 @@ pub enum Command {
         /// Its time-to-live from now on.
         ttl: Ttl,
     },
+    /// Changes a latch, a barrier, a double barrier or a counter.
+    Recipe(Recipe),
 }
 
 /// See [`Command::OpenSession`].

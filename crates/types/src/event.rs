@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Grant, LockName, NodeId, Outcome, Owner, Revision, SessionId, SessionName, Ticket, Ttl,
-    ZnodePath,
+    Grant, LockName, NodeId, Outcome, Owner, RecipeEvent, Revision, SessionId, SessionName, Ticket,
+    Ttl, ZnodePath,
 };
 
 /// The result of applying one entry.
@@ -114,6 +114,8 @@ pub enum Event {
         /// Which node.
         node: NodeId,
     },
+    /// Something that somebody may wait for happened to a latch or a barrier.
+    Recipe(RecipeEvent),
     /// A subtree has grown beyond its soft quota; nothing was refused.
     QuotaPassed {
         /// The subtree with the quota.

@@ -17,6 +17,7 @@ mod multi;
 mod name;
 mod outcome;
 mod path;
+mod recipe;
 #[cfg(feature = "schema")]
 mod schema;
 mod stat;
@@ -30,9 +31,13 @@ pub use event::{Applied, Event, LossCause, SessionEnd};
 pub use ids::{FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
-pub use name::{EntryId, Labels, LockName, NameError, Owner, RequestId, SessionName};
+pub use name::{EntryId, Labels, LockName, NameError, Owner, RecipeName, RequestId, SessionName};
 pub use outcome::{Bound, Grant, OpReply, Outcome, Queued, Rejection, Released, Reply};
 pub use path::ZnodePath;
+pub use recipe::{
+    Arrive, Arrived, Breach, BreachCause, Count, CountChange, CounterView, Depart, Gate, GateView,
+    GiveUp, LatchView, Passed, Recipe, RecipeEvent, RecipeRejection, RecipeReply,
+};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError};
 pub use view::{

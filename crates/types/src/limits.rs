@@ -25,6 +25,8 @@ pub struct Limits {
     pub tombstone_ms: u64,
     /// Ephemerals of one session that are not contenders.
     pub ephemerals_per_session_max: u32,
+    /// Latches, barriers, double barriers and counters, together.
+    pub recipes_max: u32,
 }
 
 impl Default for Limits {
@@ -40,6 +42,7 @@ impl Default for Limits {
             tombstones_max: 200_000,
             tombstone_ms: 3_600_000,
             ephemerals_per_session_max: 100_000,
+            recipes_max: 100_000,
         }
     }
 }

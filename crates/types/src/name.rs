@@ -127,6 +127,10 @@ name! {
     LockName, "the lock name", 512, check_components
 }
 name! {
+    /// A latch, a barrier or a counter: one or more components joined by `/`, as for locks. Each kind has names of its own.
+    RecipeName, "the name", 512, check_components
+}
+name! {
     /// A session as its client names it (`?session=me`).
     SessionName, "the session id", 128, check_flat
 }

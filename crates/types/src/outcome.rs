@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EntryId, FencingToken, HolderView, LockName, Owner, Perms, Revision, SessionId, SessionName,
-    Stamp, Stat, Ticket, Ttl, ZnodePath,
+    EntryId, FencingToken, HolderView, LockName, Owner, Perms, RecipeRejection, RecipeReply,
+    Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// What a command did, or why it did nothing. A rejected command changes nothing except the revision counter.
@@ -62,6 +62,8 @@ pub enum Reply {
         /// What it lives without a renewal.
         ttl: Ttl,
     },
+    /// The recipe is changed.
+    Recipe(RecipeReply),
 }
 
 /// What one operation of a multi did.
@@ -175,6 +177,10 @@ pub enum Bound {
     CountedAtOnce,
     /// `ephemerals_per_session_max`.
     EphemeralsPerSession,
+    /// `recipes_max`.
+    Recipes,
+    /// Places of one session in recipes, promises of one latch, or arrivals at one double barrier.
+    RecipePlaces,
 }
 
 /// Why a command changed nothing. Append-only: the order of the variants is part of the format.
@@ -281,4 +287,6 @@ pub enum Rejection {
         /// Its name.
         session: SessionName,
     },
+    /// A latch, a barrier or a counter refused.
+    Recipe(RecipeRejection),
 }

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    EntryId, FencingToken, Labels, LockName, NodeId, Owner, Revision, SessionName, Stamp, ZnodePath,
+    EntryId, FencingToken, Labels, LockName, NodeId, Owner, RecipeName, RequestId, Revision,
+    SessionName, Stamp, ZnodePath,
 };
 
 macro_rules! inline {
@@ -34,6 +35,8 @@ inline! {
     SessionName: name(SessionName::MAX_LEN);
     Owner: name(Owner::MAX_LEN);
     EntryId: name(EntryId::MAX_LEN);
+    RecipeName: name(RecipeName::MAX_LEN);
+    RequestId: name(RequestId::MAX_LEN);
     ZnodePath: json_schema!({ "type": "string", "pattern": "^/", "maxLength": ZnodePath::MAX_LEN });
     FencingToken: below(FencingToken::END);
     Revision: below(FencingToken::END);

@@ -37,6 +37,7 @@ pub(crate) fn verdict(failure: &Failure) -> Verdict {
         Failure::TooLarge => Verdict::Tell(ErrorCode::BadArguments),
         Failure::DiskFull => Verdict::Tell(ErrorCode::SystemError),
         Failure::WaitTimeout { .. }
+        | Failure::NotYet { .. }
         | Failure::WaitTooLong { .. }
         | Failure::NoLeader
         | Failure::OutcomeUnknown
@@ -71,7 +72,8 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         | Rejection::LockBusy { .. }
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
-        | Rejection::NodeTaken => ErrorCode::SystemError,
+        | Rejection::NodeTaken
+        | Rejection::Recipe(_) => ErrorCode::SystemError,
     }
 }
 
@@ -89,7 +91,9 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::ContendersPerSession
         | Bound::EphemeralsPerSession
         | Bound::EntriesPerHold
-        | Bound::Counter => ErrorCode::QuotaExceeded,
+        | Bound::Counter
+        | Bound::Recipes
+        | Bound::RecipePlaces => ErrorCode::QuotaExceeded,
     }
 }
 

@@ -8,26 +8,26 @@ use crate::{escape_query, format_duration};
 
 /// Builds a query string.
 #[derive(Debug, Default)]
-pub(super) struct Query(pub(super) String);
+pub(crate) struct Query(pub(crate) String);
 
 impl Query {
-    pub(super) fn text(&mut self, key: &str, value: Option<&str>) {
+    pub(crate) fn text(&mut self, key: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.pair(key, value);
         }
     }
 
-    pub(super) fn duration(&mut self, key: &str, value: Option<Duration>) {
+    pub(crate) fn duration(&mut self, key: &str, value: Option<Duration>) {
         self.text(key, value.map(format_duration).as_deref());
     }
 
-    pub(super) fn flag(&mut self, key: &str, set: bool) {
+    pub(crate) fn flag(&mut self, key: &str, set: bool) {
         if set {
             self.pair(key, "true");
         }
     }
 
-    pub(super) fn labels(&mut self, labels: &Labels) {
+    pub(crate) fn labels(&mut self, labels: &Labels) {
         for (key, value) in labels.iter() {
             self.pair(&format!("label.{}", escape_query(key)), value);
         }

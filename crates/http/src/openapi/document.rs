@@ -12,7 +12,7 @@ use holdfast_api::{
     ErrorCode, Form, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER, HOLDFAST_LEADER_CONTACT_MS,
     HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, PROBLEM_JSON, Param, Problem, Schemas,
 };
-use holdfast_types::{LockName, SessionName, ZnodePath};
+use holdfast_types::{LockName, RecipeName, SessionName, ZnodePath};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Content, Header, Operation, all};
@@ -109,6 +109,7 @@ pub(crate) const fn tag(route: Route) -> &'static str {
     match route {
         Route::Lock | Route::Locks | Route::Fence => "locks",
         Route::Session | Route::Sessions | Route::KeepAlive => "sessions",
+        Route::Latch | Route::Barrier | Route::DoubleBarrier | Route::Counter => "recipes",
         Route::Tree | Route::Txn | Route::Watch => "tree",
         Route::Cluster
         | Route::Live
@@ -130,6 +131,10 @@ pub(crate) fn path_parameter(route: Route) -> Option<Param> {
         Route::Session | Route::KeepAlive => {
             let about = "The session; contains neither '/' nor white space";
             Some(Param::name("id", SessionName::MAX_LEN, about).needed("me"))
+        }
+        Route::Latch | Route::Barrier | Route::DoubleBarrier | Route::Counter => {
+            let about = "Its name, with the rules of lock names";
+            Some(Param::name("name", RecipeName::MAX_LEN, about).needed("start"))
         }
         Route::Tree => {
             let about =

@@ -6,7 +6,7 @@ use holdfast_api::{
     HOLDFAST_ENTRIES_LEFT, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams, Schemas,
 };
 
-use super::{Answer, Content, Header, Operation, Reach, node, sessions, tree};
+use super::{Answer, Content, Header, Operation, Reach, node, recipes, sessions, tree};
 use crate::action::Action;
 
 /// The operation of an action; none for those that no method and path leads to.
@@ -37,6 +37,20 @@ pub(crate) fn of(action: Action) -> Option<Operation> {
         Action::Explain => node::explain(),
         Action::OpenApi => node::openapi(),
         Action::Docs => node::docs(),
+        Action::MakeLatch => recipes::make_latch(),
+        Action::CountDown => recipes::count_down(),
+        Action::AwaitLatch => recipes::await_latch(),
+        Action::DeleteLatch => recipes::delete_latch(),
+        Action::ArriveAtBarrier => recipes::arrive(),
+        Action::ReadBarrier => recipes::read_barrier(),
+        Action::LeaveBarrier => recipes::leave(),
+        Action::EnterDoubleBarrier => recipes::enter(),
+        Action::ReadDoubleBarrier => recipes::read_double_barrier(),
+        Action::LeaveDoubleBarrier => recipes::leave_double_barrier(),
+        Action::ReadCounter => recipes::read_counter(),
+        Action::AddToCounter => recipes::add_to_counter(),
+        Action::SetCounter => recipes::set_counter(),
+        Action::DeleteCounter => recipes::delete_counter(),
         Action::WrongMethod | Action::NoSuchPath => return None,
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
             let detail = format!("'{path}' has version {actual}");
             let hint = "read it again, and decide again";
             let mut fault = about(path, ErrorCode::VersionMismatch, detail, hint);
-            fault.facts.version = Some(actual);
+            fault.facts.version = u64::try_from(actual).ok();
             fault
         }
         Rejection::NoChildrenForEphemerals { path } => {
@@ -56,7 +56,8 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
         | Rejection::LimitReached { .. }
         | Rejection::NodeTaken
         | Rejection::OpRefused { .. }
-        | Rejection::SessionMoved { .. } => {
+        | Rejection::SessionMoved { .. }
+        | Rejection::Recipe(_) => {
             internal(format!("a rejection that is not about a node: {rejection:?}"))
         }
     }

@@ -19,6 +19,7 @@ mod judge;
 mod large;
 mod model;
 mod properties;
+mod recipes;
 mod render;
 mod scripts;
 mod snapshots;

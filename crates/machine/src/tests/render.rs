@@ -32,6 +32,7 @@ fn reply(reply: &Reply) -> String {
             let nothing = if results.is_empty() { "nothing" } else { "" };
             format!("{otherwise}{nothing}{}", said.join(" | "))
         }
+        Reply::Recipe(reply) => super::recipes::words::reply(reply),
         Reply::Swept { count } => format!("swept {count}"),
         Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
             format!("{reply:?}")
@@ -66,6 +67,7 @@ pub(super) fn rejection(rejection: &Rejection) -> String {
         Rejection::NotHolder { holder } => format!("NotHolder {}", self::holder(holder)),
         Rejection::OpRefused { at, why } => format!("at {at}: {}", self::rejection(why)),
         Rejection::NotAllowed { path, needed } => format!("NotAllowed {path} needs {needed}"),
+        Rejection::Recipe(rejection) => super::recipes::words::rejection(rejection),
         other => format!("{other:?}"),
     }
 }
@@ -158,6 +160,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::NodeChanged { path } => format!("node {path} changed"),
         Event::NodeRegistered { node } => format!("node {node} registered"),
         Event::SessionAttached { id } => format!("session #{id} attached"),
+        Event::Recipe(event) => super::recipes::words::event(event),
         Event::QuotaPassed { path } => format!("the soft quota of {path} is passed"),
     }
 }

@@ -3,6 +3,7 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
+use super::recipes;
 use super::words::{self, lock_name, multi, of_session, open, path, session_name};
 use crate::{LoadError, Machine, Part};
 
@@ -53,6 +54,7 @@ pub(super) fn machine() -> Machine {
             ],
         ),
     ];
+    let commands = commands.into_iter().chain(recipes::of_every_kind()).collect();
     drop(machine.apply(Entry { stamped_at: Stamp(1000), commands }));
     machine.check_invariants().unwrap();
     machine
@@ -92,10 +94,13 @@ fn every_kind_of_part_is_there_once() {
             Part::Tombstones(_) => "tombstones",
             Part::Members(_) => "members",
             Part::Nodes(_) => "nodes",
+            Part::Recipes(_) => "recipes",
             Part::End(_) => "end",
         })
         .collect();
-    assert_eq!(names, ["head", "sessions", "tombstones", "tombstones", "members", "nodes", "end"]);
+    let tombstones = ["tombstones", "tombstones"];
+    let (first, last) = (["head", "sessions"], ["members", "nodes", "recipes", "end"]);
+    assert_eq!(names, [&first[..], &tombstones, &last].concat());
 }
 
 #[test]
@@ -334,6 +339,7 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
                 (_, _) => drop(nodes.remove(item % count)),
             }
         }
+        Part::Recipes(recipes) => recipes::garble(recipes, item, what, number),
         Part::End(end) => end.znodes = number,
     }
 }

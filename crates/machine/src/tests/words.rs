@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_types::*;
 
-use super::render;
+use super::{recipes, render};
 use crate::{LockFilter, Machine};
 
 /// One line, cut into words: the positional ones, and those of the form `key=value` or `key`.
@@ -21,20 +21,20 @@ impl<'a> Words<'a> {
         self.words.get(index).unwrap_or_else(|| panic!("{:?} needs word {index}", self.words))
     }
 
-    fn value(&self, key: &str) -> Option<&'a str> {
+    pub(super) fn value(&self, key: &str) -> Option<&'a str> {
         self.words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
+    pub(super) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         let value = self.value(key)?;
         Some(value.parse().unwrap_or_else(|_| panic!("{key}={value} is no number")))
     }
 
-    fn flag(&self, word: &str) -> bool {
+    pub(super) fn flag(&self, word: &str) -> bool {
         self.words.contains(&word)
     }
 
-    fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> Owner {
         self.value("owner").map_or_else(Owner::unnamed, |owner| Owner::new(owner).unwrap())
     }
 
@@ -53,7 +53,7 @@ impl<'a> Words<'a> {
         Labels::new(labels).unwrap()
     }
 
-    fn open(&self, session: &str) -> OpenSession {
+    pub(super) fn open(&self, session: &str) -> OpenSession {
         OpenSession {
             session: session_name(session),
             ttl: self.ttl(),
@@ -159,12 +159,16 @@ impl<'a> Words<'a> {
         set("data", &mut limits.data_bytes_max);
         set("memo", &mut limits.memo_per_session_max);
         set("tombstones", &mut limits.tombstones_max);
+        set("recipes", &mut limits.recipes_max);
         limits.tombstone_ms = self.number("tombstone_ms").unwrap_or(limits.tombstone_ms);
         limits
     }
 
     /// The command of this line.
     pub(super) fn command(&self, machine: &Machine) -> Command {
+        if let Some(recipe) = recipes::words::recipe(self) {
+            return Command::Recipe(recipe);
+        }
         if let Some(op) = self.op() {
             return multi(self.caller(), vec![op]);
         }
@@ -276,6 +280,9 @@ impl<'a> Words<'a> {
             "incarnation" => {
                 let node = NodeId(self.at(2).parse().unwrap());
                 vec![format!("{:?}", machine.incarnation(node))]
+            }
+            "latch" | "barrier" | "double" | "counter" | "arrivals" => {
+                recipes::words::show(self, machine)
             }
             "counts" => vec![format!("{:?}", machine.counts())],
             other => panic!("nothing to show: {other}"),

@@ -294,6 +294,7 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
         | Reply::SessionOpened { .. }
         | Reply::SessionRenewed { .. }
         | Reply::SessionAttached { .. }
+        | Reply::Recipe(_)
         | Reply::Swept { .. }
         | Reply::LimitsSet
         | Reply::NodeRegistered => Err(Failure::OutcomeUnknown),
@@ -314,6 +315,7 @@ fn fatal(failure: &Failure) -> Option<Ended> {
         | Failure::DiskFull
         | Failure::TooLarge
         | Failure::WaitTimeout { .. }
+        | Failure::NotYet { .. }
         | Failure::WaitTooLong { .. }
         | Failure::TooManyWaiters { .. }
         | Failure::TooManyStreams { .. }

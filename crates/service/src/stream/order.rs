@@ -170,6 +170,7 @@ impl Streams {
             | Event::Lost { .. }
             | Event::Left { .. }
             | Event::SessionTouched { .. }
+            | Event::Recipe(_)
             | Event::QuotaPassed { .. }
             | Event::NodeRegistered { .. } => {}
         }

@@ -227,6 +227,7 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
         | Event::SessionTouched { .. }
         | Event::SessionEnded { .. }
         | Event::SessionAttached { .. }
+        | Event::Recipe(_)
         | Event::QuotaPassed { .. }
         | Event::NodeRegistered { .. } => None,
     }

@@ -385,7 +385,8 @@ impl Model {
             Command::AttachSession { session, password, ttl } => {
                 self.attach_by_id(session, password, ttl)
             }
-            Command::Multi(_) => unreachable!(),
+            // Recipes have a model of their own.
+            Command::Multi(_) | Command::Recipe(_) => unreachable!(),
         }
     }
 }

@@ -1,0 +1,651 @@
+//! Latches, barriers, double barriers and counters: parameters, bodies, paths, and the facts of their problems.
+
+mod about;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{
+    Breach, BreachCause, CounterView, GateView, Labels, LatchView, Owner, Passed, Recipe,
+    RecipeName, RequestId, Revision, SessionEnd, SessionName, Ttl,
+};
+
+use crate::params::about::{REDIRECTED, REQUEST, SESSION, STALE, TTL};
+use crate::params::{ChangeParams, ReadParams, labels, name, ttl, wait};
+use crate::params::{Query, REDIRECT};
+use crate::{ErrorCode, Fields, Keys, Refusal, escape_path};
+
+/// `/v1/latches/<name>`
+pub fn latch_path(latch: &RecipeName) -> String {
+    format!("/v1/latches/{}", escape_path(latch.as_str()))
+}
+
+/// `/v1/barriers/<name>`
+pub fn barrier_path(barrier: &RecipeName) -> String {
+    format!("/v1/barriers/{}", escape_path(barrier.as_str()))
+}
+
+/// `/v1/double-barriers/<name>`
+pub fn double_barrier_path(barrier: &RecipeName) -> String {
+    format!("/v1/double-barriers/{}", escape_path(barrier.as_str()))
+}
+
+/// `/v1/counters/<name>`
+pub fn counter_path(counter: &RecipeName) -> String {
+    format!("/v1/counters/{}", escape_path(counter.as_str()))
+}
+
+/// `PUT /v1/latches/{name}`: make a latch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatchParams {
+    /// How often it has to be counted down, 1 to [`Recipe::COUNT_MAX`].
+    pub count: u32,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl LatchParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys {
+        values: &["count"],
+        flags: &[REDIRECT],
+        about: &[about::COUNT, REDIRECTED],
+        ..Keys::NONE
+    };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead; the count is needed.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let count = number_to(fields, "count", Recipe::COUNT_MAX, "?count=3")?;
+        Ok(Self { count, redirect: fields.flag(REDIRECT) })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.text("count", Some(&self.count.to_string()));
+        query.flag(REDIRECT, self.redirect);
+        query.0
+    }
+}
+
+/// `POST /v1/latches/{name}`: count it down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountDownParams {
+    /// What is counted: each key once.
+    pub key: RequestId,
+    /// Count it when this session ends, instead of now.
+    pub when_ended: Option<SessionName>,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl CountDownParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys {
+        values: &["key", "request", "session", "on_death"],
+        flags: &[REDIRECT],
+        about: &[about::KEY, about::KEY_TOO, about::DYING, about::ON_DEATH, REDIRECTED],
+        ..Keys::NONE
+    };
+
+    /// Checks every parameter; `header` is the request id that came as a header, and stands for the key without one.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead; a key or a request id is needed.
+    pub fn parse(fields: &Fields<'_>, header: Option<&str>) -> Result<Self, Refusal> {
+        let key = match name(fields, "key", RequestId::new)? {
+            Some(key) => Some(key),
+            None => request_id(fields, header)?,
+        };
+        let key = key.ok_or_else(|| {
+            let detail = "a latch is counted down once for each key, and none is given";
+            Refusal::of("key", ErrorCode::InvalidArgument, detail)
+                .hint("add ?key=ID that names what is done, or the header Idempotency-Key")
+        })?;
+        let session = name(fields, "session", SessionName::new)?;
+        let when_ended = match (fields.value("on_death"), session) {
+            (None, _) => None,
+            (Some("count"), Some(session)) => Some(session),
+            (Some("count"), None) => {
+                let detail = "whose end counts is not said";
+                return Err(Refusal::of("session", ErrorCode::InvalidArgument, detail)
+                    .hint("add &session=ID of an open session"));
+            }
+            (Some(_), _) => {
+                let detail = "'on_death' is not 'count'";
+                return Err(Refusal::of("on_death", ErrorCode::InvalidArgument, detail)
+                    .hint("write on_death=count to count when the session ends, or leave it out"));
+            }
+        };
+        Ok(Self { key, when_ended, redirect: fields.flag(REDIRECT) })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.text("key", Some(self.key.as_str()));
+        query.text("session", self.when_ended.as_ref().map(SessionName::as_str));
+        query.text("on_death", self.when_ended.as_ref().map(|_| "count"));
+        query.flag(REDIRECT, self.redirect);
+        query.0
+    }
+}
+
+/// `GET /v1/latches/{name}`: wait for it to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitParams {
+    /// How long, up to [`crate::WAIT_MAX`].
+    pub wait: Duration,
+    /// How to read.
+    pub read: ReadParams,
+}
+
+impl WaitParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys {
+        values: &["wait"],
+        flags: &["stale", REDIRECT],
+        about: &[about::WAIT, STALE, REDIRECTED],
+        ..Keys::NONE
+    };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        Ok(Self { wait: wait(fields)?.unwrap_or_default(), read: ReadParams::parse(fields) })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
+        query.flag("stale", self.read.stale);
+        query.flag(REDIRECT, self.read.redirect);
+        query.0
+    }
+}
+
+/// `POST /v1/barriers/{name}` and `PUT /v1/double-barriers/{name}`: arrive and wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArriveParams {
+    /// How many pass together, 1 to [`Recipe::PARTIES_MAX`].
+    pub parties: u32,
+    /// Whose; opened if it is new.
+    pub session: SessionName,
+    /// Who within the session.
+    pub owner: Option<Owner>,
+    /// A retry under the same id gets the first final answer.
+    pub request: Option<RequestId>,
+    /// The session's time-to-live.
+    pub ttl: Option<Ttl>,
+    /// How long to wait, up to [`crate::WAIT_MAX`].
+    pub wait: Duration,
+    /// Labels of a session that is opened.
+    pub labels: Labels,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl ArriveParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys {
+        values: &["parties", "session", "owner", "request", "ttl", "wait"],
+        flags: &[REDIRECT],
+        labels: true,
+        about: &[
+            about::PARTIES,
+            about::MEMBER,
+            about::OWNER,
+            about::ARRIVAL,
+            TTL,
+            about::WAIT,
+            REDIRECTED,
+        ],
+        ..Keys::NONE
+    };
+
+    /// Checks every parameter; `header` is the request id that came as a header.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead; the parties and the session are needed.
+    pub fn parse(fields: Fields<'_>, header: Option<&str>) -> Result<Self, Refusal> {
+        Ok(Self {
+            parties: number_to(&fields, "parties", Recipe::PARTIES_MAX, "?parties=3")?,
+            session: session(&fields)?,
+            owner: name(&fields, "owner", Owner::new)?,
+            request: request_id(&fields, header)?,
+            ttl: ttl(&fields)?,
+            wait: wait(&fields)?.unwrap_or_default(),
+            redirect: fields.flag(REDIRECT),
+            labels: labels(fields)?,
+        })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.text("parties", Some(&self.parties.to_string()));
+        query.text("session", Some(self.session.as_str()));
+        query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.text("request", self.request.as_ref().map(RequestId::as_str));
+        query.duration("ttl", self.ttl.map(Ttl::as_duration));
+        query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
+        query.flag(REDIRECT, self.redirect);
+        query.labels(&self.labels);
+        query.0
+    }
+}
+
+/// `DELETE` of a barrier or a double barrier: leave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaveParams {
+    /// Whose place.
+    pub session: SessionName,
+    /// Who within the session.
+    pub owner: Option<Owner>,
+    /// How long to wait for the others to leave a double barrier, up to [`crate::WAIT_MAX`].
+    pub wait: Duration,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl LeaveParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys {
+        values: &["session", "owner", "wait"],
+        flags: &[REDIRECT],
+        about: &[about::MEMBER, about::OWNER, about::WAIT, REDIRECTED],
+        ..Keys::NONE
+    };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead; the session is needed.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let (session, owner) = (session(fields)?, name(fields, "owner", Owner::new)?);
+        let wait = wait(fields)?.unwrap_or_default();
+        Ok(Self { session, owner, wait, redirect: fields.flag(REDIRECT) })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.text("session", Some(self.session.as_str()));
+        query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
+        query.flag(REDIRECT, self.redirect);
+        query.0
+    }
+}
+
+/// `POST /v1/counters/{name}?add=5`, `PUT ...?value=7`, and `DELETE`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CounterParams {
+    /// How much to add, or what to set; none deletes.
+    pub number: Option<i64>,
+    /// For whom, and under which request id.
+    pub change: ChangeParams,
+}
+
+impl CounterParams {
+    /// What adding takes.
+    pub const ADD_KEYS: Keys = Keys {
+        values: &["add", "session", "request"],
+        flags: &[REDIRECT],
+        about: &[about::ADD, SESSION, REQUEST, REDIRECTED],
+        ..Keys::NONE
+    };
+    /// What setting takes.
+    pub const SET_KEYS: Keys = Keys {
+        values: &["value", "session", "request"],
+        flags: &[REDIRECT],
+        about: &[about::VALUE, SESSION, REQUEST, REDIRECTED],
+        ..Keys::NONE
+    };
+    /// What deleting takes.
+    pub const DELETE_KEYS: Keys = Keys {
+        values: &["session", "request"],
+        flags: &[REDIRECT],
+        about: &[SESSION, REQUEST, REDIRECTED],
+        ..Keys::NONE
+    };
+
+    /// Checks every parameter; `key` is `add`, `value`, or none to delete, `header` the request id that came as a header.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead; the number is needed.
+    pub fn parse(
+        fields: &Fields<'_>,
+        key: Option<&str>,
+        header: Option<&str>,
+    ) -> Result<Self, Refusal> {
+        let number = key.map(|key| whole(fields, key)).transpose()?;
+        Ok(Self { number, change: ChangeParams::parse(fields, header)? })
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self, key: &str) -> String {
+        let mut query = Query::default();
+        query.text(key, self.number.map(|number| number.to_string()).as_deref());
+        let ChangeParams { session, request, redirect } = &self.change;
+        query.text("session", session.as_ref().map(SessionName::as_str));
+        query.text("request", request.as_ref().map(RequestId::as_str));
+        query.flag(REDIRECT, *redirect);
+        query.0
+    }
+}
+
+fn session(fields: &Fields<'_>) -> Result<SessionName, Refusal> {
+    name(fields, "session", SessionName::new)?.ok_or_else(|| {
+        Refusal::of("session", ErrorCode::InvalidArgument, "whose place it is must be said")
+            .hint("add &session=ID with an id of your own, such as a host's name and a process id")
+    })
+}
+
+fn request_id(fields: &Fields<'_>, header: Option<&str>) -> Result<Option<RequestId>, Refusal> {
+    let query = name(fields, "request", RequestId::new)?;
+    let header = header.map(RequestId::new).transpose();
+    let header = header.map_err(|error| Refusal::bad_name("request", &error))?;
+    if query.is_some() && header.is_some() {
+        let detail = "the request id is given twice: as 'request' and as Idempotency-Key";
+        return Err(Refusal::of("request", ErrorCode::InvalidArgument, detail).hint("give it once"));
+    }
+    Ok(query.or(header))
+}
+
+fn number_to(fields: &Fields<'_>, key: &str, max: u32, example: &str) -> Result<u32, Refusal> {
+    let parsed = fields.value(key).and_then(|text| text.parse().ok());
+    parsed.filter(|number| (1..=max).contains(number)).ok_or_else(|| {
+        let detail = format!("'{key}' must be given, as a number from 1 to {max}");
+        Refusal::of(key, ErrorCode::InvalidArgument, detail).hint(format!("write {example}"))
+    })
+}
+
+fn whole(fields: &Fields<'_>, key: &str) -> Result<i64, Refusal> {
+    let parsed = fields.value(key).and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| {
+        let detail = format!("'{key}' must be given, as a whole number of 64 bits");
+        Refusal::of(key, ErrorCode::InvalidArgument, detail)
+            .hint(format!("write ?{key}=5, or ?{key}=-5"))
+    })
+}
+
+/// A latch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LatchBody {
+    /// Its name.
+    pub latch: RecipeName,
+    /// What it was made with.
+    pub count: u32,
+    /// What is left.
+    pub left: u32,
+    /// True at zero, and from then on.
+    pub open: bool,
+    /// Keys that are counted when their sessions end.
+    pub promised: u32,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+impl LatchBody {
+    /// The body for a latch.
+    pub fn new(latch: RecipeName, view: LatchView, revision: Revision) -> Self {
+        let LatchView { count, left, promised, made: _ } = view;
+        Self { latch, count, left, open: left == 0, promised, revision }
+    }
+}
+
+/// The answer to a count-down; the same for every retry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CountDownBody {
+    /// The latch.
+    pub latch: RecipeName,
+    /// What was counted.
+    pub key: RequestId,
+    /// What was left right after it was counted.
+    pub left: u32,
+    /// False if it was not counted: the latch was open before, or the session still lives.
+    pub counted: bool,
+}
+
+/// The answer to an arrival that passed; the same for every retry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PassedBody {
+    /// The barrier, or the double barrier.
+    pub barrier: RecipeName,
+    /// Larger than that of every generation before.
+    pub generation: Revision,
+    /// The place in the order of arrival, from 0.
+    pub index: u32,
+    /// How many passed together.
+    pub parties: u32,
+}
+
+impl PassedBody {
+    /// The body for an arrival that passed.
+    pub fn new(barrier: RecipeName, passed: &Passed) -> Self {
+        let Passed { generation, index, parties } = *passed;
+        Self { barrier, generation, index, parties }
+    }
+}
+
+/// The answer to leaving a double barrier: everybody is out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeftBody {
+    /// The double barrier.
+    pub barrier: RecipeName,
+    /// False if there was nothing to leave, any more.
+    pub left: bool,
+}
+
+/// A barrier, or a double barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GateBody {
+    /// Its name.
+    pub barrier: RecipeName,
+    /// How many pass together; 0 if nobody is there.
+    pub parties: u32,
+    /// Of a barrier: the generation that gathers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Revision>,
+    /// Who has arrived and waits, in order; at most 100.
+    pub arrived: Vec<SessionName>,
+    /// Of a double barrier: the round that goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<Revision>,
+    /// Of a double barrier: who is inside, in order; at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<SessionName>,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+impl GateBody {
+    /// The body for a barrier.
+    pub fn new(barrier: RecipeName, view: GateView, revision: Revision) -> Self {
+        let GateView { parties, generation, arrived, round, inside } = view;
+        Self { barrier, parties, generation, arrived, round, inside, revision }
+    }
+}
+
+/// A counter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CounterBody {
+    /// Its name.
+    pub counter: RecipeName,
+    /// Its value.
+    pub value: i64,
+    /// The revision of its last change; 0 if there was none. The same as `ETag`.
+    pub version: u64,
+}
+
+impl CounterBody {
+    /// The body for a counter.
+    pub fn new(counter: RecipeName, view: CounterView) -> Self {
+        Self { counter, value: view.value, version: view.version }
+    }
+}
+
+/// Why a barrier broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum BreachBody {
+    /// A member left.
+    Left,
+    /// A member's wait ended.
+    TimedOut,
+    /// A member's session was closed.
+    SessionClosed,
+    /// A member's session expired.
+    SessionExpired,
+}
+
+impl From<BreachCause> for BreachBody {
+    fn from(cause: BreachCause) -> Self {
+        match cause {
+            BreachCause::Left => Self::Left,
+            BreachCause::TimedOut => Self::TimedOut,
+            BreachCause::SessionEnded(SessionEnd::Closed) => Self::SessionClosed,
+            BreachCause::SessionEnded(SessionEnd::Expired) => Self::SessionExpired,
+        }
+    }
+}
+
+/// Facts that problems of recipes carry; each only where it says something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecipeFacts {
+    /// Of a latch: what it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// Of a latch: what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u32>,
+    /// Of a barrier: how many pass together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parties: Option<u32>,
+    /// Of a barrier: how many had arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<u32>,
+    /// Of a double barrier: how many are still inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<u32>,
+    /// Of a barrier: which generation, or which round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Revision>,
+    /// Why it broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<BreachBody>,
+    /// Of a counter: its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<i64>,
+}
+
+impl RecipeFacts {
+    /// The facts of a barrier that broke; who broke it is told as the session.
+    pub fn of_breach(breach: &Breach) -> Self {
+        let (generation, cause) = (Some(breach.generation), Some(breach.cause.into()));
+        Self { generation, cause, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T: std::fmt::Debug>(parsed: Result<T, Refusal>) -> String {
+        parsed.unwrap_err().parameter.unwrap()
+    }
+
+    #[test]
+    fn calls_read_back_as_written() {
+        let session = SessionName::new("w 1".replace(' ', "-")).unwrap();
+        let params = ArriveParams {
+            parties: 3,
+            session: session.clone(),
+            owner: Owner::new("t1").ok(),
+            request: RequestId::new("r&1").ok(),
+            ttl: Ttl::from_millis(5_000).ok(),
+            wait: Duration::from_secs(60),
+            labels: Labels::default(),
+            redirect: true,
+        };
+        let query = params.to_query();
+        let fields = Fields::parse(Some(&query), &ArriveParams::KEYS).unwrap();
+        assert_eq!(ArriveParams::parse(fields, None).unwrap(), params);
+        let params = CountDownParams {
+            key: RequestId::new("k").unwrap(),
+            when_ended: Some(session.clone()),
+            redirect: false,
+        };
+        let query = params.to_query();
+        let fields = Fields::parse(Some(&query), &CountDownParams::KEYS).unwrap();
+        assert_eq!(CountDownParams::parse(&fields, None).unwrap(), params);
+        let (owner, wait, redirect) = (None, Duration::from_secs(1), false);
+        let params = LeaveParams { session, owner, wait, redirect };
+        let query = params.to_query();
+        let fields = Fields::parse(Some(&query), &LeaveParams::KEYS).unwrap();
+        assert_eq!(LeaveParams::parse(&fields).unwrap(), params);
+        let params = CounterParams { number: Some(i64::MIN), ..CounterParams::default() };
+        let query = params.to_query("add");
+        let fields = Fields::parse(Some(&query), &CounterParams::ADD_KEYS).unwrap();
+        assert_eq!(CounterParams::parse(&fields, Some("add"), None).unwrap(), params);
+    }
+
+    #[test]
+    fn what_is_missing_or_out_of_bounds_is_named() {
+        let latch = |query| LatchParams::parse(&Fields::parse(Some(query), &LatchParams::KEYS)?);
+        for query in ["", "count=0", "count=10001", "count=x", "count=-1"] {
+            assert_eq!(refused(latch(query)), "count", "{query}");
+        }
+        let down = |query, header| {
+            let fields = Fields::parse(Some(query), &CountDownParams::KEYS)?;
+            CountDownParams::parse(&fields, header)
+        };
+        assert_eq!(refused(down("", None)), "key");
+        assert_eq!(refused(down("key=k&on_death=count", None)), "session");
+        assert_eq!(refused(down("key=k&on_death=ignore&session=s", None)), "on_death");
+        assert_eq!(refused(down("request=a", Some("b"))), "request");
+        assert_eq!(down("", Some("b")).unwrap().key.as_str(), "b");
+        let arrive =
+            |query| ArriveParams::parse(Fields::parse(Some(query), &ArriveParams::KEYS)?, None);
+        assert_eq!(refused(arrive("session=s")), "parties");
+        assert_eq!(refused(arrive("parties=1001&session=s")), "parties");
+        assert_eq!(refused(arrive("parties=3")), "session");
+        let add = |query| {
+            let fields = Fields::parse(Some(query), &CounterParams::ADD_KEYS)?;
+            CounterParams::parse(&fields, Some("add"), None)
+        };
+        assert_eq!(refused(add("add=9223372036854775808")), "add");
+        assert_eq!(refused(add("add=1&request=r")), "session");
+    }
+
+    #[test]
+    fn bodies_look_as_specified() {
+        let barrier = RecipeName::new("start").unwrap();
+        let passed = Passed { generation: Revision(7), index: 2, parties: 3 };
+        let json = serde_json::to_string(&PassedBody::new(barrier, &passed)).unwrap();
+        assert_eq!(json, r#"{"barrier":"start","generation":7,"index":2,"parties":3}"#);
+        let breach = Breach {
+            generation: Revision(7),
+            session: SessionName::new("w1").unwrap(),
+            cause: BreachCause::SessionEnded(SessionEnd::Expired),
+        };
+        let json = serde_json::to_string(&RecipeFacts::of_breach(&breach)).unwrap();
+        assert_eq!(json, r#"{"generation":7,"cause":"session-expired"}"#);
+    }
+}

@@ -1,0 +1,89 @@
+//! The part of the table that is about latches, barriers and counters.
+
+use std::time::Duration;
+
+use holdfast_api::{ErrorCode, Facts, Problem, RecipeFacts};
+use holdfast_service::NotYet;
+use holdfast_types::{Breach, RecipeRejection};
+
+use super::{Fault, millis, sealed};
+
+/// A change that the machine refused.
+pub(super) fn of_rejection(rejection: RecipeRejection) -> Fault {
+    let none = RecipeFacts::default();
+    match rejection {
+        RecipeRejection::CountMismatch { count } => {
+            let detail = format!("there is a latch of this name with count {count}");
+            let facts = RecipeFacts { count: Some(count), ..none };
+            about(ErrorCode::CountMismatch, detail, "DELETE it first to make it anew", facts)
+        }
+        RecipeRejection::NoLatch => {
+            let hint = "a PUT with ?count=N makes one";
+            about(ErrorCode::NotFound, "there is no such latch".to_owned(), hint, none)
+        }
+        RecipeRejection::OutOfBounds { max } => {
+            let detail = format!("a count and a number of parties is from 1 to {max}");
+            about(ErrorCode::InvalidArgument, detail, "choose a smaller one", none)
+        }
+        RecipeRejection::PartiesMismatch { parties } => {
+            let detail = format!("those who are there pass in a number of {parties}");
+            let facts = RecipeFacts { parties: Some(parties), ..none };
+            about(ErrorCode::CountMismatch, detail, "say the same number everywhere", facts)
+        }
+        RecipeRejection::NotYet { arrived, parties } => {
+            not_yet(NotYet::Arrivals { arrived, parties }, Duration::ZERO)
+        }
+        RecipeRejection::Broken(breach) => broken(&breach),
+        RecipeRejection::Overflow { value } => {
+            let detail = format!("the counter is {value}");
+            let facts = RecipeFacts { value: Some(value), ..none };
+            about(ErrorCode::CounterOverflow, detail, "PUT another value first", facts)
+        }
+        RecipeRejection::CounterVersion { actual } => {
+            let detail = format!("the counter has version {actual}");
+            let hint = "read it again, and decide again";
+            let mut fault = about(ErrorCode::VersionMismatch, detail, hint, none);
+            fault.facts.version = Some(actual);
+            fault
+        }
+    }
+}
+
+fn broken(breach: &Breach) -> Fault {
+    let detail = format!("'{}' went before all had arrived", breach.session);
+    let hint = "to try again, arrive again under a new request id, all of you";
+    let mut fault = about(ErrorCode::BarrierBroken, detail, hint, RecipeFacts::of_breach(breach));
+    fault.facts.session = Some(breach.session.clone());
+    fault
+}
+
+/// What has not happened in time.
+pub(super) fn not_yet(what: NotYet, waited: Duration) -> Fault {
+    let none = RecipeFacts::default();
+    let (detail, hint, facts) = match what {
+        NotYet::Latch(view) => {
+            let detail = format!("{} of {} are left to be counted down", view.left, view.count);
+            let facts = RecipeFacts { count: Some(view.count), left: Some(view.left), ..none };
+            (detail, "add ?wait=30s to wait for it", facts)
+        }
+        NotYet::Arrivals { arrived, parties } => {
+            let detail = format!("{parties} pass together; you have not arrived, or no longer");
+            let facts = RecipeFacts { arrived: Some(arrived), parties: Some(parties), ..none };
+            (detail, "send the call again with &wait=60s to arrive and wait", facts)
+        }
+        NotYet::Inside { round, inside } => {
+            let detail = format!("you have left, {inside} are still inside");
+            let (generation, inside) = (Some(round), Some(inside));
+            let facts = RecipeFacts { generation, inside, ..none };
+            (detail, "send the call again with &wait=60s to wait until all are out", facts)
+        }
+    };
+    let mut fault = about(ErrorCode::NotYet, detail, hint, facts);
+    fault.facts.waited_ms = Some(waited).filter(|waited| !waited.is_zero()).map(millis);
+    fault
+}
+
+fn about(code: ErrorCode, detail: String, hint: &'static str, recipe: RecipeFacts) -> Fault {
+    let facts = Facts { recipe, ..Facts::default() };
+    sealed(Problem::new(code, 0, detail).hint(hint).facts(facts))
+}

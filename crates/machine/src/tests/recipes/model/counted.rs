@@ -1,0 +1,115 @@
+//! The model's latches and counters.
+
+use holdfast_types::*;
+
+use super::{Latch, Model, full, no, yes};
+
+impl Model {
+    pub(super) fn make(&mut self, name: RecipeName, count: u32) -> Outcome {
+        if count == 0 {
+            return no(RecipeRejection::OutOfBounds { max: Recipe::COUNT_MAX });
+        }
+        if let Some(known) = self.latches.iter().find(|latch| latch.name == name) {
+            if known.view.count != count {
+                return no(RecipeRejection::CountMismatch { count: known.view.count });
+            }
+            return yes(RecipeReply::Latch { view: known.view, created: false });
+        }
+        if self.recipes() >= self.limits.recipes_max {
+            return full(Bound::Recipes, self.limits.recipes_max);
+        }
+        let view = LatchView { count, left: count, promised: 0, made: Revision(self.revision) };
+        self.latches.push(Latch { name, view, counted: Vec::new(), promised: Vec::new() });
+        yes(RecipeReply::Latch { view, created: true })
+    }
+
+    pub(in super::super) fn latch(&self, name: &RecipeName) -> Option<LatchView> {
+        self.latches.iter().find(|latch| latch.name == *name).map(|latch| latch.view)
+    }
+
+    pub(super) fn down(&mut self, name: &RecipeName, key: RequestId) -> Outcome {
+        let Some(latch) = self.latches.iter_mut().find(|latch| latch.name == *name) else {
+            return no(RecipeRejection::NoLatch);
+        };
+        if let Some((_, left)) = latch.counted.iter().find(|(known, _)| *known == key) {
+            return yes(RecipeReply::Counted { left: *left, counted: true });
+        }
+        if latch.view.left == 0 {
+            return yes(RecipeReply::Counted { left: 0, counted: false });
+        }
+        latch.view.left -= 1;
+        let left = latch.view.left;
+        latch.promised.retain(|(promised, _)| *promised != key && left > 0);
+        latch.view.promised = latch.promised.len() as u32;
+        latch.counted.push((key, left));
+        yes(RecipeReply::Counted { left, counted: true })
+    }
+
+    pub(super) fn promise(
+        &mut self,
+        name: &RecipeName,
+        key: RequestId,
+        session: SessionName,
+    ) -> Outcome {
+        let Some(id) = self.live(&session) else { return self.gone(session) };
+        let Some(latch) = self.latches.iter_mut().find(|latch| latch.name == *name) else {
+            return no(RecipeRejection::NoLatch);
+        };
+        let is_counted = latch.counted.iter().any(|(known, _)| *known == key);
+        if latch.view.left > 0 && !is_counted {
+            latch.promised.retain(|(promised, _)| *promised != key);
+            latch.promised.push((key, id));
+            latch.view.promised = latch.promised.len() as u32;
+        }
+        yes(RecipeReply::Promised { left: latch.view.left })
+    }
+
+    pub(in super::super) fn counter(&self, name: &RecipeName) -> CounterView {
+        let known = self.counters.iter().find(|(known, _)| known == name);
+        known.map(|(_, view)| *view).unwrap_or_default()
+    }
+
+    pub(super) fn count(&mut self, count: Count) -> Outcome {
+        let Count { counter, session, request, change } = count;
+        let Some(session) = session else { return self.change(counter, change) };
+        let Some(id) = self.live(&session) else { return self.gone(session) };
+        let request = request.map(|request| format!("counter {counter} {request}"));
+        if let Some(first) = self.recall(id, request.as_ref()) {
+            return first;
+        }
+        let outcome = self.change(counter, change);
+        self.remember(id, request.as_ref(), &outcome);
+        outcome
+    }
+
+    fn change(&mut self, name: RecipeName, change: CountChange) -> Outcome {
+        let existed = self.counters.iter().any(|(known, _)| *known == name);
+        let now = self.counter(&name);
+        let value = match change {
+            CountChange::Delete => {
+                self.counters.retain(|(known, _)| *known != name);
+                return yes(RecipeReply::Deleted { existed });
+            }
+            CountChange::Add { amount } => {
+                let sum = i128::from(now.value) + i128::from(amount);
+                let Ok(sum) = i64::try_from(sum) else {
+                    return no(RecipeRejection::Overflow { value: now.value });
+                };
+                sum
+            }
+            CountChange::Set { value, version } => {
+                if version.is_some_and(|version| version != now.version) {
+                    return no(RecipeRejection::CounterVersion { actual: now.version });
+                }
+                value
+            }
+        };
+        if !existed && self.recipes() >= self.limits.recipes_max {
+            return full(Bound::Recipes, self.limits.recipes_max);
+        }
+        let view = CounterView { value, version: self.revision };
+        self.counters.retain(|(known, _)| *known != name);
+        self.counters.push((name, view));
+        yes(RecipeReply::Counter(view))
+    }
+}
