@@ -335,7 +335,7 @@ fn counted(
     let reply = if exchange.wants_text() {
         Reply::text(StatusCode::OK, format!("{}\n", view.value))
     } else {
-        Reply::json(StatusCode::OK, &CounterBody::new(counter, view))
+        Reply::json(StatusCode::OK, &CounterBody::new(counter, *view))
     };
     Ok(reply.with_header(ETAG, etag).at(revision))
 }

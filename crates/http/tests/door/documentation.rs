@@ -14,7 +14,7 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md"
 const FIRST: &str = "\n## The tree\n";
 const LAST: &str = "\n## Cluster and node\n";
 /// Before numbers that differ from run to run.
-const VARIABLE: [&str; 9] = [
+const VARIABLE: [&str; 13] = [
     "revision\":",
     "revision: ",
     "_at_ms\":",
@@ -24,6 +24,10 @@ const VARIABLE: [&str; 9] = [
     "restart_from\":",
     "id: ",
     "\"token\":",
+    "generation\":",
+    "index\":",
+    "waited_ms\":",
+    "\"counter\":\"hits\",\"version\":",
 ];
 
 /// Rows of the table of codes: code, status, whether it may be retried.
@@ -71,6 +75,20 @@ async fn every_route_is_documented() {
         "DELETE /v1/tree/{path}",
         "POST /v1/txn",
         "GET /v1/watch",
+        "PUT /v1/latches/{name}",
+        "POST /v1/latches/{name}",
+        "GET /v1/latches/{name}",
+        "DELETE /v1/latches/{name}",
+        "POST /v1/barriers/{name}",
+        "GET /v1/barriers/{name}",
+        "DELETE /v1/barriers/{name}",
+        "PUT /v1/double-barriers/{name}",
+        "GET /v1/double-barriers/{name}",
+        "DELETE /v1/double-barriers/{name}",
+        "GET /v1/counters/{name}",
+        "POST /v1/counters/{name}",
+        "PUT /v1/counters/{name}",
+        "DELETE /v1/counters/{name}",
         "GET /v1/cluster",
         "GET /livez",
         "GET /readyz",

@@ -14,6 +14,7 @@ mod locks;
 mod lost;
 mod node;
 mod patience;
+mod recipes;
 mod self_report;
 mod sessions;
 mod stream;
