@@ -486,10 +486,10 @@ impl GateBody {
 pub struct CounterBody {
     /// Its name.
     pub counter: RecipeName,
-    /// Its value.
-    pub value: i64,
     /// The revision of its last change; 0 if there was none. The same as `ETag`.
     pub version: u64,
+    /// Its value.
+    pub value: i64,
 }
 
 impl CounterBody {
@@ -580,7 +580,7 @@ mod tests {
             owner: Owner::new("t1").ok(),
             request: RequestId::new("r&1").ok(),
             ttl: Ttl::from_millis(5_000).ok(),
-            wait: Duration::from_secs(60),
+            wait: Duration::from_mins(1),
             labels: Labels::default(),
             redirect: true,
         };

@@ -126,7 +126,8 @@ impl Service {
         metrics.znodes.set(counts.znodes.cast_signed());
         metrics.locks_held.set(counts.locks_held.cast_signed());
         metrics.waiters.set(counts.waiters.cast_signed());
-        metrics.parked.set(i64::try_from(self.waiters().len()).unwrap_or(i64::MAX));
+        let parked = self.waiters().len() + self.gatherers().len();
+        metrics.parked.set(i64::try_from(parked).unwrap_or(i64::MAX));
         metrics.disk_free.set(status.disk_free_bytes.cast_signed());
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.streams.set(gauge(self.streams().len()));

@@ -15,7 +15,7 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md"
 const FIRST: &str = "\n## The tree\n";
 const LAST: &str = "\n## Cluster and node\n";
 /// Before numbers that differ from run to run.
-const VARIABLE: [&str; 9] = [
+const VARIABLE: [&str; 13] = [
     "revision\":",
     "revision: ",
     "_at_ms\":",
@@ -25,6 +25,10 @@ const VARIABLE: [&str; 9] = [
     "restart_from\":",
     "id: ",
     "\"token\":",
+    "generation\":",
+    "index\":",
+    "waited_ms\":",
+    "\"counter\":\"hits\",\"version\":",
 ];
 
 /// Rows of the table of codes: code, status, whether it may be retried.

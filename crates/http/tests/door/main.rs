@@ -17,6 +17,7 @@ mod locks;
 mod lost;
 mod node;
 mod patience;
+mod recipes;
 mod self_report;
 mod sessions;
 mod stream;

@@ -153,6 +153,18 @@ impl Node {
         self.until("the waiters", &target, |reply| reply.json()["waiters"] == waiters).await;
     }
 
+    /// Waits until so many calls are parked.
+    pub(crate) async fn until_parked(&self, calls: u64) {
+        let line = format!("parked_calls {calls}\n");
+        self.until("the parked calls", "/metrics", |reply| reply.body.contains(&line)).await;
+    }
+
+    /// Waits until so many have arrived at a barrier.
+    pub(crate) async fn until_arrived(&self, barrier: &str, members: usize) {
+        let arrived = |reply: &Reply| reply.json()["arrived"].as_array().map(Vec::len);
+        self.until("the arrivals", barrier, |reply| arrived(reply) == Some(members)).await;
+    }
+
     /// Ends the door in good order.
     pub(crate) async fn stop(mut self) {
         let _told = self.stop.take().map(|stop| stop.send(()));

@@ -63,6 +63,11 @@ impl Gatherers {
         Parked { gatherers: self.clone(), key, woken }
     }
 
+    /// Callers parked now.
+    pub(crate) fn len(&self) -> usize {
+        self.parked.lock().len()
+    }
+
     /// Something happened.
     pub(crate) fn see(&self, event: &RecipeEvent) {
         let (topic, generation) = match event {

@@ -1,0 +1,213 @@
+//! Latches, barriers, double barriers and counters over HTTP, on one node and on three.
+
+use serde_json::json;
+
+use crate::client::call_with;
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_latch_counts_each_key_once_and_wakes_everybody() {
+    let nodes = Node::cluster().await;
+    let [leader, first, second] = &nodes[..] else { panic!("three nodes") };
+    first.call("GET", "/v1/latches/built").await.problem(404, "not-found");
+    assert_eq!(first.call("PUT", "/v1/latches/built?count=2").await.status, 201);
+    assert_eq!(second.call("PUT", "/v1/latches/built?count=2").await.status, 200);
+    let other = leader.call("PUT", "/v1/latches/built?count=3").await;
+    assert_eq!(other.problem(409, "count-mismatch")["count"], 2);
+    let early = first.call("GET", "/v1/latches/built").await.problem(423, "not-yet");
+    assert_eq!((&early["left"], &early["retryable"]), (&json!(2), &json!(true)));
+    let waiting =
+        [first, second, leader].map(|node| node.begin("GET", "/v1/latches/built?wait=30s"));
+    let down = "/v1/latches/built?key=a";
+    let answer = first.call("POST", down).await;
+    for node in &nodes {
+        assert_eq!(
+            node.call("POST", down).await.body,
+            answer.body,
+            "the same key, the same answer"
+        );
+    }
+    assert_eq!(answer.json(), json!({"latch": "built", "key": "a", "left": 1, "counted": true}));
+    let header = [("Idempotency-Key", "\"b\"")];
+    let last = call_with(second.address, "POST", "/v1/latches/built", &header, "").await;
+    assert_eq!(last.json()["left"], 0);
+    for waiting in waiting {
+        assert_eq!(waiting.await.unwrap().json()["open"], true);
+    }
+    let late = first.call("POST", "/v1/latches/built?key=c").await;
+    assert_eq!((&late.json()["left"], &late.json()["counted"]), (&json!(0), &json!(false)));
+    first.call("POST", "/v1/latches/built").await.problem(400, "invalid-argument");
+    for _ in 0..2 {
+        assert_eq!(second.call("DELETE", "/v1/latches/built").await.status, 204);
+    }
+}
+
+#[tokio::test]
+async fn a_latch_that_is_deleted_sends_those_who_wait_home() {
+    let node = Node::start().await;
+    assert_eq!(node.call("PUT", "/v1/latches/a?count=1").await.status, 201);
+    let waiting = node.begin("GET", "/v1/latches/a?wait=30s");
+    node.until_parked(1).await;
+    assert_eq!(node.call("DELETE", "/v1/latches/a").await.status, 204);
+    waiting.await.unwrap().problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_promised_key_is_counted_when_the_session_ends() {
+    let node = Node::start().await;
+    assert_eq!(node.call("PUT", "/v1/latches/a?count=1").await.status, 201);
+    let promise = "/v1/latches/a?key=w1&session=w1&on_death=count";
+    node.call("POST", promise).await.problem(410, "session-expired");
+    assert_eq!(node.call("PUT", "/v1/sessions/w1?ttl=20s").await.status, 201);
+    let promised = node.call("POST", promise).await.json();
+    assert_eq!((&promised["left"], &promised["counted"]), (&json!(1), &json!(false)));
+    let waiting = node.begin("GET", "/v1/latches/a?wait=30s");
+    assert_eq!(node.call("DELETE", "/v1/sessions/w1").await.status, 204);
+    assert_eq!(waiting.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn the_last_arrival_opens_a_barrier_for_all_nodes() {
+    let nodes = Node::cluster().await;
+    let arrive = "/v1/barriers/go?parties=3&session=";
+    let early = nodes[0].call("POST", &format!("{arrive}w0")).await.problem(423, "not-yet");
+    assert_eq!((&early["arrived"], &early["parties"]), (&json!(0), &json!(3)));
+    let calls = ["w1", "w2", "w3"].map(|who| format!("{arrive}{who}&wait=30s&request=r1"));
+    let begin = |(node, call): (&Node, String)| {
+        let address = node.address;
+        tokio::spawn(async move { call_with(address, "POST", &call, &[], "").await })
+    };
+    let waiting: Vec<_> = nodes.iter().zip(calls.clone()).map(begin).collect();
+    let mut indexes = Vec::new();
+    let mut answers = Vec::new();
+    for answer in waiting {
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        indexes.push(answer.json()["index"].as_u64().unwrap());
+        answers.push(answer);
+    }
+    indexes.sort_unstable();
+    assert_eq!(indexes, [0, 1, 2]);
+    let generation = &answers[0].json()["generation"];
+    for (call, answer) in calls.iter().zip(&answers) {
+        assert_eq!(&answer.json()["generation"], generation);
+        let again = nodes[0].call("POST", call).await;
+        assert_eq!(again.body, answer.body, "a retry is the same arrival");
+    }
+    assert_eq!(nodes[1].call("GET", "/v1/barriers/go").await.json()["arrived"], json!([]));
+}
+
+#[tokio::test]
+async fn whoever_goes_breaks_the_barrier_and_everybody_is_told() {
+    let node = Node::start().await;
+    let wait = "/v1/barriers/go?parties=3&session=w1&wait=30s&request=r1";
+    let waiting = node.begin("POST", wait);
+    node.until_arrived("/v1/barriers/go", 1).await;
+    let second = node.begin("POST", "/v1/barriers/go?parties=3&session=w2&wait=30s");
+    node.until_arrived("/v1/barriers/go", 2).await;
+    let mismatch = node.call("POST", "/v1/barriers/go?parties=2&session=w3&wait=1s").await;
+    assert_eq!(mismatch.problem(409, "count-mismatch")["parties"], 3);
+    assert_eq!(node.call("DELETE", "/v1/barriers/go?session=w2").await.status, 204);
+    for told in [waiting.await.unwrap(), second.await.unwrap(), node.call("POST", wait).await] {
+        let broken = told.problem(409, "barrier-broken");
+        assert_eq!((&broken["session"], &broken["cause"]), (&json!("w2"), &json!("left")));
+    }
+    let first = node.begin("POST", "/v1/barriers/go?parties=3&session=w1&wait=30s");
+    node.until_arrived("/v1/barriers/go", 1).await;
+    let short = node.call("POST", "/v1/barriers/go?parties=3&session=w2&wait=50ms").await;
+    assert!(short.problem(423, "not-yet")["waited_ms"].as_u64().unwrap() >= 50);
+    let broken = first.await.unwrap().problem(409, "barrier-broken");
+    assert_eq!((&broken["session"], &broken["cause"]), (&json!("w2"), &json!("timed-out")));
+}
+
+#[tokio::test]
+async fn a_double_barrier_is_entered_and_left_together() {
+    let node = Node::start().await;
+    let room = "/v1/double-barriers/room";
+    let waiting = node.begin("PUT", "/v1/double-barriers/room?parties=2&session=w1&wait=30s");
+    node.until_arrived(room, 1).await;
+    let last = node.call("PUT", "/v1/double-barriers/room?parties=2&session=w2").await;
+    let first = waiting.await.unwrap();
+    assert_eq!(first.json()["generation"], last.json()["generation"]);
+    assert_eq!((&first.json()["index"], &last.json()["index"]), (&json!(0), &json!(1)));
+    let again = node.call("PUT", "/v1/double-barriers/room?parties=2&session=w1").await;
+    assert_eq!(again.body, first.body);
+    assert_eq!(node.call("GET", room).await.json()["inside"], json!(["w1", "w2"]));
+    let left = node.call("DELETE", "/v1/double-barriers/room?session=w1").await;
+    assert_eq!(left.problem(423, "not-yet")["inside"], 1);
+    let leaving = node.begin("DELETE", "/v1/double-barriers/room?session=w1&wait=30s");
+    node.until_parked(1).await;
+    assert_eq!(node.call("DELETE", "/v1/sessions/w2").await.status, 204, "who dies has left");
+    assert_eq!(leaving.await.unwrap().status, 200);
+    let done = node.call("DELETE", "/v1/double-barriers/room?session=w1&wait=1s").await;
+    assert_eq!(done.json(), json!({"barrier": "room", "left": false}));
+}
+
+#[tokio::test]
+async fn a_counter_never_wraps_and_is_replaced_at_the_version_that_was_read() {
+    let node = Node::start().await;
+    let hits = "/v1/counters/hits";
+    assert_eq!(
+        node.call("GET", hits).await.json(),
+        json!({"counter": "hits", "version": 0, "value": 0})
+    );
+    let five = node.call("POST", "/v1/counters/hits?add=5").await;
+    assert_eq!(five.json()["value"], 5);
+    let tag = five.header("etag").unwrap().to_owned();
+    let stale =
+        call_with(node.address, "PUT", "/v1/counters/hits?value=1", &[("If-Match", "\"0\"")], "")
+            .await;
+    assert_eq!(stale.problem(412, "version-mismatch")["version"], five.json()["version"]);
+    let set = call_with(
+        node.address,
+        "PUT",
+        "/v1/counters/hits?value=9223372036854775807",
+        &[("If-Match", &tag)],
+        "",
+    )
+    .await;
+    assert_eq!(set.json()["value"], i64::MAX);
+    let over = node.call("POST", "/v1/counters/hits?add=1").await.problem(409, "counter-overflow");
+    assert_eq!(over["value"], i64::MAX);
+    let text = call_with(node.address, "GET", hits, &[("Accept", "text/plain")], "").await;
+    assert_eq!(text.body, "9223372036854775807\n");
+    assert_eq!(node.call("PUT", "/v1/sessions/me?ttl=20s").await.status, 201);
+    let once = "/v1/counters/orders?add=-2&session=me&request=q1";
+    let first = node.call("POST", once).await;
+    assert_eq!(first.json()["value"], -2);
+    assert_eq!(node.call("POST", once).await.body, first.body);
+    node.call("POST", "/v1/counters/orders?add=1&request=q2")
+        .await
+        .problem(400, "invalid-argument");
+    node.call("POST", "/v1/counters/orders?add=1.5").await.problem(400, "invalid-argument");
+    assert_eq!(node.call("DELETE", hits).await.status, 204);
+    assert_eq!(node.call("GET", hits).await.json()["value"], 0);
+}
+
+#[tokio::test]
+async fn calls_about_recipes_that_cannot_be_understood_say_what_to_write() {
+    let node = Node::start().await;
+    for (method, target, parameter) in [
+        ("PUT", "/v1/latches/a", "count"),
+        ("PUT", "/v1/latches/a?count=0", "count"),
+        ("POST", "/v1/barriers/a?session=me", "parties"),
+        ("POST", "/v1/barriers/a?parties=1001&session=me", "parties"),
+        ("POST", "/v1/barriers/a?parties=2", "session"),
+        ("PUT", "/v1/double-barriers/a?parties=2", "session"),
+        ("DELETE", "/v1/barriers/a", "session"),
+        ("POST", "/v1/counters/a", "add"),
+        ("PUT", "/v1/counters/a?value=x", "value"),
+    ] {
+        let problem = node.call(method, target).await.problem(400, "invalid-argument");
+        assert_eq!(problem["parameter"], parameter, "{method} {target}");
+        assert!(problem["hint"].is_string(), "{problem}");
+    }
+    node.call("POST", "/v1/barriers/a?parties=2&session=me&wait=6m")
+        .await
+        .problem(400, "bad-duration");
+    node.call("PUT", "/v1/latches/?count=1").await.problem(400, "bad-name");
+    node.call("POST", "/v1/counters/a/../b?add=1").await.problem(400, "bad-name");
+    node.call("PATCH", "/v1/counters/a").await.problem(405, "method-not-allowed");
+    let near = node.call("GET", "/v1/latch/a").await.problem(404, "not-found");
+    assert_eq!(near["nearest"], "/v1/latches/{name}");
+}
