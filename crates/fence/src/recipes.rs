@@ -23,12 +23,12 @@ pub const SQLITE_CHECK: &str = include_str!("../sql/sqlite/fence_check.sql");
 
 /// The head of every fenced script on Redis and Valkey.
 pub const REDIS_GUARD: &str = include_str!("../lua/fence_guard.lua");
-/// Raises the mark and reads one key.
-pub const REDIS_READ: &str =
-    concat!(include_str!("../lua/fence_guard.lua"), include_str!("../lua/fence_read.lua"));
-/// Compares and writes one key.
-pub const REDIS_WRITE: &str =
-    concat!(include_str!("../lua/fence_guard.lua"), include_str!("../lua/fence_write.lua"));
+/// The guard, and then the reading or writing of one key.
+pub const REDIS_KEY: &str =
+    concat!(include_str!("../lua/fence_guard.lua"), include_str!("../lua/fence_key.lua"));
+
+/// Reading and replacing of a file, for shell scripts.
+pub const FILE_SCRIPT: &str = include_str!("../sh/fence_file.sh");
 
 /// [`MYSQL_SCHEMA`] as the clients `mysql` and `mariadb` want to read it, with a delimiter of its own around
 /// procedures.

@@ -16,9 +16,7 @@ use redis::{FromRedisValue, RedisError, Script, ToRedisArgs};
 use crate::claim::named;
 use crate::{Claim, FenceError};
 
-pub use crate::recipes::{
-    REDIS_GUARD as GUARD_LUA, REDIS_READ as READ_LUA, REDIS_WRITE as WRITE_LUA,
-};
+pub use crate::recipes::{REDIS_GUARD as GUARD_LUA, REDIS_KEY as KEY_LUA};
 
 /// Error code of a refused stale token.
 pub const STALE: &str = "STALEFENCE";
@@ -26,8 +24,7 @@ pub const STALE: &str = "STALEFENCE";
 pub const MISSING_TOKEN: &str = "NOFENCE";
 
 static ADVANCE: LazyLock<FencedScript> = LazyLock::new(|| FencedScript::new("return 'OK'"));
-static READ: LazyLock<FencedScript> = LazyLock::new(|| FencedScript(Script::new(READ_LUA)));
-static WRITE: LazyLock<FencedScript> = LazyLock::new(|| FencedScript(Script::new(WRITE_LUA)));
+static KEY: LazyLock<FencedScript> = LazyLock::new(|| FencedScript(Script::new(KEY_LUA)));
 
 /// The key of something that belongs to a resource, in the slot of its mark: `{orders}:stock`.
 pub fn key(resource: &str, name: &str) -> String {
@@ -74,7 +71,7 @@ impl<C: ConnectionLike> Fenced<'_, C> {
     /// # Errors
     /// [`FenceError::Stale`] if a newer token was seen meanwhile.
     pub async fn get<T: FromRedisValue>(&mut self, key: &str) -> Result<T, FenceError> {
-        self.run(&READ, &[key], &[] as &[&str]).await
+        self.run(&KEY, &[key], &[] as &[&str]).await
     }
 
     /// Writes a key, named as by [`key`].
@@ -82,7 +79,7 @@ impl<C: ConnectionLike> Fenced<'_, C> {
     /// # Errors
     /// [`FenceError::Stale`] if a newer token was seen meanwhile; nothing was written.
     pub async fn set(&mut self, key: &str, value: impl ToRedisArgs) -> Result<(), FenceError> {
-        self.run(&WRITE, &[key], &[value]).await
+        self.run(&KEY, &[key], &[value]).await
     }
 
     /// Runs commands of your own, if the token is still good.

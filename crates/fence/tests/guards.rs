@@ -8,7 +8,9 @@ mod skip;
 use std::future::Future;
 
 use holdfast_fence::postgres::{advance, begin, begin_as};
-use holdfast_fence::{FenceError, FencingToken, guard_table_for_sql, guard_table_sql, schema_sql};
+use holdfast_fence::{
+    Claim, FenceError, FencingToken, guard_table_for_sql, guard_table_sql, schema_sql,
+};
 use scratch::Postgres;
 use skip::postgres_or_skip;
 use tokio_postgres::{Client, IsolationLevel};
@@ -325,4 +327,37 @@ async fn many_statements_of_one_holder_write_the_mark_once() {
     let after: String = transaction.query_one(place, &[]).await.unwrap().get(0);
     assert_eq!(before, after);
     transaction.commit().await.unwrap();
+}
+
+/// Holders that share a lock show its floor: they do not shut out each other, nor wait for each other, and who is
+/// below the floor is refused; with the trigger on the table, too.
+#[tokio::test]
+async fn shared_holders_raise_the_mark_to_their_floor_only() {
+    let Some(postgres) = postgres_or_skip().await else { return };
+    let mut first = prepared(&postgres, "first").await;
+    first.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
+    let mut second = postgres.connect("second").await.unwrap();
+    let shared = |number, floor| Claim::shared(token(number), token(floor));
+    begin(&mut first, "orders", shared(72, 70)).await.unwrap().commit().await.unwrap();
+    assert_eq!(mark(&first).await, Some((70, Some("first".into()))));
+
+    let one = begin(&mut first, "orders", shared(72, 70)).await.unwrap();
+    one.batch_execute("UPDATE good SET stock = 1 WHERE id = 2").await.unwrap();
+    // The first one's transaction is still open.
+    let other = begin(&mut second, "orders", shared(71, 70)).await.unwrap();
+    other.batch_execute("UPDATE good SET stock = 1 WHERE id = 3").await.unwrap();
+    other.commit().await.unwrap();
+    one.commit().await.unwrap();
+    assert_eq!(mark(&first).await, Some((70, Some("first".into()))));
+
+    begin(&mut second, "orders", shared(73, 72)).await.unwrap().commit().await.unwrap();
+    let error = begin(&mut first, "orders", shared(71, 70)).await.err().unwrap();
+    assert_stale(&error, 71, 72, Some("second"));
+    begin(&mut first, "orders", token(74)).await.unwrap().commit().await.unwrap();
+    let error = begin(&mut second, "orders", shared(73, 72)).await.err().unwrap();
+    assert_stale(&error, 73, 74, Some("first"));
+    for wrong in [shared(75, 76), shared(75, 0), Claim::exclusive(token(0))] {
+        let error = begin(&mut first, "orders", wrong).await.err().unwrap();
+        assert!(matches!(error, FenceError::MissingToken { .. }), "{error}");
+    }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod fence;
 mod run;
 mod tree;
 
+pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
 pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
 pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
 
@@ -101,6 +103,9 @@ pub(crate) enum ClientCommand {
     Ls(LsArgs),
     /// Show who holds a lock and who waits for it.
     Who(WhoArgs),
+    /// Guard what a lock protects against holders that were away.
+    #[command(subcommand)]
+    Fence(FenceCommand),
     /// Look at nodes of the tree, and change them.
     #[command(subcommand)]
     Tree(TreeCommand),

@@ -376,11 +376,21 @@ async fn a_newer_token_waits_for_older_calls_in_flight() {
     leave.notify_one();
     assert_eq!(status(newer).await, 200);
 
+    // Who is overtaken while it waits is refused when its turn would come.
+    let oldest = call("35");
+    assert_eq!(heard.recv().await, Some(35));
+    let (overtaken, newest) = (call("36"), call("37"));
+    assert_eq!(status(call("36")).await, 412);
+    leave.notify_one();
+    assert_eq!((status(oldest).await, heard.recv().await), (200, Some(37)));
+    leave.notify_one();
+    assert_eq!((status(newest).await, status(overtaken).await), (200, 412));
+
     // Holders of a shared lock do not wait for each other.
-    let (first, second) = (call("37; floor=36"), call("36; floor=36"));
+    let (first, second) = (call("39; floor=38"), call("38; floor=38"));
     let mut both = [heard.recv().await.unwrap(), heard.recv().await.unwrap()];
     both.sort_unstable();
-    assert_eq!(both, [36, 37]);
+    assert_eq!(both, [38, 39]);
     leave.notify_waiters();
     assert_eq!((status(first).await, status(second).await), (200, 200));
 }

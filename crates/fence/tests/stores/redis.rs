@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncCommands, Client, RedisResult, Script};
-use holdfast_fence::redis::{FencedScript, GUARD_LUA, WRITE_LUA, begin, key};
+use holdfast_fence::redis::{FencedScript, GUARD_LUA, KEY_LUA, begin, key};
 use holdfast_fence::{Claim, FenceError, FencingToken};
 use proptest::prelude::*;
 
@@ -201,7 +201,7 @@ async fn shop_flush(connection: &MultiplexedConnection) {
 
 #[test]
 fn numbers_of_any_size_are_compared_exactly() {
-    let Some(told) = neighbours_are_told_apart(WRITE_LUA) else { return };
+    let Some(told) = neighbours_are_told_apart(KEY_LUA) else { return };
     assert!(told);
 }
 
@@ -209,8 +209,8 @@ fn numbers_of_any_size_are_compared_exactly() {
 #[test]
 fn comparing_with_tonumber_takes_neighbours_for_equal() {
     let exact = "return #a < #b or (#a == #b and a < b)";
-    assert!(WRITE_LUA.contains(exact));
-    let inexact = WRITE_LUA.replace(exact, "return tonumber(a) < tonumber(b)");
+    assert!(KEY_LUA.contains(exact));
+    let inexact = KEY_LUA.replace(exact, "return tonumber(a) < tonumber(b)");
     let Some(told) = neighbours_are_told_apart(&inexact) else { return };
     assert!(!told);
 }
@@ -249,13 +249,13 @@ fn what_is_no_number_is_refused_by_the_script() {
         let mut shop = RedisShop::open(server).await;
         let redis = &mut shop.observer;
         for token in ["", "0", "01", "-1", "1.0", "1e3", " 1", "x"] {
-            let refusal = write(redis, WRITE_LUA, token, "1").await.unwrap_err();
+            let refusal = write(redis, KEY_LUA, token, "1").await.unwrap_err();
             assert_eq!(refusal.code(), Some("NOFENCE"), "{token:?}");
         }
         let _: () = redis.set(key("orders", "fence"), "text").await.unwrap();
-        assert_eq!(write(redis, WRITE_LUA, "1", "1").await.unwrap_err().code(), Some("NOFENCE"));
+        assert_eq!(write(redis, KEY_LUA, "1", "1").await.unwrap_err().code(), Some("NOFENCE"));
         let stock: Option<i64> = redis.get(key("orders", "stock")).await.unwrap();
         assert_eq!(stock, None);
-        assert!(WRITE_LUA.starts_with(GUARD_LUA));
+        assert!(KEY_LUA.starts_with(GUARD_LUA));
     });
 }

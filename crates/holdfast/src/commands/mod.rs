@@ -4,6 +4,7 @@
 //! Answers go to stdout, everything else to stderr. Without a cluster to be found, the error says where was looked.
 
 mod asking;
+mod fence;
 mod lock;
 mod ls;
 mod run;
@@ -43,6 +44,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Unlock(args) => unlock::run(&args).await,
             ClientCommand::Ls(args) => ls::run(&args).await,
             ClientCommand::Who(args) => who::run(&args).await,
+            ClientCommand::Fence(command) => fence::run(command).await,
             ClientCommand::Tree(command) => tree::run(command).await,
             ClientCommand::Watch(args) => watch::run(&args).await,
         }

@@ -3,16 +3,24 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::print_stderr,
     reason = "a test that cannot go on says so by panicking"
 )]
 
 mod bench;
 mod cluster_config;
 mod dev;
+mod endpoint;
 mod explain;
+mod fence;
 mod guide;
+#[path = "../../../fence/tests/scratch/leash.rs"]
+mod leash;
 mod program;
 mod run;
 mod run_ends;
 mod serve;
+#[expect(dead_code, reason = "shared with the fencing kit, whose tests also restart servers")]
+#[path = "../../../fence/tests/stores/servers.rs"]
+mod servers;
 mod tree;

@@ -1,0 +1,168 @@
+//! `holdfast fence`: the drill's verdicts, the question to the cluster, and every command of docs/fencing.md.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::endpoint::{Endpoint, Kind};
+use crate::program::{DevCluster, End, holdfast};
+use crate::servers::{Server, mariadb_or_skip, redis_or_skip};
+
+fn drill(cluster: &DevCluster, endpoint: &Endpoint, more: &[&str]) -> End {
+    let url = format!("http://{}/stock", endpoint.address());
+    cluster.client(&[&["fence", "drill", "--url", &url, "--lock", "orders"], more].concat())
+}
+
+#[test]
+fn the_drill_tells_a_guarded_endpoint_from_an_open_one() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    for (kind, code, word, words) in [
+        (Kind::Guarded, 0, "guarded", ""),
+        (Kind::Lenient, 0, "guarded", ""),
+        (Kind::Open, 1, "not-guarded", "NOT guarded"),
+        (Kind::LargerOnly, 3, "unclear", "equal or larger passes"),
+        (Kind::Failing, 3, "unclear", "present holder's own write was not accepted"),
+    ] {
+        let endpoint = Endpoint::start(kind);
+        let ran = drill(&cluster, &endpoint, &["-o", "value"]);
+        assert_eq!((ran.code, ran.stdout.trim()), (Some(code), word), "{kind:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{kind:?}: {}", ran.stderr);
+        let table = drill(&cluster, &endpoint, &[]);
+        assert_eq!(table.code, Some(code), "{kind:?}: {}", table.stderr);
+        assert_eq!(
+            table.stdout.contains("without any token was accepted"),
+            matches!(kind, Kind::Lenient),
+            "{}",
+            table.stdout
+        );
+    }
+    let who = cluster.client(&["who", "orders"]);
+    assert_eq!(who.stdout.trim(), "orders is free", "the drill gave the lock back");
+}
+
+#[test]
+fn a_drill_that_cannot_begin_says_what_to_change() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let endpoint = Endpoint::start(Kind::Guarded);
+    // Another resource than the endpoint guards: nobody is accepted.
+    let other = drill(&cluster, &endpoint, &["--resource", "others"]);
+    assert_eq!(other.code, Some(3), "{}", other.stderr);
+    assert!(other.stderr.contains("400"), "{}", other.stderr);
+    for (arguments, code, words) in [
+        (&["--method", "GET"][..], 1, "does not write"),
+        (&["--header", "nothing"], 2, "NAME: VALUE"),
+    ] {
+        let ran = drill(&cluster, &endpoint, arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+    }
+    let tls = cluster.client(&["fence", "drill", "--url", "https://example.org"]);
+    assert_eq!((tls.code, tls.stderr.contains("http://")), (Some(1), true), "{}", tls.stderr);
+    let closed = cluster.client(&["fence", "drill", "--url", "http://127.0.0.1:1/"]);
+    assert_eq!(
+        (closed.code, closed.stderr.contains("cannot connect")),
+        (Some(3), true),
+        "{}",
+        closed.stderr
+    );
+    let postgres = holdfast(&["fence", "init", "--postgres"]).stdout;
+    let schema = holdfast_fence::schema_sql();
+    assert_eq!(
+        postgres.trim(),
+        format!("BEGIN;\n{schema}\nCOMMIT;"),
+        "what the page's migration step installs"
+    );
+    assert_eq!(holdfast(&["fence", "init"]).code, Some(2));
+    assert_eq!(holdfast(&["fence", "init", "--redis", "--mysql"]).code, Some(2));
+}
+
+/// A command of the page and what it prints. A command that ends in `\` goes on in the next line.
+fn shown(page: &str) -> Vec<(String, String)> {
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for block in page.split("```console\n").skip(1) {
+        let mut goes_on = false;
+        for line in block.split("```").next().unwrap().lines() {
+            match (line.strip_prefix("$ "), commands.last_mut()) {
+                (Some(command), _) => commands.push((command.to_owned(), String::new())),
+                (None, Some((command, _))) if goes_on => write!(command, "\n{line}").unwrap(),
+                (None, Some((_, answer))) => answer.extend([line, "\n"]),
+                (None, None) => panic!("an answer without a command: {line}"),
+            }
+            goes_on = line.ends_with('\\');
+        }
+    }
+    commands
+}
+
+/// A directory with our binary, and with the stores' clients told where the servers are.
+fn clients(redis: Option<&Server>, mariadb: Option<&Server>) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_holdfast"));
+    std::os::unix::fs::symlink(binary, directory.path().join("holdfast")).unwrap();
+    for (name, server, flag) in [("redis-cli", redis, "-s"), ("mariadb", mariadb, "--socket")] {
+        let Some(server) = server else { continue };
+        let real = format!("exec /usr/bin/{name} {flag} '{}' \"$@\"\n", server.socket().display());
+        let path = directory.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{real}")).unwrap();
+        let executable =
+            <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        std::fs::set_permissions(path, executable).unwrap();
+    }
+    directory
+}
+
+/// Waits until a store's client gets an answer.
+fn until_it_answers(path: &str, command: &str) {
+    crate::program::eventually(command, || {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).env("PATH", path);
+        shell.output().unwrap().status.success()
+    });
+}
+
+#[test]
+fn the_commands_of_the_page_about_fencing_print_what_it_shows() {
+    let (redis, mariadb) = (redis_or_skip(), mariadb_or_skip());
+    let has_sqlite = Path::new("/usr/bin/sqlite3").exists();
+    if !has_sqlite {
+        eprintln!(
+            "SKIPPED: no sqlite3 found: its commands are not run; install it: apt-get install sqlite3"
+        );
+    }
+    let directory = clients(redis.as_ref(), mariadb.as_ref());
+    let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
+    if redis.is_some() {
+        until_it_answers(&path, "redis-cli ping | grep PONG");
+    }
+    if mariadb.is_some() {
+        until_it_answers(&path, "mariadb --user root -e 'CREATE DATABASE IF NOT EXISTS shop'");
+    }
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let endpoint = Endpoint::start(Kind::Guarded);
+    let work = tempfile::tempdir().unwrap();
+    let page = include_str!("../../../../docs/fencing.md");
+    let (mut ran, mut objections) = (0, String::new());
+    for (command, answer) in shown(page) {
+        let absent = [
+            ("redis-cli", redis.is_some()),
+            ("mariadb", mariadb.is_some()),
+            ("sqlite3", has_sqlite),
+        ];
+        if absent.iter().any(|(name, is_there)| command.contains(name) && !is_there) {
+            continue;
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command.replace("127.0.0.1:8080", &endpoint.address())]);
+        shell.env("PATH", &path).env_remove("HOLDFAST_SESSION").current_dir(work.path());
+        shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+        let output = shell.output().unwrap();
+        ran += 1;
+        let (printed, complaints) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if printed != answer {
+            writeln!(objections, "$ {command}\nprinted:\n{printed}{complaints}").unwrap();
+        }
+    }
+    assert!(objections.is_empty(), "{objections}");
+    assert!(ran >= 8, "only {ran} commands were run");
+}
