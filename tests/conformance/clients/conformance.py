@@ -69,6 +69,14 @@ def zkcli(options):
         return smoke.judge(members)
 
 
+def api(options):
+    """Of the HTTP door: by its own description. ZooKeeper has none."""
+    from fuzz import runner
+
+    with HoldfastEnsemble() as members:
+        return runner.judge(members, round(options.seconds or 60))
+
+
 def bench(options):
     from bench import runner
 
@@ -76,7 +84,7 @@ def bench(options):
         ensembles = [running.enter_context(ensemble("zookeeper"))]
         if options.against == "holdfast":
             ensembles.append(running.enter_context(ensemble("holdfast")))
-        return runner.measure(ensembles, options.seconds, options.rounds)
+        return runner.measure(ensembles, options.seconds or 6, options.rounds)
 
 
 # `all` leaves the measurement out: it wants a machine for itself.
@@ -85,6 +93,7 @@ STEPS = {
     "clients": [judge_itself, zkcli, clients],
     "curator": [curator],
     "bench": [bench],
+    "api": [api],
     "all": [judge_itself, zkcli, clients, curator, kazoo],
     "quick": [judge_itself, clients, kazoo],
 }
@@ -95,7 +104,7 @@ def arguments():
     parser.add_argument("what", choices=[*STEPS], nargs="?", default="all")
     parser.add_argument("--against", choices=["holdfast", "zookeeper"], default="holdfast")
     parser.add_argument("--record", action="store_true", help="kazoo, against zookeeper: write the base line")
-    parser.add_argument("--seconds", type=float, default=6, help="bench: of one measurement (default 6)")
+    parser.add_argument("--seconds", type=float, help="bench: of one measurement (default 6); api: of the fuzzing (60)")
     parser.add_argument("--rounds", type=int, default=3, help="bench: measurements of each case (default 3)")
     options = parser.parse_args()
     if options.record and (options.what, options.against) != ("kazoo", "zookeeper"):

@@ -136,7 +136,8 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
         for parameter in in_query.filter(|parameter| parameter["name"] != "label.KEY") {
             let name = parameter["name"].as_str().unwrap();
             let (good, bad) = at_bounds(parameter);
-            let target = |value: &str| {
+            let mut ask = async |value: &str| {
+                tried += 1;
                 // What some parameters need beside them; a watch has something to tell, so that it does not wait.
                 let beside = match (path, name) {
                     ("/v1/watch", "since") => "&prefix=/&wait=0s",
@@ -145,22 +146,24 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                     (_, "request") | ("/v1/tree/{path}", "ephemeral") => "&session=me",
                     _ => "",
                 };
-                format!("{}{beside}&{name}={value}", target(path, operation, name))
+                // Another lock each time, so that nobody waits.
+                let base = target(path, operation, name).replace("/orders", &format!("/o{tried}"));
+                let target = format!("{base}{beside}&{name}={value}");
+                let body = if path == "/v1/txn" { r#"{"then":[]}"# } else { "" };
+                let reply = node.call_json(&method.to_uppercase(), &target, body).await;
+                (is_blamed(&reply, name), format!("{method} {target}: {reply:?}"))
             };
             node.call("PUT", "/v1/locks/noise?session=noise").await;
             for value in bad {
-                let reply = node.call(&method.to_uppercase(), &target(&value)).await;
-                assert!(is_blamed(&reply, name), "{method} {}: {reply:?}", target(&value));
-                tried += 1;
+                let (blamed, place) = ask(&value).await;
+                assert!(blamed, "out of bounds, and taken: {place}");
             }
+            // A creation that must be numbered cannot be told not to be.
+            let good =
+                good.iter().filter(|value| (name, value.as_str()) != ("sequential", "false"));
             for value in good {
-                // A creation that must be numbered cannot be told not to be.
-                if (name, value.as_str()) == ("sequential", "false") {
-                    continue;
-                }
-                let reply = node.call(&method.to_uppercase(), &target(&value)).await;
-                assert!(!is_blamed(&reply, name), "{method} {}: {reply:?}", target(&value));
-                tried += 1;
+                let (blamed, place) = ask(value).await;
+                assert!(!blamed, "within bounds, and refused: {place}");
             }
         }
     }

@@ -110,11 +110,10 @@ def python(requirements):
     """A Python of its own with what a requirements file names; made once per content of the file."""
     ensure("venv")
     with _alone():
-        return _python(requirements.read_text())
+        return _python(requirements.read_text(), build_directory() / f"python-{requirements.parent.name}")
 
 
-def _python(text):
-    directory = build_directory() / "python"
+def _python(text, directory):
     mark = directory / "installed.txt"
     found = directory / "bin" / "python"
     if mark.is_file() and mark.read_text() == text and found.exists():
@@ -129,7 +128,8 @@ def _python(text):
 
 
 def _steps(text):
-    """Lines with a hash are installed by themselves, from source and without what they depend on; then the others."""
+    """If every line has a hash, they are installed as they are. Else those with a hash are installed by themselves, from
+    source and without what they depend on, after the others."""
     blocks = [line for line in text.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#")]
     hashed = [line for line in blocks if "--hash" in line]
     plain = [line for line in blocks if "--hash" not in line]
@@ -138,7 +138,11 @@ def _steps(text):
         (directory / "hashed.txt").write_text("\n".join(hashed) + "\n")
         return ["--no-deps", "--no-binary", ":all:", "--require-hashes", "-r", directory / "hashed.txt"]
 
-    return [lambda _: plain, from_source]
+    def all_hashed(directory):
+        (directory / "hashed.txt").write_text("\n".join(hashed) + "\n")
+        return ["--only-binary", ":all:", "--require-hashes", "-r", directory / "hashed.txt"]
+
+    return [lambda _: plain, from_source] if plain else [all_hashed]
 
 
 def _checked(command):

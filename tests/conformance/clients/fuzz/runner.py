@@ -1,0 +1,94 @@
+"""Lets schemathesis loose on the HTTP door: no server error, and every answer as the API describes itself.
+
+Owns the command line of schemathesis, the sessions that its calls meet, and the proof that the judge can fail: the same
+run against a description with an answer left out. Refuses to know any route.
+"""
+
+import json
+import os
+import urllib.request
+from pathlib import Path
+
+from kit import needs, spawn
+
+HERE = Path(__file__).resolve().parent
+CHECKS = [
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "unsupported_method",
+]
+SESSIONS = ["n0", "n1"]
+# Beyond the time given: the examples, the cover of every parameter and the call under way are finished.
+GRACE_S = 120
+REQUEST_S = 20
+PLANTED = ("/version", "get", "200")
+
+
+def description(address):
+    with urllib.request.urlopen(f"http://{address}/openapi.json", timeout=REQUEST_S) as answer:
+        return json.load(answer)
+
+
+def open_sessions(address):
+    """So that ephemerals and request ids find a session. The others are unknown, and open themselves by an acquire."""
+    for session in SESSIONS:
+        request = urllib.request.Request(f"http://{address}/v1/sessions/{session}?ttl=24h", method="PUT")
+        urllib.request.urlopen(request, timeout=REQUEST_S).close()
+
+
+def write(ensemble, document, name):
+    path = ensemble.directory / name
+    path.write_text(json.dumps(document))
+    return path
+
+
+def run(python, ensemble, document, seconds, *more):
+    """Exit code and output of one run over a description."""
+    program = python.parent / "schemathesis"
+    command = [program, "run", document, "--url", f"http://{ensemble.http_addresses[0]}"]
+    command += ["--checks", ",".join(CHECKS), "--max-time", str(seconds), "--request-timeout", str(REQUEST_S)]
+    command += ["--continue-on-failure", "--warnings", "off", "--no-color", *more]
+    # Whatever of its own schemathesis keeps goes with the ensemble.
+    environment = dict(os.environ, SCHEMATHESIS_HOOKS="hooks", PYTHONPATH=str(HERE), PYTHONDONTWRITEBYTECODE="1")
+    return spawn.run(command, seconds + GRACE_S, env=environment, cwd=ensemble.directory)
+
+
+def sees_what_is_planted(python, ensemble, document):
+    """That an answer which is not described is found."""
+    path, method, status = PLANTED
+    doctored = json.loads(json.dumps(document))
+    answers = doctored["paths"][path][method]["responses"]
+    answers["299"] = answers.pop(status)
+    code, output = run(python, ensemble, write(ensemble, doctored, "doctored.json"), 5, "--include-path", path)
+    found = code == 1 and "Undocumented status code" in output
+    if not found:
+        print(f"the judge did not see that {method} {path} has no answer {status} (exit {code}):\n{output[-2000:]}")
+    return found
+
+
+def end_is_whole(ensemble):
+    """That every member is there at the end, and none has panicked."""
+    whole = True
+    for member in ensemble.members:
+        panicked = [line for line in member.logs(10_000) if "panicked" in line]
+        if panicked or not member.running:
+            whole = False
+            print(f"member {member.number} {'panicked' if panicked else 'has ended'}:", *panicked, *member.logs(15), sep="\n")
+    return whole
+
+
+def judge(ensemble, seconds):
+    """Whether everything holds. All of schemathesis' findings are printed, with the calls that repeat them."""
+    python = needs.python(HERE / "requirements.txt")
+    ensemble.start()
+    address = ensemble.http_addresses[0]
+    document = description(address)
+    if not sees_what_is_planted(python, ensemble, document):
+        return False
+    open_sessions(address)
+    code, output = run(python, ensemble, write(ensemble, document, "openapi.json"), seconds)
+    print(output[-20_000:] if code else output[output.find("SUMMARY") - 40:], flush=True)
+    return end_is_whole(ensemble) and code == 0
