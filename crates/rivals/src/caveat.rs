@@ -123,7 +123,9 @@ impl Caveat {
             Self::FailsUnderContention => "under contention most attempts fail and are made again",
             Self::ChangedBack => "a value that changed and changed back goes unnoticed (ABA)",
             Self::TiesUpConnection => "a connection and a transaction are tied up while it is held",
-            Self::NamesCollide => "names are folded or hashed: two different names may be one lock",
+            Self::NamesCollide => {
+                "names are hashed to 32 bits: two different names may be one lock"
+            }
             Self::OneServer => "one server: while it is down nobody can take or release",
         }
     }

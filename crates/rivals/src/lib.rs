@@ -18,6 +18,8 @@ mod poll;
 pub mod redis;
 mod rival;
 pub mod servers;
+#[cfg(any(feature = "postgres", feature = "mariadb"))]
+pub mod sql;
 mod trouble;
 
 pub use caveat::Caveat;

@@ -56,8 +56,10 @@ impl<P: Polled> Rival for P {
         Box::pin(async move {
             let patience = Patience::of(patience);
             loop {
-                if let Some(hold) = self.attempt(lock).await? {
-                    return Ok(hold);
+                match self.attempt(lock).await {
+                    Ok(Some(hold)) => return Ok(hold),
+                    Ok(None) | Err(Trouble::Busy) => {}
+                    Err(trouble) => return Err(trouble),
                 }
                 if patience.is_over() {
                     return Err(Trouble::Busy);

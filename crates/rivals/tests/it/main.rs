@@ -15,4 +15,6 @@ mod redisson;
 #[cfg(feature = "redis")]
 mod redlock;
 mod skip;
+#[cfg(any(feature = "postgres", feature = "mariadb"))]
+mod sql;
 mod until;

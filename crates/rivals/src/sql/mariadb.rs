@@ -1,0 +1,70 @@
+//! `MariaDB` by its driver.
+//!
+//! Owns the mapping of values and of error codes. Statements with parameters are prepared once a connection.
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error, Opts, Params, Row};
+
+use super::door::Wire;
+use super::{Said, Value};
+use crate::{Answer, Trouble};
+
+/// A lock was waited for in vain, or not at all, as it was asked.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// The victim of a deadlock.
+const DEADLOCK: u16 = 1213;
+
+pub(super) struct MariaDb {
+    connection: Conn,
+}
+
+impl MariaDb {
+    pub(super) async fn connect(url: &str) -> Result<Self, Trouble> {
+        let opts = Opts::from_url(url).map_err(|error| Trouble::Refused(error.to_string()))?;
+        let connected = Conn::new(opts).await;
+        Ok(Self { connection: connected.map_err(|error| trouble(&error))? })
+    }
+}
+
+impl Wire for MariaDb {
+    fn ask<'a>(&'a mut self, statement: &'a str, values: Vec<Value>) -> Answer<'a, Said> {
+        Box::pin(async move {
+            let values = match values.len() {
+                0 => Params::Empty,
+                _ => Params::Positional(values.into_iter().map(value).collect()),
+            };
+            let asked = self.connection.exec_iter(statement, values).await;
+            let mut answer = asked.map_err(|error| trouble(&error))?;
+            let affected = answer.affected_rows();
+            let rows: Vec<Row> = answer.collect().await.map_err(|error| trouble(&error))?;
+            Ok(Said { rows: rows.into_iter().map(numbers).collect(), affected })
+        })
+    }
+
+    fn run<'a>(&'a mut self, statements: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            self.connection.query_drop(statements).await.map_err(|error| trouble(&error))
+        })
+    }
+}
+
+fn value(value: Value) -> mysql_async::Value {
+    match value {
+        Value::Text(text) => text.into(),
+        Value::Number(number) => number.into(),
+    }
+}
+
+fn numbers(row: Row) -> Vec<Option<i64>> {
+    row.unwrap().into_iter().map(|value| mysql_async::from_value_opt(value).ok()).collect()
+}
+
+fn trouble(error: &Error) -> Trouble {
+    match error {
+        Error::Server(said) if [LOCK_WAIT_TIMEOUT, DEADLOCK].contains(&said.code) => Trouble::Busy,
+        Error::Server(said) => Trouble::Refused(said.to_string()),
+        Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
+            Trouble::Unreachable(error.to_string())
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Locks in databases, on `PostgreSQL` and `MariaDB` alike: locked rows, a table of locks, locks of the server's own, and
+//! rows that are changed only if nobody else has changed them.
+//!
+//! Owns the table of systems and the tables in the database. Every client has a connection of its own. The words of
+//! each database are in `dialect`, its driver behind `door`.
+
+mod advisory;
+mod dialect;
+mod door;
+mod for_update;
+mod lock_table;
+#[cfg(feature = "mariadb")]
+mod mariadb;
+mod optimistic;
+#[cfg(feature = "postgres")]
+mod postgres;
+
+use std::time::Duration;
+
+pub use advisory::Advisory;
+pub use dialect::Database;
+pub use door::{Door, Said, Value};
+pub use for_update::{ForUpdate, Wait};
+pub use lock_table::LockTable;
+pub use optimistic::{Optimistic, Seen};
+
+use crate::{Answer, Caveat, Pause, Rival, System, Trouble};
+
+/// What a lock in a database is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long a lock outlives a holder that died, for those that end by time.
+    pub ttl: Duration,
+    /// Between two attempts, for those that poll.
+    pub pause: Pause,
+}
+
+impl Default for Settings {
+    /// 30 s.
+    fn default() -> Self {
+        Self { ttl: Duration::from_secs(30), pause: Pause::default() }
+    }
+}
+
+type Make = fn(Door, Settings) -> Result<Box<dyn Rival>, Trouble>;
+
+/// One of the locks in one database.
+#[derive(Clone, Debug)]
+pub struct SqlSystem {
+    name: &'static str,
+    caveats: &'static [Caveat],
+    make: Make,
+    database: Database,
+    url: String,
+    settings: Settings,
+}
+
+impl System for SqlSystem {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn caveats(&self) -> &'static [Caveat] {
+        self.caveats
+    }
+
+    fn client(&self) -> Answer<'_, Box<dyn Rival>> {
+        Box::pin(
+            async move { (self.make)(Door::open(self.database, &self.url).await?, self.settings) },
+        )
+    }
+}
+
+/// Names, caveats and making of every lock; the last is not the same in both.
+const KINDS: [([&str; 2], &[Caveat], Make); 4] = [
+    (["postgres-for-update", "mariadb-for-update"], ForUpdate::CAVEATS, |door, settings| {
+        Ok(Box::new(ForUpdate::new(door, Wait::InQueue, settings)))
+    }),
+    (["postgres-nowait", "mariadb-nowait"], ForUpdate::POLLED, |door, settings| {
+        Ok(Box::new(ForUpdate::new(door, Wait::Refused, settings)))
+    }),
+    (["postgres-skip-locked", "mariadb-skip-locked"], ForUpdate::POLLED, |door, settings| {
+        Ok(Box::new(ForUpdate::new(door, Wait::Skipped, settings)))
+    }),
+    (["postgres-lock-table", "mariadb-lock-table"], LockTable::CAVEATS, |door, settings| {
+        Ok(Box::new(LockTable::new(door, settings)?))
+    }),
+];
+
+/// Makes the tables if they are not there, and answers every lock in the database of this URL.
+///
+/// # Errors
+/// [`Trouble::Unreachable`] if it does not answer.
+pub async fn systems(
+    database: Database,
+    url: &str,
+    settings: Settings,
+) -> Result<Vec<SqlSystem>, Trouble> {
+    let mut door = Door::open(database, url).await?;
+    for table in database.words().tables {
+        door.run(table).await?;
+    }
+    let named: Make = |door, _| Ok(Box::new(Advisory::new(door)));
+    let named = match database {
+        Database::Postgres => (["postgres-advisory"; 2], Advisory::BY_NUMBER, named),
+        Database::MariaDb => (["mariadb-get-lock"; 2], Advisory::BY_NAME, named),
+    };
+    let system = |([postgres, mariadb], caveats, make): ([&'static str; 2], _, _)| {
+        let name = if database == Database::Postgres { postgres } else { mariadb };
+        SqlSystem { name, caveats, make, database, url: url.to_owned(), settings }
+    };
+    Ok(KINDS.into_iter().chain([named]).map(system).collect())
+}
