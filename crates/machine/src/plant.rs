@@ -43,6 +43,12 @@ pub(crate) enum Plant {
     FloorLost,
     /// The conditions of a multi are not looked at.
     ConditionBlind,
+    /// A lock given back early is not kept closed for its minimal hold.
+    MinHoldBlind,
+    /// An unclean loss does not close the lock.
+    DelayBlind,
+    /// A grant does not close the lock for its cooldown.
+    CooldownBlind,
 }
 
 impl Machine {

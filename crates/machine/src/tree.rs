@@ -14,7 +14,7 @@ use imbl::{OrdMap, OrdSet};
 use crate::acl;
 use crate::place::Place;
 use crate::quota::{self, Limit, Quotas, Usage};
-use crate::znode::{Kind, Order, Znode};
+use crate::znode::{Kind, Order, Past, Znode};
 
 /// `/zookeeper`, kept for clients that look for it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
@@ -97,10 +97,10 @@ impl Tree {
                 orders.remove(&(order, directory.clone()));
             }
             parent.child_came(node.czxid);
-            if let Some(hold) = node.contender().and_then(|contender| contender.hold)
+            if let Some(token) = node.contender().and_then(|contender| contender.token())
                 && let Some(past) = parent.past_mut()
             {
-                past.last_token = Some(hold.token);
+                past.last_token = Some(token);
             }
             let floor = parent.floor();
             if floor > 0
@@ -179,6 +179,21 @@ impl Tree {
             orders.insert((after, path.clone()));
         }
         Some((node, passed))
+    }
+
+    /// Changes what a directory of locks remembers.
+    pub(crate) fn note(&mut self, path: &ZnodePath, change: impl FnOnce(&mut Past)) {
+        let Self { nodes, orders, .. } = self;
+        let Some(node) = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut) else { return };
+        let before = node.order();
+        if let Some(past) = node.past_mut() {
+            change(past);
+        }
+        let after = node.order();
+        if before != after {
+            before.map(|before| orders.remove(&(before, path.clone())));
+            after.map(|after| orders.insert((after, path.clone())));
+        }
     }
 
     /// Sets a quota on a path whose subtree has so much.

@@ -17,6 +17,7 @@ mod multi;
 mod name;
 mod outcome;
 mod path;
+mod policy;
 mod stat;
 mod time;
 mod view;
@@ -29,8 +30,11 @@ pub use ids::{FencingToken, Incarnation, NodeId, Password, Revision, SessionId, 
 pub use limits::Limits;
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{EntryId, Labels, LockName, NameError, Owner, RequestId, SessionName};
-pub use outcome::{Bound, Grant, OpReply, Outcome, Queued, Rejection, Released, Reply};
+pub use outcome::{
+    Bound, Grant, OpReply, OutOfBounds, Outcome, Queued, Rejection, Released, Reply,
+};
 pub use path::ZnodePath;
+pub use policy::{Closed, ClosedBy, Mode, Policy, PolicyChange, QueueOrder};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError};
 pub use view::{

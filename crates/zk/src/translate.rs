@@ -69,6 +69,13 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         // Only other doors ask for what is refused so.
         Rejection::Superseded
         | Rejection::LockBusy { .. }
+        | Rejection::LockClosed { .. }
+        | Rejection::LimitMismatch { .. }
+        | Rejection::PermitsMismatch { .. }
+        | Rejection::ModeConflict { .. }
+        | Rejection::NotReentrant
+        | Rejection::InUse { .. }
+        | Rejection::OutOfBounds { .. }
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
         | Rejection::NodeTaken => ErrorCode::SystemError,
@@ -88,6 +95,8 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::WaitersPerLock
         | Bound::ContendersPerSession
         | Bound::EntriesPerHold
+        | Bound::Permits
+        | Bound::ValueBytes
         | Bound::Counter => ErrorCode::QuotaExceeded,
     }
 }

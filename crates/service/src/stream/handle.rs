@@ -296,7 +296,9 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
         | Reply::SessionAttached { .. }
         | Reply::Swept { .. }
         | Reply::LimitsSet
-        | Reply::NodeRegistered => Err(Failure::OutcomeUnknown),
+        | Reply::NodeRegistered
+        | Reply::PolicySet { .. }
+        | Reply::DueDone { .. } => Err(Failure::OutcomeUnknown),
     }
 }
 

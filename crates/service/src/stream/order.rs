@@ -171,6 +171,10 @@ impl Streams {
             | Event::Left { .. }
             | Event::SessionTouched { .. }
             | Event::QuotaPassed { .. }
+            | Event::Converted(_)
+            | Event::PolicySet { .. }
+            | Event::Closed { .. }
+            | Event::Opened { .. }
             | Event::NodeRegistered { .. } => {}
         }
     }

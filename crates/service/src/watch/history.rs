@@ -228,6 +228,10 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
         | Event::SessionEnded { .. }
         | Event::SessionAttached { .. }
         | Event::QuotaPassed { .. }
+        | Event::Converted(_)
+        | Event::PolicySet { .. }
+        | Event::Closed { .. }
+        | Event::Opened { .. }
         | Event::NodeRegistered { .. } => None,
     }
 }

@@ -144,7 +144,7 @@ impl Model {
         self.room_in_quotas(&path, &all, data.len())?;
         let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
         if let Some(refused) =
-            lock.as_ref().and_then(|lock| self.no_room(owner.cast_unsigned(), lock))
+            lock.as_ref().and_then(|lock| self.no_room(owner.cast_unsigned(), lock, mode_of(&path)))
         {
             return Err(refused);
         }
@@ -152,7 +152,8 @@ impl Model {
         match (lock, &by.session) {
             (Some(_), Some(name)) => {
                 let owner = Owner::unnamed();
-                self.contend(&path, sequence, &name.clone(), owner, EntryId::unnamed(), &data);
+                let (at, entry) = ((sequence, mode_of(&path)), EntryId::unnamed());
+                self.contend(&path, at, &name.clone(), owner, entry, &data);
             }
             _ => self.add(&path, owner, &data, None),
         }
@@ -276,4 +277,10 @@ fn versions_agree(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Resul
         return Err(Rejection::BadVersion { path: path.clone(), actual });
     }
     Ok(())
+}
+
+/// As the clients of `ZooKeeper` mean it.
+fn mode_of(path: &str) -> Mode {
+    let reads = path.contains("__READ__") || path.contains("__rlock__");
+    if reads { Mode::Shared } else { Mode::Exclusive }
 }
