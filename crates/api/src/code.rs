@@ -84,6 +84,20 @@ codes! {
     NotHolder, "not-holder", false, "Somebody else holds the lock",
         "The session and owner neither hold the lock nor gave it up before; the problem names who holds it. If the \
          lock was yours, your session ended in the meantime: what you did with the old token is fenced off.";
+    ModeConflict, "mode-conflict", false, "The lock is held in another mode",
+        "The session and owner hold the lock, or wait for it, in a mode that cannot become the one asked for: an exclusive \
+         or upgradable hold can become weaker, and an upgradable one exclusive, but a shared one only goes. Nothing was done. \
+         Release it first, or take it with mode=upgradable if it may have to become exclusive.";
+    LimitMismatch, "limit-mismatch", false, "The semaphore has another limit",
+        "The call says another limit than the lock has, asks for more permits than that, for permits of a lock that is no \
+         semaphore, or for another number of permits than the session has already. Nothing was done. All callers of one \
+         semaphore name the same limit, or none; PATCH changes it.";
+    NotReentrant, "not-reentrant", false, "The owner has the lock already",
+        "The owner holds the lock or waits for it under another entry, and one of the calls said reentrant=false: entering \
+         twice is taken for a mistake. Nothing was done. Name another owner to exclude two parts of one session.";
+    InUse, "in-use", false, "The lock is in use",
+        "Whether a lock is a semaphore is changed only while nobody holds it or waits for it. Nothing was done. Limits of \
+         semaphores change at any time.";
     EphemeralParent, "ephemeral-parent", false, "Nothing can lie below this node",
         "The node above is an ephemeral one: it goes with its session and has no children. Places in a lock's queue are \
          such nodes, so that a lock's name must not continue the name of a contender. Nothing was done.";
@@ -120,6 +134,10 @@ codes! {
     LockBusy, "lock-busy", true, "Lock is held by someone else",
         "You do not hold the lock and are not in its queue. The problem says who holds it and since when, and how many \
          wait. Add &wait=10s to queue for it.";
+    LockClosed, "lock-closed", true, "Nobody gets the lock yet",
+        "Nobody holds the lock, but it is kept from everybody for a while: its last holder asked for a minimal hold, its \
+         policy wants a time between two grants, or its last holder was lost and may not know it yet. Retry-After says for how \
+         long. Add &wait=10s to queue for it.";
     WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
         "The wait you asked for has passed. You do not hold the lock, and your place in the queue is given up. Send \
          the call again to queue again, at the end.";

@@ -35,7 +35,10 @@ pub use describe::{Form, Param, Unsaid};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
 pub use fields::{Fields, Keys};
-pub use lock::{FenceBody, GrantBody, HolderBody, LockBody, LocksBody, Mode, WaiterBody};
+pub use holdfast_types::{ClosedBy, Mode, QueueOrder};
+pub use lock::{
+    ClosedBody, FenceBody, GrantBody, HolderBody, LockBody, LocksBody, PolicyBody, WaiterBody,
+};
 pub use params::{
     AcquireParams, Aspect, ChangeParams, DeleteParams, FenceModeParam, FenceParams,
     KeepAliveParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams, NodeParams,

@@ -8,19 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    FenceView, FencingToken, Grant, HolderView, Labels, LockName, LockView, Owner, Page, Revision,
-    SessionName, Stamp, WaiterView,
+    ClosedBy, Data, FenceView, FencingToken, Grant, HolderView, Labels, LockName, LockView, Mode,
+    Owner, Page, Policy, QueueOrder, Revision, SessionName, Stamp, WaiterView,
 };
-
-/// How a lock is held. Only exclusively, so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// By one holder.
-    #[default]
-    Exclusive,
-}
 
 /// The answer to an acquire: you hold the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +22,9 @@ pub struct GrantBody {
     pub mode: Mode,
     /// The fencing token, to be carried into every write.
     pub token: FencingToken,
+    /// The smallest token of the lock that is still good: what a store of shared holders goes by.
+    #[serde(default)]
+    pub floor: FencingToken,
     /// Whose; made by the server if the call named none.
     pub session: SessionName,
     /// Who within the session, if the call said so.
@@ -47,17 +40,32 @@ pub struct GrantBody {
     pub waiters: u32,
     /// Entries counted.
     pub entries: u32,
+    /// Of a semaphore: how many permits.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub permits: u32,
+    /// Of a semaphore: a slot to each permit, held by nobody else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<u32>,
+    /// When the hold ends whatever the session does, milliseconds from now, if the call set an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_in_ms: Option<u64>,
     /// The revision of this answer.
     pub revision: Revision,
 }
 
 impl GrantBody {
     /// The body for a grant.
-    pub fn new(grant: Grant, waited: Duration, expires_in: Duration, revision: Revision) -> Self {
+    pub fn new(
+        grant: Grant,
+        (waited, expires_in): (Duration, Duration),
+        now: Stamp,
+        revision: Revision,
+    ) -> Self {
         Self {
             lock: grant.lock,
-            mode: Mode::Exclusive,
+            mode: grant.mode,
             token: grant.token,
+            floor: grant.floor,
             session: grant.session,
             owner: named(grant.owner),
             expires_in_ms: millis(expires_in),
@@ -65,6 +73,9 @@ impl GrantBody {
             waited_ms: millis(waited),
             waiters: grant.waiters,
             entries: grant.entries,
+            permits: grant.permits,
+            slots: grant.slots,
+            ends_in_ms: grant.ends_at.map(|end| age(now, end)),
             revision,
         }
     }
@@ -87,6 +98,24 @@ pub struct HolderBody {
     pub entries: u32,
     /// The session's labels.
     pub labels: Labels,
+    /// How it holds.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Of a semaphore: how many permits.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub permits: u32,
+    /// Of a semaphore: a slot to each permit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<u32>,
+    /// It waits to hold exclusively.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub upgrading: bool,
+    /// When the hold ends whatever the session does, milliseconds from now, if it set an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_in_ms: Option<u64>,
+    /// What its call gave to be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
 }
 
 impl HolderBody {
@@ -99,6 +128,12 @@ impl HolderBody {
             since_ms: age(holder.granted_at, now),
             entries: holder.entries,
             labels: holder.labels,
+            mode: holder.mode,
+            permits: holder.permits,
+            slots: holder.slots,
+            upgrading: holder.upgrading,
+            ends_in_ms: holder.ends_at.map(|end| age(now, end)),
+            value: holder.value.map(|value| text(&value)),
         }
     }
 }
@@ -116,6 +151,18 @@ pub struct WaiterBody {
     pub since_ms: u64,
     /// The session's labels.
     pub labels: Labels,
+    /// How it wants to hold.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Of a semaphore: how many permits it wants.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub permits: u32,
+    /// From 0 to 9.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: u8,
+    /// What its call gave to be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
 }
 
 impl WaiterBody {
@@ -125,6 +172,10 @@ impl WaiterBody {
             owner: named(waiter.owner),
             since_ms: age(waiter.since, now),
             labels: waiter.labels,
+            mode: waiter.mode,
+            permits: waiter.permits,
+            priority: waiter.priority,
+            value: waiter.value.map(|value| text(&value)),
         }
     }
 }
@@ -135,18 +186,33 @@ impl WaiterBody {
 pub struct LockBody {
     /// Which lock.
     pub lock: LockName,
-    /// How it is held, or would be.
+    /// How its first holder holds it; exclusively if nobody does.
     pub mode: Mode,
     /// Whether anybody holds it.
     pub held: bool,
-    /// Who holds it: at most one while locks are exclusive.
+    /// Who holds it, in the order in which they came; the first ones only if there are many.
     pub holders: Vec<HolderBody>,
+    /// How many hold it in all.
+    #[serde(default)]
+    pub holders_total: u32,
     /// How many wait in all.
     pub waiters: u32,
     /// Who waits, in order; the first ones only if there are many.
     pub queue: Vec<WaiterBody>,
     /// The last token minted for it, if one is remembered.
     pub last_token: Option<FencingToken>,
+    /// The smallest token that is still good.
+    #[serde(default)]
+    pub floor: FencingToken,
+    /// Of a semaphore: how many permits are held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits_held: Option<u32>,
+    /// Its rules, if they are not the default ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyBody>,
+    /// Why it is granted to nobody, if it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<ClosedBody>,
     /// The revision it was read at; in a list, the list says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
@@ -156,20 +222,75 @@ impl LockBody {
     /// The body for a lock, as of now.
     pub fn new(view: LockView, now: Stamp, revision: Option<Revision>) -> Self {
         Self {
+            mode: view.holder().map_or(Mode::Exclusive, |holder| holder.mode),
             lock: view.lock,
-            mode: Mode::Exclusive,
-            held: view.holder.is_some(),
-            holders: view.holder.into_iter().map(|holder| HolderBody::new(holder, now)).collect(),
+            held: view.holders_total > 0,
+            holders: view.holders.into_iter().map(|holder| HolderBody::new(holder, now)).collect(),
+            holders_total: view.holders_total,
             waiters: view.waiters_total,
             queue: view.waiters.into_iter().map(|waiter| WaiterBody::new(waiter, now)).collect(),
             last_token: view.last_token,
+            floor: view.floor,
+            permits_held: view.policy.limit.map(|_| view.permits_held),
+            policy: (view.policy != Policy::DEFAULT).then(|| PolicyBody::new(view.policy)),
+            closed: view
+                .closed
+                .map(|closed| ClosedBody { why: closed.why, opens_in_ms: age(now, closed.until) }),
             revision,
         }
     }
 
-    /// The exclusive holder, if the lock is held.
+    /// The first holder, if the lock is held.
     pub fn holder(&self) -> Option<&HolderBody> {
         self.holders.first()
+    }
+}
+
+/// Why a lock is granted to nobody, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClosedBody {
+    /// Why.
+    pub why: ClosedBy,
+    /// What is left of it.
+    pub opens_in_ms: u64,
+}
+
+/// The rules of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PolicyBody {
+    /// Permits, if it is a semaphore.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Who goes before whom.
+    pub order: QueueOrder,
+    /// How much waiting one level of priority is worth.
+    pub ageing_ms: u64,
+    /// How long it stays closed after an unclean loss.
+    pub lock_delay_ms: u64,
+    /// How long there is no other grant after one.
+    pub cooldown_ms: u64,
+    /// Whether requests that would close a cycle of waiters are refused.
+    pub detect_deadlocks: bool,
+    /// Into how many segments the resource is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<u32>,
+}
+
+impl PolicyBody {
+    /// The body for a policy.
+    pub fn new(policy: Policy) -> Self {
+        let Policy {
+            limit,
+            order,
+            ageing_ms,
+            lock_delay_ms,
+            cooldown_ms,
+            detect_deadlocks,
+            segments,
+        } = policy;
+        Self { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, detect_deadlocks, segments }
     }
 }
 
@@ -207,8 +328,11 @@ pub struct FenceBody {
     pub token: FencingToken,
     /// Always true: a token that is not good is a problem `stale-token`.
     pub valid: bool,
-    /// The present holder's token, if there is one.
+    /// The present holder's token, if there is one; of several the newest.
     pub current: Option<FencingToken>,
+    /// The smallest token that is still good.
+    #[serde(default)]
+    pub floor: FencingToken,
     /// The largest token minted for the lock, if one is remembered.
     pub highest: Option<FencingToken>,
     /// The revision it was read at.
@@ -218,14 +342,39 @@ pub struct FenceBody {
 impl FenceBody {
     /// The body for a good token.
     pub fn new(lock: LockName, token: FencingToken, view: FenceView, revision: Revision) -> Self {
-        let FenceView { current, highest } = view;
-        Self { lock, token, valid: true, current, highest, revision }
+        let FenceView { current, floor, highest } = view;
+        Self { lock, token, valid: true, current, floor, highest, revision }
     }
 }
 
 /// The owner of a call that named none is not shown.
 pub(crate) fn named(owner: Owner) -> Option<Owner> {
     Some(owner).filter(|owner| *owner != Owner::unnamed())
+}
+
+/// What was given to be shown, as text.
+fn text(value: &Data) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+/// What most have.
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(n: &u8) -> bool {
+    *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Whole milliseconds of a duration.
@@ -240,7 +389,7 @@ pub(crate) fn age(since: Stamp, now: Stamp) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Ticket, Ttl};
+    use holdfast_types::{Closed, Ticket, Ttl};
 
     use super::*;
 
@@ -251,6 +400,11 @@ mod tests {
             owner: Owner::unnamed(),
             ticket: Ticket(7),
             token: FencingToken(4812),
+            mode: Mode::Exclusive,
+            permits: 1,
+            slots: Vec::new(),
+            floor: FencingToken(4812),
+            ends_at: None,
             ttl: Ttl::DEFAULT,
             entries: 1,
             renewed: false,
@@ -263,9 +417,9 @@ mod tests {
     #[test]
     fn a_grant_looks_as_specified() {
         let (waited, left) = (Duration::ZERO, Duration::from_secs(30));
-        let body = GrantBody::new(grant(), waited, left, Revision(4812));
+        let body = GrantBody::new(grant(), (waited, left), Stamp(1_000), Revision(4812));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"lock":"job","mode":"exclusive","token":4812,"session":"web1-812","expires_in_ms":30000,"renewed":false,"waited_ms":0,"waiters":0,"entries":1,"revision":4812}"#;
+        let expected = r#"{"lock":"job","mode":"exclusive","token":4812,"floor":4812,"session":"web1-812","expires_in_ms":30000,"renewed":false,"waited_ms":0,"waiters":0,"entries":1,"revision":4812}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<GrantBody>(&json).unwrap(), body);
     }
@@ -274,7 +428,7 @@ mod tests {
     fn an_owner_is_shown_only_if_it_was_named() {
         let owner = Owner::new("thread-3").unwrap();
         let grant = Grant { owner, ..grant() };
-        let body = GrantBody::new(grant, Duration::ZERO, Duration::ZERO, Revision(1));
+        let body = GrantBody::new(grant, (Duration::ZERO, Duration::ZERO), Stamp(0), Revision(1));
         assert!(serde_json::to_string(&body).unwrap().contains(r#""owner":"thread-3""#));
     }
 
@@ -289,6 +443,12 @@ mod tests {
             granted_at: Stamp(1_000),
             entries: 1,
             labels,
+            mode: Mode::Shared,
+            permits: 1,
+            slots: Vec::new(),
+            upgrading: false,
+            ends_at: Some(Stamp(4_500)),
+            value: Some(b"10.0.0.7".as_slice().into()),
         };
         let waiter = WaiterView {
             session,
@@ -296,17 +456,26 @@ mod tests {
             ticket: Ticket(9),
             since: Stamp(9_999),
             labels: Labels::default(),
+            mode: Mode::Exclusive,
+            permits: 1,
+            priority: 3,
+            value: None,
         };
         let view = LockView {
             lock: LockName::new("job").unwrap(),
-            holder: Some(holder),
+            holders: vec![holder],
+            holders_total: 1,
+            permits_held: 1,
             waiters: vec![waiter],
             waiters_total: 1,
             last_token: Some(FencingToken(5)),
+            floor: FencingToken(5),
+            policy: Policy::DEFAULT,
+            closed: Some(Closed { until: Stamp(4_000), why: ClosedBy::Cooldown }),
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"lock":"job","mode":"exclusive","held":true,"holders":[{"session":"a","token":5,"since_ms":2500,"entries":1,"labels":{"host":"web3"}}],"waiters":1,"queue":[{"session":"a","since_ms":0,"labels":{}}],"last_token":5,"revision":9}"#;
+        let expected = r#"{"lock":"job","mode":"shared","held":true,"holders":[{"session":"a","token":5,"since_ms":2500,"entries":1,"labels":{"host":"web3"},"mode":"shared","ends_in_ms":1000,"value":"10.0.0.7"}],"holders_total":1,"waiters":1,"queue":[{"session":"a","since_ms":0,"labels":{},"mode":"exclusive","priority":3}],"last_token":5,"floor":5,"closed":{"why":"cooldown","opens_in_ms":500},"revision":9}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<LockBody>(&json).unwrap(), body);
     }

@@ -36,7 +36,7 @@ pub(crate) async fn check(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
 }
 
 fn stale(lock: LockName, token: FencingToken, view: FenceView) -> Fault {
-    let FenceView { current, highest } = view;
+    let FenceView { current, floor: _, highest } = view;
     let detail = match (current, highest) {
         (Some(current), _) => format!("the token of '{lock}' is {current}, not {token}"),
         (None, Some(highest)) => {

@@ -24,15 +24,16 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let AcquireParams { session, owner, entry, ttl, wait, labels, redirect: _ } = params;
-    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels };
+    let AcquireParams { session, owner, entry, ttl, wait, labels, mode, redirect: _ } = params;
+    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode };
     let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
     let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
     let token = grant.token;
     let reply = if exchange.wants_text() {
         Reply::text(StatusCode::OK, format!("{token}\n"))
     } else {
-        Reply::json(StatusCode::OK, &GrantBody::new(grant, waited, expires_in, revision))
+        let body = GrantBody::new(grant, (waited, expires_in), exchange.now(), revision);
+        Reply::json(StatusCode::OK, &body)
     };
     Ok(reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision))
 }

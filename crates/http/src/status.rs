@@ -4,6 +4,7 @@
 //! or 408 for a busy lock, because `curl --retry` repeats 408, 429 and 503 but not 423, 409 and 412: a busy lock is
 //! never hammered, an unavailable cluster is asked again.
 
+mod lock;
 mod node;
 mod recipe;
 
@@ -15,7 +16,7 @@ use axum::http::StatusCode;
 use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, Refusal, format_duration};
 use holdfast_service::Failure;
 use holdfast_types::{
-    Bound, HolderView, LockName, LockView, Rejection, Revision, SessionName, Stamp,
+    Bound, Closed, HolderView, LockName, LockView, Rejection, Revision, SessionName, Stamp,
 };
 
 /// A problem on its way to the client.
@@ -49,6 +50,10 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::NotHolder
+        | ErrorCode::ModeConflict
+        | ErrorCode::LimitMismatch
+        | ErrorCode::NotReentrant
+        | ErrorCode::InUse
         | ErrorCode::EphemeralParent
         | ErrorCode::NodeExists
         | ErrorCode::NotEmpty
@@ -58,7 +63,10 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::SessionExpired | ErrorCode::RevisionCompacted => StatusCode::GONE,
         ErrorCode::StaleToken | ErrorCode::VersionMismatch => StatusCode::PRECONDITION_FAILED,
         ErrorCode::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorCode::LockBusy | ErrorCode::WaitTimeout | ErrorCode::NotYet => StatusCode::LOCKED,
+        ErrorCode::LockBusy
+        | ErrorCode::LockClosed
+        | ErrorCode::WaitTimeout
+        | ErrorCode::NotYet => StatusCode::LOCKED,
         ErrorCode::RateLimited | ErrorCode::TooManyWaiters => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         ErrorCode::NoLeader
@@ -166,9 +174,16 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
             gone(detail, session, "open it first, or use a new session id")
         }
         Rejection::LockBusy { holder, waiters } => {
-            busy(ErrorCode::LockBusy, Some(holder), waiters, case)
+            busy(ErrorCode::LockBusy, Some(*holder), waiters, case)
         }
-        Rejection::NotHolder { holder } => not_holder(holder, case),
+        Rejection::LockClosed { closed, waiters } => lock_closed(closed, waiters, case),
+        Rejection::LimitMismatch { limit } => lock::limit_mismatch(limit, case),
+        Rejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, case),
+        Rejection::ModeConflict { mode } => lock::mode_conflict(mode, case),
+        Rejection::NotReentrant => lock::not_reentrant(case),
+        Rejection::InUse { contenders } => lock::in_use(contenders, case),
+        Rejection::OutOfBounds { what } => lock::out_of_bounds(what, case),
+        Rejection::NotHolder { holder } => not_holder(*holder, case),
         Rejection::NoSuchEntry { entry } => {
             let detail = format!("the hold has no entry '{entry}', and it never left");
             let lock = case.lock.cloned();
@@ -234,6 +249,8 @@ fn of_bound(bound: Bound, limit: u64) -> Fault {
         Bound::CountedAtOnce => {
             at_bound(ErrorCode::QuotaExceeded, "nodes that one new quota counts", limit)
         }
+        Bound::Permits => at_bound(ErrorCode::LimitMismatch, "permits of the semaphore", limit),
+        Bound::ValueBytes => at_bound(ErrorCode::PayloadTooLarge, "bytes of a value", limit),
     }
 }
 
@@ -285,8 +302,23 @@ fn busy(code: ErrorCode, holder: Option<HolderView>, waiters: u32, case: &Case<'
     sealed(Problem::new(code, 0, "").hint(hint).facts(facts))
 }
 
+/// Nobody holds the lock, and nobody gets it yet.
+fn lock_closed(closed: Closed, waiters: u32, case: &Case<'_>) -> Fault {
+    let left = closed.until.0.saturating_sub(case.now.0);
+    let detail = format!("nobody holds it, and nobody gets it for another {left} ms");
+    let facts = Facts {
+        lock: case.lock.cloned(),
+        waiters: Some(waiters),
+        retry_after_ms: Some(left),
+        ..Facts::default()
+    };
+    let hint = "add &wait=10s to queue";
+    sealed(Problem::new(ErrorCode::LockClosed, 0, detail).hint(hint).facts(facts))
+}
+
 fn wait_timeout(lock: LockView, waited: Duration, case: &Case<'_>) -> Fault {
-    let mut fault = busy(ErrorCode::WaitTimeout, lock.holder, lock.waiters_total, case);
+    let waiters = lock.waiters_total;
+    let mut fault = busy(ErrorCode::WaitTimeout, lock.holders.into_iter().next(), waiters, case);
     fault.facts.waited_ms = Some(millis(waited));
     fault
 }

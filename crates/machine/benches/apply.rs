@@ -24,14 +24,9 @@ fn session(name: &str, anonymous: bool) -> OpenSession {
 }
 
 fn acquire(lock: &str, name: &str, anonymous: bool) -> Command {
-    Command::Acquire(Acquire {
-        lock: LockName::new(lock).unwrap(),
-        open: session(name, anonymous),
-        owner: Owner::unnamed(),
-        entry: None,
-        wait: true,
-        wait_ms: None,
-    })
+    let lock = LockName::new(lock).unwrap();
+    let open = session(name, anonymous);
+    Command::Acquire(Acquire::new(lock, open, Owner::unnamed()))
 }
 
 fn release(lock: &str, name: &str) -> Command {

@@ -7,16 +7,18 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, EntryId, Event, LockName, OpenSession, Outcome, Owner, Perms, Rejection,
-    Reply, SessionEnd, SessionId, SessionName, Ticket, ZnodePath,
+    Acquire, Bound, Data, EntryId, LockName, Mode, OpenSession, Outcome, Owner, Perms, Rejection,
+    Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
-use crate::contender::{Contender, Entries};
+use crate::contender::{Ask, Contender, Entries, Terms};
 use crate::create::{child_path, room_in_counter};
+use crate::locks::Lock;
 use crate::multi::By;
 use crate::plant::Plant;
+use crate::rank::Rank;
 use crate::sessions::Named;
 
 /// Our own door shows no identities: it may do what the lists let everybody do.
@@ -58,36 +60,42 @@ impl Machine {
         acquire: Acquire,
         step: &mut Step<'_>,
     ) -> Outcome {
-        let Acquire { lock, open, entry, wait, wait_ms, .. } = acquire;
-        if !wait && contender.hold.is_none() {
+        refuse_other_terms(contender, &acquire)?;
+        let Acquire { lock, open, entry, wait, wait_ms, reentrant, value, .. } = acquire;
+        let waits = contender.waits();
+        if !wait && waits {
             // Asking without waiting says nothing about the place that another call waits for.
-            self.refuse_if_busy(&lock)?;
+            return Err(self.busy_for(&lock, contender));
         }
         let entry = entry
             .filter(|entry| !contender.entries.contains(entry) || self.planted(Plant::EntryTwice));
         if entry.is_some() {
+            if !(reentrant && contender.terms().reentrant) {
+                return Err(Rejection::NotReentrant);
+            }
             self.room_for_an_entry(contender.entries.count())?;
         }
+        let value = value.filter(|value| contender.terms().value.as_ref() != Some(value));
         self.touch_by_name(contender.session, open.ttl, open.labels, step);
-        let waits = contender.hold.is_none();
-        let minted = self.planted(Plant::RenewalMints).then(|| self.mint(step));
-        let current = if waits || entry.is_some() || minted.is_some() {
-            self.amend(&lock, contender.sequence, |contender| {
-                if waits {
-                    contender.asked = step.revision;
-                    contender.wait_ms = wait_ms;
-                }
-                if let Some(entry) = entry {
-                    contender.entries.enter(entry);
-                }
-                if !waits && minted.is_some() {
-                    contender.hold = minted;
-                }
-            })
-        } else {
-            None
-        };
-        self.answer(&lock, current.as_ref().unwrap_or(contender), true)
+        let minted = self.planted(Plant::RenewalMints).then(|| self.mint());
+        if !waits && entry.is_none() && value.is_none() && minted.is_none() {
+            return self.answer(&lock, contender, true);
+        }
+        let current = self.amend(&lock, contender, |contender| {
+            if waits {
+                (contender.asked, contender.wait_ms) = (step.revision, wait_ms);
+            }
+            if let Some(entry) = entry {
+                contender.entries.enter(entry);
+            }
+            if value.is_some() {
+                contender.terms = Terms { value, ..contender.terms().clone() }.kept();
+            }
+            if let (Some(hold), Some(token)) = (&mut contender.hold, minted) {
+                hold.token = token;
+            }
+        });
+        self.answer(&lock, &current, true)
     }
 
     /// A new place.
@@ -97,14 +105,15 @@ impl Machine {
         acquire: Acquire,
         step: &mut Step<'_>,
     ) -> Outcome {
-        let Acquire { lock, open, owner, entry, wait, wait_ms } = acquire;
+        let (ask, terms) = (Ask::of(&acquire), Terms::of(&acquire));
+        let Acquire { lock, open, owner, entry, wait, wait_ms, .. } = acquire;
         if !wait {
-            self.refuse_if_busy(&lock)?;
+            self.refuse_if_busy(&lock, ask, step.now)?;
         }
         if session.is_none() {
             self.room_for_a_session()?;
         }
-        self.room_for_a_contender(session, &lock)?;
+        self.room_for_a_contender(session, &lock, ask, step.now)?;
         self.room_for_an_entry(0)?;
         let site = self.site_of(&lock, step)?;
         self.room_for_znodes(site.missing.len() + 1)?;
@@ -120,15 +129,13 @@ impl Machine {
         let contender = Contender {
             path: site.path,
             wait_ms,
+            mode: ask.mode,
+            terms: terms.kept(),
             ..Contender::new(site.sequence, session, name, owner, entries, step)
         };
         let contender =
             self.enqueue(&lock, &site.directory, (Data::default(), None), contender, step);
-        let reply = self.answer(&lock, &contender, false)?;
-        if let Reply::Granted(grant) = &reply {
-            step.emit(Event::Granted(grant.clone()));
-        }
-        Ok(reply)
+        self.answer(&lock, &contender, false)
     }
 
     fn touch_or_begin(
@@ -147,21 +154,41 @@ impl Machine {
     }
 
     fn answer(&self, lock: &LockName, contender: &Contender, renewed: bool) -> Outcome {
-        if let Some(grant) = self.grant_of(lock, contender, renewed) {
+        if !contender.waits()
+            && let Some(grant) = self.grant_of(lock, contender, renewed)
+        {
             return Ok(Reply::Granted(grant));
         }
         match self.queued_of(lock, contender) {
             Some(queued) => Ok(Reply::Queued(queued)),
-            // Cannot be: a waiter's lock has a holder, whose session lives.
+            // Cannot be: the session of a place lives.
             None => Err(Rejection::NoNode { path: contender.path.clone() }),
         }
     }
 
-    fn refuse_if_busy(&self, lock: &LockName) -> Result<(), Rejection> {
-        let Some(indexed) = self.locks.get(lock) else { return Ok(()) };
-        match self.holder_view(indexed) {
-            Some(holder) => Err(Rejection::LockBusy { holder, waiters: indexed.waiting() }),
-            None => Ok(()),
+    /// Refuses a new place that would have to wait.
+    fn refuse_if_busy(&self, lock: &LockName, ask: Ask, now: Stamp) -> Result<(), Rejection> {
+        match self.locks.get(lock) {
+            Some(indexed) if !indexed.admits(ask, now) => Err(self.busy(indexed, None)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn busy_for(&self, lock: &LockName, contender: &Contender) -> Rejection {
+        match self.locks.get(lock) {
+            Some(indexed) => self.busy(indexed, Some(contender)),
+            None => Rejection::NoNode { path: contender.path.clone() },
+        }
+    }
+
+    /// "Somebody else holds the lock", or "nobody gets it yet".
+    fn busy(&self, indexed: &Lock, apart: Option<&Contender>) -> Rejection {
+        let (holder, waiters) = (self.first_holder(indexed, apart), indexed.waiting());
+        match (holder, &indexed.closed) {
+            (Some(holder), _) => Rejection::LockBusy { holder: Box::new(holder), waiters },
+            (None, Some(closings)) => Rejection::LockClosed { closed: closings.closed(), waiters },
+            // Cannot be: an open lock without holders has no waiters either.
+            (None, None) => Rejection::InUse { contenders: waiters },
         }
     }
 
@@ -170,6 +197,8 @@ impl Machine {
         &self,
         session: Option<SessionId>,
         lock: &LockName,
+        ask: Ask,
+        now: Stamp,
     ) -> Result<(), Rejection> {
         let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
         let max = self.limits.contenders_per_session_max;
@@ -178,7 +207,7 @@ impl Machine {
         }
         let max = self.limits.waiters_per_lock_max;
         match self.locks.get(lock) {
-            Some(lock) if lock.holder.is_some() && lock.waiting() >= max => {
+            Some(lock) if lock.waiting() >= max && !lock.admits(ask, now) => {
                 Err(limit_reached(Bound::WaitersPerLock, max))
             }
             Some(_) | None => Ok(()),
@@ -232,7 +261,7 @@ impl Contender {
     ) -> Self {
         Self {
             path: ZnodePath::root(),
-            sequence,
+            rank: Rank { class: 0, at: 0, sequence },
             session,
             session_name,
             owner,
@@ -241,7 +270,22 @@ impl Contender {
             since: step.now,
             wait_ms: None,
             entries,
+            mode: Mode::Exclusive,
+            fixed: false,
+            terms: None,
             hold: None,
         }
     }
+}
+
+/// A place is what it is: it has its permits, and its mode.
+fn refuse_other_terms(contender: &Contender, acquire: &Acquire) -> Result<(), Rejection> {
+    let (mode, permits) = (contender.mode, contender.terms().permits);
+    if acquire.mode.is_some_and(|wanted| wanted != mode) {
+        return Err(Rejection::ModeConflict { mode });
+    }
+    if acquire.permits.is_some_and(|wanted| wanted != permits) {
+        return Err(Rejection::PermitsMismatch { permits });
+    }
+    Ok(())
 }

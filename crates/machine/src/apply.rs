@@ -4,8 +4,8 @@
 //! Refuses to know what any command does.
 
 use holdfast_types::{
-    Applied, Bound, Command, Entry, Event, FencingToken, Incarnation, Multi, NodeId, Outcome,
-    Rejection, Reply, Revision, SessionName, Stamp, ZnodePath,
+    Applied, Bound, Cancel, Command, Entry, Event, FencingToken, Incarnation, LockName, Multi,
+    NodeId, Outcome, Rejection, Release, Reply, Revision, SessionName, Stamp, ZnodePath,
 };
 
 use crate::{Machine, digest};
@@ -125,27 +125,36 @@ impl Machine {
                 self.attach_session(session, password, ttl, step)
             }
             Command::Recipe(recipe) => self.recipe(recipe, step),
+            Command::SetPolicy { lock, change } => self.set_policy(&lock, change, step),
+            Command::Due { lock } => Ok(self.do_what_is_due(&lock, step)),
         }
     }
 
-    /// Refuses what could need a token beyond the last one. A command that ends a session grants at most as many
-    /// locks as the session has places, a multi one to an operation; every other command grants at most one.
+    /// Refuses what could need a token beyond the last one. A command grants at most one to each waiter that it looks at,
+    /// one to the holder of each lock that waits to hold otherwise, and one to what it makes itself.
     fn guard_tokens(&self, command: &Command) -> Result<(), Rejection> {
         let left = (FencingToken::END - 1).saturating_sub(self.locks.grants);
         if left > u64::from(u32::MAX) {
             return Ok(());
         }
+        let of = |lock: &LockName| {
+            self.locks.get(lock).map_or(0, |lock| {
+                u64::from(lock.waiting()) + u64::from(lock.holders.upgrading().is_some())
+            })
+        };
+        let all = self.locks.waiting;
         let needed = match command {
-            Command::CloseSession { session, .. } => self.places_of(session),
-            Command::ExpireSession { session, .. } => {
-                self.sessions.get(*session).map_or(0, |session| session.contenders.into())
+            Command::Acquire(acquire) => of(&acquire.lock) + 1,
+            Command::Release(Release { lock, .. })
+            | Command::Cancel(Cancel { lock, .. })
+            | Command::SetPolicy { lock, .. }
+            | Command::Due { lock } => of(lock),
+            Command::Multi(multi) => all + multi.then.len().max(multi.otherwise.len()) as u64,
+            Command::CloseSession { .. } | Command::ExpireSession { .. } => {
+                all + u64::from(self.limits.contenders_per_session_max).min(self.locks.held)
             }
-            Command::Acquire(_) | Command::Release(_) => 1,
-            // An operation grants one lock at most: what a recursive delete takes away is not granted on.
-            Command::Multi(multi) => multi.then.len().max(multi.otherwise.len()) as u64,
             Command::OpenSession(_)
             | Command::RenewSession { .. }
-            | Command::Cancel(_)
             | Command::Sweep { .. }
             | Command::SetLimits(_)
             | Command::RegisterNode { .. }

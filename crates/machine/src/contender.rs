@@ -1,19 +1,26 @@
 //! A place in a lock's queue, holding or waiting, and the entries it counts.
 //!
-//! Owns the typed metadata of a contender's znode. Refuses to know queues and trees.
-//! Bounds: entries by `entries_per_hold_max`, memory of entries that left by [`Entries::LEFT_MAX`].
+//! Owns the typed metadata of a contender's znode. Refuses to know queues and trees. There may be many waiters: what few
+//! need lies behind a pointer ([`Terms`], [`Hold`]).
+//! Bounds: entries by `entries_per_hold_max`, memory of entries that left by [`Entries::LEFT_MAX`], the value by
+//! [`Acquire::VALUE_MAX`], slots by the permits, which `Policy::LIMIT_MAX` bounds.
+
+use std::sync::Arc;
 
 use holdfast_types::{
-    EntryId, FencingToken, Owner, Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, Data, EntryId, FencingToken, Mode, Owner, Revision, SessionId, SessionName, Stamp,
+    Ticket, ZnodePath,
 };
+
+use crate::rank::Rank;
 
 /// One contender. Shared between its znode and the index, replaced in both when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contender {
     /// Its znode.
     pub(crate) path: ZnodePath,
-    /// Its number in the directory: the order of the queue.
-    pub(crate) sequence: u64,
+    /// Its place in the order of the queue, with its number in the directory.
+    pub(crate) rank: Rank,
     pub(crate) session: SessionId,
     pub(crate) session_name: SessionName,
     pub(crate) owner: Owner,
@@ -24,16 +31,133 @@ pub(crate) struct Contender {
     /// How long its caller waits from there on; none if as long as the session lives.
     pub(crate) wait_ms: Option<u64>,
     pub(crate) entries: Entries,
+    /// How it wants to hold. A holder that holds otherwise waits for the change.
+    pub(crate) mode: Mode,
+    /// Nobody who comes later goes before it: its client judges by the children's order itself.
+    pub(crate) fixed: bool,
+    /// What it asked for beyond a plain place. Invariant: never the plain terms.
+    pub(crate) terms: Option<Box<Terms>>,
     /// Present exactly while it holds the lock.
-    pub(crate) hold: Option<Hold>,
+    pub(crate) hold: Option<Box<Hold>>,
 }
 
 /// What the grant left on a contender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) token: FencingToken,
     pub(crate) granted_at: Stamp,
     pub(crate) granted_in: Revision,
+    /// How it holds.
+    pub(crate) mode: Mode,
+    /// When it was first granted: a conversion to exclusive is a grant of its own.
+    pub(crate) since: Stamp,
+    /// On a semaphore: one to each permit, sorted. Empty on a lock.
+    pub(crate) slots: Arc<[u32]>,
+}
+
+/// What a contender asked for, if it is not the plain thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) permits: u32,
+    pub(crate) priority: u8,
+    pub(crate) reentrant: bool,
+    pub(crate) max_hold_ms: Option<u64>,
+    pub(crate) min_hold_ms: Option<u64>,
+    pub(crate) value: Option<Data>,
+}
+
+/// What the order of the queue and the grant go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) mode: Mode,
+    pub(crate) permits: u32,
+    pub(crate) priority: u8,
+    pub(crate) fixed: bool,
+}
+
+impl Ask {
+    /// Of an acquire for a new place.
+    pub(crate) fn of(acquire: &Acquire) -> Self {
+        Self {
+            mode: acquire.mode.unwrap_or_default(),
+            permits: acquire.permits.unwrap_or(1),
+            priority: acquire.priority,
+            fixed: false,
+        }
+    }
+
+    /// Of a contender that comes through the tree.
+    pub(crate) fn of_tree(mode: Mode) -> Self {
+        Self { mode, permits: 1, priority: 0, fixed: true }
+    }
+}
+
+impl Terms {
+    /// One permit, without a wish.
+    pub(crate) const PLAIN: Self = Self {
+        permits: 1,
+        priority: 0,
+        reentrant: true,
+        max_hold_ms: None,
+        min_hold_ms: None,
+        value: None,
+    };
+
+    /// Those of an acquire.
+    pub(crate) fn of(acquire: &Acquire) -> Self {
+        Self {
+            permits: acquire.permits.unwrap_or(1),
+            priority: acquire.priority,
+            reentrant: acquire.reentrant,
+            max_hold_ms: acquire.max_hold_ms,
+            min_hold_ms: acquire.min_hold_ms,
+            value: acquire.value.clone(),
+        }
+    }
+
+    /// As a contender keeps them.
+    pub(crate) fn kept(self) -> Option<Box<Self>> {
+        (self != Self::PLAIN).then(|| Box::new(self))
+    }
+}
+
+impl Contender {
+    /// What it asked for.
+    pub(crate) fn terms(&self) -> &Terms {
+        self.terms.as_deref().unwrap_or(&Terms::PLAIN)
+    }
+
+    /// What the order of the queue and the grant go by.
+    pub(crate) fn ask(&self) -> Ask {
+        let Terms { permits, priority, .. } = *self.terms();
+        Ask { mode: self.mode, permits, priority, fixed: self.fixed }
+    }
+
+    /// Its number in the directory.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.rank.sequence
+    }
+
+    /// Its token, if it holds.
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        self.hold.as_ref().map(|hold| hold.token)
+    }
+
+    /// True if it waits: for the lock, or for holding it in another mode.
+    pub(crate) fn waits(&self) -> bool {
+        self.hold.as_ref().is_none_or(|hold| hold.mode != self.mode)
+    }
+
+    /// True if it holds, and waits to hold in another mode.
+    pub(crate) fn converts(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.mode != self.mode)
+    }
+
+    /// When its hold ends whatever the session does.
+    pub(crate) fn ends_at(&self) -> Option<Stamp> {
+        let since = self.hold.as_ref()?.since;
+        Some(Stamp(since.0.saturating_add(self.terms().max_hold_ms?)))
+    }
 }
 
 /// The set of entries that keep a contender in its place.

@@ -5,14 +5,15 @@
 //! know how a contender is granted.
 
 use holdfast_types::{
-    Bound, Create, CreateKind, Data, EntryId, Event, LockName, OpReply, Owner, Perms, Rejection,
+    Bound, Create, CreateKind, Data, EntryId, LockName, OpReply, Owner, Perms, Rejection,
     SessionId, Stamp, ZnodePath,
 };
 
 use crate::Machine;
 use crate::acl;
 use crate::apply::{Step, limit_reached};
-use crate::contender::{Contender, Entries};
+use crate::contender::{Ask, Contender, Entries};
+use crate::grant::mode_of_name;
 use crate::multi::By;
 use crate::plant::Plant;
 use crate::quota::{self, COUNTED_MAX, Usage};
@@ -69,12 +70,10 @@ impl Machine {
         };
         let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
         let (owner, entries) = (Owner::unnamed(), Entries::of(EntryId::unnamed()));
-        let contender =
-            Contender { path, ..Contender::new(sequence, session, name, owner, entries, step) };
-        let contender = self.enqueue(&lock, &directory, (data, acl), contender, step);
-        if let Some(grant) = self.grant_of(&lock, &contender, false) {
-            step.emit(Event::Granted(grant));
-        }
+        let mode = mode_of_name(path.file_name());
+        let new = Contender::new(sequence, session, name, owner, entries, step);
+        let contender = Contender { path, mode, fixed: true, ..new };
+        self.enqueue(&lock, &directory, (data, acl), contender, step);
         Ok(())
     }
 
@@ -134,7 +133,10 @@ impl Machine {
             Kind::Ephemeral(_) | Kind::Persistent | Kind::Container(_) | Kind::Ttl(_) => None,
         };
         match (&contends, kind) {
-            (Some((lock, session)), _) => self.room_for_a_contender(Some(*session), lock)?,
+            (Some((lock, session)), _) => {
+                let ask = Ask::of_tree(mode_of_name(path.file_name()));
+                self.room_for_a_contender(Some(*session), lock, ask, step.now)?;
+            }
             (None, Kind::Ephemeral(session)) => self.room_for_an_ephemeral(session)?,
             (None, Kind::Persistent | Kind::Container(_) | Kind::Ttl(_)) => {}
         }

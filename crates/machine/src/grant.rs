@@ -1,23 +1,25 @@
 //! Joining a queue, leaving it, and the grant: the one place where tokens are minted.
 //!
-//! Owns promise 1 (one holder), promise 2 (tokens only grow) and promise 4 (no free lock with a live waiter): every
-//! command that changes contenders ends with [`Machine::grant_next`], or joins a free lock and is granted at once.
-//! Refuses to know why somebody joins or leaves.
+//! Owns promise 1 (compatible holders only), promise 2 (tokens only grow) and promise 4 (no open lock whose first waiter
+//! could hold it): every command that changes contenders ends with [`Machine::grant_next`], or joins a lock and is
+//! granted at once. Refuses to know why somebody joins or leaves.
 
 use std::sync::Arc;
 
-use holdfast_types::{Data, Event, FencingToken, LockName, LossCause, SessionId, ZnodePath};
+use holdfast_types::{
+    Data, Event, FencingToken, LockName, LossCause, Mode, SessionEnd, SessionId, ZnodePath,
+};
 
 use crate::Machine;
 use crate::apply::Step;
 use crate::contender::{Contender, Hold};
-use crate::locks::{Claim, Lock, Locks};
+use crate::locks::{Claim, Lock};
 use crate::plant::Plant;
 use crate::znode::{Acl, Kind, Role, Znode};
 
 impl Machine {
-    /// Puts a new contender at the end of a lock's queue, with its znode, and grants the lock if it is free.
-    /// The directory exists and all checks are done. The grant is for the caller to announce.
+    /// Puts a new contender into a lock's queue, with its znode, and grants the lock if it may hold it now.
+    /// The directory exists and all checks are done.
     pub(crate) fn enqueue(
         &mut self,
         lock: &LockName,
@@ -26,10 +28,16 @@ impl Machine {
         mut contender: Contender,
         step: &mut Step<'_>,
     ) -> Arc<Contender> {
-        let free = self.locks.get(lock).is_none_or(|lock| lock.holder.is_none())
-            || self.planted(Plant::TwoHolders);
-        if free {
-            contender.hold = Some(self.mint(step));
+        self.grant_what_waited_for_time(lock, step);
+        if self.locks.get(lock).is_none() {
+            self.locks.enter(lock.clone(), Lock::new(directory.clone()));
+        }
+        if let Some(indexed) = self.locks.get(lock) {
+            let ask = contender.ask();
+            contender.rank = indexed.rank_of(ask, step.now, contender.sequence());
+            if indexed.admits(ask, step.now) || self.planted(Plant::TwoHolders) {
+                contender.hold = Some(Box::new(self.hold_for(lock, &contender, step)));
+            }
         }
         let contender = Arc::new(contender);
         let kind = Kind::Ephemeral(contender.session);
@@ -37,47 +45,37 @@ impl Machine {
         node.role = Role::Contender(Arc::clone(&contender));
         node.acl = acl;
         self.add_node(directory, contender.path.clone(), node, step);
-        self.index(lock, directory, &contender);
+        self.locks.change(lock, |indexed| indexed.put(Arc::clone(&contender)));
         self.locks.claims.insert(Claim::of(lock, &contender));
         self.locks.waits.enter(lock, &contender);
         if let Some(session) = self.sessions.get_mut(contender.session) {
             session.contenders += 1;
             session.came_back(lock, &contender.owner);
         }
+        if let Some(grant) = self.grant_of(lock, &contender, false) {
+            step.emit(Event::Granted(grant));
+            self.close_after_grant(lock, step);
+        }
         contender
     }
 
-    /// Enters a new contender into the index, as its hold says.
-    fn index(&mut self, lock: &LockName, directory: &ZnodePath, contender: &Arc<Contender>) {
-        let Locks { by_name, held, waiting, .. } = &mut self.locks;
-        let mut put = |indexed: &mut Lock| {
-            if let Some(hold) = contender.hold {
-                indexed.holder = Some(Arc::clone(contender));
-                indexed.last_token = hold.token;
-                *held += 1;
-            } else {
-                indexed.waiters.insert(contender.sequence, Arc::clone(contender));
-                *waiting += 1;
-            }
-        };
-        if let Some(indexed) = by_name.get_mut(lock) {
-            put(Arc::make_mut(indexed));
-        } else {
-            let mut new = Lock::new(directory.clone());
-            put(&mut new);
-            by_name.insert(lock.clone(), Arc::new(new));
+    /// A lock whose time has come is granted to those who waited for that before anybody new.
+    fn grant_what_waited_for_time(&mut self, lock: &LockName, step: &mut Step<'_>) {
+        if self.locks.get(lock).is_some_and(|indexed| indexed.closed.is_some()) {
+            self.grant_next(lock, step);
         }
     }
 
     /// Takes a place out of a lock's queue, with its znode. Whoever calls this grants the next.
     pub(crate) fn leave(&mut self, claim: &Claim, cause: LossCause, step: &mut Step<'_>) {
         let Some(lock) = claim.lock.clone() else { return };
-        let Some(contender) = self.take_out(&lock, claim.sequence) else { return };
+        let taken = self.locks.change(&lock, |indexed| {
+            indexed.take(&claim.rank).map(|contender| (contender, indexed.directory.clone()))
+        });
+        let Some((contender, directory)) = taken.flatten() else { return };
         self.locks.claims.remove(claim);
         self.locks.waits.leave(&contender);
-        if let Some(directory) = self.locks.get(&lock).map(|lock| lock.directory.clone()) {
-            self.tree.remove(&directory, &contender.path, step.revision, step.now);
-        }
+        self.tree.remove(&directory, &contender.path, step.revision, step.now);
         step.emit(Event::NodeDeleted { path: contender.path.clone() });
         let owner = contender.owner.clone();
         if let Some(session) = self.sessions.get_mut(claim.session) {
@@ -87,73 +85,89 @@ impl Machine {
             }
         }
         let (session, ticket) = (contender.session_name.clone(), contender.ticket);
-        step.emit(match contender.hold {
-            Some(_) => Event::Lost { lock, session, owner, ticket, cause },
-            None => Event::Left { lock, session, owner, ticket, cause },
-        });
+        if contender.hold.is_none() {
+            return step.emit(Event::Left { lock, session, owner, ticket, cause });
+        }
+        step.emit(Event::Lost { lock: lock.clone(), session, owner, ticket, cause });
+        self.close_after(&lock, &contender, cause, step);
     }
 
-    /// Takes a contender out of the index.
-    fn take_out(&mut self, lock: &LockName, sequence: u64) -> Option<Arc<Contender>> {
-        let indexed = self.locks.get_mut(lock)?;
-        match indexed.holder.take() {
-            Some(holder) if holder.sequence == sequence => {
-                self.locks.held = self.locks.held.saturating_sub(1);
-                Some(holder)
-            }
-            other => {
-                indexed.holder = other;
-                let waiter = indexed.waiters.remove(&sequence)?;
-                self.locks.waiting = self.locks.waiting.saturating_sub(1);
-                Some(waiter)
-            }
+    /// Grants a lock to the first in line as long as that one may hold it beside those who do.
+    pub(crate) fn grant_next(&mut self, lock: &LockName, step: &mut Step<'_>) {
+        self.reopen(lock, step);
+        while let Some(next) = self.next_of(lock, step) {
+            self.grant(lock, &next, step);
         }
     }
 
-    /// Grants a lock that nobody holds to the first in line, if there is one.
-    pub(crate) fn grant_next(&mut self, lock: &LockName, step: &mut Step<'_>) {
-        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.holder.is_none()) else {
-            return;
-        };
+    /// The first in line, if it may hold now.
+    fn next_of(&self, lock: &LockName, step: &Step<'_>) -> Option<Arc<Contender>> {
+        let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(step.now))?;
         let waiters = &indexed.waiters;
         let next =
             if self.planted(Plant::LastFirst) { waiters.get_max() } else { waiters.get_min() };
-        let Some(next) = next.map(|(_, waiter)| Arc::clone(waiter)) else { return };
-        if self.planted(Plant::GrantSkipped) {
-            return;
+        let (_, next) = next?;
+        let granted = indexed.has_room_for(next.ask()) && !self.planted(Plant::GrantSkipped);
+        granted.then(|| Arc::clone(next))
+    }
+
+    fn grant(&mut self, lock: &LockName, next: &Arc<Contender>, step: &mut Step<'_>) {
+        let hold = self.hold_for(lock, next, step);
+        let granted = Arc::new(Contender { hold: Some(Box::new(hold)), ..(**next).clone() });
+        let directory = self.locks.change(lock, |indexed| {
+            indexed.take(&next.rank);
+            indexed.put(Arc::clone(&granted));
+            indexed.directory.clone()
+        });
+        self.locks.waits.leave(next);
+        if let Some(token) = granted.token() {
+            self.note_token(directory.as_ref(), token);
         }
-        let directory = indexed.directory.clone();
-        let hold = self.mint(step);
-        let granted = Arc::new(Contender { hold: Some(hold), ..(*next).clone() });
-        if let Some(indexed) = self.locks.get_mut(lock) {
-            indexed.waiters.remove(&granted.sequence);
-            indexed.holder = Some(Arc::clone(&granted));
-            indexed.last_token = hold.token;
-        }
-        self.locks.waits.leave(&next);
-        self.locks.waiting = self.locks.waiting.saturating_sub(1);
-        self.locks.held += 1;
-        self.note_token(&directory, hold.token);
         self.note_contender(&granted);
         if let Some(grant) = self.grant_of(lock, &granted, false) {
             step.emit(Event::Granted(grant));
         }
+        self.close_after_grant(lock, step);
+    }
+
+    /// The hold that a contender is granted now.
+    fn hold_for(&mut self, lock: &LockName, contender: &Contender, step: &Step<'_>) -> Hold {
+        let indexed = self.locks.get(lock);
+        let slots = match indexed.map(|indexed| (&indexed.holders, indexed.policy().limit)) {
+            Some((holders, Some(_))) => holders.free_slots(contender.terms().permits),
+            Some((_, None)) | None => Arc::default(),
+        };
+        Hold {
+            token: self.mint(),
+            granted_at: step.now,
+            granted_in: step.revision,
+            mode: contender.mode,
+            since: step.now,
+            slots,
+        }
     }
 
     /// The next token. `Machine::guard_tokens` has made sure that there is one.
-    pub(crate) fn mint(&mut self, step: &Step<'_>) -> Hold {
+    pub(crate) fn mint(&mut self) -> FencingToken {
         if !self.planted(Plant::TokenRepeats) || self.locks.grants == 0 {
             self.locks.grants += 1;
         }
-        let token = FencingToken(self.locks.grants);
-        Hold { token, granted_at: step.now, granted_in: step.revision }
+        FencingToken(self.locks.grants)
     }
 
     /// Writes the last token on the directory.
-    fn note_token(&mut self, directory: &ZnodePath, token: FencingToken) {
-        if let Some(past) = self.tree.get_mut(directory).and_then(Znode::past_mut) {
+    pub(crate) fn note_token(&mut self, directory: Option<&ZnodePath>, token: FencingToken) {
+        let node = directory.and_then(|directory| self.tree.get_mut(directory));
+        if let Some(past) = node.and_then(Znode::past_mut) {
             past.last_token = Some(token);
         }
+    }
+
+    /// Writes on the directory what its lock's rules are and whether it is closed.
+    pub(crate) fn note_lock(&mut self, lock: &LockName) {
+        let Some(indexed) = self.locks.get(lock) else { return };
+        let (rules, closed) = (indexed.rules.clone(), indexed.closed.clone());
+        self.tree.note(&indexed.directory, |past| (past.rules, past.closed) = (rules, closed));
     }
 
     /// Writes a changed contender on its znode.
@@ -163,30 +177,40 @@ impl Machine {
         }
     }
 
-    /// Changes a contender in the index and on its znode alike.
+    /// Changes a contender in the index and on its znode alike. Its rank stays, and whether it holds.
     pub(crate) fn amend(
         &mut self,
         lock: &LockName,
-        sequence: u64,
+        before: &Arc<Contender>,
         change: impl FnOnce(&mut Contender),
-    ) -> Option<Arc<Contender>> {
-        let before = Arc::clone(self.locks.get(lock)?.contender(sequence)?);
-        let mut contender = (*before).clone();
+    ) -> Arc<Contender> {
+        let mut contender = (**before).clone();
         change(&mut contender);
         let contender = Arc::new(contender);
-        self.locks.waits.leave(&before);
+        self.locks.waits.leave(before);
         self.locks.waits.enter(lock, &contender);
-        let indexed = self.locks.get_mut(lock)?;
-        match &mut indexed.holder {
-            Some(holder) if holder.sequence == sequence => *holder = Arc::clone(&contender),
-            Some(_) | None => drop(indexed.waiters.insert(sequence, Arc::clone(&contender))),
-        }
+        self.locks.change(lock, |indexed| indexed.put(Arc::clone(&contender)));
         self.note_contender(&contender);
-        Some(contender)
+        contender
     }
 
     /// True if a session has no place left.
     pub(crate) fn is_out_of_places(&self, session: SessionId) -> bool {
         self.sessions.get(session).is_some_and(|session| session.contenders == 0)
     }
+
+    /// Ends a session that was made for one lock when it has no place left.
+    pub(crate) fn end_if_spent(&mut self, session: SessionId, step: &mut Step<'_>) {
+        let anonymous = self.sessions.get(session).is_some_and(|session| session.anonymous);
+        if anonymous && self.is_out_of_places(session) {
+            self.end_session(session, SessionEnd::Closed, step);
+        }
+    }
+}
+
+/// How a contender of the tree wants to hold: clients of `ZooKeeper` say it by the names they choose, Curator and the C
+/// recipe with `__READ__`, kazoo with `__rlock__`.
+pub(crate) fn mode_of_name(name: &str) -> Mode {
+    let shared = ["__READ__", "__rlock__"].iter().any(|word| name.contains(word));
+    if shared { Mode::Shared } else { Mode::Exclusive }
 }

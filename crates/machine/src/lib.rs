@@ -14,12 +14,14 @@
 mod acl;
 mod acquire;
 mod apply;
+mod closing;
 mod contender;
 mod create;
 mod digest;
 mod dump;
 mod ending;
 mod grant;
+mod holders;
 mod invariants;
 mod load;
 mod locks;
@@ -31,7 +33,9 @@ mod orders;
 mod part;
 mod place;
 mod plant;
+mod policy;
 mod quota;
+mod rank;
 mod reads;
 mod recipes;
 mod release;
@@ -48,10 +52,10 @@ mod znode;
 
 pub use load::LoadError;
 pub use part::{
-    ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart, SessionPart,
-    TombstonePart,
+    ClosedPart, ContenderPart, DelayPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart,
+    RestPart, RulesPart, SessionPart, TermsPart, TombstonePart,
 };
-pub use reads::{Counts, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
+pub use reads::{Counts, LISTED_HOLDERS_MAX, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
 pub use recipes::{
     Arrival, ArrivalWait, BarrierPart, DoublePart, LatchPart, MemberPart, RecipePart, RoundPart,
 };

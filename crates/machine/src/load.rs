@@ -3,21 +3,21 @@
 //! Owns the doubt: whatever the parts say, the answer is a machine that passes every invariant, or an error. The indexes
 //! are rebuilt, never read. Refuses to know bytes and files.
 
+mod lock;
+
 use holdfast_types::{Create, Ticket, ZnodePath};
 use thiserror::Error;
 
 use crate::Machine;
 use crate::acl;
-use crate::contender::{Contender, Entries, Hold};
+use crate::contender::{Contender, Entries};
 use crate::memo::Memo;
-use crate::part::{
-    ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart, SessionPart,
-    TombstonePart,
-};
+use crate::part::{ContenderPart, End, Head, KindPart, NodePart, Part, SessionPart, TombstonePart};
+use crate::rank::Rank;
 use crate::recipes::RecipePart;
 use crate::sessions::{Session, Sessions, Tombstone};
 use crate::tree::Tree;
-use crate::znode::{AccessList, Kind, Past, Role, Znode};
+use crate::znode::{AccessList, Kind, Role, Znode};
 
 /// Why parts do not make a machine. Take another snapshot: from a peer, or an older one with its log.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -178,9 +178,12 @@ impl Loading {
         let what = format!("znode {}", part.path);
         node.role = match (part.past, part.contender) {
             (None, None) => Role::Plain,
-            (Some(PastPart { base, floor, last_token }), None) => {
-                Role::Directory(Past { base, floor, last_token }.into())
-            }
+            (Some(remembered), None) => match lock::past(remembered) {
+                Some(kept) => Role::Directory(kept.into()),
+                None => {
+                    return Err(unsound(format!("{what} has rules, or is closed, as none can")));
+                }
+            },
             (None, Some(contender)) => {
                 Role::Contender(self.contender(&part.path, &node, contender)?.into())
             }
@@ -200,14 +203,15 @@ impl Loading {
             Kind::Persistent | Kind::Container(_) | Kind::Ttl(_) => None,
         };
         let entries = Entries::restore(part.entries, part.left);
-        let (Some(session), Some(entries)) = (session, entries) else {
+        let terms = part.terms.map(lock::terms);
+        let (Some(session), Some(entries), None | Some(Some(_))) = (session, entries, &terms)
+        else {
             return Err(unsound(format!("contender {path} has no live session, or bad entries")));
         };
-        let hold =
-            |HoldPart { token, granted_at, granted_in }| Hold { token, granted_at, granted_in };
+        let (class, at) = part.rank;
         Ok(Contender {
             path: path.clone(),
-            sequence: part.sequence,
+            rank: Rank { class, at, sequence: part.sequence },
             session: session.id,
             session_name: session.name.clone(),
             owner: part.owner,
@@ -216,7 +220,10 @@ impl Loading {
             since: node.ctime,
             wait_ms: part.wait_ms,
             entries,
-            hold: part.hold.map(hold),
+            mode: part.mode,
+            fixed: part.fixed,
+            terms: terms.flatten(),
+            hold: part.hold.map(lock::hold).map(Box::new),
         })
     }
 

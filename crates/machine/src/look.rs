@@ -116,7 +116,7 @@ impl Machine {
         let mut paths = self.tree.orders.ephemerals_of(session);
         let places = self.locks.claims_of(session).filter_map(|claim| {
             let lock = self.locks.get(claim.lock.as_ref()?)?;
-            lock.contender(claim.sequence).map(|contender| contender.path.clone())
+            lock.contender(&claim.rank).map(|contender| contender.path.clone())
         });
         paths.extend(places);
         paths.retain(|path| path.as_str().starts_with(prefix));
@@ -150,9 +150,9 @@ impl Machine {
     /// shows token and holder, `zookeeper_stats` what its quota's subtree has.
     fn said_by(&self, path: &ZnodePath, node: &Znode) -> Option<Data> {
         let text = if node.data.is_empty() && node.last_token().is_some() {
-            let holder = self.locks.get(&path.as_lock()?)?.holder.as_ref()?;
+            let holder = self.locks.get(&path.as_lock()?)?.holders.first()?;
             let name = holder.path.file_name().replace('\\', r"\\").replace('"', r#"\""#);
-            format!(r#"{{"token":{},"holder":"{name}"}}"#, holder.hold?.token)
+            format!(r#"{{"token":{},"holder":"{name}"}}"#, holder.token()?)
         } else {
             let used = self.tree.used(&quota::shown_by(path)?)?;
             format!("count={},bytes={}", used.count, used.bytes)

@@ -102,11 +102,7 @@ impl Machine {
                 acl::demand(path, node, Perms::READ, by.shown)?;
                 Ok(*node.data == **data)
             }
-            Condition::Holds { lock, token } => {
-                let holder = self.locks.get(lock).and_then(|lock| lock.holder.as_ref());
-                let hold = holder.and_then(|holder| holder.hold);
-                Ok(hold.is_some_and(|hold| hold.token == *token))
-            }
+            Condition::Holds { lock, token } => Ok(self.is_held_with(lock, *token)),
             Condition::SessionOpen { session } => {
                 Ok(matches!(self.sessions.named(session), Some(Named::Open(_))))
             }

@@ -15,7 +15,7 @@ use crate::locks::Claim;
 use crate::multi::By;
 use crate::plant::Plant;
 use crate::tree::BUILT_IN;
-use crate::znode::{Role, Znode};
+use crate::znode::{Past, Role, Znode};
 
 /// The most znodes that the recursive deletes of one command take.
 pub(crate) const DELETED_MAX: usize = 10_000;
@@ -195,7 +195,7 @@ impl Machine {
         path: &ZnodePath,
         step: &mut Step<'_>,
     ) {
-        let was_lock = self.tree.get(path).is_some_and(|node| node.last_token().is_some());
+        let was_lock = self.tree.get(path).and_then(Znode::past).is_some_and(Past::is_of_lock);
         if was_lock && let Some(lock) = path.as_lock() {
             self.locks.forget(&lock);
         }

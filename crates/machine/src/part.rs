@@ -4,17 +4,19 @@
 //! which order parts come, and how a machine is made of them again.
 
 use holdfast_types::{
-    AclEntry, Data, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, NodeId, Outcome,
-    Owner, Password, RequestId, Revision, SessionEnd, SessionId, SessionName, Stamp, Ttl,
-    ZnodePath,
+    AclEntry, ClosedBy, Data, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, Mode,
+    NodeId, Outcome, Owner, Password, Policy, RequestId, Revision, SessionEnd, SessionId,
+    SessionName, Stamp, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::contender::Contender;
+use crate::closing::{Closings, Delay, Rest};
+use crate::contender::{Contender, Hold, Terms};
+use crate::locks::Rules;
 use crate::memo;
 use crate::recipes::RecipePart;
 use crate::sessions::Session;
-use crate::znode::{Kind, Znode};
+use crate::znode::{Kind, Past, Znode};
 
 /// A bounded piece of a snapshot. They come in the order of the variants, except that recipes come
 /// before the end; the head and the end come exactly once.
@@ -144,7 +146,7 @@ pub struct NodePart {
 }
 
 /// What a directory of locks remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PastPart {
     /// Where its counter began.
     pub base: u64,
@@ -152,6 +154,50 @@ pub struct PastPart {
     pub floor: u64,
     /// The last token minted for it, if it is a lock's.
     pub last_token: Option<FencingToken>,
+    /// The lock's rules, if any were set.
+    pub rules: Option<RulesPart>,
+    /// Why it is granted to nobody, if it is closed.
+    pub closed: Option<ClosedPart>,
+}
+
+/// The rules of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RulesPart {
+    /// All of them.
+    pub policy: Policy,
+    /// Set by an operator: the directory is not swept.
+    pub kept: bool,
+}
+
+/// Why a lock is closed: for at least one of two reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClosedPart {
+    /// A time that passes whatever happens.
+    pub rest: Option<RestPart>,
+    /// A time for those who lost the lock to notice it.
+    pub delay: Option<DelayPart>,
+}
+
+/// See [`ClosedPart::rest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RestPart {
+    /// Its beginning.
+    pub since: Stamp,
+    /// Its end.
+    pub until: Stamp,
+    /// A minimal hold, or a cooldown.
+    pub why: ClosedBy,
+}
+
+/// See [`ClosedPart::delay`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DelayPart {
+    /// Its beginning.
+    pub since: Stamp,
+    /// Its end.
+    pub until: Stamp,
+    /// Sessions that end it when they have all taken note, sorted; none if it takes its time.
+    pub lost: Vec<SessionName>,
 }
 
 /// A place in a lock's queue. The ticket is the node's `czxid`, the time its `ctime`.
@@ -171,10 +217,35 @@ pub struct ContenderPart {
     pub hold: Option<HoldPart>,
     /// How long its latest acquire waits, milliseconds.
     pub wait_ms: Option<u64>,
+    /// How it wants to hold.
+    pub mode: Mode,
+    /// Its class in the order of the queue, and its time there.
+    pub rank: (u8, i64),
+    /// Nobody overtakes it.
+    pub fixed: bool,
+    /// What it asked for, if not the plain thing.
+    pub terms: Option<TermsPart>,
+}
+
+/// What a contender asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TermsPart {
+    /// Permits of a semaphore.
+    pub permits: u32,
+    /// From 0 to 9.
+    pub priority: u8,
+    /// Whether other entries may join.
+    pub reentrant: bool,
+    /// The longest hold, milliseconds.
+    pub max_hold_ms: Option<u64>,
+    /// The shortest, as far as others are concerned, milliseconds.
+    pub min_hold_ms: Option<u64>,
+    /// Shown beside it.
+    pub value: Option<Data>,
 }
 
 /// What the grant left on a holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HoldPart {
     /// Its token.
     pub token: FencingToken,
@@ -182,6 +253,12 @@ pub struct HoldPart {
     pub granted_at: Stamp,
     /// Revision of the grant.
     pub granted_in: Revision,
+    /// How it holds.
+    pub mode: Mode,
+    /// When it was first granted.
+    pub since: Stamp,
+    /// Slots of a semaphore, one to each permit, sorted.
+    pub slots: Vec<u32>,
 }
 
 /// See [`Part::End`].
@@ -248,37 +325,81 @@ impl NodePart {
             aversion: node.aversion,
             acl: node.acl.as_ref().map_or(Vec::new(), |acl| acl.entries().to_vec()),
             created: node.created,
-            past: node.past().map(|past| PastPart {
-                base: past.base,
-                floor: past.floor,
-                last_token: past.last_token,
-            }),
+            past: node.past().map(PastPart::of),
             contender: node.contender().map(|contender| ContenderPart::of(contender)),
         }
     }
 
     pub(crate) fn weight(&self) -> usize {
-        let entries = |c: &ContenderPart| (c.entries.len() + c.left.len()) * EntryId::MAX_LEN;
-        let contender = self.contender.as_ref().map_or(0, entries);
+        let contender = self.contender.as_ref().map_or(0, ContenderPart::weight);
         let acl: usize = self.acl.iter().map(|e| 32 + e.who.scheme.len() + e.who.id.len()).sum();
         256 + self.path.as_str().len() + self.data.len() + acl + contender
     }
 }
 
+impl PastPart {
+    fn of(past: &Past) -> Self {
+        let rules = |rules: &Rules| RulesPart { policy: rules.policy, kept: rules.kept };
+        Self {
+            base: past.base,
+            floor: past.floor,
+            last_token: past.last_token,
+            rules: past.rules.as_deref().map(rules),
+            closed: past.closed.as_deref().map(ClosedPart::of),
+        }
+    }
+}
+
+impl ClosedPart {
+    fn of(closings: &Closings) -> Self {
+        let Closings { rest, delay } = closings.clone();
+        let rest = rest.map(|Rest { since, until, why }| RestPart { since, until, why });
+        let delay = delay.map(|Delay { since, until, lost }| DelayPart { since, until, lost });
+        Self { rest, delay }
+    }
+}
+
 impl ContenderPart {
+    fn weight(&self) -> usize {
+        let entries = (self.entries.len() + self.left.len()) * EntryId::MAX_LEN;
+        let value = self.terms.as_ref().and_then(|terms| terms.value.as_ref());
+        let slots = self.hold.as_ref().map_or(0, |hold| hold.slots.len());
+        entries + value.map_or(0, |value| value.len()) + 4 * slots
+    }
+
     fn of(contender: &Contender) -> Self {
         Self {
-            sequence: contender.sequence,
+            sequence: contender.sequence(),
             owner: contender.owner.clone(),
             asked: contender.asked,
             entries: contender.entries.present().to_vec(),
             left: contender.entries.left().to_vec(),
-            hold: contender.hold.map(|hold| HoldPart {
-                token: hold.token,
-                granted_at: hold.granted_at,
-                granted_in: hold.granted_in,
-            }),
+            hold: contender.hold.as_deref().map(HoldPart::of),
             wait_ms: contender.wait_ms,
+            mode: contender.mode,
+            rank: (contender.rank.class, contender.rank.at),
+            fixed: contender.fixed,
+            terms: contender.terms.as_deref().cloned().map(TermsPart::of),
+        }
+    }
+}
+
+impl TermsPart {
+    fn of(terms: Terms) -> Self {
+        let Terms { permits, priority, reentrant, max_hold_ms, min_hold_ms, value } = terms;
+        Self { permits, priority, reentrant, max_hold_ms, min_hold_ms, value }
+    }
+}
+
+impl HoldPart {
+    fn of(hold: &Hold) -> Self {
+        Self {
+            token: hold.token,
+            granted_at: hold.granted_at,
+            granted_in: hold.granted_in,
+            mode: hold.mode,
+            since: hold.since,
+            slots: hold.slots.to_vec(),
         }
     }
 }

@@ -63,6 +63,12 @@ pub(crate) enum Plant {
     InsideForEver,
     /// A counter wraps.
     CounterWraps,
+    /// A lock given back early is not kept closed for its minimal hold.
+    MinHoldBlind,
+    /// An unclean loss does not close the lock.
+    DelayBlind,
+    /// A grant does not close the lock for its cooldown.
+    CooldownBlind,
 }
 
 impl Machine {

@@ -18,6 +18,9 @@ use crate::sessions::{Named, Session};
 /// Locks read for one page at most. A page may therefore be short, or even empty, and still name where to go on.
 pub const SCAN_MAX: usize = 50_000;
 
+/// Holders shown of one lock in a listing at most; the total is always told.
+pub const LISTED_HOLDERS_MAX: usize = 16;
+
 /// Places that a listing shows of one session at most; asking for the session itself shows all.
 pub const LISTED_PLACES_MAX: usize = 100;
 
@@ -76,17 +79,12 @@ impl Machine {
         }
     }
 
-    /// A lock with its first waiters. One that nobody took since its directory was made is a view without holder.
-    pub fn lock(&self, lock: &LockName, waiters_max: usize) -> LockView {
+    /// A lock with its first holders and waiters, so many of each. One that nobody took since its directory was made is a
+    /// view without holders.
+    pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
         match self.locks.get(lock) {
-            Some(indexed) => self.lock_view(lock, indexed, waiters_max),
-            None => LockView {
-                lock: lock.clone(),
-                holder: None,
-                waiters: Vec::new(),
-                waiters_total: 0,
-                last_token: None,
-            },
+            Some(indexed) => self.lock_view(lock, indexed, (shown_max, shown_max)),
+            None => self.untaken(lock),
         }
     }
 
@@ -115,7 +113,8 @@ impl Machine {
             .range::<_, str>((start, Bound::Unbounded))
             .take_while(|(name, _)| name.as_str().starts_with(&filter.prefix));
         let matches = |lock: &Lock| {
-            (!filter.held || lock.holder.is_some()) && (!filter.waiting || !lock.waiters.is_empty())
+            (!filter.held || !lock.holders.is_empty())
+                && (!filter.waiting || !lock.waiters.is_empty())
         };
         let candidates =
             inside.map(|(name, lock)| (name, Some(lock.as_ref()).filter(|lock| matches(lock))));
@@ -164,20 +163,9 @@ impl Machine {
                 break;
             }
             last = Some(name);
-            items.extend(lock.map(|lock| self.lock_view(name, lock, 0)));
+            items.extend(lock.map(|lock| self.lock_view(name, lock, (LISTED_HOLDERS_MAX, 0))));
         }
         Page { items, next, revision: self.revision }
-    }
-
-    fn lock_view(&self, lock: &LockName, indexed: &Lock, waiters_max: usize) -> LockView {
-        let waiters = indexed.waiters.values().take(waiters_max);
-        LockView {
-            lock: lock.clone(),
-            holder: self.holder_view(indexed),
-            waiters: waiters.map(|waiter| self.waiter_view(waiter)).collect(),
-            waiters_total: indexed.waiting(),
-            last_token: Some(indexed.last_token),
-        }
     }
 
     /// What is known of a session's name, with all its places.
@@ -240,8 +228,8 @@ impl Machine {
     ) -> impl Iterator<Item = (&LockName, Option<FencingToken>)> {
         self.locks.claims_of(session).filter_map(|claim| {
             let lock = claim.lock.as_ref()?;
-            let contender = self.locks.get(lock)?.contender(claim.sequence)?;
-            Some((lock, contender.hold.map(|hold| hold.token)))
+            let contender = self.locks.get(lock)?.contender(&claim.rank)?;
+            Some((lock, contender.token()))
         })
     }
 
@@ -277,19 +265,25 @@ impl Machine {
     ) -> Option<Standing> {
         let Some(Named::Open(id)) = self.sessions.named(session) else { return None };
         let contender = self.locks.find(id, lock, owner, Ticket(0))?;
-        match self.grant_of(lock, contender, false) {
-            Some(grant) => Some(Standing::Holding(grant)),
-            None => self.queued_of(lock, contender).map(Standing::Waiting),
+        if contender.waits() {
+            return self.queued_of(lock, contender).map(Standing::Waiting);
         }
+        self.grant_of(lock, contender, false).map(Standing::Holding)
     }
 
     /// The newest tokens of a lock.
     pub fn fence(&self, lock: &LockName) -> FenceView {
-        let Some(indexed) = self.locks.get(lock) else {
-            return FenceView { current: None, highest: None };
-        };
-        let hold = indexed.holder.as_ref().and_then(|holder| holder.hold);
-        FenceView { current: hold.map(|hold| hold.token), highest: Some(indexed.last_token) }
+        let indexed = self.locks.get(lock);
+        FenceView {
+            current: indexed.and_then(|lock| lock.holders.tokens()).map(|(_, largest)| largest),
+            floor: self.floor_of(indexed),
+            highest: indexed.and_then(|lock| lock.last_token),
+        }
+    }
+
+    /// Whether one of a lock's present holders has this token.
+    pub fn is_held_with(&self, lock: &LockName, token: FencingToken) -> bool {
+        self.locks.get(lock).is_some_and(|lock| lock.holders.of_token(token).is_some())
     }
 
     /// The data directory that serves under a node's id.

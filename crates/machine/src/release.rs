@@ -2,6 +2,8 @@
 //!
 //! Owns what giving up means, and that doing it twice is doing it once. An anonymous session ends with its last place.
 
+use std::sync::Arc;
+
 use holdfast_types::{
     Cancel, EntryId, LockName, LossCause, Outcome, Owner, Rejection, Release, Released, Reply,
     SessionEnd, SessionId, Ticket,
@@ -27,6 +29,7 @@ impl Machine {
             None => return Err(no_session(session)),
         };
         let Some(contender) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
+            self.take_note_of(&session, &lock, step);
             return self.release_again(id, &lock, &owner);
         };
         let Some(entry) = entry else { return Ok(self.give_up(&lock, &contender, step)) };
@@ -67,28 +70,28 @@ impl Machine {
     /// The owner has no place: it gave it up before, the lock is free, or it never had one.
     fn release_again(&self, session: SessionId, lock: &LockName, owner: &Owner) -> Outcome {
         let gave_up = self.sessions.get(session).is_some_and(|s| s.has_given_up(lock, owner));
-        let holder = self.locks.get(lock).and_then(|lock| self.holder_view(lock));
+        let holder = self.locks.get(lock).and_then(|lock| self.first_holder(lock, None));
         match holder {
-            Some(holder) if !gave_up => Err(Rejection::NotHolder { holder }),
+            Some(holder) if !gave_up => Err(Rejection::NotHolder { holder: Box::new(holder) }),
             Some(_) | None => Ok(NOTHING_TO_GIVE_UP),
         }
     }
 
     fn give_up(&mut self, lock: &LockName, contender: &Contender, step: &mut Step<'_>) -> Reply {
-        let session = contender.session;
         self.leave(&Claim::of(lock, contender), LossCause::Released, step);
-        let anonymous = self.sessions.get(session).is_some_and(|session| session.anonymous);
-        if anonymous && self.is_out_of_places(session) {
-            self.end_session(session, SessionEnd::Closed, step);
-        }
+        self.end_if_spent(contender.session, step);
         self.grant_next(lock, step);
         Reply::Released(Released { entries_left: 0, changed: true })
     }
 
-    fn leave_once(&mut self, lock: &LockName, contender: &Contender, entry: &EntryId) -> Reply {
-        let amended =
-            self.amend(lock, contender.sequence, |contender| contender.entries.leave(entry));
-        let entries_left = amended.map_or(0, |contender| contender.entries.count());
+    fn leave_once(
+        &mut self,
+        lock: &LockName,
+        contender: &Arc<Contender>,
+        entry: &EntryId,
+    ) -> Reply {
+        let amended = self.amend(lock, contender, |contender| contender.entries.leave(entry));
+        let entries_left = amended.entries.count();
         Reply::Released(Released { entries_left, changed: true })
     }
 }

@@ -70,8 +70,12 @@ impl Machine {
             Some(Named::Open(id)) => {
                 self.refuse_if_moved(id, attachment)?;
                 self.end_session(id, SessionEnd::Closed, step);
+                self.take_note(&session, step);
             }
-            Some(Named::Ended { end: SessionEnd::Expired, .. }) => self.sessions.forget(&session),
+            Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
+                self.sessions.forget(&session);
+                self.take_note(&session, step);
+            }
             Some(Named::Ended { end: SessionEnd::Closed, .. }) => {}
             None => return Err(no_session(session)),
         }
@@ -192,15 +196,5 @@ impl Machine {
     ) -> Ttl {
         let ttl = ttl.filter(|_| self.is_opened_by(id, None));
         self.touch(id, ttl, labels, step)
-    }
-
-    /// How many places a session has, by its name.
-    pub(crate) fn places_of(&self, session: &SessionName) -> u64 {
-        match self.sessions.named(session) {
-            Some(Named::Open(id)) => {
-                self.sessions.get(id).map_or(0, |session| session.contenders.into())
-            }
-            Some(Named::Ended { .. }) | None => 0,
-        }
     }
 }

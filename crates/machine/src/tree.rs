@@ -14,7 +14,7 @@ use crate::acl;
 use crate::orders::Orders;
 use crate::place::Place;
 use crate::quota::{self, Limit, Quotas, Usage};
-use crate::znode::{Kind, Znode};
+use crate::znode::{Kind, Past, Znode};
 
 /// `/zookeeper`, kept for clients that look for it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
@@ -94,10 +94,10 @@ impl Tree {
                 orders.remove(order, directory);
             }
             parent.child_came(node.czxid);
-            if let Some(hold) = node.contender().and_then(|contender| contender.hold)
+            if let Some(token) = node.contender().and_then(|contender| contender.token())
                 && let Some(past) = parent.past_mut()
             {
-                past.last_token = Some(hold.token);
+                past.last_token = Some(token);
             }
             let floor = parent.floor();
             if floor > 0
@@ -176,6 +176,21 @@ impl Tree {
             orders.insert(after, path);
         }
         Some((node, passed))
+    }
+
+    /// Changes what a directory of locks remembers.
+    pub(crate) fn note(&mut self, path: &ZnodePath, change: impl FnOnce(&mut Past)) {
+        let Self { nodes, orders, .. } = self;
+        let Some(node) = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut) else { return };
+        let before = node.order();
+        if let Some(past) = node.past_mut() {
+            change(past);
+        }
+        let after = node.order();
+        if before != after {
+            before.into_iter().for_each(|before| orders.remove(before, path));
+            after.into_iter().for_each(|after| orders.insert(after, path));
+        }
     }
 
     /// Sets a quota on a path whose subtree has so much.

@@ -2,7 +2,11 @@
 //!
 //! Owns the copies that answers and events carry. Refuses to change anything.
 
-use holdfast_types::{Grant, HolderView, Labels, LockName, Queued, Ttl, WaiterView};
+use std::sync::Arc;
+
+use holdfast_types::{
+    FencingToken, Grant, HolderView, Labels, LockName, LockView, Policy, Queued, Ttl, WaiterView,
+};
 
 use crate::Machine;
 use crate::contender::Contender;
@@ -16,39 +20,58 @@ impl Machine {
         contender: &Contender,
         renewed: bool,
     ) -> Option<Grant> {
-        let hold = contender.hold?;
+        let hold = contender.hold.as_deref()?;
+        let indexed = self.locks.get(lock);
         Some(Grant {
             lock: lock.clone(),
             session: contender.session_name.clone(),
             owner: contender.owner.clone(),
             ticket: contender.ticket,
             token: hold.token,
+            mode: hold.mode,
+            permits: contender.terms().permits,
+            slots: hold.slots.to_vec(),
+            floor: indexed.and_then(|lock| lock.holders.tokens()).map_or(hold.token, |t| t.0),
+            ends_at: contender.ends_at(),
             ttl: self.sessions.get(contender.session).map_or(Ttl::DEFAULT, |session| session.ttl),
             entries: contender.entries.count(),
             renewed,
-            waiters: self.locks.get(lock).map_or(0, Lock::waiting),
+            waiters: indexed.map_or(0, Lock::waiting),
             granted_at: hold.granted_at,
             granted_in: hold.granted_in,
         })
     }
 
-    /// A place as its waiter sees it; none of a holder.
+    /// A place as its waiter sees it, or a holder that waits to hold in another mode.
     pub(crate) fn queued_of(&self, lock: &LockName, contender: &Contender) -> Option<Queued> {
         let indexed = self.locks.get(lock)?;
         Some(Queued {
             ticket: contender.ticket,
             asked: contender.asked,
-            ahead: indexed.ahead_of(contender.sequence),
-            holder: self.holder_view(indexed)?,
+            ahead: if contender.hold.is_some() { 0 } else { indexed.ahead_of(&contender.rank) },
+            holder: self.first_holder(indexed, Some(contender)).map(Box::new),
+            closed: indexed.closed.as_ref().map(|closings| closings.closed()),
+            mode: contender.mode,
             session: contender.session,
             ttl: self.sessions.get(contender.session)?.ttl,
         })
     }
 
-    /// The holder as others see it; none if the lock is free.
-    pub(crate) fn holder_view(&self, lock: &Lock) -> Option<HolderView> {
-        let holder = lock.holder.as_ref()?;
-        let hold = holder.hold?;
+    /// The first holder as others see it, itself apart; none if nobody else holds.
+    pub(crate) fn first_holder(
+        &self,
+        lock: &Lock,
+        apart: Option<&Contender>,
+    ) -> Option<HolderView> {
+        let is_other = |holder: &&Arc<Contender>| {
+            apart.is_none_or(|apart| apart.sequence() != holder.sequence())
+        };
+        self.holder_view(lock.holders.iter().find(is_other)?)
+    }
+
+    /// A holder as others see it; none of a waiter.
+    pub(crate) fn holder_view(&self, holder: &Contender) -> Option<HolderView> {
+        let hold = holder.hold.as_deref()?;
         Some(HolderView {
             session: holder.session_name.clone(),
             owner: holder.owner.clone(),
@@ -56,6 +79,12 @@ impl Machine {
             granted_at: hold.granted_at,
             entries: holder.entries.count(),
             labels: self.labels_of(holder),
+            mode: hold.mode,
+            permits: holder.terms().permits,
+            slots: hold.slots.to_vec(),
+            upgrading: holder.converts(),
+            ends_at: holder.ends_at(),
+            value: holder.terms().value.clone(),
         })
     }
 
@@ -67,11 +96,64 @@ impl Machine {
             ticket: waiter.ticket,
             since: waiter.since,
             labels: self.labels_of(waiter),
+            mode: waiter.mode,
+            permits: waiter.terms().permits,
+            priority: waiter.terms().priority,
+            value: waiter.terms().value.clone(),
         }
+    }
+
+    /// A lock as others see it, with its first holders and waiters.
+    pub(crate) fn lock_view(
+        &self,
+        lock: &LockName,
+        indexed: &Lock,
+        (holders_max, waiters_max): (usize, usize),
+    ) -> LockView {
+        let holders = indexed.holders.iter().take(holders_max);
+        let waiters = indexed.waiters.values().take(waiters_max);
+        LockView {
+            lock: lock.clone(),
+            holders: holders.filter_map(|holder| self.holder_view(holder)).collect(),
+            holders_total: count(indexed.holders.len() as u64),
+            permits_held: count(indexed.holders.permits()),
+            waiters: waiters.map(|waiter| self.waiter_view(waiter)).collect(),
+            waiters_total: indexed.waiting(),
+            last_token: indexed.last_token,
+            floor: self.floor_of(Some(indexed)),
+            policy: *indexed.policy(),
+            closed: indexed.closed.as_ref().map(|closings| closings.closed()),
+        }
+    }
+
+    /// A lock that nobody has taken since its directory was made, and that has no rules.
+    pub(crate) fn untaken(&self, lock: &LockName) -> LockView {
+        LockView {
+            lock: lock.clone(),
+            holders: Vec::new(),
+            holders_total: 0,
+            permits_held: 0,
+            waiters: Vec::new(),
+            waiters_total: 0,
+            last_token: None,
+            floor: self.floor_of(None),
+            policy: Policy::DEFAULT,
+            closed: None,
+        }
+    }
+
+    /// The smallest token of a lock that is still good, or could be one day.
+    pub(crate) fn floor_of(&self, lock: Option<&Lock>) -> FencingToken {
+        let held = lock.and_then(|lock| lock.holders.tokens());
+        held.map_or(FencingToken(self.locks.grants + 1), |(smallest, _)| smallest)
     }
 
     fn labels_of(&self, contender: &Contender) -> Labels {
         let session = self.sessions.get(contender.session);
         session.map(|session| session.labels.clone()).unwrap_or_default()
     }
+}
+
+fn count(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }

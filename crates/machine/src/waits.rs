@@ -8,6 +8,7 @@ use imbl::OrdMap;
 
 use crate::Machine;
 use crate::contender::Contender;
+use crate::rank::Rank;
 
 /// A waiter whose caller waits no longer than it said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,23 +22,23 @@ pub struct Wait {
 /// Waiters with an end, in the order in which they asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// Lock and number by the revision of the asking, which no two acquires share.
-    by_asked: OrdMap<Revision, (LockName, u64)>,
+    /// Lock and place by the revision of the asking, which no two acquires share.
+    by_asked: OrdMap<Revision, (LockName, Rank)>,
 }
 
 impl Waits {
     /// A contender came, or asked again. False if another one asked in the same revision.
     pub(crate) fn enter(&mut self, lock: &LockName, contender: &Contender) -> bool {
-        if contender.hold.is_some() || contender.wait_ms.is_none() {
+        if !contender.waits() || contender.wait_ms.is_none() {
             return true;
         }
-        let place = (lock.clone(), contender.sequence);
+        let place = (lock.clone(), contender.rank);
         self.by_asked.insert(contender.asked, place).is_none()
     }
 
     /// A contender, as it was, waits no longer.
     pub(crate) fn leave(&mut self, contender: &Contender) {
-        if contender.hold.is_none() && contender.wait_ms.is_some() {
+        if contender.waits() && contender.wait_ms.is_some() {
             self.by_asked.remove(&contender.asked);
         }
     }
@@ -47,7 +48,7 @@ impl Machine {
     /// Waits with an end that were asked for after a revision, oldest first; at most `count_max`.
     pub fn waits_after(&self, asked: Revision, count_max: usize) -> Vec<Wait> {
         let later = self.locks.waits.by_asked.range(Revision(asked.0.saturating_add(1))..);
-        let waits = later.filter_map(|(_, (lock, sequence))| self.wait_of(lock, *sequence));
+        let waits = later.filter_map(|(_, (lock, rank))| self.wait_of(lock, rank));
         waits.take(count_max).collect()
     }
 
@@ -58,12 +59,12 @@ impl Machine {
 
     /// The wait that was asked for in a revision, if it still goes on.
     pub fn wait_asked_in(&self, asked: Revision) -> Option<Wait> {
-        let (lock, sequence) = self.locks.waits.by_asked.get(&asked)?;
-        self.wait_of(lock, *sequence)
+        let (lock, rank) = self.locks.waits.by_asked.get(&asked)?;
+        self.wait_of(lock, rank)
     }
 
-    fn wait_of(&self, lock: &LockName, sequence: u64) -> Option<Wait> {
-        let contender = self.locks.get(lock)?.waiters.get(&sequence)?;
+    fn wait_of(&self, lock: &LockName, rank: &Rank) -> Option<Wait> {
+        let contender = self.locks.get(lock)?.contender(rank)?;
         let cancel = Cancel {
             lock: lock.clone(),
             session: contender.session_name.clone(),

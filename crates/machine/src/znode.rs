@@ -9,7 +9,9 @@ use holdfast_types::{
     AclEntry, CONTAINER_OWNER, Data, FencingToken, Revision, SessionId, Stamp, Stat, TTL_OWNER,
 };
 
+use crate::closing::Closings;
 use crate::contender::Contender;
+use crate::locks::Rules;
 
 /// How long a znode lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,22 @@ pub(crate) struct Past {
     pub(crate) floor: u64,
     /// The last token minted for it. Invariant: present exactly if a lock was ever granted here.
     pub(crate) last_token: Option<FencingToken>,
+    /// The lock's rules.
+    pub(crate) rules: Option<Arc<Rules>>,
+    /// Why the lock is granted to nobody, if it is closed.
+    pub(crate) closed: Option<Arc<Closings>>,
+}
+
+impl Past {
+    /// True if it is that of a lock: one was granted here, or has rules.
+    pub(crate) fn is_of_lock(&self) -> bool {
+        self.last_token.is_some() || self.rules.is_some()
+    }
+
+    /// True if it must not be swept: an operator set its rules, or it is closed.
+    fn stays(&self) -> bool {
+        self.closed.is_some() || self.rules.as_ref().is_some_and(|rules| rules.kept)
+    }
 }
 
 /// Where a znode stands in the orders of the tree. One set holds them all, in the order of the variants.
@@ -174,6 +192,7 @@ impl Znode {
                 Role::Contender(_) => None,
                 Role::Plain | Role::Directory(_) => Some(Order::OfSession(session)),
             },
+            (Kind::Container(_) | Kind::Ttl(_), 0) if self.past().is_some_and(Past::stays) => None,
             (Kind::Container(since), 0) if self.created == 0 => Some(Order::Unused(since)),
             (Kind::Container(since), 0) => Some(Order::Idle(since)),
             (Kind::Ttl(ms), 0) => Some(Order::Due(Stamp(self.mtime.0.saturating_add(ms)))),

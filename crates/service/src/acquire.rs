@@ -88,7 +88,7 @@ impl Service {
                 self.wait(attempt, place, seat).await
             }
             (Err(rejection), _) => {
-                if matches!(rejection, Rejection::LockBusy { .. }) {
+                if matches!(rejection, Rejection::LockBusy { .. } | Rejection::LockClosed { .. }) {
                     self.metrics().busy.inc();
                 }
                 Err(Failure::Rejected(rejection))
@@ -122,7 +122,9 @@ impl Service {
         let owner = request.owner.clone().unwrap_or_else(Owner::unnamed);
         let standing = self.raft().read(|machine| machine.standing(&request.lock, session, &owner));
         let Some(Standing::Holding(held)) = standing else { return Ok(None) };
-        if request.ttl.is_some_and(|ttl| ttl != held.ttl) {
+        let other = request.ttl.is_some_and(|ttl| ttl != held.ttl)
+            || request.mode.is_some_and(|mode| mode != held.mode);
+        if other {
             return Ok(None);
         }
         let contender = Some((request.lock.clone(), owner));
@@ -252,7 +254,13 @@ impl Service {
         match cause {
             LossCause::SessionExpired => Failure::Rejected(Rejection::SessionExpired { session }),
             LossCause::SessionClosed => Failure::Rejected(Rejection::NoSession { session }),
-            LossCause::Released | LossCause::Deleted => self.timed_out(attempt, place),
+            LossCause::Released
+            | LossCause::Deleted
+            | LossCause::MaxHold
+            | LossCause::Revoked
+            | LossCause::Broken
+            | LossCause::HandedOver
+            | LossCause::LimitLowered => self.timed_out(attempt, place),
         }
     }
 
@@ -313,14 +321,15 @@ impl Service {
 
 fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
     let wait_ms = wait.then(|| u64::try_from(request.wait.as_millis()).unwrap_or(u64::MAX));
-    let AcquireRequest { lock, session, owner, entry, ttl, labels, .. } = request;
+    let AcquireRequest { lock, session, owner, entry, ttl, labels, mode, wait: _ } = request;
     let anonymous = session.is_none();
     let session = match session {
         Some(session) => session,
         None => server_made_name()?,
     };
     let open = OpenSession { session, ttl, anonymous, labels, password: None };
-    Ok(Acquire { lock, open, owner: owner.unwrap_or_else(Owner::unnamed), entry, wait, wait_ms })
+    let plain = Acquire::new(lock, open, owner.unwrap_or_else(Owner::unnamed));
+    Ok(Acquire { entry, wait, wait_ms, mode, ..plain })
 }
 
 /// Where a parked caller stands, as this node has it.

@@ -79,6 +79,10 @@ impl Hub {
             | Event::NodeDeleted { .. }
             | Event::NodeChanged { .. }
             | Event::SessionAttached { .. }
+            | Event::Converted(_)
+            | Event::PolicySet { .. }
+            | Event::Closed { .. }
+            | Event::Opened { .. }
             | Event::NodeRegistered { .. } => {}
             Event::Recipe(event) => self.gatherers.see(event),
             Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
@@ -87,10 +91,12 @@ impl Hub {
 
     fn count_loss(&self, cause: LossCause) {
         match cause {
-            LossCause::Released => {}
             LossCause::SessionClosed => drop(self.metrics.lost_closed.inc()),
             LossCause::SessionExpired => drop(self.metrics.lost_expired.inc()),
-            LossCause::Deleted => drop(self.metrics.lost_deleted.inc()),
+            LossCause::Deleted | LossCause::Broken => drop(self.metrics.lost_deleted.inc()),
+            LossCause::MaxHold | LossCause::Revoked => drop(self.metrics.lost_overdue.inc()),
+            // Given up, or a waiter's.
+            LossCause::Released | LossCause::LimitLowered | LossCause::HandedOver => {}
         }
     }
 }

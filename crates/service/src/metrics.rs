@@ -17,6 +17,7 @@ pub struct Metrics {
     pub(crate) lost_expired: Counter,
     pub(crate) lost_closed: Counter,
     pub(crate) lost_deleted: Counter,
+    pub(crate) lost_overdue: Counter,
     pub(crate) has_leader: Gauge,
     pub(crate) is_leader: Gauge,
     pub(crate) term: Gauge,
@@ -42,7 +43,7 @@ impl Metrics {
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 8] = [
+        let counters: [(&str, &str, &Counter); 9] = [
             ("lock_acquire_granted", "Acquire calls answered with a new grant", &self.granted),
             ("lock_acquire_busy", "Acquire calls answered busy at once", &self.busy),
             ("lock_acquire_timeout", "Acquire calls whose wait ended", &self.timed_out),
@@ -51,6 +52,7 @@ impl Metrics {
             ("lock_lost_expired", "Holds that ended with an expiry", &self.lost_expired),
             ("lock_lost_closed", "Holds that ended with a closed session", &self.lost_closed),
             ("lock_lost_deleted", "Holds deleted through the tree", &self.lost_deleted),
+            ("lock_lost_overdue", "Holds that lasted too long", &self.lost_overdue),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());

@@ -93,7 +93,7 @@ mod tests {
             password: None,
         };
         let (lock, owner) = (LockName::new("a").unwrap(), Owner::unnamed());
-        Command::Acquire(Acquire { lock, open, owner, entry: None, wait: true, wait_ms })
+        Command::Acquire(Acquire { wait_ms, ..Acquire::new(lock, open, owner) })
     }
 
     fn apply(machine: &mut Machine, commands: Vec<Command>) {

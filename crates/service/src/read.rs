@@ -58,7 +58,11 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         }
         Request::Fence { lock, token, mode, .. } => {
             let view = machine.fence(&lock);
-            Answer::Fence { valid: is_valid(mode, token, view), token, view }
+            let valid = match mode {
+                FenceMode::Current => machine.is_held_with(&lock, token),
+                FenceMode::Monotonic => is_not_overtaken(token, view),
+            };
+            Answer::Fence { valid, token, view }
         }
         Request::Acquire(_)
         | Request::Recipe(_)
@@ -98,10 +102,11 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
     }
 }
 
-fn is_valid(mode: FenceMode, token: FencingToken, view: FenceView) -> bool {
-    match mode {
-        FenceMode::Current => view.current == Some(token),
-        FenceMode::Monotonic => view.highest.is_none_or(|highest| token >= highest),
+/// While somebody holds, only what is below the floor is stale; while nobody does, what is older than the last grant.
+fn is_not_overtaken(token: FencingToken, view: FenceView) -> bool {
+    match view.current {
+        Some(_) => token >= view.floor,
+        None => view.highest.is_none_or(|highest| token >= highest),
     }
 }
 
@@ -109,23 +114,14 @@ fn is_valid(mode: FenceMode, token: FencingToken, view: FenceView) -> bool {
 mod tests {
     use super::*;
 
-    const OLD: FencingToken = FencingToken(7);
-    const NEW: FencingToken = FencingToken(9);
-
     #[test]
-    fn only_the_present_holders_token_is_current() {
-        let held = FenceView { current: Some(NEW), highest: Some(NEW) };
-        assert!(is_valid(FenceMode::Current, NEW, held));
-        assert!(!is_valid(FenceMode::Current, OLD, held));
-        let free = FenceView { current: None, highest: Some(NEW) };
-        assert!(!is_valid(FenceMode::Current, NEW, free));
-    }
-
-    #[test]
-    fn monotonic_accepts_the_highest_and_refuses_less() {
-        let free = FenceView { current: None, highest: Some(NEW) };
-        assert!(is_valid(FenceMode::Monotonic, NEW, free));
-        assert!(!is_valid(FenceMode::Monotonic, OLD, free));
-        assert!(is_valid(FenceMode::Monotonic, OLD, FenceView { current: None, highest: None }));
+    fn monotonic_refuses_what_was_overtaken() {
+        let [old, floor, newest, next] = [5, 7, 9, 10].map(FencingToken);
+        let held = FenceView { current: Some(newest), floor, highest: Some(newest) };
+        assert!(is_not_overtaken(floor, held) && is_not_overtaken(newest, held));
+        assert!(!is_not_overtaken(old, held));
+        let free = FenceView { current: None, floor: next, highest: Some(newest) };
+        assert!(is_not_overtaken(newest, free) && !is_not_overtaken(floor, free));
+        assert!(is_not_overtaken(old, FenceView { highest: None, ..free }));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_machine::LockFilter;
 use holdfast_types::{
-    Condition, EntryId, FencingToken, Identity, Labels, LockName, Op, Owner, RequestId,
+    Condition, EntryId, FencingToken, Identity, Labels, LockName, Mode, Op, Owner, RequestId,
     SessionName, Ttl, ZnodePath,
 };
 
@@ -55,7 +55,7 @@ pub enum ReadMode {
 pub enum FenceMode {
     /// Only that of the present holder.
     Current,
-    /// Any that is not smaller than the largest minted for the lock.
+    /// Any that is not smaller than the smallest of the present holders'; if nobody holds, than the last one.
     Monotonic,
 }
 
@@ -222,4 +222,6 @@ pub struct AcquireRequest {
     pub wait: Duration,
     /// Labels of a session that is opened by this call.
     pub labels: Labels,
+    /// How to hold it; none means exclusively, or as it is held already.
+    pub mode: Option<Mode>,
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EntryId, Incarnation, Labels, Limits, LockName, Multi, NodeId, Owner, Password, Recipe,
-    Revision, SessionId, SessionName, Stamp, Ticket, Ttl,
+    Data, EntryId, Incarnation, Labels, Limits, LockName, Mode, Multi, NodeId, Owner, Password,
+    PolicyChange, Recipe, Revision, SessionId, SessionName, Stamp, Ticket, Ttl,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -79,6 +79,18 @@ pub enum Command {
     },
     /// Changes a latch, a barrier, a double barrier or a counter.
     Recipe(Recipe),
+    /// Changes the rules of a lock, whether or not it was ever taken.
+    SetPolicy {
+        /// Which lock.
+        lock: LockName,
+        /// What changes.
+        change: PolicyChange,
+    },
+    /// Does what is due of a lock at this entry's stamp: ends holds, opens it. Nothing due is no error.
+    Due {
+        /// Which lock.
+        lock: LockName,
+    },
 }
 
 /// See [`Command::OpenSession`].
@@ -112,6 +124,53 @@ pub struct Acquire {
     /// How long the caller waits in the queue at most, milliseconds; none if as long as the session lives. Asking again
     /// replaces it. The machine only remembers it: a [`Cancel`] ends the wait.
     pub wait_ms: Option<u64>,
+    /// How to hold. None means exclusively for a new place, and as it is for one that is there; another mode than that of
+    /// a place that is there asks for its conversion.
+    pub mode: Option<Mode>,
+    /// How many permits of a semaphore, at least 1. None means 1 for a new place, and as many as it has for one that is
+    /// there.
+    pub permits: Option<u32>,
+    /// Says that the lock is a semaphore of so many permits; it becomes one if it was never taken and has no policy.
+    pub limit: Option<u32>,
+    /// From 0, the least urgent, to [`Acquire::PRIORITY_MAX`].
+    pub priority: u8,
+    /// Whether the owner may enter again while it has the place; false refuses another entry at once.
+    pub reentrant: bool,
+    /// The longest the hold lasts, milliseconds from its grant, whatever the session does.
+    pub max_hold_ms: Option<u64>,
+    /// How long after the grant nobody else gets the lock, milliseconds, even if it is given back before.
+    pub min_hold_ms: Option<u64>,
+    /// Shown beside the place, at most [`Acquire::VALUE_MAX`] bytes. None leaves what is there.
+    pub value: Option<Data>,
+}
+
+impl Acquire {
+    /// The most urgent priority.
+    pub const PRIORITY_MAX: u8 = 9;
+    /// The longest value, bytes.
+    pub const VALUE_MAX: usize = 4096;
+    /// The longest `max_hold_ms` and `min_hold_ms`: thirty days.
+    pub const HOLD_MAX_MS: u64 = 30 * 86_400_000;
+
+    /// The plain request: exclusive, re-entrant, queued without an end, everything else as by default.
+    pub fn new(lock: LockName, open: OpenSession, owner: Owner) -> Self {
+        Self {
+            lock,
+            open,
+            owner,
+            entry: None,
+            wait: true,
+            wait_ms: None,
+            mode: None,
+            permits: None,
+            limit: None,
+            priority: 0,
+            reentrant: true,
+            max_hold_ms: None,
+            min_hold_ms: None,
+            value: None,
+        }
+    }
 }
 
 /// See [`Command::Release`].

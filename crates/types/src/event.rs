@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Grant, LockName, NodeId, Outcome, Owner, RecipeEvent, Revision, SessionId, SessionName, Ticket,
-    Ttl, ZnodePath,
+    Closed, Grant, LockName, NodeId, Outcome, Owner, Policy, RecipeEvent, Revision, SessionId,
+    SessionName, Ticket, Ttl, ZnodePath,
 };
 
 /// The result of applying one entry.
@@ -38,6 +38,16 @@ pub enum LossCause {
     SessionExpired,
     /// The contender's znode was deleted through the tree.
     Deleted,
+    /// The hold lasted as long as its acquire allowed.
+    MaxHold,
+    /// The holder was asked to give it back, did not, and its time was up.
+    Revoked,
+    /// An operator took it away.
+    Broken,
+    /// The holder handed it to another session.
+    HandedOver,
+    /// The limit of the semaphore fell below what the waiter asks for.
+    LimitLowered,
 }
 
 /// One change.
@@ -120,5 +130,26 @@ pub enum Event {
     QuotaPassed {
         /// The subtree with the quota.
         path: ZnodePath,
+    },
+    /// A holder holds in another, weaker mode from now on, with the same token.
+    Converted(Grant),
+    /// The rules of a lock were changed.
+    PolicySet {
+        /// Which lock.
+        lock: LockName,
+        /// All of them, as they are now.
+        policy: Policy,
+    },
+    /// A lock is granted to nobody until a stamp.
+    Closed {
+        /// Which lock.
+        lock: LockName,
+        /// Until when, and why.
+        closed: Closed,
+    },
+    /// A lock that was closed is open again.
+    Opened {
+        /// Which lock.
+        lock: LockName,
     },
 }

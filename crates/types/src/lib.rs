@@ -17,6 +17,7 @@ mod multi;
 mod name;
 mod outcome;
 mod path;
+mod policy;
 mod recipe;
 #[cfg(feature = "schema")]
 mod schema;
@@ -32,8 +33,11 @@ pub use ids::{FencingToken, Incarnation, NodeId, Password, Revision, SessionId, 
 pub use limits::Limits;
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{EntryId, Labels, LockName, NameError, Owner, RecipeName, RequestId, SessionName};
-pub use outcome::{Bound, Grant, OpReply, Outcome, Queued, Rejection, Released, Reply};
+pub use outcome::{
+    Bound, Grant, OpReply, OutOfBounds, Outcome, Queued, Rejection, Released, Reply,
+};
 pub use path::ZnodePath;
+pub use policy::{Closed, ClosedBy, Mode, Policy, PolicyChange, QueueOrder};
 pub use recipe::{
     Arrive, Arrived, Breach, BreachCause, Count, CountChange, CounterView, Depart, Gate, GateView,
     GiveUp, LatchView, Passed, Recipe, RecipeEvent, RecipeRejection, RecipeReply,

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EntryId, FencingToken, HolderView, LockName, Owner, Perms, RecipeRejection, RecipeReply,
-    Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    Closed, EntryId, FencingToken, HolderView, LockName, Mode, Owner, Perms, Policy,
+    RecipeRejection, RecipeReply, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
+    ZnodePath,
 };
 
 /// What a command did, or why it did nothing. A rejected command changes nothing except the revision counter.
@@ -64,6 +65,16 @@ pub enum Reply {
     },
     /// The recipe is changed.
     Recipe(RecipeReply),
+    /// The rules of the lock are changed.
+    PolicySet {
+        /// All of them, as they are now.
+        policy: Policy,
+    },
+    /// What was due of the lock is done.
+    DueDone {
+        /// How many holds ended.
+        ended: u32,
+    },
 }
 
 /// What one operation of a multi did.
@@ -108,6 +119,16 @@ pub struct Grant {
     pub ticket: Ticket,
     /// Larger than every token minted before.
     pub token: FencingToken,
+    /// How it is held.
+    pub mode: Mode,
+    /// Permits held; 1 on a lock that is no semaphore.
+    pub permits: u32,
+    /// On a semaphore: one slot to each permit, held by nobody else, sorted.
+    pub slots: Vec<u32>,
+    /// The smallest token of the lock that is still good: a store that shared holders write to refuses less.
+    pub floor: FencingToken,
+    /// When the hold ends whatever the session does, if the acquire said so.
+    pub ends_at: Option<Stamp>,
     /// The session's time-to-live.
     pub ttl: Ttl,
     /// Entries counted.
@@ -129,10 +150,14 @@ pub struct Queued {
     pub ticket: Ticket,
     /// Revision of the owner's latest acquire for this place: the first one's equals the ticket.
     pub asked: Revision,
-    /// Waiters ahead; the holder is not counted.
+    /// Waiters ahead; holders are not counted.
     pub ahead: u32,
-    /// Who holds the lock now.
-    pub holder: HolderView,
+    /// The first of those who hold the lock now, itself apart; none only if it is closed.
+    pub holder: Option<Box<HolderView>>,
+    /// Until when the lock is granted to nobody, if it is closed.
+    pub closed: Option<Closed>,
+    /// How it is to be held.
+    pub mode: Mode,
     /// The session's number.
     pub session: SessionId,
     /// The session's time-to-live.
@@ -181,6 +206,10 @@ pub enum Bound {
     Recipes,
     /// Places of one session in recipes, promises of one latch, or arrivals at one double barrier.
     RecipePlaces,
+    /// Permits of one request: the limit of the semaphore.
+    Permits,
+    /// Bytes of a place's value.
+    ValueBytes,
 }
 
 /// Why a command changed nothing. Append-only: the order of the variants is part of the format.
@@ -201,14 +230,14 @@ pub enum Rejection {
     /// Somebody else holds the lock, and the caller did not want to wait.
     LockBusy {
         /// Who.
-        holder: HolderView,
+        holder: Box<HolderView>,
         /// Who waits.
         waiters: u32,
     },
     /// The caller neither holds the lock nor gave it up before.
     NotHolder {
         /// Who holds it.
-        holder: HolderView,
+        holder: Box<HolderView>,
     },
     /// The hold has no such entry, and it never left.
     NoSuchEntry {
@@ -289,4 +318,55 @@ pub enum Rejection {
     },
     /// A latch, a barrier or a counter refused.
     Recipe(RecipeRejection),
+    /// Nobody holds the lock, but it is granted to nobody yet, and the caller did not want to wait.
+    LockClosed {
+        /// Until when, and why.
+        closed: Closed,
+        /// Who waits.
+        waiters: u32,
+    },
+    /// The lock has another limit than the call says, or none.
+    LimitMismatch {
+        /// The limit it has; none if it is no semaphore.
+        limit: Option<u32>,
+    },
+    /// The place has another number of permits than the call says.
+    PermitsMismatch {
+        /// How many it has.
+        permits: u32,
+    },
+    /// The place is held, or waited for, in a mode that cannot become the one asked for.
+    ModeConflict {
+        /// The mode it has.
+        mode: Mode,
+    },
+    /// The owner has the place already, and it is not to be entered twice.
+    NotReentrant,
+    /// The lock is in use, and the change is possible only while nobody holds it or waits for it.
+    InUse {
+        /// How many hold or wait.
+        contenders: u32,
+    },
+    /// A rule, or a number of the request, is out of its bounds.
+    OutOfBounds {
+        /// Which.
+        what: OutOfBounds,
+    },
+}
+
+/// A number that no call of ours makes so large or so small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OutOfBounds {
+    /// `permits`.
+    Permits,
+    /// `limit`.
+    Limit,
+    /// `priority`.
+    Priority,
+    /// `max_hold`.
+    MaxHold,
+    /// `min_hold`.
+    MinHold,
+    /// A rule of a policy.
+    Policy,
 }

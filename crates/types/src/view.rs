@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    FencingToken, Grant, Labels, LockName, Owner, Queued, Revision, SessionId, SessionName, Stamp,
-    Stat, Ticket, Ttl, ZnodePath,
+    Closed, Data, FencingToken, Grant, Labels, LockName, Mode, Owner, Policy, Queued, Revision,
+    SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// A holder as others see it.
@@ -22,6 +22,18 @@ pub struct HolderView {
     pub entries: u32,
     /// The session's labels.
     pub labels: Labels,
+    /// How it holds.
+    pub mode: Mode,
+    /// Permits held; 1 on a lock that is no semaphore.
+    pub permits: u32,
+    /// On a semaphore: one slot to each permit, sorted.
+    pub slots: Vec<u32>,
+    /// It waits to become exclusive.
+    pub upgrading: bool,
+    /// When the hold ends whatever the session does.
+    pub ends_at: Option<Stamp>,
+    /// What its acquire said to show.
+    pub value: Option<Data>,
 }
 
 /// A waiter as others see it.
@@ -37,6 +49,14 @@ pub struct WaiterView {
     pub since: Stamp,
     /// The session's labels.
     pub labels: Labels,
+    /// How it wants to hold.
+    pub mode: Mode,
+    /// Permits it wants; 1 on a lock that is no semaphore.
+    pub permits: u32,
+    /// From 0 to [`crate::Acquire::PRIORITY_MAX`].
+    pub priority: u8,
+    /// What its acquire said to show.
+    pub value: Option<Data>,
 }
 
 /// A lock at one revision.
@@ -44,14 +64,32 @@ pub struct WaiterView {
 pub struct LockView {
     /// Which lock.
     pub lock: LockName,
-    /// Who holds it.
-    pub holder: Option<HolderView>,
+    /// Who holds it, in the order of their places; at most as many as were asked for.
+    pub holders: Vec<HolderView>,
+    /// How many hold it in all.
+    pub holders_total: u32,
+    /// Permits held in all; on a lock that is no semaphore as many as holders.
+    pub permits_held: u32,
     /// Who waits, in order; at most as many as were asked for.
     pub waiters: Vec<WaiterView>,
     /// How many wait in all.
     pub waiters_total: u32,
     /// The last token minted for it; none if never held since its directory was made.
     pub last_token: Option<FencingToken>,
+    /// The smallest token that is still good: that of the oldest grant among the holders, or if nobody holds, the next one
+    /// that could be minted.
+    pub floor: FencingToken,
+    /// Its rules.
+    pub policy: Policy,
+    /// Until when it is granted to nobody, if it is closed.
+    pub closed: Option<Closed>,
+}
+
+impl LockView {
+    /// The first of the holders.
+    pub fn holder(&self) -> Option<&HolderView> {
+        self.holders.first()
+    }
 }
 
 /// Where a contender stands.
@@ -102,8 +140,10 @@ pub struct SessionView {
 /// The newest token of a lock, for the question "is mine still good?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FenceView {
-    /// Token of the present holder.
+    /// Token of the present holder; of several the largest.
     pub current: Option<FencingToken>,
+    /// Smallest token that is still good, as in [`LockView::floor`].
+    pub floor: FencingToken,
     /// Largest token ever minted for the lock, as far as its directory remembers.
     pub highest: Option<FencingToken>,
 }

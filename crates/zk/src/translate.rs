@@ -70,6 +70,13 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         // Only other doors ask for what is refused so.
         Rejection::Superseded
         | Rejection::LockBusy { .. }
+        | Rejection::LockClosed { .. }
+        | Rejection::LimitMismatch { .. }
+        | Rejection::PermitsMismatch { .. }
+        | Rejection::ModeConflict { .. }
+        | Rejection::NotReentrant
+        | Rejection::InUse { .. }
+        | Rejection::OutOfBounds { .. }
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
         | Rejection::NodeTaken
@@ -91,6 +98,8 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::ContendersPerSession
         | Bound::EphemeralsPerSession
         | Bound::EntriesPerHold
+        | Bound::Permits
+        | Bound::ValueBytes
         | Bound::Counter
         | Bound::Recipes
         | Bound::RecipePlaces => ErrorCode::QuotaExceeded,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{EntryId, Labels, Owner, SessionName, Ttl};
+use holdfast_types::{EntryId, Labels, Mode, Owner, SessionName, Ttl};
 
 use super::query::Query;
 use super::{REDIRECT, about, labels, name, ttl, wait};
@@ -21,6 +21,8 @@ pub struct AcquireParams {
     pub ttl: Option<Ttl>,
     /// How long to queue, up to [`crate::WAIT_MAX`].
     pub wait: Duration,
+    /// How to hold it; none means exclusively, or as it is held already.
+    pub mode: Option<Mode>,
     /// Shown to those who wait.
     pub labels: Labels,
     /// Answer 307 to the leader.
@@ -44,8 +46,12 @@ impl AcquireParams {
             about::ENTRY,
             about::TTL,
             about::WAIT,
-            Param::word("mode", &["exclusive"], "How the lock is held")
-                .unsaid(Unsaid::Word("exclusive")),
+            Param::word(
+                "mode",
+                &["exclusive", "shared"],
+                "How to hold it: alone, or together with others who share it; a renewal keeps what it has",
+            )
+            .unsaid(Unsaid::Word("exclusive")),
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -56,13 +62,13 @@ impl AcquireParams {
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
     pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
-        check_mode(&fields)?;
         Ok(Self {
             session: name(&fields, "session", SessionName::new)?,
             owner: name(&fields, "owner", Owner::new)?,
             entry: name(&fields, "entry", EntryId::new)?,
             ttl: ttl(&fields)?,
             wait: wait(&fields)?.unwrap_or_default(),
+            mode: mode(&fields)?,
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -76,6 +82,7 @@ impl AcquireParams {
         query.text("entry", self.entry.as_ref().map(EntryId::as_str));
         query.duration("ttl", self.ttl.map(Ttl::as_duration));
         query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
+        query.text("mode", self.mode.map(Mode::as_str));
         query.flag(REDIRECT, self.redirect);
         query.labels(&self.labels);
         query.0
@@ -141,17 +148,20 @@ impl ReleaseParams {
     }
 }
 
-fn check_mode(fields: &Fields<'_>) -> Result<(), Refusal> {
+fn mode(fields: &Fields<'_>) -> Result<Option<Mode>, Refusal> {
     match fields.value("mode") {
-        None | Some("exclusive") => Ok(()),
-        Some("shared") => {
-            let detail = "'mode=shared' is not supported yet";
+        None => Ok(None),
+        Some("exclusive") => Ok(Some(Mode::Exclusive)),
+        Some("shared") => Ok(Some(Mode::Shared)),
+        Some("upgradable") => {
+            let detail = "'mode=upgradable' is not supported yet";
             Err(Refusal::of("mode", ErrorCode::Unsupported, detail)
-                .hint("leave mode out; only exclusive locks exist so far"))
+                .hint("take the lock exclusively"))
         }
         Some(_) => {
-            let detail = "'mode' is not 'exclusive'";
-            Err(Refusal::of("mode", ErrorCode::InvalidArgument, detail).hint("leave mode out"))
+            let detail = "'mode' is neither 'exclusive' nor 'shared'";
+            Err(Refusal::of("mode", ErrorCode::InvalidArgument, detail)
+                .hint("leave it out for an exclusive lock"))
         }
     }
 }

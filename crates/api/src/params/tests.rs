@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use holdfast_types::{EntryId, FencingToken, Owner, SessionName};
+use holdfast_types::{EntryId, FencingToken, Mode, Owner, SessionName};
 
 use super::*;
 use crate::{ErrorCode, Refusal};
@@ -23,7 +23,8 @@ fn refused(query: &str) -> (ErrorCode, String, String) {
 #[test]
 fn an_acquire_without_parameters_takes_the_defaults() {
     assert_eq!(acquire("").unwrap(), AcquireParams::default());
-    assert_eq!(acquire("mode=exclusive").unwrap(), AcquireParams::default());
+    assert_eq!(acquire("mode=exclusive").unwrap().mode, Some(Mode::Exclusive));
+    assert_eq!(acquire("mode=shared").unwrap().mode, Some(Mode::Shared));
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn a_bare_number_is_refused_in_query_and_body() {
 
 #[test]
 fn modes_of_the_future_are_unsupported_and_named() {
-    assert_eq!(refused("mode=shared").0, ErrorCode::Unsupported);
+    assert_eq!(refused("mode=upgradable").0, ErrorCode::Unsupported);
     assert_eq!(refused("mode=odd").0, ErrorCode::InvalidArgument);
     for key in ["permits", "limit", "max_hold", "min_hold", "hold", "segments"] {
         let (code, detail, _) = refused(&format!("{key}=1"));
@@ -129,6 +130,7 @@ proptest! {
         entry in proptest::option::of(flat()),
         ttl in proptest::option::of(1_000..=86_400_000_u64),
         wait in 0..=300_000_u64,
+        mode in proptest::sample::select(vec![None, Some(Mode::Exclusive), Some(Mode::Shared)]),
         labels in any_labels(),
         redirect: bool,
     ) {
@@ -138,6 +140,7 @@ proptest! {
             entry: entry.map(|name| EntryId::new(name).unwrap()),
             ttl: ttl.map(|ms| Ttl::from_millis(ms).unwrap()),
             wait: Duration::from_millis(wait),
+            mode,
             labels,
             redirect,
         };

@@ -51,6 +51,13 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
         | Rejection::NoSession { .. }
         | Rejection::Superseded
         | Rejection::LockBusy { .. }
+        | Rejection::LockClosed { .. }
+        | Rejection::LimitMismatch { .. }
+        | Rejection::PermitsMismatch { .. }
+        | Rejection::ModeConflict { .. }
+        | Rejection::NotReentrant
+        | Rejection::InUse { .. }
+        | Rejection::OutOfBounds { .. }
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
         | Rejection::LimitReached { .. }

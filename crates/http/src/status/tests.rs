@@ -1,6 +1,6 @@
 //! Spot checks of the table; that it is complete is the compiler's business.
 
-use holdfast_types::{FencingToken, Labels, Owner, Perms, ZnodePath};
+use holdfast_types::{FencingToken, Labels, Mode, Owner, Perms, ZnodePath};
 
 use super::*;
 
@@ -16,6 +16,12 @@ fn holder() -> HolderView {
         granted_at: Stamp(1_000),
         entries: 1,
         labels: Labels::default(),
+        mode: Mode::Exclusive,
+        permits: 1,
+        slots: Vec::new(),
+        upgrading: false,
+        ends_at: None,
+        value: None,
     }
 }
 
@@ -41,15 +47,15 @@ fn retryable_codes_are_those_that_pass_by_themselves() {
 
 #[test]
 fn a_busy_lock_names_its_holder_and_how_to_queue() {
-    let fault = rejected(Rejection::LockBusy { holder: holder(), waiters: 2 });
+    let fault = rejected(Rejection::LockBusy { holder: holder().into(), waiters: 2 });
     let json = serde_json::to_string(&*fault).unwrap();
-    let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{}},"waiters":2}"#;
+    let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
     assert_eq!(json, expected);
 }
 
 #[test]
 fn a_release_by_another_names_the_holder() {
-    let fault = rejected(Rejection::NotHolder { holder: holder() });
+    let fault = rejected(Rejection::NotHolder { holder: holder().into() });
     assert_eq!(fault.status, 409);
     assert_eq!(fault.detail, "'job' is held by 'web3-77', not by 'me'");
 }

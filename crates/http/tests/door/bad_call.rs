@@ -38,7 +38,7 @@ async fn a_key_given_twice_or_without_a_value_is_refused() {
 async fn what_does_not_exist_yet_is_unsupported_by_name() {
     let node = Node::start().await;
     for query in [
-        "mode=shared",
+        "mode=upgradable",
         "permits=2",
         "limit=4",
         "max_hold=1h",

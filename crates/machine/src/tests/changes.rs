@@ -138,6 +138,8 @@ fn create() -> impl Strategy<Value = Do> {
         "/locks/a",
         "/locks/a/m-",
         "/locks/b/m-",
+        "/locks/a/x__READ__",
+        "/locks/b/x__rlock__",
         "/locks/a/lock-0000000002",
         "/locks/a/c",
         "/zookeeper/quota/x/zookeeper_limits/y",

@@ -123,12 +123,17 @@ fn open_for_a_connection() -> impl Strategy<Value = Command> {
 }
 
 fn acquire() -> impl Strategy<Value = Command> {
-    (lock(), open(), owner(), entry(), prop::bool::weighted(0.8)).prop_map(
-        |(lock, open, owner, entry, wait)| {
+    (lock(), open(), owner(), entry(), prop::bool::weighted(0.8), mode()).prop_map(
+        |(lock, open, owner, entry, wait, mode)| {
             let wait_ms = (wait && entry.is_none()).then_some(5_000);
-            Command::Acquire(Acquire { lock, open, owner, entry, wait, wait_ms })
+            let plain = Acquire::new(lock, open, owner);
+            Command::Acquire(Acquire { entry, wait, wait_ms, mode, ..plain })
         },
     )
+}
+
+fn mode() -> impl Strategy<Value = Option<Mode>> {
+    prop::sample::select(vec![None, None, Some(Mode::Exclusive), Some(Mode::Shared)])
 }
 
 fn release() -> impl Strategy<Value = Command> {

@@ -118,7 +118,7 @@ impl Trial {
                     ensure(paths.insert(path.clone()), "what is created was not there")?;
                     let node = self.machine.tree.get(path);
                     if let Some(contender) = node.and_then(|node| node.contender()) {
-                        let place = (path.parent().unwrap(), contender.sequence);
+                        let place = (path.parent().unwrap(), contender.sequence());
                         ensure(self.places.insert(place), "a place has a number of its own")?;
                     }
                 }
@@ -175,9 +175,14 @@ impl Trial {
         let seen: Vec<_> = view.waiters.iter().map(|waiter| waiter.ticket).collect();
         ensure(seen == tickets, "the queue is in order")?;
         let hold = |node: &&Node| node.place.as_ref().and_then(|place| place.hold);
-        let token = self.model.queue(lock).iter().find_map(hold).map(|(token, ..)| token);
+        let queue = self.model.queue(lock);
+        let tokens: Vec<_> = queue.iter().filter_map(hold).map(|(token, ..)| token).collect();
+        let seen: Vec<_> = view.holders.iter().map(|holder| holder.token.0).collect();
+        ensure(seen == tokens, "the holders are those")?;
         let fence = self.machine.fence(lock);
-        ensure(fence.current.map(|token| token.0) == token, "the holder's token is current")?;
+        let current = fence.current.map(|token| token.0);
+        ensure(current == tokens.iter().copied().max(), "the newest holder's token is current")?;
+        ensure(fence.floor.0 == self.model.floor(lock), "the floor is the oldest grant's")?;
         let directory = self.model.find(&format!("/locks/{lock}"));
         let last = directory.map(|node| node.last_token).filter(|token| *token > 0);
         ensure(fence.highest.map(|token| token.0) == last, "the directory remembers its token")

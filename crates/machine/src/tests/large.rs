@@ -20,7 +20,7 @@ impl Numbers {
 fn acquire(lock: u64, session: u64, wait: bool) -> Command {
     let open = words::open(&format!("s{session}"));
     let (lock, owner) = (lock_name(&format!("l{lock}")), Owner::unnamed());
-    Command::Acquire(Acquire { lock, open, owner, entry: None, wait, wait_ms: None })
+    Command::Acquire(Acquire { wait, ..Acquire::new(lock, open, owner) })
 }
 
 fn apply(machine: &mut Machine, now: u64, command: Command) -> Outcome {
@@ -79,8 +79,8 @@ fn a_long_queue_is_handed_on_in_order() {
         other => panic!("{other:?}"),
     }
     for session in 0..3_000_u64 {
-        let view = machine.lock(&lock_name("l0"), 0);
-        let holder = view.holder.unwrap();
+        let view = machine.lock(&lock_name("l0"), 1);
+        let holder = view.holder().unwrap().clone();
         assert_eq!(holder.session.as_str(), format!("s{session}"));
         assert_eq!(holder.token.0, session + 1);
         let session = holder.session;

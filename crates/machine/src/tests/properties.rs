@@ -185,14 +185,7 @@ fn the_invariants_alone_catch_what_breaks_a_promise() {
 
 fn acquire(name: &str, lock: &str) -> Command {
     let (lock, owner) = (words::lock_name(lock), Owner::unnamed());
-    Command::Acquire(Acquire {
-        lock,
-        open: words::open(name),
-        owner,
-        entry: None,
-        wait: true,
-        wait_ms: None,
-    })
+    Command::Acquire(Acquire::new(lock, words::open(name), owner))
 }
 
 fn ephemeral(name: &str) -> Command {

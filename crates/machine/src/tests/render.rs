@@ -1,5 +1,7 @@
 //! Outcomes, events and views as lines of a golden script.
 
+use std::fmt::Write as _;
+
 use holdfast_types::*;
 
 pub(super) fn outcome(outcome: &Outcome) -> String {
@@ -34,6 +36,8 @@ fn reply(reply: &Reply) -> String {
         }
         Reply::Recipe(reply) => super::recipes::words::reply(reply),
         Reply::Swept { count } => format!("swept {count}"),
+        Reply::DueDone { ended } => format!("done, {ended} ended"),
+        Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
         Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
             format!("{reply:?}")
         }
@@ -65,6 +69,9 @@ pub(super) fn rejection(rejection: &Rejection) -> String {
             format!("LockBusy {} waiters={waiters}", self::holder(holder))
         }
         Rejection::NotHolder { holder } => format!("NotHolder {}", self::holder(holder)),
+        Rejection::LockClosed { closed, waiters } => {
+            format!("LockClosed{} waiters={waiters}", self::closed(Some(closed)))
+        }
         Rejection::OpRefused { at, why } => format!("at {at}: {}", self::rejection(why)),
         Rejection::NotAllowed { path, needed } => format!("NotAllowed {path} needs {needed}"),
         Rejection::Recipe(rejection) => super::recipes::words::rejection(rejection),
@@ -74,7 +81,7 @@ pub(super) fn rejection(rejection: &Rejection) -> String {
 
 fn grant(grant: &Grant) -> String {
     format!(
-        "{} to {}/{} token={} ticket={} entries={} waiters={} ttl={} at={} in=r{}{}",
+        "{} to {}/{} token={} ticket={} entries={} waiters={} ttl={} at={} in=r{}{}{}{}",
         grant.lock,
         grant.session,
         grant.owner,
@@ -86,30 +93,87 @@ fn grant(grant: &Grant) -> String {
         grant.granted_at.0,
         grant.granted_in,
         if grant.renewed { " renewed" } else { "" },
+        held(grant.mode, grant.permits, &grant.slots, grant.ends_at),
+        if grant.floor < grant.token { format!(" floor={}", grant.floor) } else { String::new() },
     )
 }
 
 fn queued(queued: &Queued) -> String {
     format!(
-        "ticket={} asked={} ahead={} session=#{} ttl={} behind {}",
+        "ticket={} asked={} ahead={} session=#{} ttl={}{}{} behind {}",
         queued.ticket,
         queued.asked,
         queued.ahead,
         queued.session,
         queued.ttl.as_millis(),
-        holder(&queued.holder),
+        held(queued.mode, 1, &[], None),
+        closed(queued.closed.as_ref()),
+        queued.holder.as_deref().map_or("nobody".to_owned(), holder),
     )
+}
+
+/// How something is held, if it is not the plain thing.
+fn held(mode: Mode, permits: u32, slots: &[u32], ends_at: Option<Stamp>) -> String {
+    let mut text = String::new();
+    if mode != Mode::Exclusive {
+        write!(text, " {}", mode.as_str()).unwrap();
+    }
+    if permits != 1 {
+        write!(text, " permits={permits}").unwrap();
+    }
+    if !slots.is_empty() {
+        write!(text, " slots={slots:?}").unwrap();
+    }
+    if let Some(end) = ends_at {
+        write!(text, " until={}", end.0).unwrap();
+    }
+    text
+}
+
+fn value(value: Option<&Data>) -> String {
+    value.map_or(String::new(), |value| format!(" value={:?}", String::from_utf8_lossy(value)))
+}
+
+fn closed(closed: Option<&Closed>) -> String {
+    closed.map_or(String::new(), |closed| {
+        format!(" closed until {} {:?}", closed.until.0, closed.why)
+    })
+}
+
+/// The rules that are not the default ones.
+fn policy(policy: &Policy) -> String {
+    let Policy { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, .. } = *policy;
+    let mut text = String::new();
+    if let Some(limit) = limit {
+        write!(text, " limit={limit}").unwrap();
+    }
+    if order != QueueOrder::Fifo {
+        write!(text, " {}", order.as_str()).unwrap();
+    }
+    for (name, ms, plain) in [
+        ("ageing", ageing_ms, Policy::DEFAULT.ageing_ms),
+        ("lock_delay", lock_delay_ms, 0),
+        ("cooldown", cooldown_ms, 0),
+    ] {
+        if ms != plain {
+            write!(text, " {name}={ms}").unwrap();
+        }
+    }
+    text
 }
 
 fn holder(holder: &HolderView) -> String {
     format!(
-        "{}/{} token={} since={} entries={}{}",
+        "{}/{} token={} since={} entries={}{}{}{}{}",
         holder.session,
         holder.owner,
         holder.token,
         holder.granted_at.0,
         holder.entries,
         labels(&holder.labels),
+        held(holder.mode, holder.permits, &holder.slots, holder.ends_at),
+        if holder.upgrading { " upgrading" } else { "" },
+        value(holder.value.as_ref()),
     )
 }
 
@@ -161,18 +225,37 @@ pub(super) fn event(event: &Event) -> String {
         Event::NodeRegistered { node } => format!("node {node} registered"),
         Event::SessionAttached { id } => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipes::words::event(event),
+        Event::Converted(grant) => format!("converted {}", self::grant(grant)),
+        Event::PolicySet { lock, policy } => format!("policy of {lock}{}", self::policy(policy)),
+        Event::Closed { lock, closed } => format!("{lock}{}", self::closed(Some(closed))),
+        Event::Opened { lock } => format!("{lock} open"),
         Event::QuotaPassed { path } => format!("the soft quota of {path} is passed"),
     }
 }
 
 pub(super) fn lock(view: &LockView) -> Vec<String> {
-    let holder = view.holder.as_ref().map_or("free".to_owned(), holder);
+    let holder = view.holder().map_or("free".to_owned(), holder);
     let last = view.last_token.map_or("-".to_owned(), |token| token.to_string());
-    let mut lines =
-        vec![format!("{}: {holder}, {} wait, last token {last}", view.lock, view.waiters_total)];
+    let rules = format!("{}{}", policy(&view.policy), closed(view.closed.as_ref()));
+    let mut lines = vec![format!(
+        "{}: {holder}, {} wait, last token {last}{rules}",
+        view.lock, view.waiters_total
+    )];
+    lines.extend(view.holders.iter().skip(1).map(|other| format!("  and {}", self::holder(other))));
     lines.extend(view.waiters.iter().map(|waiter| {
-        let WaiterView { session, owner, ticket, since, labels } = waiter;
-        format!("  {session}/{owner} ticket={ticket} since={}{}", since.0, self::labels(labels))
+        let WaiterView { session, owner, ticket, since, labels, .. } = waiter;
+        let priority = if waiter.priority == 0 {
+            String::new()
+        } else {
+            format!(" priority={}", waiter.priority)
+        };
+        format!(
+            "  {session}/{owner} ticket={ticket} since={}{}{}{priority}{}",
+            since.0,
+            self::labels(labels),
+            held(waiter.mode, waiter.permits, &[], None),
+            value(waiter.value.as_ref()),
+        )
     }));
     lines
 }

@@ -12,14 +12,7 @@ pub(super) fn machine() -> Machine {
     let mut machine = Machine::new();
     let acquire = |lock, name| {
         let (lock, owner) = (lock_name(lock), Owner::unnamed());
-        Command::Acquire(Acquire {
-            lock,
-            open: open(name),
-            owner,
-            entry: None,
-            wait: true,
-            wait_ms: None,
-        })
+        Command::Acquire(Acquire::new(lock, open(name), owner))
     };
     let commands = vec![
         acquire("a", "s1"),
@@ -66,7 +59,8 @@ fn readable() -> AclEntry {
 }
 
 fn past(base: u64, floor: u64, last_token: Option<u64>) -> crate::PastPart {
-    crate::PastPart { base, floor, last_token: last_token.map(FencingToken) }
+    let last_token = last_token.map(FencingToken);
+    crate::PastPart { base, floor, last_token, rules: None, closed: None }
 }
 
 fn parts() -> Vec<Part> {
@@ -333,6 +327,9 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
                         token: FencingToken(number),
                         granted_at: Stamp(0),
                         granted_in: Revision(number),
+                        mode: Mode::Exclusive,
+                        since: Stamp(0),
+                        slots: Vec::new(),
                     });
                 }
                 (11, Some(contender)) => contender.asked = Revision(number),

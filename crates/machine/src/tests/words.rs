@@ -63,6 +63,44 @@ impl<'a> Words<'a> {
         }
     }
 
+    fn acquire(&self) -> Acquire {
+        let (lock, open) = (lock_name(self.at(1)), self.open(self.at(2)));
+        let mode = |text| Mode::ALL.into_iter().find(|mode| mode.as_str() == text).unwrap();
+        Acquire {
+            entry: self.entry(),
+            wait: !self.flag("nowait"),
+            wait_ms: self.number("wait_ms"),
+            mode: self.value("mode").map(mode),
+            permits: self.number("permits"),
+            limit: self.number("limit"),
+            priority: self.number("priority").unwrap_or(0),
+            reentrant: !self.flag("once"),
+            max_hold_ms: self.number("max_hold"),
+            min_hold_ms: self.number("min_hold"),
+            value: self.value("value").map(|value| value.as_bytes().into()),
+            ..Acquire::new(lock, open, self.owner())
+        }
+    }
+
+    /// `limit=4`, `limit=none`.
+    fn policy_change(&self) -> PolicyChange {
+        let or_none = |key| match self.value(key) {
+            Some("none") => Some(None),
+            _ => self.number(key).map(Some),
+        };
+        let order =
+            |text| QueueOrder::ALL.into_iter().find(|order| order.as_str() == text).unwrap();
+        PolicyChange {
+            limit: or_none("limit"),
+            order: self.value("order").map(order),
+            ageing_ms: self.number("ageing"),
+            lock_delay_ms: self.number("lock_delay"),
+            cooldown_ms: self.number("cooldown"),
+            detect_deadlocks: self.number("deadlocks"),
+            segments: or_none("segments"),
+        }
+    }
+
     fn caller(&self) -> Caller {
         Caller {
             session: self.value("session").map(session_name),
@@ -173,14 +211,11 @@ impl<'a> Words<'a> {
             return multi(self.caller(), vec![op]);
         }
         match self.at(0) {
-            "acquire" => Command::Acquire(Acquire {
-                lock: lock_name(self.at(1)),
-                open: self.open(self.at(2)),
-                owner: self.owner(),
-                entry: self.entry(),
-                wait: !self.flag("nowait"),
-                wait_ms: self.number("wait_ms"),
-            }),
+            "acquire" => Command::Acquire(self.acquire()),
+            "policy" => {
+                Command::SetPolicy { lock: lock_name(self.at(1)), change: self.policy_change() }
+            }
+            "due" => Command::Due { lock: lock_name(self.at(1)) },
             "release" => Command::Release(Release {
                 lock: lock_name(self.at(1)),
                 session: session_name(self.at(2)),
@@ -275,6 +310,10 @@ impl<'a> Words<'a> {
             "waits" => {
                 let waits = machine.waits_after(Revision(self.number("after").unwrap_or(0)), 100);
                 waits.iter().map(render::wait).collect()
+            }
+            "dues" => {
+                let due = machine.due_until(Stamp(u64::MAX), 100);
+                due.iter().map(ToString::to_string).collect()
             }
             "leases" => machine.leases().map(|lease| format!("{lease:?}")).collect(),
             "incarnation" => {

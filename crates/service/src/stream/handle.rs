@@ -297,7 +297,9 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
         | Reply::Recipe(_)
         | Reply::Swept { .. }
         | Reply::LimitsSet
-        | Reply::NodeRegistered => Err(Failure::OutcomeUnknown),
+        | Reply::NodeRegistered
+        | Reply::PolicySet { .. }
+        | Reply::DueDone { .. } => Err(Failure::OutcomeUnknown),
     }
 }
 

@@ -172,6 +172,10 @@ impl Streams {
             | Event::SessionTouched { .. }
             | Event::Recipe(_)
             | Event::QuotaPassed { .. }
+            | Event::Converted(_)
+            | Event::PolicySet { .. }
+            | Event::Closed { .. }
+            | Event::Opened { .. }
             | Event::NodeRegistered { .. } => {}
         }
     }

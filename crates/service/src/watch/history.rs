@@ -229,6 +229,10 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
         | Event::SessionAttached { .. }
         | Event::Recipe(_)
         | Event::QuotaPassed { .. }
+        | Event::Converted(_)
+        | Event::PolicySet { .. }
+        | Event::Closed { .. }
+        | Event::Opened { .. }
         | Event::NodeRegistered { .. } => None,
     }
 }

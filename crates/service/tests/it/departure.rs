@@ -55,7 +55,7 @@ async fn an_anonymous_caller_that_hangs_up_in_flight_leaves_nothing_behind() {
         assert!(!let_go.is_empty(), "nobody is granted by the first poll");
         until(node, &held, |view| view.waiters_total == 0).await;
         for free in let_go {
-            until(node, &free, |view| view.holder.is_none()).await;
+            until(node, &free, |view| view.holder().is_none()).await;
         }
     }
 }

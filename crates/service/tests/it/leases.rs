@@ -52,7 +52,7 @@ async fn renewals_on_any_node_keep_a_session_alive() {
         turn += 1;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    assert_eq!(view(&nodes.services[0], "a").await.holder.unwrap().token, held.token);
+    assert_eq!(view(&nodes.services[0], "a").await.holder().unwrap().token, held.token);
 }
 
 /// While a call waits, its node renews the caller's session.
@@ -75,7 +75,7 @@ async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
     take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
-    until(node, "a", |view| view.holder.is_none()).await;
+    until(node, "a", |view| view.holder().is_none()).await;
     let lost = rejection(release(node, "a", "me").await);
     assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
     node.call(call(), Request::CloseSession { session: session("me") }).await.unwrap();
@@ -119,7 +119,7 @@ async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
     let renewed = leader.call(call(), Request::KeepAlive { session: session("me") }).await;
     assert!(renewed.is_err(), "{renewed:?}");
     full(1 << 40);
-    until(&leader, "a", |view| view.holder.is_none()).await;
+    until(&leader, "a", |view| view.holder().is_none()).await;
     assert!(matches!(keep_alive(&leader, "me").await, Err(Rejection::SessionExpired { .. })));
 }
 

@@ -41,7 +41,7 @@ async fn a_release_by_a_stranger_names_the_holder_and_changes_nothing() {
     let refused = rejection(release(node, "a", "you").await);
     let Rejection::NotHolder { holder } = refused else { panic!("{refused:?}") };
     assert_eq!(holder.session.as_str(), "me");
-    assert_eq!(view(node, "a").await.holder.unwrap().token, held.token);
+    assert_eq!(view(node, "a").await.holder().unwrap().token, held.token);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +52,7 @@ async fn a_release_can_be_repeated_even_when_another_holds_by_then() {
     release(node, "a", "me").await.unwrap();
     take(node, acquire("a", Some("you"), 30_000, NO_WAIT)).await.unwrap();
     release(node, "a", "me").await.unwrap();
-    assert_eq!(view(node, "a").await.holder.unwrap().session.as_str(), "you");
+    assert_eq!(view(node, "a").await.holder().unwrap().session.as_str(), "you");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +101,7 @@ async fn a_wait_beyond_the_cap_is_refused_before_anything_is_done() {
     let node = &nodes.services[0];
     let long = acquire("a", Some("me"), 30_000, Duration::from_secs(2));
     assert!(matches!(take(node, long).await, Err(Failure::WaitTooLong { .. })));
-    assert_eq!(view(node, "a").await.holder, None);
+    assert_eq!(view(node, "a").await.holder(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

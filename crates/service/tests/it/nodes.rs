@@ -117,6 +117,7 @@ pub(crate) fn acquire(
         ttl: Some(Ttl::from_millis(ttl_ms).unwrap()),
         wait,
         labels: Labels::default(),
+        mode: None,
     }
 }
 

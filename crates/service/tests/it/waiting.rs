@@ -74,7 +74,7 @@ async fn a_wait_that_ends_leaves_no_place_behind() {
     let outcome = take(&nodes.services[1], acquire("a", Some("you"), 30_000, wait)).await;
     let Err(Failure::WaitTimeout { lock, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(began.elapsed() >= wait);
-    assert_eq!(lock.holder.unwrap().session.as_str(), "me");
+    assert_eq!(lock.holder().unwrap().session.as_str(), "me");
     assert_eq!(view(&nodes.services[0], "a").await.waiters_total, 0);
 }
 
@@ -157,7 +157,7 @@ async fn a_shutdown_answers_waiters_and_a_named_one_keeps_its_place() {
     assert!(matches!(waiting.await.unwrap(), Err(Failure::ShuttingDown)));
     let successor = nodes.leader_among(&others).await;
     assert_eq!(view(&successor, "a").await.waiters_total, 1);
-    let held = view(&successor, "a").await.holder.unwrap();
+    let held = view(&successor, "a").await.holder().unwrap().clone();
     assert_eq!(held.session.as_str(), "me");
 }
 

@@ -119,7 +119,7 @@ async fn unknown_keys_and_what_does_not_exist_yet_are_refused_with_the_way_out()
             ("PUT", "/v1/locks/a?session=me&tll=30s", 400, "invalid-argument", "ttl"),
             ("PUT", "/v1/locks/a?session=me&session=you", 400, "invalid-argument", "session"),
             ("PUT", "/v1/locks/a?session=me&%zz=1", 400, "invalid-argument", ""),
-            ("PUT", "/v1/locks/a?session=me&mode=shared", 400, "unsupported", "mode"),
+            ("PUT", "/v1/locks/a?session=me&mode=upgradable", 400, "unsupported", "mode"),
             ("PUT", "/v1/locks/a?session=me&permits=2", 400, "unsupported", "permits"),
             ("PUT", "/v1/locks/a?session=me&limit=2", 400, "unsupported", "limit"),
             ("PUT", "/v1/locks/a?session=me&max_hold=1m", 400, "unsupported", "max_hold"),

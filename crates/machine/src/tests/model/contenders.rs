@@ -6,16 +6,23 @@ use super::{Model, Node, Place, full, parent, znode};
 
 impl Model {
     pub(super) fn acquire(&mut self, acquire: Acquire) -> Outcome {
-        let Acquire { lock, open, owner, entry, wait, wait_ms: _ } = acquire;
+        let Acquire { lock, open, owner, entry, wait, mode, .. } = acquire;
         let name = open.session.clone();
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
             return Err(Rejection::SessionExpired { session: name });
         }
         let id = self.live(&name).map_or(0, |session| session.id);
         if let Some(node) = self.own_place(&lock, id, &owner) {
+            let has = node.place.as_ref().unwrap().mode;
+            if mode.is_some_and(|mode| mode != has) {
+                return Err(Rejection::ModeConflict { mode: has });
+            }
             if !wait && node.place.as_ref().unwrap().hold.is_none() {
                 let waiters = self.waiters(&lock).len() as u32;
-                return Err(Rejection::LockBusy { holder: self.holder_view(&lock), waiters });
+                return Err(Rejection::LockBusy {
+                    holder: self.holder_view(&lock).into(),
+                    waiters,
+                });
             }
             let path = node.path.clone();
             let entries = node.place.as_ref().unwrap().entries.clone();
@@ -35,28 +42,28 @@ impl Model {
             }
             return Ok(self.standing(&lock, &path, true));
         }
-        self.join(lock, open, owner, entry, wait)
+        self.join(lock, open, (owner, mode.unwrap_or_default()), entry, wait)
     }
 
     pub(super) fn join(
         &mut self,
         lock: LockName,
         open: OpenSession,
-        owner: Owner,
+        (owner, mode): (Owner, Mode),
         entry: Option<EntryId>,
         wait: bool,
     ) -> Outcome {
         let name = open.session.clone();
         let known = self.live(&name).is_some();
-        if !wait && self.holder(&lock).is_some() {
+        if !wait && self.would_wait(&lock, mode) {
             let waiters = self.waiters(&lock).len() as u32;
-            return Err(Rejection::LockBusy { holder: self.holder_view(&lock), waiters });
+            return Err(Rejection::LockBusy { holder: self.holder_view(&lock).into(), waiters });
         }
         if !known && self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         }
         let id = self.live(&name).map_or(0, |session| session.id);
-        if let Some(refused) = self.no_room(id, &lock) {
+        if let Some(refused) = self.no_room(id, &lock, mode) {
             return Err(refused);
         }
         let directory = format!("/locks/{lock}");
@@ -92,17 +99,18 @@ impl Model {
             self.begin(&open);
         }
         missing.iter().for_each(|path| self.add_directory(path, None));
-        self.contend(&path, sequence, &name, owner, entry.unwrap_or_else(EntryId::unnamed), &[]);
+        let entry = entry.unwrap_or_else(EntryId::unnamed);
+        self.contend(&path, (sequence, mode), &name, owner, entry, &[]);
         Ok(self.standing(&lock, &path, false))
     }
 
-    pub(super) fn no_room(&self, id: u64, lock: &LockName) -> Option<Rejection> {
+    pub(super) fn no_room(&self, id: u64, lock: &LockName, mode: Mode) -> Option<Rejection> {
         let Limits { contenders_per_session_max, waiters_per_lock_max, .. } = self.limits;
         if self.places(id) >= contenders_per_session_max {
             return full(Bound::ContendersPerSession, contenders_per_session_max).err();
         }
         let waiters = self.waiters(lock).len() as u32;
-        if self.holder(lock).is_some() && waiters >= waiters_per_lock_max {
+        if self.would_wait(lock, mode) && waiters >= waiters_per_lock_max {
             return full(Bound::WaitersPerLock, waiters_per_lock_max).err();
         }
         None
@@ -111,7 +119,7 @@ impl Model {
     pub(super) fn contend(
         &mut self,
         path: &str,
-        sequence: u64,
+        (sequence, mode): (u64, Mode),
         name: &SessionName,
         owner: Owner,
         entry: EntryId,
@@ -123,7 +131,7 @@ impl Model {
         session.given_up.retain(|(l, o)| *l != lock || *o != owner);
         let id = session.id as i64;
         let (entries, left) = (vec![entry], Vec::new());
-        let place = Place { sequence, owner, asked, entries, left, hold: None };
+        let place = Place { sequence, owner, asked, entries, left, mode, hold: None };
         self.add(path, id, data, Some(place));
         self.settle();
     }
@@ -142,7 +150,7 @@ impl Model {
             if self.holder(&lock).is_none() || gave_up {
                 return nothing;
             }
-            return Err(Rejection::NotHolder { holder: self.holder_view(&lock) });
+            return Err(Rejection::NotHolder { holder: self.holder_view(&lock).into() });
         };
         let (path, place) = (node.path.clone(), node.place.clone().unwrap());
         if let Some(entry) = entry {

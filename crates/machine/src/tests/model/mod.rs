@@ -1,5 +1,5 @@
-//! A deliberately naive machine: plain vectors, linear searches, no index, and one rule after every command: a lock
-//! without a holder goes to the contender with the smallest number. Written for obviousness from the sentences of
+//! A deliberately naive machine: plain vectors, linear searches, no index, and one rule after every command: the first
+//! waiter of a lock that can hold it beside its holders does, until the first that cannot. Written for obviousness from the sentences of
 //! the design, not from the code it judges.
 
 mod contenders;
@@ -17,6 +17,7 @@ pub(super) struct Place {
     pub(super) asked: u64,
     pub(super) entries: Vec<EntryId>,
     pub(super) left: Vec<EntryId>,
+    pub(super) mode: Mode,
     /// Token, stamp and revision of the grant.
     pub(super) hold: Option<(u64, u64, u64)>,
 }
@@ -150,8 +151,25 @@ impl Model {
         queue
     }
 
+    pub(super) fn holders(&self, lock: &LockName) -> Vec<&Node> {
+        let holds = |node: &&Node| node.place.as_ref().unwrap().hold.is_some();
+        self.queue(lock).into_iter().filter(holds).collect()
+    }
+
     fn holder(&self, lock: &LockName) -> Option<&Node> {
-        self.queue(lock).into_iter().find(|node| node.place.as_ref().unwrap().hold.is_some())
+        self.holders(lock).first().copied()
+    }
+
+    /// Whether somebody could hold a lock beside those who do.
+    fn has_room(&self, lock: &LockName, mode: Mode) -> bool {
+        let shared = |node: &&Node| node.place.as_ref().unwrap().mode == Mode::Shared;
+        let holders = self.holders(lock);
+        holders.is_empty() || (mode == Mode::Shared && holders.iter().all(shared))
+    }
+
+    /// Whether a contender that comes now would have to wait.
+    pub(super) fn would_wait(&self, lock: &LockName, mode: Mode) -> bool {
+        !self.waiters(lock).is_empty() || !self.has_room(lock, mode)
     }
 
     pub(super) fn waiters(&self, lock: &LockName) -> Vec<&Node> {
@@ -249,17 +267,23 @@ impl Model {
         locks.sort();
         locks.dedup();
         for lock in locks {
-            if self.holder(&lock).is_some() {
-                continue;
+            while let Some(first) = self.waiters(&lock).first().copied().cloned()
+                && self.has_room(&lock, first.place.as_ref().unwrap().mode)
+            {
+                self.grants += 1;
+                let hold = (self.grants, self.now, self.revision);
+                self.find_mut(&first.path).place.as_mut().unwrap().hold = Some(hold);
+                self.find_mut(&parent(&first.path)).last_token = hold.0;
+                let session = self.session_of(&first).name.clone();
+                self.granted.push((lock.clone(), session, hold.0));
             }
-            let first = self.queue(&lock)[0].clone();
-            self.grants += 1;
-            let hold = (self.grants, self.now, self.revision);
-            self.find_mut(&first.path).place.as_mut().unwrap().hold = Some(hold);
-            self.find_mut(&parent(&first.path)).last_token = hold.0;
-            let session = self.session_of(&first).name.clone();
-            self.granted.push((lock, session, hold.0));
         }
+    }
+
+    /// The smallest token that is still good.
+    pub(super) fn floor(&self, lock: &LockName) -> u64 {
+        let token = |node: &&Node| node.place.as_ref().unwrap().hold.unwrap().0;
+        self.holders(lock).iter().map(token).min().unwrap_or(self.grants + 1)
     }
 
     fn holder_view(&self, lock: &LockName) -> HolderView {
@@ -273,6 +297,12 @@ impl Model {
             granted_at: Stamp(granted_at),
             entries: place.entries.len() as u32,
             labels: Labels::default(),
+            mode: place.mode,
+            permits: 1,
+            slots: Vec::new(),
+            upgrading: false,
+            ends_at: None,
+            value: None,
         }
     }
 
@@ -290,6 +320,11 @@ impl Model {
                 owner: place.owner.clone(),
                 ticket,
                 token: FencingToken(token),
+                mode: place.mode,
+                permits: 1,
+                slots: Vec::new(),
+                floor: FencingToken(self.floor(lock)),
+                ends_at: None,
                 ttl: session.ttl,
                 entries: place.entries.len() as u32,
                 renewed,
@@ -301,7 +336,9 @@ impl Model {
                 ticket,
                 asked: Revision(place.asked),
                 ahead: waiters.iter().position(|waiter| waiter.path == path).unwrap() as u32,
-                holder: self.holder_view(lock),
+                holder: Some(self.holder_view(lock).into()),
+                closed: None,
+                mode: place.mode,
                 session: SessionId(session.id),
                 ttl: session.ttl,
             }),
@@ -386,7 +423,10 @@ impl Model {
                 self.attach_by_id(session, password, ttl)
             }
             // Recipes have a model of their own.
-            Command::Multi(_) | Command::Recipe(_) => unreachable!(),
+            Command::Multi(_)
+            | Command::Recipe(_)
+            | Command::SetPolicy { .. }
+            | Command::Due { .. } => unreachable!(),
         }
     }
 }

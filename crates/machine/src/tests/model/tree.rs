@@ -143,12 +143,13 @@ impl Model {
         all.push(path.clone());
         self.room_in_quotas(&path, &all, data.len())?;
         let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
-        self.room_for_owner(owner, lock.as_ref())?;
+        self.room_for_owner(owner, lock.as_ref(), mode_of(&path))?;
         missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
         match (lock, &by.session) {
             (Some(_), Some(name)) => {
                 let owner = Owner::unnamed();
-                self.contend(&path, sequence, &name.clone(), owner, EntryId::unnamed(), &data);
+                let (at, entry) = ((sequence, mode_of(&path)), EntryId::unnamed());
+                self.contend(&path, at, &name.clone(), owner, entry, &data);
             }
             _ => self.add(&path, owner, &data, None),
         }
@@ -157,10 +158,10 @@ impl Model {
     }
 
     /// A session has so many places, and so many ephemerals besides.
-    fn room_for_owner(&self, owner: i64, lock: Option<&LockName>) -> Result<()> {
+    fn room_for_owner(&self, owner: i64, lock: Option<&LockName>, mode: Mode) -> Result<()> {
         let max = self.limits.ephemerals_per_session_max;
         match lock {
-            Some(lock) => self.no_room(owner.cast_unsigned(), lock).map_or(Ok(()), Err),
+            Some(lock) => self.no_room(owner.cast_unsigned(), lock, mode).map_or(Ok(()), Err),
             None if owner > 0 && self.owned(owner) >= max as usize => {
                 Err(refused(Bound::EphemeralsPerSession, max))
             }
@@ -284,4 +285,10 @@ fn versions_agree(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Resul
         return Err(Rejection::BadVersion { path: path.clone(), actual });
     }
     Ok(())
+}
+
+/// As the clients of `ZooKeeper` mean it.
+fn mode_of(path: &str) -> Mode {
+    let reads = path.contains("__READ__") || path.contains("__rlock__");
+    if reads { Mode::Shared } else { Mode::Exclusive }
 }

@@ -1,0 +1,56 @@
+//! The part of the table that is about kinds of locks: modes, permits, rules.
+
+use holdfast_api::{ErrorCode, Facts, Problem};
+use holdfast_types::{Mode, OutOfBounds};
+
+use super::{Case, Fault, sealed};
+
+pub(super) fn limit_mismatch(limit: Option<u32>, case: &Case<'_>) -> Fault {
+    let detail = match limit {
+        Some(limit) => format!("its limit is {limit}"),
+        None => "it is no semaphore: it has no limit".to_owned(),
+    };
+    about(ErrorCode::LimitMismatch, detail, "name the limit it has, or have it changed", case)
+}
+
+pub(super) fn permits_mismatch(permits: u32, case: &Case<'_>) -> Fault {
+    let detail = format!("the session has {permits} permits of it");
+    let hint = "release them first, or name another owner to take more beside them";
+    about(ErrorCode::LimitMismatch, detail, hint, case)
+}
+
+pub(super) fn mode_conflict(mode: Mode, case: &Case<'_>) -> Fault {
+    let detail = format!("the session has it with mode={}", mode.as_str());
+    let hint = "release it first; only mode=upgradable can become exclusive";
+    about(ErrorCode::ModeConflict, detail, hint, case)
+}
+
+pub(super) fn not_reentrant(case: &Case<'_>) -> Fault {
+    let hint = "name another owner, or leave reentrant=false out";
+    about(ErrorCode::NotReentrant, "the owner has it already".to_owned(), hint, case)
+}
+
+pub(super) fn in_use(contenders: u32, case: &Case<'_>) -> Fault {
+    let detail = format!("{contenders} hold it or wait for it");
+    let hint = "whether it has a limit is changed while nobody uses it";
+    about(ErrorCode::InUse, detail, hint, case)
+}
+
+pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
+    let what = match what {
+        OutOfBounds::Permits => "permits",
+        OutOfBounds::Limit => "limit",
+        OutOfBounds::Priority => "priority",
+        OutOfBounds::MaxHold => "max_hold",
+        OutOfBounds::MinHold => "min_hold",
+        OutOfBounds::Policy => "a rule",
+    };
+    let detail = format!("{what} is out of its bounds");
+    about(ErrorCode::InvalidArgument, detail, "ask for less", case)
+}
+
+fn about(code: ErrorCode, detail: String, hint: &'static str, case: &Case<'_>) -> Fault {
+    let (lock, session) = (case.lock.cloned(), case.session.cloned());
+    let facts = Facts { lock, session, ..Facts::default() };
+    sealed(Problem::new(code, 0, detail).hint(hint).facts(facts))
+}

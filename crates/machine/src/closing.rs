@@ -1,0 +1,260 @@
+//! Locks that are closed for a while: granted to nobody, whoever waits.
+//!
+//! Owns why and until when, and that a lock opens again. A lock is closed from the entry that closes it to the first
+//! entry that looks at it at its time or later: the leader sees to it that there is one ([`Machine::due_until`]).
+//! Bound: [`Delay::LOST_MAX`] sessions are remembered of those whose loss closed a lock.
+
+use std::sync::Arc;
+
+use holdfast_types::{Closed, ClosedBy, Event, LockName, LossCause, Reply, SessionName, Stamp};
+
+use crate::Machine;
+use crate::apply::Step;
+use crate::contender::Contender;
+use crate::locks::{Claim, Lock};
+use crate::plant::Plant;
+
+/// Holds that one command ends at most.
+const DUE_MAX: u32 = 1_000;
+
+/// Why a lock is closed. Invariant: a lock keeps only those with at least one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closings {
+    pub(crate) rest: Option<Rest>,
+    pub(crate) delay: Option<Delay>,
+}
+
+/// A time that passes, whatever happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) since: Stamp,
+    pub(crate) until: Stamp,
+    /// A minimal hold, or the time between two grants.
+    pub(crate) why: ClosedBy,
+}
+
+/// A time for those who lost the lock to notice it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Delay {
+    pub(crate) since: Stamp,
+    pub(crate) until: Stamp,
+    /// Sessions of which it is not known that they noticed, sorted; when the last of them has, it ends. Empty if there
+    /// were too many to remember, or others: then it takes its time.
+    pub(crate) lost: Vec<SessionName>,
+}
+
+impl Delay {
+    /// How many sessions are remembered.
+    pub(crate) const LOST_MAX: usize = 64;
+}
+
+impl Closings {
+    /// No reason at all.
+    pub(crate) const NONE: Self = Self { rest: None, delay: None };
+
+    /// The reason that lasts longest.
+    pub(crate) fn closed(&self) -> Closed {
+        let rest = self.rest.map(|rest| (rest.until, rest.why));
+        let delay = self.delay.as_ref().map(|delay| (delay.until, ClosedBy::LockDelay));
+        let last = rest.max(delay).unwrap_or((Stamp(0), ClosedBy::LockDelay));
+        Closed { until: last.0, why: last.1 }
+    }
+
+    /// When it is over.
+    pub(crate) fn until(&self) -> Stamp {
+        self.closed().until
+    }
+
+    /// Sessions that can end it by taking note.
+    pub(crate) fn lost(&self) -> &[SessionName] {
+        self.delay.as_ref().map_or(&[], |delay| &delay.lost)
+    }
+
+    /// A session was lost that may not know it.
+    fn delay_for(&mut self, session: &SessionName, now: Stamp, ms: u64) {
+        let until = later(now, ms);
+        let Some(delay) = &mut self.delay else {
+            self.delay = Some(Delay { since: now, until, lost: vec![session.clone()] });
+            return;
+        };
+        (delay.since, delay.until) = (delay.since.max(now), delay.until.max(until));
+        if delay.lost.len() >= Delay::LOST_MAX {
+            delay.lost.clear();
+        } else if !delay.lost.is_empty()
+            && let Err(at) = delay.lost.binary_search(session)
+        {
+            delay.lost.insert(at, session.clone());
+        }
+    }
+
+    /// A session has noticed. False if nothing waited for that.
+    fn noticed_by(&mut self, session: &SessionName) -> bool {
+        let Some(delay) = &mut self.delay else { return false };
+        let Ok(at) = delay.lost.binary_search(session) else { return false };
+        delay.lost.remove(at);
+        if delay.lost.is_empty() {
+            self.delay = None;
+        }
+        true
+    }
+
+    /// What is left of it, if anything.
+    pub(crate) fn kept(self) -> Option<Arc<Self>> {
+        (self.rest.is_some() || self.delay.is_some()).then(|| Arc::new(self))
+    }
+}
+
+impl Lock {
+    /// Why it is closed, to be changed.
+    fn closings(&self) -> Closings {
+        self.closed.as_deref().cloned().unwrap_or(Closings::NONE)
+    }
+}
+
+/// That much later.
+fn later(stamp: Stamp, ms: u64) -> Stamp {
+    Stamp(stamp.0.saturating_add(ms))
+}
+
+/// The one that ends later; of two that end together the first.
+fn longer(one: Option<Rest>, other: Option<Rest>) -> Option<Rest> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other.until > one.until { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Whether a holder that was lost so may not know it.
+fn is_unclean(cause: LossCause) -> bool {
+    match cause {
+        LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked => true,
+        LossCause::Released
+        | LossCause::SessionClosed
+        | LossCause::Deleted
+        | LossCause::Broken
+        | LossCause::HandedOver
+        | LossCause::LimitLowered => false,
+    }
+}
+
+impl Machine {
+    /// Does what is due of a lock now: ends holds that lasted as long as they may, opens it, and grants it on. At most
+    /// [`DUE_MAX`] holds: the rest is due still.
+    pub(crate) fn do_what_is_due(&mut self, lock: &LockName, step: &mut Step<'_>) -> Reply {
+        let mut ended = 0;
+        while ended < DUE_MAX
+            && let Some(overdue) = self.overdue_holder(lock, step.now)
+        {
+            self.leave(&overdue, LossCause::MaxHold, step);
+            self.end_if_spent(overdue.session, step);
+            ended += 1;
+        }
+        self.grant_next(lock, step);
+        Reply::DueDone { ended }
+    }
+
+    fn overdue_holder(&self, lock: &LockName, now: Stamp) -> Option<Claim> {
+        let holders = &self.locks.get(lock)?.holders;
+        let (_, sequence) = holders.first_end().filter(|(end, _)| *end <= now)?;
+        holders.get(sequence).map(|holder| Claim::of(lock, holder))
+    }
+
+    /// Locks of which something is due at a stamp, the longest due first; at most `count_max`.
+    pub fn due_until(&self, stamp: Stamp, count_max: usize) -> Vec<LockName> {
+        let due = self.locks.dues.iter().take_while(|(due, _)| *due <= stamp);
+        due.take(count_max).map(|(_, lock)| lock.clone()).collect()
+    }
+
+    /// When something of some lock is due next.
+    pub fn next_due(&self) -> Option<Stamp> {
+        self.locks.dues.get_min().map(|(due, _)| *due)
+    }
+
+    /// A hold has ended: closes the lock if the holder or the policy wants that.
+    pub(crate) fn close_after(
+        &mut self,
+        lock: &LockName,
+        gone: &Contender,
+        cause: LossCause,
+        step: &mut Step<'_>,
+    ) {
+        let (Some(hold), Some(indexed)) = (&gone.hold, self.locks.get(lock)) else { return };
+        let min_hold = gone.terms().min_hold_ms.filter(|_| !self.planted(Plant::MinHoldBlind));
+        let until = min_hold.map(|ms| later(hold.since, ms)).filter(|until| *until > step.now);
+        let min_hold = until.map(|until| Rest { since: hold.since, until, why: ClosedBy::MinHold });
+        let delay_ms = Some(indexed.policy().lock_delay_ms).filter(|ms| *ms > 0);
+        let delay_ms = delay_ms.filter(|_| is_unclean(cause) && !self.planted(Plant::DelayBlind));
+        if min_hold.is_none() && delay_ms.is_none() {
+            return;
+        }
+        let mut closings = indexed.closings();
+        closings.rest = longer(closings.rest, min_hold);
+        if let Some(ms) = delay_ms {
+            closings.delay_for(&gone.session_name, step.now, ms);
+        }
+        self.set_closed(lock, closings, step);
+    }
+
+    /// A grant was made: closes the lock for as long as the policy wants between two grants.
+    pub(crate) fn close_after_grant(&mut self, lock: &LockName, step: &mut Step<'_>) {
+        let Some(indexed) = self.locks.get(lock) else { return };
+        let ms = indexed.policy().cooldown_ms;
+        if ms == 0 || self.planted(Plant::CooldownBlind) {
+            return;
+        }
+        let rest = Rest { since: step.now, until: later(step.now, ms), why: ClosedBy::Cooldown };
+        let mut closings = indexed.closings();
+        closings.rest = longer(closings.rest, Some(rest));
+        self.set_closed(lock, closings, step);
+    }
+
+    /// Opens a lock whose time has come.
+    pub(crate) fn reopen(&mut self, lock: &LockName, step: &mut Step<'_>) {
+        let Some(indexed) = self.locks.get(lock) else { return };
+        if indexed.closed.is_some() && indexed.is_open(step.now) {
+            self.set_closed(lock, Closings::NONE, step);
+        }
+    }
+
+    /// A session says that it knows what it lost: locks that are closed for its sake alone open.
+    pub(crate) fn take_note(&mut self, session: &SessionName, step: &mut Step<'_>) {
+        let locks: Vec<LockName> = self.locks.delayed_by(session).cloned().collect();
+        for lock in locks {
+            self.take_note_of(session, &lock, step);
+        }
+    }
+
+    /// As [`Machine::take_note`], of one lock.
+    pub(crate) fn take_note_of(
+        &mut self,
+        session: &SessionName,
+        lock: &LockName,
+        step: &mut Step<'_>,
+    ) {
+        let Some(indexed) = self.locks.get(lock) else { return };
+        let mut closings = indexed.closings();
+        if closings.noticed_by(session) {
+            self.set_closed(lock, closings, step);
+            self.grant_next(lock, step);
+        }
+    }
+
+    /// Closes a lock so, or opens it, in the index and on its directory.
+    pub(crate) fn set_closed(&mut self, lock: &LockName, closings: Closings, step: &mut Step<'_>) {
+        let closed = closings.kept();
+        let now = closed.as_ref().map(|closings| closings.closed());
+        let before = self.locks.change(lock, |indexed| {
+            let before = indexed.closed.as_ref().map(|closings| closings.closed());
+            indexed.closed = closed;
+            before
+        });
+        self.note_lock(lock);
+        match (before.flatten(), now) {
+            (Some(_), None) => step.emit(Event::Opened { lock: lock.clone() }),
+            (before, Some(closed)) if before != Some(closed) => {
+                step.emit(Event::Closed { lock: lock.clone(), closed });
+            }
+            (_, _) => {}
+        }
+    }
+}
