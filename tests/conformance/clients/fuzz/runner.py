@@ -4,8 +4,10 @@ Owns the command line of schemathesis, the sessions that its calls meet, and the
 run against a description with an answer left out. Refuses to know any route.
 """
 
+import collections
 import json
 import os
+import re
 import urllib.request
 from pathlib import Path
 
@@ -24,6 +26,7 @@ SESSIONS = ["n0", "n1"]
 # Beyond the time given: the examples, the cover of every parameter and the call under way are finished.
 GRACE_S = 120
 REQUEST_S = 20
+COUNTED = re.compile(r'holdfast_http_requests_total\{route="([^"]*)",method="([^"]*)",code="([^"]*)"\} (\d+)')
 PLANTED = ("/version", "get", "200")
 
 
@@ -69,6 +72,21 @@ def sees_what_is_planted(python, ensemble, document):
     return found
 
 
+def tally(ensemble, document):
+    """How deep the calls went: answers by status, and the operations that never did what they were asked."""
+    by_status, good = collections.Counter(), set()
+    for address in ensemble.http_addresses:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=REQUEST_S) as answer:
+            for route, method, status, count in COUNTED.findall(answer.read().decode()):
+                by_status[status] += int(count)
+                if status.startswith("2"):
+                    good.add((route, method.lower()))
+    told = {(path, method) for path, methods in document["paths"].items() for method in methods}
+    print("answers by status:", ", ".join(f"{status} {count}" for status, count in sorted(by_status.items())))
+    for path, method in sorted(told - good):
+        print(f"never answered with 2xx: {method.upper()} {path}")
+
+
 def end_is_whole(ensemble):
     """That every member is there at the end, and none has panicked."""
     whole = True
@@ -91,4 +109,7 @@ def judge(ensemble, seconds):
     open_sessions(address)
     code, output = run(python, ensemble, write(ensemble, document, "openapi.json"), seconds)
     print(output[-20_000:] if code else output[output.find("SUMMARY") - 40:], flush=True)
-    return end_is_whole(ensemble) and code == 0
+    whole = end_is_whole(ensemble)
+    if whole:
+        tally(ensemble, document)
+    return whole and code == 0
