@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::{Keys, format_duration};
 
+/// Characters that no name contains, as a regular expression's class has them.
+const FORBIDDEN: &str = "\\u0000-\\u001f\\u007f-\\u009f\\ue000-\\uf8ff\\ufff0-\\uffff";
+
 /// What a value looks like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
@@ -16,6 +19,13 @@ pub enum Form {
     Name {
         /// The longest, bytes.
         bytes_max: usize,
+    },
+    /// A name of several components joined by `/`.
+    Path {
+        /// The longest, bytes.
+        bytes_max: usize,
+        /// Whether it begins with `/`.
+        rooted: bool,
     },
     /// Any text.
     Text,
@@ -54,7 +64,14 @@ impl Form {
     pub fn schema(&self) -> Value {
         match self {
             Self::Name { bytes_max } => {
-                json!({ "type": "string", "minLength": 1, "maxLength": bytes_max })
+                let pattern = format!("^[^/\\s{FORBIDDEN}]+$");
+                json!({ "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": pattern })
+            }
+            Self::Path { bytes_max, rooted } => {
+                let one = format!("[^/{FORBIDDEN}]+");
+                let all = format!("{one}(/{one})*");
+                let pattern = if *rooted { format!("^/({all})?$") } else { format!("^{all}$") };
+                json!({ "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": pattern })
             }
             Self::Text => json!({ "type": "string" }),
             Self::Duration { .. } => json!({
@@ -83,7 +100,9 @@ impl Form {
     /// The bounds in words; empty if there are none.
     pub fn bounds(&self) -> String {
         match self {
-            Self::Name { bytes_max } => format!("1 to {bytes_max} bytes"),
+            Self::Name { bytes_max } | Self::Path { bytes_max, .. } => {
+                format!("1 to {bytes_max} bytes")
+            }
             Self::Duration { min, max } => {
                 format!("{} to {}", format_duration(*min), format_duration(*max))
             }
@@ -101,6 +120,7 @@ impl Form {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Name { .. } => "name",
+            Self::Path { .. } => "path",
             Self::Text => "text",
             Self::Duration { .. } => "duration",
             Self::Number { .. } => "number",
@@ -160,6 +180,11 @@ impl Param {
     /// A name of at most so many bytes.
     pub const fn name(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
         Self::new(name, Form::Name { bytes_max }, about)
+    }
+
+    /// A name of several components, at most so many bytes.
+    pub const fn path(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
+        Self::new(name, Form::Path { bytes_max, rooted: false }, about)
     }
 
     /// Any text.
@@ -257,6 +282,7 @@ impl Param {
                 serde_json::from_str(text).unwrap_or_default()
             }
             Form::Name { .. }
+            | Form::Path { .. }
             | Form::Text
             | Form::Duration { .. }
             | Form::Word(_)

@@ -38,7 +38,7 @@ impl WatchParams {
                 "Paths that begin so: /cfg/ for what lies below, / for everything. A lock is its directory, \
                  /locks/NAME. This or path is needed",
             ),
-            Param::name(
+            Param::path(
                 "path",
                 ZnodePath::MAX_LEN - 1,
                 "This node alone; the first '/' may be missing, and counts",

@@ -13,7 +13,8 @@ const VERSION: Param =
 const ACL: Param = Param::of("acl", Form::AccessEntry, "Its access list, entries scheme:id:perms");
 
 const fn path(name: &'static str, about: &'static str) -> Param {
-    Param::name(name, ZnodePath::MAX_LEN, about).needed("/a")
+    let form = Form::Path { bytes_max: ZnodePath::MAX_LEN, rooted: true };
+    Param::of(name, form, about).needed("/a")
 }
 
 /// Of a condition on a lock.

@@ -126,7 +126,7 @@ pub(crate) fn path_parameter(route: Route) -> Option<Param> {
     match route {
         Route::Lock | Route::Fence => {
             let about = "The lock; may contain '/', but no component may be empty, '.' or '..'";
-            Some(Param::name("name", LockName::MAX_LEN, about).needed("orders"))
+            Some(Param::path("name", LockName::MAX_LEN, about).needed("orders"))
         }
         Route::Session | Route::KeepAlive => {
             let about = "The session; contains neither '/' nor white space";
@@ -139,7 +139,7 @@ pub(crate) fn path_parameter(route: Route) -> Option<Param> {
         Route::Tree => {
             let about =
                 "The node's path without its first '/'; may contain '/'. /v1/tree is the root";
-            Some(Param::name("path", ZnodePath::MAX_LEN - 1, about).needed("cfg"))
+            Some(Param::path("path", ZnodePath::MAX_LEN - 1, about).needed("cfg"))
         }
         Route::Explain => Some(Param::text("code", "The error code").needed("lock-busy")),
         Route::Locks
@@ -219,7 +219,8 @@ pub(crate) fn codes(action: Action, operation: &Operation) -> Vec<ErrorCode> {
     let keys = &operation.keys;
     let path = path_parameter(action.route());
     let forms: Vec<Form> = keys.about.iter().chain(&path).map(|param| param.form).collect();
-    let named = keys.labels || forms.iter().any(|form| matches!(form, Form::Name { .. }));
+    let named = keys.labels
+        || forms.iter().any(|form| matches!(form, Form::Name { .. } | Form::Path { .. }));
     let timed = forms.iter().any(|form| matches!(form, Form::Duration { .. }));
     let body = body_kind(action);
     // What takes nothing refuses what it is given; but for these two, which look at nothing.

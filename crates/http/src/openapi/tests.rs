@@ -1,3 +1,5 @@
+//! The document holds together: every action, parameter, code and body is in it, and nothing else is.
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -141,6 +141,7 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                 // What some parameters need beside them; a watch has something to tell, so that it does not wait.
                 let beside = match (path, name) {
                     ("/v1/watch", "since") => "&prefix=/&wait=0s",
+                    ("/v1/watch", "path" | "prefix") => "&since=0&wait=0s",
                     ("/v1/watch", _) => "&prefix=/locks&since=0",
                     ("/v1/tree/{path}", "limit") => "&children",
                     (_, "request") | ("/v1/tree/{path}", "ephemeral") => "&session=me",

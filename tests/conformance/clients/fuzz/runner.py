@@ -1,11 +1,13 @@
 """Lets schemathesis loose on the HTTP door: no server error, and every answer as the API describes itself.
 
-Owns the command line of schemathesis, the sessions that its calls meet, and the proof that the judge can fail: the same
+Owns the command line of schemathesis, what its calls meet, and the proof that the judge can fail: the same
 run against a description with an answer left out. Refuses to know any route.
 """
 
+import collections
 import json
 import os
+import re
 import urllib.request
 from pathlib import Path
 
@@ -20,10 +22,12 @@ CHECKS = [
     "response_schema_conformance",
     "unsupported_method",
 ]
-SESSIONS = ["n0", "n1"]
+# Of the few names that the hooks choose, those that mean something from the beginning.
+NAMES = ["n0", "n1"]
 # Beyond the time given: the examples, the cover of every parameter and the call under way are finished.
 GRACE_S = 120
 REQUEST_S = 20
+COUNTED = re.compile(r'holdfast_http_requests_total\{route="([^"]*)",method="([^"]*)",code="([^"]*)"\} (\d+)')
 PLANTED = ("/version", "get", "200")
 
 
@@ -32,11 +36,12 @@ def description(address):
         return json.load(answer)
 
 
-def open_sessions(address):
-    """So that ephemerals and request ids find a session. The others are unknown, and open themselves by an acquire."""
-    for session in SESSIONS:
-        request = urllib.request.Request(f"http://{address}/v1/sessions/{session}?ttl=24h", method="PUT")
-        urllib.request.urlopen(request, timeout=REQUEST_S).close()
+def furnish(address):
+    """So that calls find a session, a node and a lock. Other names stand for what is not there yet."""
+    for name in NAMES:
+        for place in (f"sessions/{name}?ttl=24h", f"tree/{name}", f"locks/{name}?session={name}"):
+            request = urllib.request.Request(f"http://{address}/v1/{place}", method="PUT")
+            urllib.request.urlopen(request, timeout=REQUEST_S).close()
 
 
 def write(ensemble, document, name):
@@ -69,6 +74,21 @@ def sees_what_is_planted(python, ensemble, document):
     return found
 
 
+def tally(ensemble, document):
+    """How deep the calls went: answers by status, and the operations that never did what they were asked."""
+    by_status, good = collections.Counter(), set()
+    for address in ensemble.http_addresses:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=REQUEST_S) as answer:
+            for route, method, status, count in COUNTED.findall(answer.read().decode()):
+                by_status[status] += int(count)
+                if status.startswith("2"):
+                    good.add((route, method.lower()))
+    told = {(path, method) for path, methods in document["paths"].items() for method in methods}
+    print("answers by status:", ", ".join(f"{status} {count}" for status, count in sorted(by_status.items())))
+    for path, method in sorted(told - good):
+        print(f"never answered with 2xx: {method.upper()} {path}")
+
+
 def end_is_whole(ensemble):
     """That every member is there at the end, and none has panicked."""
     whole = True
@@ -88,7 +108,10 @@ def judge(ensemble, seconds):
     document = description(address)
     if not sees_what_is_planted(python, ensemble, document):
         return False
-    open_sessions(address)
+    furnish(address)
     code, output = run(python, ensemble, write(ensemble, document, "openapi.json"), seconds)
     print(output[-20_000:] if code else output[output.find("SUMMARY") - 40:], flush=True)
-    return end_is_whole(ensemble) and code == 0
+    whole = end_is_whole(ensemble)
+    if whole:
+        tally(ensemble, document)
+    return whole and code == 0
