@@ -16,6 +16,8 @@ use nix::unistd::{Gid, Pid, Uid};
 use super::{Cause, system_error};
 
 const LOG: &str = "log";
+/// What our own program reads its configuration from.
+const OURS: &str = "HOLDFAST_";
 const TAIL_LINES: usize = 15;
 
 /// Whether a server ends with this process.
@@ -66,6 +68,10 @@ impl Launch<'_> {
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         // What a server is told, it is told here.
         command.env("LC_ALL", "C.UTF-8");
+        let ours = std::env::vars_os().map(|(name, _)| name);
+        for name in ours.filter(|name| name.to_string_lossy().starts_with(OURS)) {
+            command.env_remove(name);
+        }
         if let Some((uid, gid)) = self.user {
             command.uid(uid.as_raw()).gid(gid.as_raw());
         }

@@ -7,6 +7,8 @@
 )]
 
 mod campaign;
+#[cfg(all(feature = "zookeeper", feature = "etcd", feature = "holdfast"))]
+mod clusters;
 mod judge;
 #[cfg(feature = "redis")]
 mod redis;
