@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::Signal;
+
 use super::process::{Launch, Leash, Server};
 use super::ready::{Sign, serving};
 use super::{Cause, Missing, first_line, make_directory, port, system_error};
@@ -43,6 +45,7 @@ pub(super) async fn three(home: &Path, leash: Leash) -> Result<Vec<Server>, Caus
             address: *address,
             user: None,
             leash,
+            stop: Signal::SIGKILL,
         };
         servers.push(launch.start()?);
     }

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nix::sys::signal::Signal;
+
 use super::process::{Launch, Leash, Server};
 use super::ready::{Sign, serving};
 use super::{Cause, Missing, make_directory, port, program, system_error};
@@ -94,6 +96,7 @@ fn launch(
         address,
         user: None,
         leash,
+        stop: Signal::SIGKILL,
     }
     .start()
 }

@@ -56,7 +56,26 @@ async fn locks_on_zookeeper_exclude_and_fail_as_they_are_documented_to() {
     a_session_that_ends_gives_the_lock_away_under_its_holder(&nodes).await;
     an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(&nodes).await;
     a_deleted_directory_makes_the_numbers_begin_anew(&nodes).await;
+    a_waiters_number_is_minted_while_somebody_else_holds(&nodes).await;
     a_waiter_that_gives_up_leaves_the_queue(&zookeeper(Recipe::Curator, nodes.clone())).await;
+}
+
+async fn a_waiters_number_is_minted_while_somebody_else_holds(nodes: &[SocketAddr]) {
+    let system = zookeeper(Recipe::Curator, nodes.to_vec());
+    let [mut holder, mut waiter] = clients(&system).await;
+    let hold = holder.acquire("minted", NOW).await.unwrap();
+    let waits = tokio::spawn(async move { waiter.acquire("minted", DEADLINE).await });
+    let looks = system.session().await.unwrap();
+    let mut numbers = Vec::new();
+    until("the waiter in the queue", async || {
+        numbers = looks.children("/locks/minted").await.unwrap();
+        numbers.len() == 2
+    })
+    .await;
+    numbers.sort();
+    holder.release(hold).await.unwrap();
+    let granted = waits.await.unwrap().unwrap();
+    assert!(numbers[1].ends_with(&format!("{:010}", granted.fence.unwrap())));
 }
 
 async fn a_session_that_ends_gives_the_lock_away_under_its_holder(nodes: &[SocketAddr]) {

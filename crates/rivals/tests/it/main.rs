@@ -7,6 +7,7 @@
 )]
 
 mod campaign;
+mod caveats;
 #[cfg(all(feature = "zookeeper", feature = "etcd", feature = "holdfast"))]
 mod clusters;
 mod judge;
