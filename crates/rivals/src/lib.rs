@@ -12,6 +12,10 @@
 //! Drivers are behind features, and this crate is no default member of the workspace: nothing else needs them.
 
 mod caveat;
+#[cfg(feature = "etcd")]
+pub mod etcd;
+#[cfg(feature = "holdfast")]
+pub mod holdfast;
 mod patience;
 mod poll;
 #[cfg(feature = "redis")]
@@ -21,6 +25,8 @@ pub mod servers;
 #[cfg(any(feature = "postgres", feature = "mariadb"))]
 pub mod sql;
 mod trouble;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 pub use caveat::Caveat;
 pub use patience::{Patience, nonce};

@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use nix::sys::signal::Signal;
+
 use super::process::{Launch, Leash, Server};
 use super::ready::{Sign, serving};
 use super::{Cause, Missing, first_line, make_directory, port, program};
@@ -50,6 +52,7 @@ pub(super) async fn three(home: &Path, leash: Leash) -> Result<Vec<Server>, Caus
             address: *client,
             user: None,
             leash,
+            stop: Signal::SIGKILL,
         };
         servers.push(launch.start()?);
     }

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::Signal;
+
 use super::process::{Launch, Leash, Server};
 use super::ready::{Sign, serving};
 use super::{Cause, Missing, first_line, make_directory, port, system_error};
@@ -43,6 +45,7 @@ pub(super) async fn three(home: &Path, leash: Leash) -> Result<Vec<Server>, Caus
             address: *address,
             user: None,
             leash,
+            stop: Signal::SIGKILL,
         };
         servers.push(launch.start()?);
     }
@@ -50,6 +53,16 @@ pub(super) async fn three(home: &Path, leash: Leash) -> Result<Vec<Server>, Caus
         serving(server, &Sign::Word(READY, "HTTP/1.1 200")).await?;
     }
     Ok(servers)
+}
+
+/// Where the nodes answer `ZooKeeper` clients, as their configurations say.
+pub(super) fn zookeeper_doors(servers: &[Server]) -> Result<Vec<SocketAddr>, Cause> {
+    let Some(server) = servers.first() else { return Ok(Vec::new()) };
+    let file = server.directory().join("node.toml");
+    let text = std::fs::read_to_string(&file);
+    let text = text.map_err(system_error(format!("read {}", file.display())))?;
+    let values = text.lines().filter_map(|line| line.strip_prefix("zookeeper = "));
+    Ok(values.filter_map(|value| value.trim_matches('"').parse().ok()).collect())
 }
 
 fn configure(directory: &Path, node: usize, ports: &[SocketAddr]) -> Result<PathBuf, Cause> {
@@ -76,6 +89,8 @@ fn write_member(text: &mut String, id: usize, addresses: &[SocketAddr]) {
 
 fn binary() -> Option<PathBuf> {
     let named = std::env::var_os(BINARY).map(PathBuf::from);
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.join("holdfast"));
-    named.or_else(beside).filter(|path| path.is_file())
+    // A test lies one directory deeper than the programs.
+    let this = std::env::current_exe().unwrap_or_default();
+    let beside = this.ancestors().skip(1).take(2).map(|place| place.join("holdfast"));
+    named.into_iter().chain(beside).find(|path| path.is_file())
 }

@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::Signal;
+
 use super::process::{Launch, Leash, Server};
 use super::ready::{Sign, serving};
 use super::{Cause, Durable, Missing, first_line, port, program, system_error};
@@ -45,6 +47,7 @@ pub(super) async fn start(home: &Path, durable: Durable, leash: Leash) -> Result
         address,
         user: None,
         leash,
+        stop: Signal::SIGKILL,
     };
     let mut server = launch.start()?;
     serving(&mut server, &Sign::Log("ready for connections")).await?;

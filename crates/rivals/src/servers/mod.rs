@@ -210,6 +210,14 @@ pub fn url(kind: Kind, address: SocketAddr) -> String {
     }
 }
 
+/// Where nodes of holdfast answer `ZooKeeper` clients.
+///
+/// # Errors
+/// [`Cause::System`] if their configuration cannot be read.
+pub fn zookeeper_doors(holdfast: &[Server]) -> Result<Vec<SocketAddr>, Cause> {
+    holdfast::zookeeper_doors(holdfast)
+}
+
 fn make_directory(path: &Path) -> Result<(), Cause> {
     std::fs::create_dir_all(path).map_err(system_error(format!("mkdir {}", path.display())))
 }

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, User};
 
 use super::process::{Launch, Leash, Server};
@@ -55,6 +56,7 @@ pub(super) async fn start(home: &Path, durable: Durable, leash: Leash) -> Result
         address,
         user,
         leash,
+        stop: Signal::SIGQUIT,
     };
     let mut server = launch.start()?;
     serving(&mut server, &Sign::Log("database system is ready to accept connections")).await?;

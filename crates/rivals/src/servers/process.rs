@@ -1,6 +1,6 @@
 //! One running server process: its log, its signals, its end.
 //!
-//! Owns the child. On a leash it gets SIGKILL from the kernel when the thread that started it ends (`setpriv
+//! Owns the child. On a leash it gets its signal to stop from the kernel when the thread that started it ends (`setpriv
 //! --pdeathsig`), so that no test leaves a server behind, not even one that is killed.
 
 use std::ffi::OsString;
@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid, Uid};
@@ -16,6 +17,10 @@ use nix::unistd::{Gid, Pid, Uid};
 use super::{Cause, system_error};
 
 const LOG: &str = "log";
+/// What our own program reads its configuration from.
+const OURS: &str = "HOLDFAST_";
+const STOP: Duration = Duration::from_secs(5);
+const STEP: Duration = Duration::from_millis(5);
 const TAIL_LINES: usize = 15;
 
 /// Whether a server ends with this process.
@@ -37,6 +42,8 @@ pub(super) struct Launch<'a> {
     pub(super) address: SocketAddr,
     pub(super) user: Option<(Uid, Gid)>,
     pub(super) leash: Leash,
+    /// What ends it at once, and lets it clean up what would stay behind otherwise.
+    pub(super) stop: Signal,
 }
 
 /// A running server. Dropping it stops it.
@@ -47,6 +54,7 @@ pub struct Server {
     pid: u32,
     address: SocketAddr,
     directory: PathBuf,
+    stop: Signal,
 }
 
 impl Launch<'_> {
@@ -58,7 +66,8 @@ impl Launch<'_> {
             Leash::Loose => Command::new(self.program),
             Leash::WithUs => {
                 let mut command = Command::new("setpriv");
-                command.args(["--pdeathsig", "KILL", "--"]).arg(self.program);
+                let signal = self.stop.as_str().trim_start_matches("SIG");
+                command.args(["--pdeathsig", signal, "--"]).arg(self.program);
                 command
             }
         };
@@ -66,6 +75,10 @@ impl Launch<'_> {
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         // What a server is told, it is told here.
         command.env("LC_ALL", "C.UTF-8");
+        let ours = std::env::vars_os().map(|(name, _)| name);
+        for name in ours.filter(|name| name.to_string_lossy().starts_with(OURS)) {
+            command.env_remove(name);
+        }
         if let Some((uid, gid)) = self.user {
             command.uid(uid.as_raw()).gid(gid.as_raw());
         }
@@ -74,6 +87,7 @@ impl Launch<'_> {
         Ok(Server {
             name: self.name.to_owned(),
             pid: child.id(),
+            stop: self.stop,
             child: Some(child),
             address: self.address,
             directory: self.directory.to_owned(),
@@ -115,7 +129,7 @@ impl Server {
         self.child = None;
     }
 
-    /// SIGKILL, and waits for the end.
+    /// Stops it at once, without a chance to finish anything, and waits for the end.
     pub fn kill(mut self) {
         self.end();
     }
@@ -143,10 +157,26 @@ impl Server {
     fn end(&mut self) {
         if let Some(mut child) = self.child.take() {
             // It may have ended by itself.
-            drop(child.kill());
+            drop(signal_to(self.pid, self.stop));
+            // A process that stands still hears SIGKILL alone.
+            if self.stop != Signal::SIGKILL && !ends(&mut child) {
+                drop(child.kill());
+            }
             drop(child.wait());
         }
     }
+}
+
+/// Whether it ends within [`STOP`].
+fn ends(child: &mut Child) -> bool {
+    let deadline = Instant::now() + STOP;
+    while Instant::now() < deadline {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return true;
+        }
+        std::thread::sleep(STEP);
+    }
+    false
 }
 
 impl Drop for Server {

@@ -5,6 +5,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use nix::sys::signal::Signal;
+
 use super::process::{Launch, Leash, Server};
 use super::ready::{Sign, serving};
 use super::{Cause, Durable, Missing, first_line, make_directory, port, program};
@@ -79,6 +81,7 @@ impl Redis {
             address: self.address,
             user: None,
             leash: self.leash,
+            stop: Signal::SIGKILL,
         };
         let mut server = launch.start()?;
         serving(&mut server, &Sign::Word("PING\r\n", "+PONG")).await?;

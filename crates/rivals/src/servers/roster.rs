@@ -157,6 +157,21 @@ impl Roster {
         Ok(roster)
     }
 
+    /// Removes a kind whose processes have all ended, with its files.
+    ///
+    /// # Errors
+    /// [`Cause::System`] if its files cannot be removed.
+    pub fn forget(&mut self, kind: super::Kind, directory: &Path) -> Result<(), Cause> {
+        let before = self.servers.len();
+        self.servers.retain(|entry| entry.kind != kind.name());
+        let home = directory.join(kind.name());
+        if self.servers.len() < before && home.is_dir() {
+            let failed = format!("remove {}", home.display());
+            std::fs::remove_dir_all(&home).map_err(system_error(failed))?;
+        }
+        Ok(())
+    }
+
     /// Addresses of a kind's servers that are listed.
     pub fn addresses(&self, kind: super::Kind) -> Vec<SocketAddr> {
         let of_kind = self.servers.iter().filter(|entry| entry.kind == kind.name());

@@ -5,6 +5,9 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::signal::Signal;
 
 use super::process::{Launch, Leash, Server};
 use super::ready::{Sign, serving};
@@ -14,16 +17,18 @@ const MISSING: Missing = Missing { system: "ZooKeeper", package: "zookeeper defa
 const JAR: &str = "/usr/share/java/zookeeper.jar";
 const LOGGER: &str = "/usr/share/java/slf4j-nop.jar";
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+const VERSION: &str = "org.apache.zookeeper.version.VersionInfoMain";
 const NODES: usize = 3;
 
 pub(super) fn missing() -> Option<Missing> {
     (program("java", &[]).is_none() || !Path::new(JAR).is_file()).then_some(MISSING)
 }
 
-/// Of the file that the jar's name is a link to: `zookeeper-3.8.0.jar`.
 pub(super) fn version() -> String {
-    let file = std::fs::canonicalize(JAR).unwrap_or_default();
-    file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    let Some(java) = program("java", &[]) else { return String::new() };
+    let said = Command::new(java).args(["-cp", &format!("{JAR}:{LOGGER}"), VERSION]).output();
+    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
+    said.unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
 }
 
 pub(super) async fn three(home: &Path, leash: Leash) -> Result<Vec<Server>, Cause> {
@@ -91,6 +96,7 @@ fn launch(
         address,
         user: None,
         leash,
+        stop: Signal::SIGKILL,
     }
     .start()
 }

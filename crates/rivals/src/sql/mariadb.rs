@@ -37,7 +37,7 @@ impl Wire for MariaDb {
             let mut answer = asked.map_err(|error| trouble(&error))?;
             let affected = answer.affected_rows();
             let rows: Vec<Row> = answer.collect().await.map_err(|error| trouble(&error))?;
-            Ok(Said { rows: rows.into_iter().map(numbers).collect(), affected })
+            Ok(Said { rows: rows.iter().map(numbers).collect(), affected })
         })
     }
 
@@ -55,8 +55,9 @@ fn value(value: Value) -> mysql_async::Value {
     }
 }
 
-fn numbers(row: Row) -> Vec<Option<i64>> {
-    row.unwrap().into_iter().map(|value| mysql_async::from_value_opt(value).ok()).collect()
+fn numbers(row: &Row) -> Vec<Option<i64>> {
+    let number = |at| mysql_async::from_value_opt(row.as_ref(at)?.clone()).ok();
+    (0..row.len()).map(number).collect()
 }
 
 fn trouble(error: &Error) -> Trouble {

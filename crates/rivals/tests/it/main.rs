@@ -7,6 +7,9 @@
 )]
 
 mod campaign;
+mod caveats;
+#[cfg(all(feature = "zookeeper", feature = "etcd", feature = "holdfast"))]
+mod clusters;
 mod judge;
 #[cfg(feature = "redis")]
 mod redis;

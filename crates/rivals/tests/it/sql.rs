@@ -1,13 +1,12 @@
 //! Locks in databases: they exclude, and they fail as they are known to; the same tests for each database.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_rivals::servers::{Kind, Server, quick_mariadb, quick_postgres, url};
 use holdfast_rivals::sql::{
     Advisory, Database, Door, ForUpdate, LockTable, Optimistic, Settings, Wait, systems,
 };
-use holdfast_rivals::{Pause, Rival, Trouble};
+use holdfast_rivals::{Rival, Trouble};
 use tempfile::TempDir;
 
 use crate::campaign::{Shelf, all_exclude};
@@ -214,25 +213,15 @@ async fn a_row_whose_time_has_passed_is_taken_over_under_its_holder(scratch: &Sc
     next.release(next_hold).await.unwrap();
 }
 
-async fn who_polls_is_overtaken(scratch: &Scratch) {
+async fn who_asked_first_and_pauses_is_overtaken(scratch: &Scratch) {
     let mut holder = scratch.table(DEADLINE).await;
     let hold = holder.acquire("polled", NOW).await.unwrap();
-    let slow = Pause { min: DEADLINE, max: DEADLINE };
-    let settings = Settings { pause: slow, ..Settings::default() };
-    let mut waiter = LockTable::new(scratch.door().await, settings).unwrap();
-    let asked = Arc::new(tokio::sync::Notify::new());
-    let told = Arc::clone(&asked);
-    let waits = tokio::spawn(async move {
-        assert_eq!(waiter.acquire("polled", NOW).await, Err(Trouble::Busy));
-        told.notify_one();
-        slow.sleep(holdfast_rivals::Patience::of(DEADLINE)).await.unwrap();
-        waiter.acquire("polled", DEADLINE).await
-    });
-    asked.notified().await;
+    let mut first = scratch.table(DEADLINE).await;
+    assert_eq!(first.acquire("polled", NOW).await, Err(Trouble::Busy));
     holder.release(hold).await.unwrap();
-    assert!(scratch.table(DEADLINE).await.acquire("polled", NOW).await.is_ok());
-    assert!(!waits.is_finished(), "who came first still pauses");
-    waits.abort();
+    let hold = scratch.table(DEADLINE).await.acquire("polled", NOW).await.unwrap();
+    assert_eq!(first.acquire("polled", NOW).await, Err(Trouble::Busy), "nobody kept its place");
+    drop(hold);
 }
 
 async fn all(scratch: Scratch) {
@@ -243,7 +232,7 @@ async fn all(scratch: Scratch) {
     a_connection_that_ends_lets_go_while_the_holder_goes_on(&scratch).await;
     named_locks_wait_and_belong_to_their_connection(&scratch).await;
     a_row_whose_time_has_passed_is_taken_over_under_its_holder(&scratch).await;
-    who_polls_is_overtaken(&scratch).await;
+    who_asked_first_and_pauses_is_overtaken(&scratch).await;
     scratch.server.kill();
     let opened = Door::open(scratch.database, &scratch.url).await;
     assert!(matches!(opened, Err(Trouble::Unreachable(_))), "{opened:?}");
