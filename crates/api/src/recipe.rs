@@ -290,6 +290,8 @@ impl LeaveParams {
 pub struct CounterParams {
     /// How much to add, or what to set; none deletes.
     pub number: Option<i64>,
+    /// Only if the counter has this version; the same as `If-Match`.
+    pub version: Option<u64>,
     /// For whom, and under which request id.
     pub change: ChangeParams,
 }
@@ -304,9 +306,9 @@ impl CounterParams {
     };
     /// What setting takes.
     pub const SET_KEYS: Keys = Keys {
-        values: &["value", "session", "request"],
+        values: &["value", "version", "session", "request"],
         flags: &[REDIRECT],
-        about: &[about::VALUE, SESSION, REQUEST, REDIRECTED],
+        about: &[about::VALUE, about::VERSION, SESSION, REQUEST, REDIRECTED],
         ..Keys::NONE
     };
     /// What deleting takes.
@@ -327,13 +329,22 @@ impl CounterParams {
         header: Option<&str>,
     ) -> Result<Self, Refusal> {
         let number = key.map(|key| whole(fields, key)).transpose()?;
-        Ok(Self { number, change: ChangeParams::parse(fields, header)? })
+        let version = fields.value("version").map(|text| {
+            text.parse().map_err(|_| {
+                let detail = "'version' is no version of a counter";
+                Refusal::of("version", ErrorCode::InvalidArgument, detail)
+                    .hint("give the version of an answer, or 0 for a counter that nobody changed")
+            })
+        });
+        let version = version.transpose()?;
+        Ok(Self { number, version, change: ChangeParams::parse(fields, header)? })
     }
 
     /// The query that says the same.
     pub fn to_query(&self, key: &str) -> String {
         let mut query = Query::default();
         query.text(key, self.number.map(|number| number.to_string()).as_deref());
+        query.text("version", self.version.map(|version| version.to_string()).as_deref());
         let ChangeParams { session, request, redirect } = &self.change;
         query.text("session", session.as_ref().map(SessionName::as_str));
         query.text("request", request.as_ref().map(RequestId::as_str));

@@ -3,6 +3,8 @@
 //! Owns one thread with a runtime of its own, on which renewals go on while the caller works. Must not be used inside
 //! an async runtime. Bounds: as the async client's.
 
+mod recipes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::argument;
 use crate::{Error, Hold, Loss};
+
+pub use recipes::{Barrier, Counter, DoubleBarrier, Inside, Latch};
 
 /// What was dropped is given this time to be given back before the runtime ends.
 const FAREWELL: Duration = Duration::from_secs(1);

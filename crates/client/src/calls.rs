@@ -85,6 +85,29 @@ impl Calls {
         self.tell(Method::DELETE, format!("{}?{}", lock_path(lock), params.to_query())).await
     }
 
+    /// Asks for JSON; sending the call again must be harmless.
+    pub(crate) async fn ask_for<T: serde::de::DeserializeOwned>(
+        &self,
+        method: Method,
+        target: String,
+    ) -> Result<T, Error> {
+        let call = self.call(method, target);
+        self.exchange.ask(call).await.map(|answered| answered.body)
+    }
+
+    /// Asks for JSON that a node may make wait for, as [`Calls::acquire`] does.
+    pub(crate) async fn ask_waiting<T: serde::de::DeserializeOwned>(
+        &self,
+        method: Method,
+        target: String,
+        wait: Duration,
+    ) -> Ended<T> {
+        let each = (wait + EACH).min(EACH_WAIT);
+        let begin_until = Instant::now() + self.patience;
+        let until = begin_until + each;
+        self.exchange.asked(Call { method, target, each, begin_until, until }).await
+    }
+
     /// Asks for what can be read.
     pub(crate) async fn get<T: serde::de::DeserializeOwned>(
         &self,
@@ -94,7 +117,7 @@ impl Calls {
         self.exchange.ask(call).await.map(|answered| answered.body)
     }
 
-    async fn tell(&self, method: Method, target: String) -> Result<(), Error> {
+    pub(crate) async fn tell(&self, method: Method, target: String) -> Result<(), Error> {
         self.exchange.tell(self.call(method, target)).await
     }
 

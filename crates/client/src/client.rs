@@ -207,6 +207,10 @@ impl Client {
         self.sessions.session_for(&self.calls, ttl).await
     }
 
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
     pub(crate) fn labels(&self) -> &BTreeMap<String, String> {
         &self.sessions.labels
     }

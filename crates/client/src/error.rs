@@ -1,6 +1,6 @@
 //! Why a call failed, sorted by what the caller may do about it.
 
-use holdfast_api::{HolderBody, Problem};
+use holdfast_api::{ErrorCode, HolderBody, Problem};
 use thiserror::Error;
 
 use crate::Loss;
@@ -8,7 +8,7 @@ use crate::Loss;
 /// Each variant is one thing to do next.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Somebody else has the lock. Wait for it, or come back later.
+    /// Somebody else has the lock, or what was waited for has not happened yet. Wait for it, or come back later.
     #[error("{}", describe(.0))]
     Busy(Box<Problem>),
     /// What was held may belong to somebody else. Stop what the lock protected.
@@ -48,6 +48,11 @@ impl Error {
     /// Who holds the lock, if that is why.
     pub fn holder(&self) -> Option<&HolderBody> {
         self.problem()?.facts.holder.as_deref()
+    }
+
+    /// Whether a barrier broke before it opened: nobody passed, and everybody who waited is told so.
+    pub fn is_broken(&self) -> bool {
+        self.problem().is_some_and(|problem| problem.code == ErrorCode::BarrierBroken)
     }
 
     /// Whether the very same call may succeed later, and may be made again without harm.

@@ -38,6 +38,7 @@ mod limit;
 mod lock;
 mod loss;
 mod random;
+pub mod recipes;
 mod session;
 mod sessions;
 #[cfg(test)]
@@ -54,6 +55,11 @@ pub use lock::Lock;
 pub use loss::Loss;
 pub use session::SessionHandle;
 pub use tokio_util::sync::CancellationToken;
+
+/// The code of the recipes' rules is compiled with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/semantics.md")]
+struct Semantics;
 
 /// The code of the guide is compiled with the documentation's tests.
 #[cfg(doctest)]

@@ -5,11 +5,19 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+<<<<<<< HEAD
 mod fence;
 mod run;
 mod tree;
 
 pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
+=======
+mod recipes;
+mod run;
+mod tree;
+
+pub(crate) use recipes::{BarrierArgs, CounterCommand, LatchCommand, RecipeArgs};
+>>>>>>> f077ddb (client, holdfast: latches, barriers, double barriers and counters from Rust and the command line)
 pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
 pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
 
@@ -109,6 +117,14 @@ pub(crate) enum ClientCommand {
     /// Look at nodes of the tree, and change them.
     #[command(subcommand)]
     Tree(TreeCommand),
+    /// Latches: counted down once for each key, open at zero.
+    #[command(subcommand)]
+    Latch(LatchCommand),
+    /// Arrive at a barrier and wait for the others; print the place in the order of arrival.
+    Barrier(BarrierArgs),
+    /// Counters of 64 bits that never wrap.
+    #[command(subcommand)]
+    Counter(CounterCommand),
     /// Print what changes below a prefix of the tree, until ^C.
     Watch(WatchArgs),
 }

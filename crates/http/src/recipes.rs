@@ -200,7 +200,7 @@ pub(crate) async fn change_counter(
         None => CounterParams::DELETE_KEYS,
     };
     let fields = exchange.fields(&keys)?;
-    let CounterParams { number, change } =
+    let CounterParams { number, version, change } =
         CounterParams::parse(&fields, key, header).map_err(of_refusal)?;
     exchange.subject.session.clone_from(&change.session);
     if let Some(elsewhere) = exchange.elsewhere(change.redirect) {
@@ -209,7 +209,8 @@ pub(crate) async fn change_counter(
     let what = match (key, number) {
         (Some("add"), Some(amount)) => CountChange::Add { amount },
         (Some(_), Some(value)) => {
-            CountChange::Set { value, version: Precondition::of_counter(&exchange.parts.headers)? }
+            let tag = Precondition::of_counter(&exchange.parts.headers)?;
+            CountChange::Set { value, version: tag.or(version) }
         }
         _ => CountChange::Delete,
     };

@@ -54,3 +54,8 @@ pub(super) const ARRIVAL: Param = Param::name(
 pub(super) const ADD: Param =
     Param::of("add", Form::Whole, "How much to add; may be negative").needed("5");
 pub(super) const VALUE: Param = Param::of("value", Form::Whole, "The new value").needed("7");
+pub(super) const VERSION: Param = Param::of(
+    "version",
+    Form::Whole,
+    "Only if the counter has this version, 0 if nobody changed it; the same as If-Match",
+);

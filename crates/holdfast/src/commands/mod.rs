@@ -7,6 +7,7 @@ mod asking;
 mod fence;
 mod lock;
 mod ls;
+mod recipes;
 mod run;
 mod status;
 mod taking;
@@ -46,6 +47,9 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Who(args) => who::run(&args).await,
             ClientCommand::Fence(command) => fence::run(command).await,
             ClientCommand::Tree(command) => tree::run(command).await,
+            ClientCommand::Latch(command) => recipes::latch(command).await,
+            ClientCommand::Barrier(args) => recipes::barrier(args).await,
+            ClientCommand::Counter(command) => recipes::counter(command).await,
             ClientCommand::Watch(args) => watch::run(&args).await,
         }
     })

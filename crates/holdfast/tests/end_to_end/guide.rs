@@ -27,9 +27,9 @@ fn the_commands_of_the_guide_print_what_it_shows() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let binary = Path::new(env!("CARGO_BIN_EXE_holdfast"));
     let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let commands = shown("docs/cli.md");
-    assert!(commands.len() > 3, "{commands:?}");
-    for (command, answer) in commands {
+    let [first, second] = ["docs/cli.md", "docs/semantics.md"].map(shown);
+    assert!(first.len() > 3 && second.len() > 10, "{first:?} {second:?}");
+    for (command, answer) in first.into_iter().chain(second) {
         let mut shell = Command::new("sh");
         shell.args(["-c", &command]).env("PATH", &path).env_remove("HOLDFAST_SESSION");
         shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));

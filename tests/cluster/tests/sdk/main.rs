@@ -10,3 +10,4 @@ mod gate;
 mod holding;
 mod losing;
 mod program;
+mod recipes;

@@ -12,6 +12,7 @@ mod founding;
 mod partition;
 mod pause;
 mod power_cut;
+mod recipes;
 mod restart;
 mod retries;
 mod sockets;

@@ -1,0 +1,97 @@
+//! Latches and barriers when nodes and members die: nobody passes without the others, and everybody is told.
+
+use std::time::Duration;
+
+use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Reply, Request, Trouble, until};
+use reqwest::Method;
+use tokio::task::JoinHandle;
+
+/// A call that waits, in the background.
+fn begin(door: &Http, method: Method, target: &str) -> JoinHandle<Result<Reply, Trouble>> {
+    let (door, target) = (door.clone(), target.to_owned());
+    tokio::spawn(async move {
+        door.send(Request::new(method, &target).within(Duration::from_mins(2))).await
+    })
+}
+
+async fn arrived(door: &Http, barrier: &str, members: usize) {
+    until("the arrivals", DEADLINE, || async {
+        let body = door.get(barrier).await.json();
+        body["arrived"].as_array().map(Vec::len) == Some(members)
+    })
+    .await;
+}
+
+const GO: &str = "/v1/barriers/go";
+
+fn arrival(session: &str, ttl: &str) -> String {
+    format!("{GO}?parties=3&session={session}&ttl={ttl}&wait=60s&request=r1")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_dies_breaks_the_barrier_for_those_who_wait() {
+    let cluster = Cluster::three().await;
+    let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
+    let waiting = begin(&first.http, Method::POST, &arrival("w1", "20s"));
+    let dying = begin(&second.http, Method::POST, &arrival("w2", "1s"));
+    arrived(&third.http, GO, 2).await;
+    // The member is killed: nobody renews its session any more.
+    dying.abort();
+    let told = waiting.await.expect("a task").expect("an answer");
+    told.has_code(409, "barrier-broken");
+    assert_eq!(told.json()["session"], "w2", "{told}");
+    assert_eq!(told.json()["cause"], "session-expired", "{told}");
+    third.http.post(&arrival("w1", "20s")).await.has_code(409, "barrier-broken");
+    arrived(&third.http, GO, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
+    let at_leader = begin(&cluster.node(leader).http, Method::POST, &arrival("w1", "30s"));
+    let elsewhere = begin(&cluster.node(others[0]).http, Method::POST, &arrival("w2", "30s"));
+    arrived(&cluster.node(others[1]).http, GO, 2).await;
+    cluster.node(leader).kill();
+    assert!(at_leader.await.expect("a task").is_err(), "its node is gone");
+    cluster.wait_leader_among(&others).await;
+    let door = &cluster.node(others[1]).http;
+    // The same call at another node is the same arrival.
+    let again = begin(door, Method::POST, &arrival("w1", "30s"));
+    arrived(door, GO, 2).await;
+    let last = door.post(&arrival("w3", "30s")).await;
+    let answers =
+        [again, elsewhere].map(|call| async { call.await.expect("a task").expect("an answer") });
+    let [again, elsewhere] = answers;
+    let (again, elsewhere) = (again.await, elsewhere.await);
+    for answer in [&again, &elsewhere, &last] {
+        assert_eq!(answer.has(200).json()["generation"], last.json()["generation"], "{answer}");
+    }
+    let mut indexes = [&again, &elsewhere, &last].map(|a| a.json()["index"].as_u64());
+    indexes.sort_unstable();
+    assert_eq!(indexes, [Some(0), Some(1), Some(2)]);
+    assert_eq!(door.post(&arrival("w1", "30s")).await.body, again.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn latches_double_barriers_and_counters_survive_kill_9_of_everybody() {
+    let cluster = Cluster::three().await;
+    let door = &cluster.node(1).http;
+    door.put("/v1/latches/done?count=2").await.has(201);
+    door.post("/v1/latches/done?key=a").await.has(200);
+    door.post("/v1/counters/hits?add=5").await.has(200);
+    let room = "/v1/double-barriers/room";
+    door.put(&format!("{room}?parties=1&session=in&ttl=60s")).await.has(200);
+    cluster.kill_all();
+    cluster.start_all();
+    cluster.wait_ready().await;
+    let waiting = begin(&cluster.node(2).http, Method::GET, "/v1/latches/done?wait=60s");
+    let again = cluster.node(3).http.post("/v1/latches/done?key=a").await;
+    assert_eq!(again.has(200).json()["left"], 1);
+    cluster.node(3).http.post("/v1/latches/done?key=b").await.has(200);
+    waiting.await.expect("a task").expect("an answer").has(200);
+    assert_eq!(door.get("/v1/counters/hits").await.has(200).json()["value"], 5);
+    assert_eq!(door.get(room).await.has(200).json()["inside"][0], "in");
+    door.delete(&format!("{room}?session=in&wait=5s")).await.has(200);
+}
