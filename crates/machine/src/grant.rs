@@ -88,7 +88,9 @@ impl Machine {
         }
         let (session, ticket) = (contender.session_name.clone(), contender.ticket);
         step.emit(match contender.hold {
-            Some(_) => Event::Lost { lock, session, owner, ticket, cause },
+            Some(Hold { token, granted_at, granted_in }) => {
+                Event::Lost { lock, session, owner, ticket, token, granted_at, granted_in, cause }
+            }
             None => Event::Left { lock, session, owner, ticket, cause },
         });
     }

@@ -19,6 +19,7 @@ mod create;
 mod digest;
 mod dump;
 mod ending;
+mod explain;
 mod grant;
 mod invariants;
 mod load;
@@ -44,6 +45,7 @@ mod waits;
 mod walk;
 mod znode;
 
+pub use explain::{BlockingLink, CHAIN_MAX};
 pub use load::LoadError;
 pub use part::{
     ContenderPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart, SessionPart,

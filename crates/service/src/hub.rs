@@ -12,12 +12,16 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
 use holdfast_raft::Observer;
-use holdfast_types::{Applied, Event, LossCause, NodeId, SessionEnd};
+use holdfast_types::{Applied, Event, NodeId, SessionEnd};
 use parking_lot::Mutex;
 
 use crate::audit::Notes;
+use crate::chronicle::Chronicle;
+use crate::contention::Contention;
 use crate::lease::Leases;
+use crate::line::Lines;
 use crate::metrics::Metrics;
+use crate::notices::Listeners;
 use crate::reach::Reach;
 use crate::service::{Service, ServiceConfig};
 use crate::stream::Streams;
@@ -33,6 +37,10 @@ pub(crate) struct Hub {
     pub(crate) streams: Streams,
     pub(crate) history: History,
     pub(crate) reach: Reach,
+    pub(crate) lines: Lines,
+    pub(crate) listeners: Listeners,
+    pub(crate) contention: Arc<Contention>,
+    chronicle: Chronicle,
     pub(crate) metrics: Metrics,
     service: OnceLock<Service>,
 }
@@ -40,13 +48,18 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn new(config: &ServiceConfig, metrics: Metrics) -> Arc<Self> {
         let ServiceConfig { history_events_max, history_bytes_max, followers_max, .. } = *config;
+        let contention = Arc::<Contention>::default();
         Arc::new(Self {
+            chronicle: Chronicle::start(contention.clone(), metrics.clone()),
             leases: Mutex::default(),
             waiters: Waiters::new(config.waiters_max),
             notes: Mutex::default(),
             streams: Streams::new(config.streams_max, config.watches_max),
             history: History::new(history_events_max, history_bytes_max, followers_max),
             reach: Reach::default(),
+            lines: Lines::default(),
+            listeners: Listeners::new(config.listeners_max, history_events_max),
+            contention,
             metrics,
             service: OnceLock::new(),
         })
@@ -61,7 +74,10 @@ impl Hub {
         match event {
             Event::Granted(grant) => self.waiters.granted(grant),
             Event::Left { ticket, cause, .. } => self.waiters.left(*ticket, *cause),
-            Event::Lost { cause, .. } => self.count_loss(*cause),
+            Event::Lost { ticket, cause, .. } => {
+                self.metrics.lost(*cause).inc();
+                self.waiters.left(*ticket, *cause);
+            }
             Event::SessionTouched { id, ttl, generation } => {
                 self.leases.lock().touch(*id, *ttl, *generation, Instant::now());
             }
@@ -80,15 +96,6 @@ impl Hub {
             Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
         }
     }
-
-    fn count_loss(&self, cause: LossCause) {
-        match cause {
-            LossCause::Released => {}
-            LossCause::SessionClosed => drop(self.metrics.lost_closed.inc()),
-            LossCause::SessionExpired => drop(self.metrics.lost_expired.inc()),
-            LossCause::Deleted => drop(self.metrics.lost_deleted.inc()),
-        }
-    }
 }
 
 impl Observer for Hub {
@@ -96,8 +103,12 @@ impl Observer for Hub {
         for (revision, event) in &applied.events {
             self.see(event);
             self.streams.see(machine, *revision, event);
+            self.lines.see(event);
         }
+        self.chronicle.see(machine, applied);
         self.history.see(applied);
+        // After the history, in which whoever begins to listen looks back.
+        self.listeners.see(applied);
         self.notes.lock().see(applied.revision, || machine.digest());
         // Last, so that whoever waits for this revision finds its notices dispatched.
         self.reach.reached(applied.revision);
@@ -113,6 +124,7 @@ impl Observer for Hub {
         self.waiters.look();
         self.streams.diverged();
         self.history.restart(machine.revision());
+        self.listeners.restart(machine.revision());
         self.reach.reached(machine.revision());
     }
 

@@ -64,6 +64,11 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         | Request::Release { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
+        | Request::Listen(_)
+        | Request::KeepManyAlive { .. }
+        | Request::EndSession { .. }
+        | Request::Explain { .. }
+        | Request::Contention { .. }
         | Request::CloseSession { .. }
         | Request::Multi(_)
         | Request::Change { .. }
@@ -79,6 +84,7 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
     match request {
         Request::Lock { read, .. }
         | Request::Locks { read, .. }
+        | Request::Contention { read, .. }
         | Request::Session { read, .. }
         | Request::Sessions { read, .. }
         | Request::Fence { read, .. }
@@ -92,6 +98,10 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::Release { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
+        | Request::Listen(_)
+        | Request::KeepManyAlive { .. }
+        | Request::EndSession { .. }
+        | Request::Explain { .. }
         | Request::CloseSession { .. } => ReadMode::Linearizable,
     }
 }

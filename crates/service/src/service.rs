@@ -11,9 +11,12 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Answer, Failure, Response};
+use crate::contention::Contention;
 use crate::hub::Hub;
 use crate::lease::Leases;
+use crate::line::Lines;
 use crate::metrics::Metrics;
+use crate::notices::Listeners;
 use crate::reach::Reach;
 use crate::request::{Call, Request};
 use crate::stream::{Ended, Renewals, Streams};
@@ -41,6 +44,8 @@ pub struct ServiceConfig {
     pub watches_max: usize,
     /// How long a client that has seen more than this node has applied is made to wait.
     pub catch_up_max: Duration,
+    /// Sessions whose clients ask for news with their keepalives, at most.
+    pub listeners_max: usize,
     /// Changes remembered for those who watch from a revision on.
     pub history_events_max: usize,
     /// Bytes of them.
@@ -63,6 +68,7 @@ impl Default for ServiceConfig {
             streams_max: 20_000,
             watches_max: 4_000_000,
             catch_up_max: Duration::from_secs(3),
+            listeners_max: 20_000,
             history_events_max: 65_536,
             history_bytes_max: 32 << 20,
             followers_max: 10_000,
@@ -145,7 +151,13 @@ impl Service {
     /// # Errors
     /// [`Failure`] says why not, and whether anything was done.
     pub async fn call(&self, call: Call, request: Request) -> Result<Response, Failure> {
-        match self.answer_to(call, request).await {
+        let answer = self.answer_to(call, request).await;
+        self.explained(answer)
+    }
+
+    /// The answer, with what this node knows about why there is none.
+    pub(crate) fn explained<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        match answer {
             Err(Failure::NoLeader) => Err(self.why_no_leader()),
             Err(Failure::Behind { .. }) => {
                 Err(Failure::Behind { disk_full: self.0.raft.status().disk_low })
@@ -169,6 +181,15 @@ impl Service {
                 self.open_session(session, ttl, labels).await
             }
             Request::KeepAlive { session } => self.keep_alive(session).await,
+            Request::Listen(listen) => self.listen(listen).await,
+            Request::KeepManyAlive { sessions } => self.keep_many_alive(sessions).await,
+            Request::EndSession { session, reason } => {
+                self.end_session(call, session, reason).await
+            }
+            Request::Explain { lock } => self.explain(lock).await,
+            Request::Contention { prefix, limit, read } => {
+                self.most_wanted(prefix, limit, read).await
+            }
             Request::CloseSession { session } => self.close_session(session).await,
             Request::Multi(multi) => self.multi(call, multi).await,
             Request::Change { session, request, op } => {
@@ -269,6 +290,18 @@ impl Service {
 
     pub(crate) fn reach(&self) -> &Reach {
         &self.0.hub.reach
+    }
+
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.0.hub.lines
+    }
+
+    pub(crate) fn contention(&self) -> &Contention {
+        &self.0.hub.contention
+    }
+
+    pub(crate) fn listeners(&self) -> &Listeners {
+        &self.0.hub.listeners
     }
 
     pub(crate) fn renewals(&self) -> &Renewals {

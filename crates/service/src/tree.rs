@@ -98,6 +98,11 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
         | Request::Locks { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
+        | Request::Listen(_)
+        | Request::KeepManyAlive { .. }
+        | Request::EndSession { .. }
+        | Request::Explain { .. }
+        | Request::Contention { .. }
         | Request::CloseSession { .. }
         | Request::Session { .. }
         | Request::Sessions { .. }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Grant, LockName, NodeId, Outcome, Owner, Revision, SessionId, SessionName, Ticket, Ttl,
-    ZnodePath,
+    FencingToken, Grant, LockName, NodeId, Outcome, Owner, Revision, SessionId, SessionName, Stamp,
+    Ticket, Ttl, ZnodePath,
 };
 
 /// The result of applying one entry.
@@ -40,6 +40,22 @@ pub enum LossCause {
     Deleted,
 }
 
+impl LossCause {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Released, Self::SessionClosed, Self::SessionExpired, Self::Deleted];
+
+    /// As answers and metrics write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::SessionClosed => "session-closed",
+            Self::SessionExpired => "session-expired",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -55,6 +71,12 @@ pub enum Event {
         owner: Owner,
         /// The place that had been granted.
         ticket: Ticket,
+        /// Under which token it was held.
+        token: FencingToken,
+        /// Since when.
+        granted_at: Stamp,
+        /// Since which revision.
+        granted_in: Revision,
         /// Why.
         cause: LossCause,
     },
