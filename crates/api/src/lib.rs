@@ -14,6 +14,7 @@ mod code;
 mod duration;
 mod escape;
 mod fields;
+mod knowing;
 mod lock;
 mod params;
 mod path;
@@ -30,14 +31,19 @@ pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
 pub use fields::{Fields, Keys};
+pub use knowing::{
+    AheadBody, ContentionBody, EstimateBody, EventBody, EventKind, ExplainedBody, GapBody,
+    HistoryBody, KeptBody, KeptManyBody, LinkBody, LostBody, NewsBody, PastHoldBody, QueuedBody,
+    RenewedBody, TimesBody,
+};
 pub use lock::{FenceBody, GrantBody, HolderBody, LockBody, LocksBody, Mode, WaiterBody};
 pub use params::{
-    AcquireParams, Aspect, ChangeParams, DeleteParams, FenceModeParam, FenceParams,
-    KeepAliveParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams, NodeParams,
-    OpenParams, PostParams, PutParams, ReadParams, ReadyParams, ReleaseParams, WAIT_MAX,
-    WatchParams,
+    AcquireParams, Aspect, ChangeParams, CloseParams, DeleteParams, FenceModeParam, FenceParams,
+    HistoryParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams, LIST_LIMIT_DEFAULT,
+    LIST_LIMIT_MAX, ListParams, MakeParams, Moment, NodeParams, OpenParams, PostParams, PutParams,
+    REASON_BYTES_MAX, ReadParams, ReadyParams, ReleaseParams, Sort, WAIT_MAX, WatchParams,
 };
-pub use path::{fence_path, keepalive_path, lock_path, session_path, tree_path};
+pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
 pub use refusal::Refusal;
 pub use session::{HoldBody, SessionBody, SessionsBody};

@@ -84,6 +84,12 @@ pub struct HolderBody {
     pub entries: u32,
     /// The session's labels.
     pub labels: Labels,
+    /// How long ago its session was renewed, if the leader was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewed_ms_ago: Option<u64>,
+    /// When its session expires unless it is renewed, if the leader was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
 }
 
 impl HolderBody {
@@ -96,6 +102,8 @@ impl HolderBody {
             since_ms: age(holder.granted_at, now),
             entries: holder.entries,
             labels: holder.labels,
+            renewed_ms_ago: None,
+            expires_in_ms: None,
         }
     }
 }

@@ -17,12 +17,16 @@ pub(crate) enum Action {
     OpenSession,
     /// `POST /v1/sessions/{id}/keepalive`
     KeepAlive,
+    /// `POST /v1/keepalive`
+    KeepManyAlive,
     /// `DELETE /v1/sessions/{id}`
     CloseSession,
     /// `GET /v1/sessions/{id}`
     ReadSession,
     /// `GET /v1/sessions`
     ListSessions,
+    /// `GET /v1/history/{name}`
+    History,
     /// `GET /v1/fence/{name}`
     Fence,
     /// `PUT /v1/tree/{path}`
@@ -64,6 +68,8 @@ impl Action {
             Self::CreateSession | Self::ListSessions => Route::Sessions,
             Self::OpenSession | Self::CloseSession | Self::ReadSession => Route::Session,
             Self::KeepAlive => Route::KeepAlive,
+            Self::KeepManyAlive => Route::KeepManyAlive,
+            Self::History => Route::History,
             Self::Fence => Route::Fence,
             Self::PutNode | Self::PostNode | Self::ReadNode | Self::DeleteNode => Route::Tree,
             Self::Txn => Route::Txn,
@@ -87,6 +93,8 @@ pub(crate) enum Route {
     Session,
     Sessions,
     KeepAlive,
+    KeepManyAlive,
+    History,
     Fence,
     Tree,
     Txn,
@@ -102,12 +110,14 @@ pub(crate) enum Route {
 
 impl Route {
     /// Every route, in order of its number.
-    pub(crate) const ALL: [Route; 16] = [
+    pub(crate) const ALL: [Route; 18] = [
         Self::Lock,
         Self::Locks,
         Self::Session,
         Self::Sessions,
         Self::KeepAlive,
+        Self::KeepManyAlive,
+        Self::History,
         Self::Fence,
         Self::Tree,
         Self::Txn,
@@ -129,6 +139,8 @@ impl Route {
             Self::Session => "/v1/sessions/{id}",
             Self::Sessions => "/v1/sessions",
             Self::KeepAlive => "/v1/sessions/{id}/keepalive",
+            Self::KeepManyAlive => "/v1/keepalive",
+            Self::History => "/v1/history/{name}",
             Self::Fence => "/v1/fence/{name}",
             Self::Tree => "/v1/tree/{path}",
             Self::Txn => "/v1/txn",

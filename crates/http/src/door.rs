@@ -22,7 +22,9 @@ use crate::exchange::{Exchange, Subject};
 use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
-use crate::{HttpConfig, HttpMetrics, fence, identity, locks, node, sessions, tree, txn, watch};
+use crate::{
+    HttpConfig, HttpMetrics, explain, fence, identity, locks, node, sessions, tree, txn, watch,
+};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
 static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
@@ -124,9 +126,11 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::CreateSession => sessions::create(exchange).await,
         Action::OpenSession => sessions::open(exchange).await,
         Action::KeepAlive => sessions::keep_alive(exchange).await,
+        Action::KeepManyAlive => sessions::keep_many_alive(exchange).await,
         Action::CloseSession => sessions::close(exchange).await,
         Action::ReadSession => sessions::read(exchange).await,
         Action::ListSessions => sessions::list(exchange).await,
+        Action::History => explain::history(exchange).await,
         Action::Fence => fence::check(exchange).await,
         Action::PutNode => tree::put(exchange).await,
         Action::PostNode => tree::post(exchange).await,
@@ -162,9 +166,11 @@ const fn is_asked_by_somebody(action: Action) -> bool {
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive
+        | Action::KeepManyAlive
         | Action::CloseSession
         | Action::ReadSession
         | Action::ListSessions
+        | Action::History
         | Action::Fence
         | Action::PutNode
         | Action::PostNode
@@ -185,12 +191,14 @@ const fn body_kind(action: Action) -> Option<Kind> {
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive
+        | Action::KeepManyAlive
         | Action::CloseSession
         | Action::DeleteNode => Some(Kind::Fields),
         Action::ReadLock
         | Action::ListLocks
         | Action::ReadSession
         | Action::ListSessions
+        | Action::History
         | Action::Fence
         | Action::ReadNode
         | Action::Watch

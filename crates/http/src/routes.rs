@@ -20,7 +20,7 @@ macro_rules! to {
 pub(crate) fn router(front: Arc<Front>) -> Router {
     let lock = put(to!(Acquire)).get(to!(ReadLock)).delete(to!(Release));
     let session = put(to!(OpenSession)).get(to!(ReadSession)).delete(to!(CloseSession));
-    let fence = get(to!(Fence));
+    let (fence, history) = (get(to!(Fence)), get(to!(History)));
     let node = put(to!(PutNode)).post(to!(PostNode)).get(to!(ReadNode)).delete(to!(DeleteNode));
     Router::new()
         .route("/v1/locks", get(to!(ListLocks)))
@@ -31,6 +31,9 @@ pub(crate) fn router(front: Arc<Front>) -> Router {
         .route("/v1/sessions/", session.clone())
         .route("/v1/sessions/{id}", session)
         .route("/v1/sessions/{id}/keepalive", post(to!(KeepAlive)))
+        .route("/v1/keepalive", post(to!(KeepManyAlive)))
+        .route("/v1/history/", history.clone())
+        .route("/v1/history/{*name}", history)
         .route("/v1/fence/", fence.clone())
         .route("/v1/fence/{*name}", fence)
         // The root, with and without its slash.

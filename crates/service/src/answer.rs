@@ -9,7 +9,7 @@ use holdfast_types::{
 };
 
 use crate::contention::LockTimes;
-use crate::explain::Explanation;
+use crate::explain::{Explanation, LockHistory};
 use crate::notices::Heard;
 
 /// An answer with the position in the log it was true at.
@@ -42,6 +42,8 @@ pub enum Answer {
     Lock(LockView),
     /// One lock, and why it is not free.
     Explained(Box<Explanation>),
+    /// Who held a lock when.
+    History(LockHistory),
     /// The locks that are waited for most.
     Contention(Vec<(LockView, Option<LockTimes>)>),
     /// A session that was renewed, and what happened to its locks.

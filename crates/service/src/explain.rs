@@ -5,13 +5,15 @@
 //! does not say is left out.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use holdfast_machine::{BlockingLink, LockFilter};
-use holdfast_types::{LockName, LockView};
+use holdfast_types::{HolderView, LockName, LockView, Revision, Stamp};
 
 use crate::acquire::WAITERS_SHOWN;
 use crate::answer::{Answer, Failure, Response};
 use crate::contention::LockTimes;
+use crate::history::{PastHold, Question};
 use crate::leases::LeaseView;
 use crate::request::ReadMode;
 use crate::service::{Service, respond};
@@ -29,7 +31,49 @@ pub struct Explanation {
     pub times: Option<LockTimes>,
 }
 
+/// Which part of a lock's past.
+#[derive(Clone, Debug)]
+pub struct HistoryRequest {
+    /// Which lock.
+    pub lock: LockName,
+    /// Only who held it at this time.
+    pub at: Option<Stamp>,
+    /// Past holds at most.
+    pub limit: usize,
+}
+
+/// A lock's past and present, as one node knows it.
+#[derive(Clone, Debug)]
+pub struct LockHistory {
+    /// Which lock.
+    pub lock: LockName,
+    /// Who holds it now; with a time asked for, only if it did so then.
+    pub holder: Option<HolderView>,
+    /// Holds that are over, the youngest first.
+    pub holds: Vec<PastHold>,
+    /// Every hold of this lock that ended after this revision is known.
+    pub complete_after: Revision,
+}
+
 impl Service {
+    /// Asks the node's history, once it has noted everything applied so far.
+    pub(crate) async fn past_holds(&self, request: HistoryRequest) -> Result<Response, Failure> {
+        let HistoryRequest { lock, at, limit } = request;
+        self.raft().read_barrier(self.deadline()).await?;
+        let (view, revision) =
+            self.raft().read(|machine| (machine.lock(&lock, 0), machine.revision()));
+        let question = Question { lock: lock.clone(), at, limit };
+        let found = tokio::time::timeout_at(self.deadline().into(), self.chronicle().ask(question));
+        let Ok(Some(found)) = found.await else {
+            return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
+        };
+        let is_asked_for = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
+        let holder = view.holder.filter(is_asked_for);
+        let (holds, complete_after) = (found.holds, found.complete_after);
+        let history = LockHistory { lock, holder, holds, complete_after };
+        Ok(respond(Answer::History(history), revision))
+    }
+
     pub(crate) async fn explain(&self, lock: LockName) -> Result<Response, Failure> {
         self.raft().read_barrier(self.deadline()).await?;
         let (view, chain, revision) = self.raft().read(|machine| {

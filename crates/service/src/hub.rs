@@ -4,6 +4,7 @@
 //! Runs inside the apply step with the machine locked: it must not block, wait, propose, or read the machine again.
 //! Requests of other nodes' services enter here too and are passed on to the service.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -16,8 +17,9 @@ use holdfast_types::{Applied, Event, NodeId, SessionEnd};
 use parking_lot::Mutex;
 
 use crate::audit::Notes;
-use crate::chronicle::Chronicle;
+use crate::chronicle::{Chronicle, Keep};
 use crate::contention::Contention;
+use crate::history::Bounds;
 use crate::lease::Leases;
 use crate::line::Lines;
 use crate::metrics::Metrics;
@@ -40,17 +42,20 @@ pub(crate) struct Hub {
     pub(crate) lines: Lines,
     pub(crate) listeners: Listeners,
     pub(crate) contention: Arc<Contention>,
-    chronicle: Chronicle,
+    pub(crate) chronicle: Chronicle,
     pub(crate) metrics: Metrics,
     service: OnceLock<Service>,
 }
 
 impl Hub {
-    pub(crate) fn new(config: &ServiceConfig, metrics: Metrics) -> Arc<Self> {
+    pub(crate) fn new(config: &ServiceConfig, data_dir: &Path, metrics: Metrics) -> Arc<Self> {
         let ServiceConfig { history_events_max, history_bytes_max, followers_max, .. } = *config;
         let contention = Arc::<Contention>::default();
+        let Bounds { holds_max, per_lock_max } = config.past_holds;
+        let bounds = Bounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
+        let keep = Keep { dir: data_dir.join("history"), bounds };
         Arc::new(Self {
-            chronicle: Chronicle::start(contention.clone(), metrics.clone()),
+            chronicle: Chronicle::start(keep, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
             waiters: Waiters::new(config.waiters_max),
             notes: Mutex::default(),
@@ -123,6 +128,7 @@ impl Observer for Hub {
         self.notes.lock().skip_to(machine.revision());
         self.waiters.look();
         self.streams.diverged();
+        self.chronicle.restart(machine.revision());
         self.history.restart(machine.revision());
         self.listeners.restart(machine.revision());
         self.reach.reached(machine.revision());

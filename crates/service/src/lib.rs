@@ -23,6 +23,7 @@ mod contention;
 mod departure;
 mod expiry;
 mod explain;
+mod history;
 mod hold;
 mod hub;
 mod keepalive;
@@ -49,7 +50,8 @@ pub use answer::{
     Answer, Check, ClusterView, Failure, Health, KeptAlive, NodeView, Response, Role,
 };
 pub use contention::{Estimate, LockTimes, Times};
-pub use explain::Explanation;
+pub use explain::{Explanation, HistoryRequest, LockHistory};
+pub use history::{Bounds, PastHold};
 pub use hold::{ConnectionHold, HoldEnd, HoldNews};
 pub use holdfast_machine::{BlockingLink, Counts, LockFilter};
 pub use keepalive::ListenRequest;

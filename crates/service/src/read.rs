@@ -68,6 +68,7 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         | Request::KeepManyAlive { .. }
         | Request::EndSession { .. }
         | Request::Explain { .. }
+        | Request::History(_)
         | Request::Contention { .. }
         | Request::CloseSession { .. }
         | Request::Multi(_)
@@ -102,6 +103,7 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::KeepManyAlive { .. }
         | Request::EndSession { .. }
         | Request::Explain { .. }
+        | Request::History(_)
         | Request::CloseSession { .. } => ReadMode::Linearizable,
     }
 }

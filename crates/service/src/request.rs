@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::explain::HistoryRequest;
 use crate::keepalive::ListenRequest;
 use holdfast_machine::LockFilter;
 use holdfast_types::{
@@ -97,6 +98,8 @@ pub enum Request {
         /// Which lock.
         lock: LockName,
     },
+    /// Who held a lock when, as this node remembers it.
+    History(HistoryRequest),
     /// The locks that are waited for most, as this node knows them.
     Contention {
         /// Names that begin so.

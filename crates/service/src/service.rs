@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Answer, Failure, Response};
+use crate::chronicle::Chronicle;
 use crate::contention::Contention;
+use crate::history::Bounds;
 use crate::hub::Hub;
 use crate::lease::Leases;
 use crate::line::Lines;
@@ -46,6 +48,8 @@ pub struct ServiceConfig {
     pub catch_up_max: Duration,
     /// Sessions whose clients ask for news with their keepalives, at most.
     pub listeners_max: usize,
+    /// Holds that are over, kept in this node's history.
+    pub past_holds: Bounds,
     /// Changes remembered for those who watch from a revision on.
     pub history_events_max: usize,
     /// Bytes of them.
@@ -69,6 +73,7 @@ impl Default for ServiceConfig {
             watches_max: 4_000_000,
             catch_up_max: Duration::from_secs(3),
             listeners_max: 20_000,
+            past_holds: Bounds { holds_max: 100_000, per_lock_max: 1_000 },
             history_events_max: 65_536,
             history_bytes_max: 32 << 20,
             followers_max: 10_000,
@@ -130,7 +135,7 @@ impl Service {
         let node = raft.node;
         let membership =
             Membership { cluster: raft.cluster.clone(), members: raft.members.clone() };
-        let hub = Hub::new(&config, metrics);
+        let hub = Hub::new(&config, &raft.data_dir, metrics);
         let raft = RaftNode::start(raft, |_| observer(hub.clone())).await?;
         let (draining, stopped) = (CancellationToken::new(), CancellationToken::new());
         let diverged = tokio::sync::watch::Sender::new(None);
@@ -186,6 +191,7 @@ impl Service {
             Request::EndSession { session, reason } => {
                 self.end_session(call, session, reason).await
             }
+            Request::History(asked) => self.past_holds(asked).await,
             Request::Explain { lock } => self.explain(lock).await,
             Request::Contention { prefix, limit, read } => {
                 self.most_wanted(prefix, limit, read).await
@@ -220,6 +226,7 @@ impl Service {
         self.drain().await;
         self.0.stopped.cancel();
         self.0.raft.shutdown().await;
+        self.0.hub.chronicle.stop().await;
     }
 
     /// Resolves with the reason when the node cannot go on.
@@ -298,6 +305,10 @@ impl Service {
 
     pub(crate) fn contention(&self) -> &Contention {
         &self.0.hub.contention
+    }
+
+    pub(crate) fn chronicle(&self) -> &Chronicle {
+        &self.0.hub.chronicle
     }
 
     pub(crate) fn listeners(&self) -> &Listeners {

@@ -102,6 +102,7 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
         | Request::KeepManyAlive { .. }
         | Request::EndSession { .. }
         | Request::Explain { .. }
+        | Request::History(_)
         | Request::Contention { .. }
         | Request::CloseSession { .. }
         | Request::Session { .. }

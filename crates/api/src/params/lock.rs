@@ -21,6 +21,8 @@ pub struct AcquireParams {
     pub ttl: Option<Ttl>,
     /// How long to queue, up to [`crate::WAIT_MAX`].
     pub wait: Duration,
+    /// `hold=connection`: the lock lives as long as the connection, and needs no session and no renewals.
+    pub for_connection: bool,
     /// Shown to those who wait.
     pub labels: Labels,
     /// Answer 307 to the leader.
@@ -30,9 +32,9 @@ pub struct AcquireParams {
 impl AcquireParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "entry", "ttl", "wait", "mode"],
+        values: &["session", "owner", "entry", "ttl", "wait", "mode", "hold"],
         flags: &[REDIRECT],
-        later: &["permits", "limit", "max_hold", "min_hold", "hold", "segments", "priority"],
+        later: &["permits", "limit", "max_hold", "min_hold", "segments", "priority"],
         labels: true,
         ..Keys::NONE
     };
@@ -43,12 +45,14 @@ impl AcquireParams {
     /// [`Refusal`] names the parameter and what to write instead.
     pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
         check_mode(&fields)?;
+        let for_connection = hold(&fields)?;
         Ok(Self {
             session: name(&fields, "session", SessionName::new)?,
             owner: name(&fields, "owner", Owner::new)?,
             entry: name(&fields, "entry", EntryId::new)?,
             ttl: ttl(&fields)?,
             wait: wait(&fields)?.unwrap_or_default(),
+            for_connection,
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -62,6 +66,7 @@ impl AcquireParams {
         query.text("entry", self.entry.as_ref().map(EntryId::as_str));
         query.duration("ttl", self.ttl.map(Ttl::as_duration));
         query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
+        query.text("hold", self.for_connection.then_some("connection"));
         query.flag(REDIRECT, self.redirect);
         query.labels(&self.labels);
         query.0
@@ -130,4 +135,21 @@ fn check_mode(fields: &Fields<'_>) -> Result<(), Refusal> {
             Err(Refusal::of("mode", ErrorCode::InvalidArgument, detail).hint("leave mode out"))
         }
     }
+}
+
+fn hold(fields: &Fields<'_>) -> Result<bool, Refusal> {
+    let Some(hold) = fields.value("hold") else { return Ok(false) };
+    if hold != "connection" {
+        let detail = "'hold' is not 'connection'";
+        return Err(Refusal::of("hold", ErrorCode::InvalidArgument, detail)
+            .hint("leave hold out, and renew the session"));
+    }
+    for other in ["session", "owner", "entry"] {
+        if fields.value(other).is_some() {
+            let detail = format!("'{other}' and 'hold=connection' exclude each other");
+            return Err(Refusal::of(other, ErrorCode::InvalidArgument, detail)
+                .hint("the connection is the holder: leave one of them out"));
+        }
+    }
+    Ok(true)
 }

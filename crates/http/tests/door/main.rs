@@ -10,6 +10,7 @@ mod bad_duration;
 mod bad_name;
 mod client;
 mod documentation;
+mod knowing;
 mod locks;
 mod lost;
 mod node;
