@@ -196,3 +196,28 @@ impl AsyncWrite for Observed {
         self.stream.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_waits_as_long_for_acknowledgements_as_its_call_says() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let activity = Arc::new(Activity::new());
+        let mut socket = Observed::new(stream, activity.clone());
+        let patience = |socket: &Observed| getsockopt(&socket.stream, sockopt::TcpUserTimeout);
+        let before = patience(&socket).unwrap();
+        activity.limit_unacknowledged(Duration::from_secs(20));
+        socket.write_all(b"x").await.unwrap();
+        assert_eq!(patience(&socket), Ok(20_000));
+        // The next call on the connection has the system's patience again.
+        drop(Followed::new(Body::empty(), activity));
+        socket.write_all(b"x").await.unwrap();
+        assert_eq!(patience(&socket), Ok(before));
+    }
+}

@@ -27,9 +27,9 @@ const BATCH_MAX: usize = 512;
 /// Holds written a second, at most.
 const PACE: u32 = 4_000;
 /// How often the thread looks up when nothing comes.
-const TURN: Duration = Duration::from_secs(1);
-/// How often what was written is made to survive a power cut.
-const SYNC_EVERY: Duration = Duration::from_secs(5);
+const TURN: Duration = Duration::from_millis(250);
+/// How often what was written is made to survive the end of the process and a power cut, if there is anything.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// How long a node that stops waits for its history.
 const STOPPING: Duration = Duration::from_secs(2);
 
@@ -174,31 +174,52 @@ struct Scribe {
 
 impl Scribe {
     fn run(mut self, keep: &Keep, queue: &Receiver<Item>) {
-        match Archive::open(&keep.dir, keep.bounds) {
-            Ok(archive) => self.archive = Some(archive),
-            Err(error) => tracing::warn!(%error, "this node keeps no history of locks"),
-        }
+        let mut opened = false;
         let mut synced = Instant::now();
         loop {
-            // Everything up to here is in the queue by now.
-            let head = Revision(self.shared.head.load(Ordering::Acquire));
-            let items: Vec<Item> = match queue.recv_timeout(TURN) {
-                Ok(first) => {
-                    std::iter::once(first).chain(queue.try_iter().take(BATCH_MAX - 1)).collect()
-                }
+            let mut items = match queue.recv_timeout(TURN) {
+                Ok(first) => vec![first],
                 Err(RecvTimeoutError::Timeout) => Vec::new(),
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let all = (items.len() < BATCH_MAX).then_some(head);
+            let all = self.drain(queue, &mut items);
+            if !opened {
+                opened = self.open(keep, &items);
+            }
             if self.take(items, all) {
                 return;
             }
             self.contention.fade(Instant::now());
             if synced.elapsed() >= SYNC_EVERY {
-                self.with_archive(|archive| archive.sync());
+                self.with_archive(Archive::sync);
                 synced = Instant::now();
             }
         }
+    }
+
+    /// Takes what is in the queue, up to a batch. Answers up to where nothing is left in it, if that is known.
+    fn drain(&self, queue: &Receiver<Item>, items: &mut Vec<Item>) -> Option<Revision> {
+        while items.len() < BATCH_MAX {
+            // Everything up to here has been put into the queue.
+            let head = Revision(self.shared.head.load(Ordering::Acquire));
+            match queue.try_recv() {
+                Ok(item) => items.push(item),
+                Err(_) => return Some(head),
+            }
+        }
+        None
+    }
+
+    /// Opens the archive with the first thing to note: by then the node has found that the directory is its own.
+    fn open(&mut self, keep: &Keep, items: &[Item]) -> bool {
+        if items.is_empty() {
+            return false;
+        }
+        match Archive::open(&keep.dir, keep.bounds) {
+            Ok(archive) => self.archive = Some(archive),
+            Err(error) => tracing::warn!(%error, "this node keeps no history of locks"),
+        }
+        true
     }
 
     /// Notes a batch and answers the questions in it. True if the node stops.
@@ -228,7 +249,7 @@ impl Scribe {
             reply.send(self.find(&question)).ok();
         }
         if stop.is_some() {
-            self.with_archive(|archive| archive.sync());
+            self.with_archive(Archive::sync);
         } else if !holds.is_empty() {
             let count = u32::try_from(holds.len()).unwrap_or(PACE);
             std::thread::sleep(Duration::from_secs(1) * count / PACE);

@@ -81,6 +81,8 @@ pub(crate) struct Archive {
     complete_after: Revision,
     /// Everything up to this is here, or known to be missing.
     stored: Revision,
+    /// Something was written since the last sync.
+    dirty: bool,
 }
 
 impl Archive {
@@ -97,7 +99,8 @@ impl Archive {
             }
             Ok(true)
         })?;
-        Ok(Self { engine, bounds, counts, total, complete_after, stored })
+        let dirty = false;
+        Ok(Self { engine, bounds, counts, total, complete_after, stored, dirty })
     }
 
     /// Everything up to here is stored.
@@ -134,6 +137,7 @@ impl Archive {
         }
         self.stored = self.stored.max(stored.unwrap_or_default());
         self.put_marks(&mut batch);
+        self.dirty = true;
         self.engine.write(&batch)?;
         for lock in &touched {
             self.trim_lock(lock)?;
@@ -142,7 +146,10 @@ impl Archive {
     }
 
     /// Makes what was added survive.
-    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
+        if !std::mem::take(&mut self.dirty) {
+            return Ok(());
+        }
         self.engine.sync()
     }
 

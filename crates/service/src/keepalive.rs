@@ -38,8 +38,8 @@ impl Service {
         let _seat = seat.map_err(|limit| Failure::TooManyWaiters { limit })?;
         let ear = self.listeners().listen(&session, arrived);
         let ear = ear.map_err(|limit| Failure::TooManyWaiters { limit })?;
-        if let (Some(begins), Some(since)) = (ear.begins, since)
-            && since < begins
+        if let Some(since) = since
+            && since < ear.begins
             && let Some(events) = self.history().of_session(&session, since)
         {
             self.listeners().recall(&session, since, events);

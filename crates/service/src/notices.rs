@@ -78,8 +78,8 @@ pub(crate) struct Listeners {
 pub(crate) struct Ear {
     /// Woken when there may be something.
     pub(crate) woken: Arc<Notify>,
-    /// New on this node: everything after this will be heard here.
-    pub(crate) begins: Option<Revision>,
+    /// Everything after this is heard here.
+    pub(crate) begins: Revision,
 }
 
 impl Listeners {
@@ -125,7 +125,7 @@ impl Listeners {
         let mut inner = self.inner.lock();
         if let Some(listener) = inner.by_session.get_mut(session) {
             listener.asked = now;
-            return Ok(Ear { woken: listener.woken.clone(), begins: None });
+            return Ok(Ear { woken: listener.woken.clone(), begins: listener.whole_after });
         }
         if inner.by_session.len() >= self.sessions_max {
             inner.make_room(now);
@@ -138,7 +138,7 @@ impl Listeners {
         let listener = Listener { kept, whole_after, woken: woken.clone(), asked: now };
         inner.by_session.insert(session.clone(), listener);
         self.count.store(inner.by_session.len(), Ordering::Relaxed);
-        Ok(Ear { woken, begins: Some(whole_after) })
+        Ok(Ear { woken, begins: whole_after })
     }
 
     /// What happened before a session listened here, from another memory that reaches back to `since`.
@@ -322,7 +322,7 @@ mod tests {
         let listeners = Listeners::new(10, 1_000);
         apply(&listeners, vec![granted(1), granted(2), granted(3)]);
         let ear = listeners.listen(&me(), Instant::now()).unwrap();
-        assert_eq!(ear.begins, Some(Revision(3)));
+        assert_eq!(ear.begins, Revision(3));
         let earlier = [granted(2), granted(3)];
         let events = earlier.iter().map(|(at, event)| session_event(*at, event).unwrap().1);
         listeners.recall(&me(), Revision(1), events.collect());

@@ -4,13 +4,16 @@
 //! Answers go to stdout, everything else to stderr. Without a cluster to be found, the error says where was looked.
 
 mod asking;
+mod history;
 mod lock;
 mod ls;
 mod run;
 mod status;
 mod taking;
+mod top;
 mod tree;
 mod unlock;
+mod until;
 mod waiting;
 mod watch;
 mod who;
@@ -43,6 +46,9 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Unlock(args) => unlock::run(&args).await,
             ClientCommand::Ls(args) => ls::run(&args).await,
             ClientCommand::Who(args) => who::run(&args).await,
+            ClientCommand::Top(args) => top::run(&args).await,
+            ClientCommand::History(args) => history::run(&args).await,
+            ClientCommand::Wait(args) => until::run(&args).await,
             ClientCommand::Tree(command) => tree::run(command).await,
             ClientCommand::Watch(args) => watch::run(&args).await,
         }

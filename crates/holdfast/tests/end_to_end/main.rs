@@ -10,6 +10,7 @@ mod bench;
 mod cluster_config;
 mod dev;
 mod guide;
+mod knowing;
 mod program;
 mod run;
 mod run_ends;
