@@ -15,6 +15,7 @@ mod describe;
 mod duration;
 mod escape;
 mod fields;
+mod knowing;
 mod lock;
 mod params;
 mod path;
@@ -36,16 +37,21 @@ pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration}
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
 pub use fields::{Fields, Keys};
 pub use holdfast_types::{ClosedBy, Mode, QueueOrder};
+pub use knowing::{
+    AheadBody, ContentionBody, EstimateBody, EventBody, EventKind, ExplainedBody, GapBody,
+    HistoryBody, KeptBody, KeptManyBody, LinkBody, LostBody, NewsBody, PastHoldBody, QueuedBody,
+    RenewedBody, TimesBody,
+};
 pub use lock::{
     ClosedBody, FenceBody, GrantBody, HolderBody, LockBody, LocksBody, PolicyBody, WaiterBody,
 };
 pub use params::{
-    AcquireParams, Aspect, ChangeParams, DeleteParams, FenceModeParam, FenceParams,
-    KeepAliveParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams, NodeParams,
-    OpenParams, PostParams, PutParams, ReadParams, ReadyParams, ReleaseParams, WAIT_MAX,
-    WatchParams,
+    AcquireParams, Aspect, ChangeParams, CloseParams, DeleteParams, FenceModeParam, FenceParams,
+    HistoryParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams, LIST_LIMIT_DEFAULT,
+    LIST_LIMIT_MAX, ListParams, MakeParams, Moment, NodeParams, OpenParams, PostParams, PutParams,
+    REASON_BYTES_MAX, ReadParams, ReadyParams, ReleaseParams, Sort, WAIT_MAX, WatchParams,
 };
-pub use path::{fence_path, keepalive_path, lock_path, session_path, tree_path};
+pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
 pub use recipe::{
     ArriveParams, BreachBody, CountDownBody, CountDownParams, CounterBody, CounterParams, GateBody,

@@ -116,6 +116,12 @@ pub struct HolderBody {
     /// What its call gave to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// How long ago its session was renewed, if the leader was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewed_ms_ago: Option<u64>,
+    /// When its session expires unless it is renewed, if the leader was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
 }
 
 impl HolderBody {
@@ -134,6 +140,8 @@ impl HolderBody {
             upgrading: holder.upgrading,
             ends_in_ms: holder.ends_at.map(|end| age(now, end)),
             value: holder.value.map(|value| text(&value)),
+            renewed_ms_ago: None,
+            expires_in_ms: None,
         }
     }
 }

@@ -16,7 +16,7 @@ mod watch;
 
 use std::time::Duration;
 
-use holdfast_types::{Labels, NameError, Ttl};
+use holdfast_types::{Labels, NameError, Revision, Ttl};
 
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Refusal, parse_duration};
@@ -25,8 +25,10 @@ pub(crate) use query::Query;
 
 pub use fence::{FenceModeParam, FenceParams};
 pub use lock::{AcquireParams, ReleaseParams};
-pub use read::{ListParams, ReadParams, ReadyParams};
-pub use session::{KeepAliveParams, OpenParams};
+pub use read::{HistoryParams, ListParams, Moment, ReadParams, ReadyParams, Sort};
+pub use session::{
+    CloseParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams, OpenParams, REASON_BYTES_MAX,
+};
 pub use tree::{Aspect, ChangeParams, DeleteParams, MakeParams, NodeParams, PostParams, PutParams};
 pub use watch::WatchParams;
 
@@ -83,5 +85,15 @@ fn limit(fields: &Fields<'_>) -> Result<usize, Refusal> {
         let detail = format!("'limit' is not a number from 1 to {LIST_LIMIT_MAX}");
         Refusal::of("limit", ErrorCode::InvalidArgument, detail)
             .hint("ask for the rest with page_token")
+    })
+}
+
+/// A revision, as answers and events carry it.
+fn revision(what: &str, text: &str) -> Result<Revision, Refusal> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    let revision = text.parse().ok().filter(|_| digits).map(Revision);
+    revision.ok_or_else(|| {
+        Refusal::of(what, ErrorCode::InvalidArgument, format!("'{what}' is not a revision"))
+            .hint("give back the \"revision\" of an answer, or the id of an event")
     })
 }

@@ -28,3 +28,8 @@ pub fn keepalive_path(session: &SessionName) -> String {
 pub fn tree_path(path: &ZnodePath) -> String {
     format!("/v1/tree{}", escape_path(path.as_str()))
 }
+
+/// `/v1/history/{name}`.
+pub fn history_path(lock: &LockName) -> String {
+    format!("/v1/history/{}", escape_path(lock.as_str()))
+}

@@ -5,19 +5,15 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-<<<<<<< HEAD
 mod fence;
-mod run;
-mod tree;
-
-pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
-=======
+mod look;
 mod recipes;
 mod run;
 mod tree;
 
+pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
+pub(crate) use look::{HistoryArgs, TopArgs, WaitArgs};
 pub(crate) use recipes::{BarrierArgs, CounterCommand, LatchCommand, RecipeArgs};
->>>>>>> f077ddb (client, holdfast: latches, barriers, double barriers and counters from Rust and the command line)
 pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
 pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
 
@@ -114,6 +110,12 @@ pub(crate) enum ClientCommand {
     /// Guard what a lock protects against holders that were away.
     #[command(subcommand)]
     Fence(FenceCommand),
+    /// Show the locks that are waited for most; on a terminal again and again, until ^C.
+    Top(TopArgs),
+    /// Show who held a lock when, with which token, and why it ended.
+    History(HistoryArgs),
+    /// Wait until a lock is free, or held, without taking it.
+    Wait(WaitArgs),
     /// Look at nodes of the tree, and change them.
     #[command(subcommand)]
     Tree(TreeCommand),
@@ -410,6 +412,19 @@ mod tests {
         assert_eq!((args.data.as_str(), args.parents, args.acl.len()), ("x", true, 1));
         assert!(parse("holdfast tree create /a --container --ttl 1h").is_err());
         assert!(parse("holdfast tree set /a").unwrap_err().contains("<DATA>"));
+    }
+
+    #[test]
+    fn a_wait_is_for_one_of_two_things() {
+        let Ok(Command::Client(ClientCommand::Wait(args))) =
+            parse("holdfast wait a --free --timeout 1s")
+        else {
+            panic!()
+        };
+        assert!(args.free && !args.held && args.timeout == Some(Duration::from_secs(1)));
+        assert!(
+            parse("holdfast wait a").is_err() && parse("holdfast wait a --free --held").is_err()
+        );
     }
 
     #[test]

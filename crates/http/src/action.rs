@@ -38,12 +38,16 @@ enum Action {
     OpenSession,
     /// `POST /v1/sessions/{id}/keepalive`
     KeepAlive,
+    /// `POST /v1/keepalive`
+    KeepManyAlive,
     /// `DELETE /v1/sessions/{id}`
     CloseSession,
     /// `GET /v1/sessions/{id}`
     ReadSession,
     /// `GET /v1/sessions`
     ListSessions,
+    /// `GET /v1/history/{name}`
+    History,
     /// `GET /v1/fence/{name}`
     Fence,
     /// `PUT /v1/tree/{path}`
@@ -164,6 +168,8 @@ impl Action {
             Self::CreateSession | Self::ListSessions => Route::Sessions,
             Self::OpenSession | Self::CloseSession | Self::ReadSession => Route::Session,
             Self::KeepAlive => Route::KeepAlive,
+            Self::KeepManyAlive => Route::KeepManyAlive,
+            Self::History => Route::History,
             Self::Fence => Route::Fence,
             Self::PutNode | Self::PostNode | Self::ReadNode | Self::DeleteNode => Route::Tree,
             Self::Txn => Route::Txn,
@@ -200,6 +206,8 @@ enum Route {
     Session,
     Sessions,
     KeepAlive,
+    KeepManyAlive,
+    History,
     Fence,
     Tree,
     Txn,
@@ -229,6 +237,8 @@ impl Route {
             Self::Session => "/v1/sessions/{id}",
             Self::Sessions => "/v1/sessions",
             Self::KeepAlive => "/v1/sessions/{id}/keepalive",
+            Self::KeepManyAlive => "/v1/keepalive",
+            Self::History => "/v1/history/{name}",
             Self::Fence => "/v1/fence/{name}",
             Self::Tree => "/v1/tree/{path}",
             Self::Txn => "/v1/txn",

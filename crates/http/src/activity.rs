@@ -6,13 +6,14 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::Frame;
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -25,6 +26,8 @@ pub(crate) struct Activity {
     opened: Instant,
     /// Milliseconds since `opened`, times four, plus the state.
     word: AtomicU64,
+    /// How long the socket waits for an acknowledgement, milliseconds; 0 is the system's own patience.
+    patience_ms: AtomicU32,
 }
 
 const IDLE: u64 = 0;
@@ -36,7 +39,7 @@ const STATE_BITS: u64 = 3;
 impl Activity {
     /// A connection that has just been opened, and is idle.
     pub(crate) fn new() -> Self {
-        Self { opened: Instant::now(), word: AtomicU64::new(IDLE) }
+        Self { opened: Instant::now(), word: AtomicU64::new(IDLE), patience_ms: AtomicU32::new(0) }
     }
 
     /// A head has arrived whole; the rest is up to the call.
@@ -52,6 +55,12 @@ impl Activity {
     /// A stream has begun, or its reader has made room for more of it.
     pub(crate) fn streams(&self) {
         self.enter(STREAM);
+    }
+
+    /// From the next write on, a peer that acknowledges nothing for so long is gone.
+    pub(crate) fn limit_unacknowledged(&self, patience: Duration) {
+        let ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        self.patience_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Bytes came in: on an idle connection they begin a head.
@@ -109,6 +118,7 @@ impl HttpBody for Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
+        self.activity.limit_unacknowledged(Duration::ZERO);
         self.activity.idle();
     }
 }
@@ -118,12 +128,25 @@ impl Drop for Followed {
 pub(crate) struct Observed {
     stream: TcpStream,
     activity: Arc<Activity>,
+    /// What the socket was told last.
+    patience_ms: u32,
 }
 
 impl Observed {
     /// Watches a socket.
     pub(crate) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
-        Self { stream, activity }
+        Self { stream, activity, patience_ms: 0 }
+    }
+
+    /// Tells the socket how long to wait for acknowledgements, if that has changed.
+    fn be_patient(&mut self) {
+        let wished = self.activity.patience_ms.load(Ordering::Relaxed);
+        if wished != self.patience_ms {
+            self.patience_ms = wished;
+            if let Err(error) = setsockopt(&self.stream, sockopt::TcpUserTimeout, &wished) {
+                tracing::warn!(%error, "a peer that vanishes is noticed later than asked for");
+            }
+        }
     }
 }
 
@@ -148,6 +171,7 @@ impl AsyncWrite for Observed {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.be_patient();
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -164,10 +188,36 @@ impl AsyncWrite for Observed {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.be_patient();
         Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_waits_as_long_for_acknowledgements_as_its_call_says() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let activity = Arc::new(Activity::new());
+        let mut socket = Observed::new(stream, activity.clone());
+        let patience = |socket: &Observed| getsockopt(&socket.stream, sockopt::TcpUserTimeout);
+        let before = patience(&socket).unwrap();
+        activity.limit_unacknowledged(Duration::from_secs(20));
+        socket.write_all(b"x").await.unwrap();
+        assert_eq!(patience(&socket), Ok(20_000));
+        // The next call on the connection has the system's patience again.
+        drop(Followed::new(Body::empty(), activity));
+        socket.write_all(b"x").await.unwrap();
+        assert_eq!(patience(&socket), Ok(before));
     }
 }

@@ -50,6 +50,7 @@ pub(crate) async fn converse(
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         activity.busy();
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(activity.clone());
         let answer = router.clone().call(request.map(Body::new));
         let activity = &activity;
         async move {

@@ -23,8 +23,8 @@ use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
 use crate::{
-    HttpConfig, HttpMetrics, fence, head, identity, locks, node, pages, recipes, sessions, tree,
-    txn, watch,
+    HttpConfig, HttpMetrics, explain, fence, head, identity, locks, node, pages, recipes, sessions,
+    tree, txn, watch,
 };
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -128,9 +128,11 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::CreateSession => sessions::create(exchange).await,
         Action::OpenSession => sessions::open(exchange).await,
         Action::KeepAlive => sessions::keep_alive(exchange).await,
+        Action::KeepManyAlive => sessions::keep_many_alive(exchange).await,
         Action::CloseSession => sessions::close(exchange).await,
         Action::ReadSession => sessions::read(exchange).await,
         Action::ListSessions => sessions::list(exchange).await,
+        Action::History => explain::history(exchange).await,
         Action::Fence => fence::check(exchange).await,
         Action::PutNode => tree::put(exchange).await,
         Action::PostNode => tree::post(exchange).await,
@@ -184,9 +186,11 @@ pub(crate) const fn is_asked_by_somebody(action: Action) -> bool {
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive
+        | Action::KeepManyAlive
         | Action::CloseSession
         | Action::ReadSession
         | Action::ListSessions
+        | Action::History
         | Action::Fence
         | Action::PutNode
         | Action::PostNode
@@ -222,6 +226,7 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive
+        | Action::KeepManyAlive
         | Action::CloseSession
         | Action::MakeLatch
         | Action::CountDown
@@ -238,6 +243,7 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         | Action::ListLocks
         | Action::ReadSession
         | Action::ListSessions
+        | Action::History
         | Action::Fence
         | Action::ReadNode
         | Action::Watch

@@ -98,7 +98,7 @@ impl Exchange<'_> {
         self.call.principal.identities().to_vec()
     }
 
-    fn fault(&self, failure: Failure) -> Fault {
+    pub(crate) fn fault(&self, failure: Failure) -> Fault {
         let (lock, session) = (self.subject.lock.as_ref(), self.subject.session.as_ref());
         of_failure(failure, &Case { lock, session, now: self.now() })
     }
@@ -118,14 +118,19 @@ impl Exchange<'_> {
     /// This node's wall clock: for ages in answers, and nothing else.
     #[expect(clippy::unused_self, reason = "the clock is the exchange's, not the handlers'")]
     pub(crate) fn now(&self) -> Stamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Stamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+        wall_clock()
     }
 
     /// Whether the caller wants the bare fact instead of JSON.
     pub(crate) fn wants_text(&self) -> bool {
         accepts_text(&self.parts.headers)
     }
+}
+
+/// This node's wall clock: for ages, and nothing else.
+pub(crate) fn wall_clock() -> Stamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Stamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// How a read is made.

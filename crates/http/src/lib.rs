@@ -9,6 +9,7 @@
 //! of large bodies and of watches; a stream holds at most one revision's changes beside the service's own bound. A client that hangs
 //! up drops its call's future, and the service sees that.
 
+mod acquiring;
 mod action;
 mod activity;
 mod body;
@@ -16,6 +17,7 @@ mod config;
 mod connection;
 mod door;
 mod exchange;
+mod explain;
 mod fence;
 mod head;
 mod identity;
@@ -31,6 +33,7 @@ mod request_id;
 mod routes;
 mod server;
 mod sessions;
+mod sse;
 mod status;
 mod tree;
 mod txn;

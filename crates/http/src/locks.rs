@@ -4,13 +4,15 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 
 use holdfast_api::{
     AcquireParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_ENTRIES_LEFT,
-    HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams,
+    HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams, Sort,
 };
 use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response};
 
 use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;
+use crate::sse::accepts_events;
 use crate::status::{Fault, internal, of_refusal};
+use crate::{acquiring, explain};
 
 const LOCKS: &str = "/v1/locks/";
 
@@ -24,8 +26,21 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let AcquireParams { session, owner, entry, ttl, wait, labels, mode, redirect: _ } = params;
+    let AcquireParams {
+        session,
+        owner,
+        entry,
+        ttl,
+        wait,
+        labels,
+        mode,
+        for_connection,
+        redirect: _,
+    } = params;
     let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode };
+    if for_connection || accepts_events(&exchange.parts.headers) {
+        return acquiring::stream(exchange, request, for_connection).await;
+    }
     let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
     let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
     let token = grant.token;
@@ -67,6 +82,9 @@ pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
+    if !params.stale {
+        return explain::lock(exchange, lock).await;
+    }
     let request = Request::Lock { lock, read: read_mode(params.stale) };
     let mut response = exchange.ask(request).await?;
     let revision = response.revision;
@@ -83,7 +101,10 @@ pub(crate) async fn list(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
         return Ok(elsewhere);
     }
-    let ListParams { prefix, held, waiting, session, limit, page_token, read } = params;
+    if params.sort == Sort::Contention {
+        return explain::contention(exchange, params).await;
+    }
+    let ListParams { prefix, held, waiting, session, limit, sort: _, page_token, read } = params;
     let filter = LockFilter { prefix, held, waiting, session };
     let read = read_mode(read.stale);
     let request = Request::Locks { filter, after: page_token, limit, read };

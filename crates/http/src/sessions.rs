@@ -4,9 +4,10 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode};
 
 use holdfast_api::{
-    KeepAliveParams, ListParams, OpenParams, ReadParams, SessionBody, SessionsBody, session_path,
+    CloseParams, EventBody, GapBody, KeepAliveParams, KeepManyParams, KeptBody, KeptManyBody,
+    ListParams, NewsBody, OpenParams, ReadParams, SessionBody, SessionsBody, session_path,
 };
-use holdfast_service::{Answer, Request, Response};
+use holdfast_service::{Answer, KeptAlive, ListenRequest, Request, Response, SessionEvent};
 use holdfast_types::SessionName;
 
 use crate::exchange::{Exchange, read_mode};
@@ -42,11 +43,53 @@ async fn open_as(
 pub(crate) async fn keep_alive(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let session = exchange.session()?;
     let params = KeepAliveParams::parse(&exchange.fields(&KeepAliveParams::KEYS)?);
+    let params = params.map_err(of_refusal)?;
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
+    if params.listens() {
+        return listen(exchange, session, params).await;
+    }
     let response = exchange.ask(Request::KeepAlive { session }).await?;
     one(exchange, response)
+}
+
+async fn listen(
+    exchange: &mut Exchange<'_>,
+    session: SessionName,
+    params: KeepAliveParams,
+) -> Result<Reply, Fault> {
+    let wait = params.wait.unwrap_or_default();
+    exchange.subject.wait = wait;
+    let request = ListenRequest { session, since: params.since, wait };
+    let Response { reply, revision, .. } = exchange.ask(Request::Listen(request)).await?;
+    let Answer::Heard { view, expires_in, waited, heard } = reply else { return Err(astray()) };
+    let event = |e: SessionEvent| EventBody::new(e.revision, e.lock, e.owner, e.token, e.lost);
+    let body = NewsBody {
+        session: SessionBody::new(view, expires_in, exchange.now(), heard.cursor),
+        waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+        events: heard.events.into_iter().map(event).collect(),
+        gap: heard.gap.map(|until| GapBody { until }),
+    };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+/// `POST /v1/keepalive`
+pub(crate) async fn keep_many_alive(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let redirect = exchange.query(&KeepManyParams::KEYS)?.flag("redirect");
+    if let Some(elsewhere) = exchange.elsewhere(redirect) {
+        return Ok(elsewhere);
+    }
+    let KeepManyParams { sessions } = KeepManyParams::parse(&exchange.body).map_err(of_refusal)?;
+    let Response { reply, revision, .. } =
+        exchange.ask(Request::KeepManyAlive { sessions }).await?;
+    let Answer::KeptAlive(kept) = reply else { return Err(astray()) };
+    let one = |kept: KeptAlive| match kept.renewed {
+        Ok((ttl, expires_in)) => KeptBody::renewed(kept.session, ttl, expires_in),
+        Err(failure) => KeptBody::refused(kept.session, exchange.fault(failure)),
+    };
+    let body = KeptManyBody { sessions: kept.into_iter().map(one).collect(), revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
 /// `GET /v1/sessions/{id}`
@@ -64,11 +107,15 @@ pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
 /// `DELETE /v1/sessions/{id}`
 pub(crate) async fn close(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let session = exchange.session()?;
-    let params = KeepAliveParams::parse(&exchange.fields(&KeepAliveParams::KEYS)?);
+    let params = CloseParams::parse(&exchange.fields(&CloseParams::KEYS)?).map_err(of_refusal)?;
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let response = exchange.ask(Request::CloseSession { session }).await?;
+    let request = match params.force {
+        Some(reason) => Request::EndSession { session, reason },
+        None => Request::CloseSession { session },
+    };
+    let response = exchange.ask(request).await?;
     let Answer::SessionClosed = response.reply else { return Err(astray()) };
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(response.revision))
 }

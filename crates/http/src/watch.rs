@@ -5,15 +5,8 @@
 //! Bounds: an answer of a long poll holds [`POLLED_MAX`] changes and the rest of the last revision; a stream holds one
 //! change at a time, and its reader's pace is the socket's.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
-use axum::body::Body;
-use axum::http::header::{ACCEPT, CACHE_CONTROL};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use bytes::Bytes;
+use axum::http::{HeaderName, StatusCode};
 use futures_util::FutureExt as _;
-use futures_util::stream::unfold;
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
@@ -27,14 +20,13 @@ use crate::connection::Closing;
 use crate::exchange::Exchange;
 use crate::head::only;
 use crate::reply::Reply;
+use crate::sse::{self, Tell, accepts_events};
 use crate::status::{Fault, compacted, going_away, of_refusal};
 
 /// An answer of a long poll is not begun beyond so many changes.
 const POLLED_MAX: usize = 1_000;
 /// What a client says it has seen last.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const EVENT_STREAM: &str = "text/event-stream";
 
 /// `GET /v1/watch`
 pub(crate) async fn watch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
@@ -51,19 +43,12 @@ pub(crate) async fn watch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let watch =
         exchange.watch(WatchRequest { filter, since, identities: exchange.identities() })?;
     if accepts_events(headers) {
-        return Ok(stream(watch, exchange.front.closing(), exchange.front.config().stream_comment));
+        let stream = Stream { watch, closing: exchange.front.closing(), ended: false };
+        return Ok(sse::stream("changes follow", exchange.front.config().stream_comment, stream));
     }
     exchange.subject.wait = wait;
     let resume = since.unwrap_or_else(|| exchange.front.service().revision());
     poll(watch, resume, Instant::now() + wait).await
-}
-
-fn accepts_events(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let media = accepted.flat_map(|value| value.split(','));
-    media
-        .map(|media| media.split(';').next().unwrap_or_default().trim())
-        .any(|media| media.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// Waits for the first change, takes what has come with it, and answers.
@@ -105,53 +90,28 @@ async fn poll(
 struct Stream {
     watch: WatchStream,
     closing: signal::Receiver<Closing>,
-    /// How long it is silent at most.
-    comment: Duration,
-    state: State,
+    ended: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Nothing is written: proxies and clients wait for the first byte.
-    New,
-    Open,
-    /// The last word is said.
-    Ended,
-}
-
-fn stream(watch: WatchStream, closing: signal::Receiver<Closing>, comment: Duration) -> Reply {
-    let begun = Stream { watch, closing, comment, state: State::New };
-    let events = unfold(begun, |mut stream| async move {
-        let text = stream.next().await?;
-        Some((Ok::<Bytes, Infallible>(text.into()), stream))
-    });
-    Reply::stream(EVENT_STREAM, Body::from_stream(events))
-        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"))
-        .with_header(BUFFERING, HeaderValue::from_static("no"))
+impl Tell for Stream {
+    async fn tell(&mut self) -> Option<String> {
+        if self.ended {
+            return None;
+        }
+        Some(tokio::select! {
+            watched = self.watch.next() => self.text(watched),
+            () = closed(&mut self.closing) => self.end("reconnect", &going_away()),
+        })
+    }
 }
 
 impl Stream {
-    async fn next(&mut self) -> Option<String> {
-        match self.state {
-            State::New => {
-                self.state = State::Open;
-                return Some(": changes follow\n\n".to_owned());
-            }
-            State::Ended => return None,
-            State::Open => {}
-        }
-        let watched = tokio::select! {
-            watched = self.watch.next() => watched,
-            () = closed(&mut self.closing) => return Some(self.end("reconnect", &going_away())),
-            () = tokio::time::sleep(self.comment) => return Some(": still here\n\n".to_owned()),
-        };
-        Some(self.tell(watched))
-    }
-
-    fn tell(&mut self, Watched { resume, item }: Watched) -> String {
+    fn text(&mut self, Watched { resume, item }: Watched) -> String {
         match change(item) {
-            Told::Change(change) => event(resume, change.kind.as_str(), &change),
-            Told::Bookmark => event(resume, "bookmark", &serde_json::json!({ "revision": resume })),
+            Told::Change(change) => sse::numbered(resume, change.kind.as_str(), &change),
+            Told::Bookmark => {
+                sse::numbered(resume, "bookmark", &serde_json::json!({ "revision": resume }))
+            }
             Told::Compacted(restart_from) => self.end("compacted", &compacted(restart_from)),
             Told::ShuttingDown => self.end("reconnect", &going_away()),
         }
@@ -159,23 +119,14 @@ impl Stream {
 
     /// The last event: a problem, without an id, so that the client goes on from what it has seen.
     fn end(&mut self, name: &str, fault: &Fault) -> String {
-        self.state = State::Ended;
-        format!("event: {name}\ndata: {}\n\n", json(fault))
+        self.ended = true;
+        sse::event(name, fault)
     }
 }
 
 /// Resolves when the door begins to close, or is gone.
 async fn closed(closing: &mut signal::Receiver<Closing>) {
     drop(closing.wait_for(|closing| *closing != Closing::No).await);
-}
-
-fn event(id: Revision, name: &str, data: &impl serde::Serialize) -> String {
-    format!("id: {id}\nevent: {name}\ndata: {}\n\n", json(data))
-}
-
-/// On one line: JSON escapes line ends.
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// What an item means to a client.

@@ -85,10 +85,20 @@ impl Machine {
             }
         }
         let (session, ticket) = (contender.session_name.clone(), contender.ticket);
-        if contender.hold.is_none() {
+        let Some(hold) = &contender.hold else {
             return step.emit(Event::Left { lock, session, owner, ticket, cause });
-        }
-        step.emit(Event::Lost { lock: lock.clone(), session, owner, ticket, cause });
+        };
+        let Hold { token, granted_at, granted_in, .. } = **hold;
+        step.emit(Event::Lost {
+            lock: lock.clone(),
+            session,
+            owner,
+            ticket,
+            token,
+            granted_at,
+            granted_in,
+            cause,
+        });
         self.close_after(&lock, &contender, cause, step);
     }
 

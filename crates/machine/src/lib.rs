@@ -20,6 +20,7 @@ mod create;
 mod digest;
 mod dump;
 mod ending;
+mod explain;
 mod grant;
 mod holders;
 mod invariants;
@@ -50,6 +51,7 @@ mod waits;
 mod walk;
 mod znode;
 
+pub use explain::{BlockingLink, CHAIN_MAX};
 pub use load::LoadError;
 pub use part::{
     ClosedPart, ContenderPart, DelayPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart,

@@ -13,10 +13,12 @@ use holdfast_types::{
     Acquire, Cancel, Command, EntryId, Grant, Labels, LockName, LossCause, OpenSession, Owner,
     Queued, Rejection, Release, Reply, Revision, SessionName, Standing, Ttl,
 };
+use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use crate::answer::{Answer, Failure, Response};
 use crate::departure::{Departure, Orphan};
+use crate::line::Following;
 use crate::request::{AcquireRequest, Call};
 use crate::service::{Service, respond};
 use crate::waiters::{Parked, Seat, Woken};
@@ -59,6 +61,25 @@ impl Service {
         call: Call,
         request: AcquireRequest,
     ) -> Result<Response, Failure> {
+        self.acquire_for(call, request, None).await
+    }
+
+    /// The same for a caller who wants to be told where it stands while it waits.
+    pub(crate) async fn acquire_told(
+        &self,
+        call: Call,
+        request: AcquireRequest,
+        told: oneshot::Sender<Following>,
+    ) -> Result<Response, Failure> {
+        self.explained(self.acquire_for(call, request, Some(told)).await)
+    }
+
+    async fn acquire_for(
+        &self,
+        call: Call,
+        request: AcquireRequest,
+        told: Option<oneshot::Sender<Following>>,
+    ) -> Result<Response, Failure> {
         let arrived = Instant::now();
         let attempt = Attempt { arrived, renewed: arrived, until: arrived + request.wait };
         let seat = self.admit(request.wait)?;
@@ -83,6 +104,10 @@ impl Service {
             }
             (Ok(Reply::Queued(queued)), Some(seat)) => {
                 tracing::debug!(request = call.request_id, %lock, session = %open.session, ahead = queued.ahead, "queued");
+                if let Some(told) = told {
+                    // An error means that the caller has gone, and this call with it.
+                    told.send(self.lines().follow(self, &lock, queued.ticket)).ok();
+                }
                 let place =
                     Place { lock, session: open.session, owner, anonymous: open.anonymous, queued };
                 self.wait(attempt, place, seat).await

@@ -5,9 +5,12 @@ use std::time::Duration;
 use holdfast_raft::{ProposeError, ReadError};
 use holdfast_types::{
     AclEntry, Data, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Rejection,
-    Released, Revision, SessionView, Stat,
+    Released, Revision, SessionName, SessionView, Stat, Ttl,
 };
 
+use crate::contention::LockTimes;
+use crate::explain::{Explanation, LockHistory};
+use crate::notices::Heard;
 use crate::recipes::{NotYet, RecipeAnswer};
 
 /// An answer with the position in the log it was true at.
@@ -38,6 +41,25 @@ pub enum Answer {
     Released(Released),
     /// One lock.
     Lock(LockView),
+    /// One lock, and why it is not free.
+    Explained(Box<Explanation>),
+    /// Who held a lock when.
+    History(LockHistory),
+    /// The locks that are waited for most.
+    Contention(Vec<(LockView, Option<LockTimes>)>),
+    /// A session that was renewed, and what happened to its locks.
+    Heard {
+        /// What it has.
+        view: SessionView,
+        /// What is certainly left of its lease at the moment of this answer.
+        expires_in: Duration,
+        /// From the request's arrival to this answer.
+        waited: Duration,
+        /// What happened.
+        heard: Heard,
+    },
+    /// What became of each of many renewals, in order: what a session lives, and what is certainly left of it.
+    KeptAlive(Vec<KeptAlive>),
     /// A page of locks.
     Locks(Page<LockView>),
     /// One session.
@@ -91,6 +113,15 @@ pub enum Answer {
         /// The znode's stat.
         stat: Stat,
     },
+}
+
+/// What became of one renewal of many.
+#[derive(Clone, Debug)]
+pub struct KeptAlive {
+    /// Of which session.
+    pub session: SessionName,
+    /// What it lives, and what is certainly left of it; or why it was not renewed.
+    pub renewed: Result<(Ttl, Duration), Failure>,
 }
 
 /// Why there is no answer. Each says what the caller may do.

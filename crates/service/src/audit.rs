@@ -124,6 +124,8 @@ async fn ask(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<N
         | PeerReply::Rejected(_)
         | PeerReply::Notes { .. }
         | PeerReply::RenewedMany(_)
+        | PeerReply::RenewedNamed(_)
+        | PeerReply::Leases(_)
         | PeerReply::NotLeader => None,
     }
 }

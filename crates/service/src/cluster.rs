@@ -71,6 +71,8 @@ impl Service {
                 | PeerReply::Rejected(_)
                 | PeerReply::Notes { .. }
                 | PeerReply::RenewedMany(_)
+                | PeerReply::RenewedNamed(_)
+                | PeerReply::Leases(_)
                 | PeerReply::NotLeader => None,
             }
         };

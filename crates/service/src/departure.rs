@@ -97,6 +97,13 @@ impl Drop for Orphan {
     }
 }
 
+/// Closes a session that lived for a connection which is gone.
+pub(crate) async fn close_within(service: Service, session: SessionName, limit: Option<Duration>) {
+    let closing = close(service, session);
+    // Otherwise its lease, which nobody renews any more, ends it.
+    let _in_time = tokio::time::timeout(limit.unwrap_or(ORPHANED), closing).await;
+}
+
 /// Closes a session that nobody can name, and that may be opened only a moment from now.
 async fn close(service: Service, session: SessionName) {
     let began = Instant::now();

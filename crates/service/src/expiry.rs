@@ -193,3 +193,9 @@ fn forgiven(gap: Option<Duration>) {
         tracing::warn!(gap_ms, "the clockwork was late: all leases are extended");
     }
 }
+
+/// Milliseconds since the Unix epoch; only for idle times of empty directories, and for ages shown to people.
+pub(crate) fn wall_clock() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

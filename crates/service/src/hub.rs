@@ -4,6 +4,7 @@
 //! Runs inside the apply step with the machine locked: it must not block, wait, propose, or read the machine again.
 //! Requests of other nodes' services enter here too and are passed on to the service.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -12,12 +13,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
 use holdfast_raft::Observer;
-use holdfast_types::{Applied, Event, LossCause, NodeId, SessionEnd};
+use holdfast_types::{Applied, Event, NodeId, SessionEnd};
 use parking_lot::Mutex;
 
 use crate::audit::Notes;
+use crate::chronicle::{Chronicle, Keep};
+use crate::contention::Contention;
+use crate::history::Bounds;
 use crate::lease::Leases;
+use crate::line::Lines;
 use crate::metrics::Metrics;
+use crate::notices::Listeners;
 use crate::reach::Reach;
 use crate::recipes::Gatherers;
 use crate::service::{Service, ServiceConfig};
@@ -35,14 +41,23 @@ pub(crate) struct Hub {
     pub(crate) streams: Streams,
     pub(crate) history: History,
     pub(crate) reach: Reach,
+    pub(crate) lines: Lines,
+    pub(crate) listeners: Listeners,
+    pub(crate) contention: Arc<Contention>,
+    pub(crate) chronicle: Chronicle,
     pub(crate) metrics: Metrics,
     service: OnceLock<Service>,
 }
 
 impl Hub {
-    pub(crate) fn new(config: &ServiceConfig, metrics: Metrics) -> Arc<Self> {
+    pub(crate) fn new(config: &ServiceConfig, data_dir: &Path, metrics: Metrics) -> Arc<Self> {
         let ServiceConfig { history_events_max, history_bytes_max, followers_max, .. } = *config;
+        let contention = Arc::<Contention>::default();
+        let Bounds { holds_max, per_lock_max } = config.past_holds;
+        let bounds = Bounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
+        let keep = Keep { dir: data_dir.join("history"), bounds };
         Arc::new(Self {
+            chronicle: Chronicle::start(keep, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
             waiters: Waiters::new(config.waiters_max),
             gatherers: Gatherers::default(),
@@ -50,6 +65,9 @@ impl Hub {
             streams: Streams::new(config.streams_max, config.watches_max),
             history: History::new(history_events_max, history_bytes_max, followers_max),
             reach: Reach::default(),
+            lines: Lines::default(),
+            listeners: Listeners::new(config.listeners_max, history_events_max),
+            contention,
             metrics,
             service: OnceLock::new(),
         })
@@ -64,7 +82,10 @@ impl Hub {
         match event {
             Event::Granted(grant) => self.waiters.granted(grant),
             Event::Left { ticket, cause, .. } => self.waiters.left(*ticket, *cause),
-            Event::Lost { cause, .. } => self.count_loss(*cause),
+            Event::Lost { ticket, cause, .. } => {
+                self.metrics.lost(*cause).inc();
+                self.waiters.left(*ticket, *cause);
+            }
             Event::SessionTouched { id, ttl, generation } => {
                 self.leases.lock().touch(*id, *ttl, *generation, Instant::now());
             }
@@ -88,17 +109,6 @@ impl Hub {
             Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
         }
     }
-
-    fn count_loss(&self, cause: LossCause) {
-        match cause {
-            LossCause::SessionClosed => drop(self.metrics.lost_closed.inc()),
-            LossCause::SessionExpired => drop(self.metrics.lost_expired.inc()),
-            LossCause::Deleted | LossCause::Broken => drop(self.metrics.lost_deleted.inc()),
-            LossCause::MaxHold | LossCause::Revoked => drop(self.metrics.lost_overdue.inc()),
-            // Given up, or a waiter's.
-            LossCause::Released | LossCause::LimitLowered | LossCause::HandedOver => {}
-        }
-    }
 }
 
 impl Observer for Hub {
@@ -106,8 +116,12 @@ impl Observer for Hub {
         for (revision, event) in &applied.events {
             self.see(event);
             self.streams.see(machine, *revision, event);
+            self.lines.see(event);
         }
+        self.chronicle.see(machine, applied);
         self.history.see(applied);
+        // After the history, in which whoever begins to listen looks back.
+        self.listeners.see(applied);
         self.notes.lock().see(applied.revision, || machine.digest());
         // Last, so that whoever waits for this revision finds its notices dispatched.
         self.reach.reached(applied.revision);
@@ -123,7 +137,9 @@ impl Observer for Hub {
         self.waiters.look();
         self.gatherers.look();
         self.streams.diverged();
+        self.chronicle.restart(machine.revision());
         self.history.restart(machine.revision());
+        self.listeners.restart(machine.revision());
         self.reach.reached(machine.revision());
     }
 

@@ -20,6 +20,7 @@ use crate::answer::Failure;
 use crate::audit::{BUILD, Note};
 use crate::cluster::{self, NodeReport};
 use crate::lease::Renewal;
+use crate::leases::{LeaseView, NamedRenewal};
 use crate::service::Service;
 
 /// What one service asks of another. Append-only.
@@ -35,6 +36,10 @@ pub(crate) enum PeerRequest {
     Notes,
     /// Renew many sessions.
     RenewMany { sessions: Vec<SessionId>, within_ms: u32 },
+    /// Renew many sessions by name.
+    RenewNamed { sessions: Vec<SessionName>, within_ms: u32 },
+    /// How the leases of sessions stand.
+    Leases { sessions: Vec<SessionName>, within_ms: u32 },
 }
 
 /// The answers. Append-only.
@@ -59,6 +64,10 @@ pub(crate) enum PeerReply {
     },
     /// To `RenewMany`: one to each, in order.
     RenewedMany(Vec<BatchRenewal>),
+    /// To `RenewNamed`: one to each, in order.
+    RenewedNamed(Vec<NamedRenewal>),
+    /// To `Leases`: one to each, in order; none of sessions that have no lease.
+    Leases(Vec<Option<LeaseView>>),
 }
 
 /// What became of one renewal of many. Append-only.
@@ -105,6 +114,8 @@ impl Service {
             | PeerReply::Report(_)
             | PeerReply::Notes { .. }
             | PeerReply::RenewedMany(_)
+            | PeerReply::RenewedNamed(_)
+            | PeerReply::Leases(_)
             | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
         }
     }
@@ -125,6 +136,8 @@ impl Service {
             | PeerReply::Remaining { .. }
             | PeerReply::Report(_)
             | PeerReply::Notes { .. }
+            | PeerReply::RenewedNamed(_)
+            | PeerReply::Leases(_)
             | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
         }
     }
@@ -144,13 +157,15 @@ impl Service {
             | PeerReply::Report(_)
             | PeerReply::Notes { .. }
             | PeerReply::RenewedMany(_)
+            | PeerReply::RenewedNamed(_)
+            | PeerReply::Leases(_)
             | PeerReply::NotLeader => Err(Failure::OutcomeUnknown),
         }
     }
 
     /// Answers here if this node leads, or asks the node that does; asks again while nobody does, until the
     /// deadline.
-    async fn ask_leader(
+    pub(crate) async fn ask_leader(
         &self,
         request: impl FnOnce(u32) -> PeerRequest,
         deadline: Instant,
@@ -226,6 +241,12 @@ impl Service {
             PeerRequest::RenewMany { sessions, within_ms } => {
                 self.renew_many_here(&sessions, deadline_in(within_ms)).await
             }
+            PeerRequest::RenewNamed { sessions, within_ms } => {
+                self.renew_named_here(sessions, deadline_in(within_ms)).await
+            }
+            PeerRequest::Leases { sessions, within_ms } => {
+                self.leases_here(&sessions, deadline_in(within_ms)).await
+            }
         }
     }
 
@@ -273,7 +294,7 @@ impl Service {
     }
 
     /// An expiry is on its way: only the log can say which of the two came first.
-    async fn renew_through_the_log(
+    pub(crate) async fn renew_through_the_log(
         &self,
         session: SessionName,
         renewed: Renewed,
@@ -313,7 +334,10 @@ fn encode(reply: &PeerReply) -> Bytes {
     holdfast_codec::encode(Kind::ServiceReply, reply).map(Bytes::from).unwrap_or_default()
 }
 
-fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {
+pub(crate) fn find(
+    machine: &Machine,
+    session: &SessionName,
+) -> Result<(SessionId, Ttl), Rejection> {
     match machine.session_id(session) {
         Some(found) => Ok(found),
         None if machine.session(session) == SessionStatus::Expired => {

@@ -13,16 +13,26 @@
 //! proposer's queue.
 
 mod acquire;
+mod acquiring;
 mod answer;
 mod audit;
 mod census;
+mod chronicle;
 mod cluster;
+mod contention;
 mod departure;
 mod expiry;
+mod explain;
+mod history;
+mod hold;
 mod hub;
+mod keepalive;
 mod leader;
 mod lease;
+mod leases;
+mod line;
 mod metrics;
+mod notices;
 mod patience;
 mod pulse;
 mod reach;
@@ -36,10 +46,21 @@ mod tree;
 mod waiters;
 mod watch;
 
-pub use answer::{Answer, Check, ClusterView, Failure, Health, NodeView, Response, Role};
-pub use holdfast_machine::{Counts, LockFilter};
+pub use acquiring::{Acquiring, Progress};
+pub use answer::{
+    Answer, Check, ClusterView, Failure, Health, KeptAlive, NodeView, Response, Role,
+};
+pub use contention::{Estimate, LockTimes, Times};
+pub use explain::{Explanation, HistoryRequest, LockHistory};
+pub use history::{Bounds, PastHold};
+pub use hold::{ConnectionHold, HoldEnd, HoldNews};
+pub use holdfast_machine::{BlockingLink, Counts, LockFilter};
+pub use keepalive::ListenRequest;
+pub use leases::{LeaseView, RENEWED_MAX};
+pub use line::QueuePosition;
 pub use metrics::Metrics;
 pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
+pub use notices::{Heard, SessionEvent};
 pub use request::{AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request};
 pub use service::{Service, ServiceConfig};
 pub use stream::{

@@ -2,9 +2,32 @@
 //!
 //! No labels by lock or session: their number has no bound.
 
+use holdfast_types::LossCause;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+/// Upper bounds of the buckets, seconds.
+const BUCKETS: [f64; 14] =
+    [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0];
+
+/// A histogram of how long something took.
+#[derive(Clone, Debug)]
+pub(crate) struct Seconds(Histogram);
+
+impl Default for Seconds {
+    fn default() -> Self {
+        Self(Histogram::new(BUCKETS))
+    }
+}
+
+impl Seconds {
+    pub(crate) fn note_ms(&self, ms: u64) {
+        self.0.observe(std::time::Duration::from_millis(ms).as_secs_f64());
+    }
+}
 
 /// Handles to the service's metrics; clones share them.
 #[derive(Clone, Debug, Default)]
@@ -14,10 +37,9 @@ pub struct Metrics {
     pub(crate) timed_out: Counter,
     pub(crate) keepalives: Counter,
     pub(crate) session_expired: Counter,
-    pub(crate) lost_expired: Counter,
-    pub(crate) lost_closed: Counter,
-    pub(crate) lost_deleted: Counter,
-    pub(crate) lost_overdue: Counter,
+    lost: Family<[(&'static str, &'static str); 1], Counter>,
+    pub(crate) wait_seconds: Seconds,
+    pub(crate) hold_seconds: Seconds,
     pub(crate) has_leader: Gauge,
     pub(crate) is_leader: Gauge,
     pub(crate) term: Gauge,
@@ -39,24 +61,37 @@ impl Metrics {
         let metrics = Self::default();
         metrics.register_counters(registry);
         metrics.register_gauges(registry);
+        metrics.register_locks(registry);
         metrics
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 9] = [
+        let counters: [(&str, &str, &Counter); 5] = [
             ("lock_acquire_granted", "Acquire calls answered with a new grant", &self.granted),
             ("lock_acquire_busy", "Acquire calls answered busy at once", &self.busy),
             ("lock_acquire_timeout", "Acquire calls whose wait ended", &self.timed_out),
             ("keepalives", "Renewals answered by this node", &self.keepalives),
             ("session_expired", "Sessions whose lease ran out", &self.session_expired),
-            ("lock_lost_expired", "Holds that ended with an expiry", &self.lost_expired),
-            ("lock_lost_closed", "Holds that ended with a closed session", &self.lost_closed),
-            ("lock_lost_deleted", "Holds deleted through the tree", &self.lost_deleted),
-            ("lock_lost_overdue", "Holds that lasted too long", &self.lost_overdue),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
+    }
+
+    fn register_locks(&self, registry: &mut Registry) {
+        for cause in LossCause::ALL {
+            self.lost(cause);
+        }
+        registry.register("lock_lost", "Holds that ended, by cause", self.lost.clone());
+        let help = "From the request of a lock to its grant, of those who had to wait";
+        registry.register("lock_wait_seconds", help, self.wait_seconds.0.clone());
+        let help = "From the grant of a lock to the end of the hold";
+        registry.register("lock_hold_seconds", help, self.hold_seconds.0.clone());
+    }
+
+    /// Holds that ended for this reason.
+    pub(crate) fn lost(&self, cause: LossCause) -> Counter {
+        self.lost.get_or_create(&[("cause", cause.as_str())]).clone()
     }
 
     fn register_gauges(&self, registry: &mut Registry) {

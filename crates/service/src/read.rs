@@ -69,6 +69,12 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         | Request::Release { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
+        | Request::Listen(_)
+        | Request::KeepManyAlive { .. }
+        | Request::EndSession { .. }
+        | Request::Explain { .. }
+        | Request::History(_)
+        | Request::Contention { .. }
         | Request::CloseSession { .. }
         | Request::Multi(_)
         | Request::Change { .. }
@@ -84,6 +90,7 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
     match request {
         Request::Lock { read, .. }
         | Request::Locks { read, .. }
+        | Request::Contention { read, .. }
         | Request::Session { read, .. }
         | Request::Sessions { read, .. }
         | Request::Fence { read, .. }
@@ -98,6 +105,11 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::Release { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
+        | Request::Listen(_)
+        | Request::KeepManyAlive { .. }
+        | Request::EndSession { .. }
+        | Request::Explain { .. }
+        | Request::History(_)
         | Request::CloseSession { .. } => ReadMode::Linearizable,
     }
 }

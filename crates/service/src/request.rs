@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::explain::HistoryRequest;
+use crate::keepalive::ListenRequest;
 use holdfast_machine::LockFilter;
 use holdfast_types::{
     Condition, EntryId, FencingToken, Identity, Labels, LockName, Mode, Op, Owner, RequestId,
@@ -93,6 +95,22 @@ pub enum Request {
         /// How fresh.
         read: ReadMode,
     },
+    /// The same, with everything that explains why it is not free. Linearizable.
+    Explain {
+        /// Which lock.
+        lock: LockName,
+    },
+    /// Who held a lock when, as this node remembers it.
+    History(HistoryRequest),
+    /// The locks that are waited for most, as this node knows them.
+    Contention {
+        /// Names that begin so.
+        prefix: String,
+        /// At most so many.
+        limit: usize,
+        /// How fresh.
+        read: ReadMode,
+    },
     /// Open a session, or renew it.
     OpenSession {
         /// Its name; none lets the server choose.
@@ -106,6 +124,20 @@ pub enum Request {
     KeepAlive {
         /// Which.
         session: SessionName,
+    },
+    /// Renew a session, then wait for what happens to its locks.
+    Listen(ListenRequest),
+    /// Renew many sessions with one quorum round: at most [`crate::RENEWED_MAX`].
+    KeepManyAlive {
+        /// Which.
+        sessions: Vec<SessionName>,
+    },
+    /// End somebody's session by an operator's will. Written into the audit trail.
+    EndSession {
+        /// Which.
+        session: SessionName,
+        /// Why.
+        reason: String,
     },
     /// End a session and release everything it has.
     CloseSession {

@@ -11,9 +11,14 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Answer, Failure, Response};
+use crate::chronicle::Chronicle;
+use crate::contention::Contention;
+use crate::history::Bounds;
 use crate::hub::Hub;
 use crate::lease::Leases;
+use crate::line::Lines;
 use crate::metrics::Metrics;
+use crate::notices::Listeners;
 use crate::reach::Reach;
 use crate::recipes::Gatherers;
 use crate::request::{Call, Request};
@@ -42,6 +47,10 @@ pub struct ServiceConfig {
     pub watches_max: usize,
     /// How long a client that has seen more than this node has applied is made to wait.
     pub catch_up_max: Duration,
+    /// Sessions whose clients ask for news with their keepalives, at most.
+    pub listeners_max: usize,
+    /// Holds that are over, kept in this node's history.
+    pub past_holds: Bounds,
     /// Changes remembered for those who watch from a revision on.
     pub history_events_max: usize,
     /// Bytes of them.
@@ -64,6 +73,8 @@ impl Default for ServiceConfig {
             streams_max: 20_000,
             watches_max: 4_000_000,
             catch_up_max: Duration::from_secs(3),
+            listeners_max: 20_000,
+            past_holds: Bounds { holds_max: 100_000, per_lock_max: 1_000 },
             history_events_max: 65_536,
             history_bytes_max: 32 << 20,
             followers_max: 10_000,
@@ -125,7 +136,7 @@ impl Service {
         let node = raft.node;
         let membership =
             Membership { cluster: raft.cluster.clone(), members: raft.members.clone() };
-        let hub = Hub::new(&config, metrics);
+        let hub = Hub::new(&config, &raft.data_dir, metrics);
         let raft = RaftNode::start(raft, |_| observer(hub.clone())).await?;
         let (draining, stopped) = (CancellationToken::new(), CancellationToken::new());
         let diverged = tokio::sync::watch::Sender::new(None);
@@ -146,7 +157,13 @@ impl Service {
     /// # Errors
     /// [`Failure`] says why not, and whether anything was done.
     pub async fn call(&self, call: Call, request: Request) -> Result<Response, Failure> {
-        match self.answer_to(call, request).await {
+        let answer = self.answer_to(call, request).await;
+        self.explained(answer)
+    }
+
+    /// The answer, with what this node knows about why there is none.
+    pub(crate) fn explained<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        match answer {
             Err(Failure::NoLeader) => Err(self.why_no_leader()),
             Err(Failure::Behind { .. }) => {
                 Err(Failure::Behind { disk_full: self.0.raft.status().disk_low })
@@ -170,6 +187,16 @@ impl Service {
                 self.open_session(session, ttl, labels).await
             }
             Request::KeepAlive { session } => self.keep_alive(session).await,
+            Request::Listen(listen) => self.listen(listen).await,
+            Request::KeepManyAlive { sessions } => self.keep_many_alive(sessions).await,
+            Request::EndSession { session, reason } => {
+                self.end_session(call, session, reason).await
+            }
+            Request::History(asked) => self.past_holds(asked).await,
+            Request::Explain { lock } => self.explain(lock).await,
+            Request::Contention { prefix, limit, read } => {
+                self.most_wanted(prefix, limit, read).await
+            }
             Request::CloseSession { session } => self.close_session(session).await,
             Request::Multi(multi) => self.multi(call, multi).await,
             Request::Change { session, request, op } => {
@@ -201,6 +228,7 @@ impl Service {
         self.drain().await;
         self.0.stopped.cancel();
         self.0.raft.shutdown().await;
+        self.0.hub.chronicle.stop().await;
     }
 
     /// Resolves with the reason when the node cannot go on.
@@ -275,6 +303,22 @@ impl Service {
 
     pub(crate) fn reach(&self) -> &Reach {
         &self.0.hub.reach
+    }
+
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.0.hub.lines
+    }
+
+    pub(crate) fn contention(&self) -> &Contention {
+        &self.0.hub.contention
+    }
+
+    pub(crate) fn chronicle(&self) -> &Chronicle {
+        &self.0.hub.chronicle
+    }
+
+    pub(crate) fn listeners(&self) -> &Listeners {
+        &self.0.hub.listeners
     }
 
     pub(crate) fn renewals(&self) -> &Renewals {

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use holdfast_types::{
-    Command, Labels, Rejection, Reply, SessionName, SessionStatus, SessionView, Ttl,
+    Command, Identity, Labels, Rejection, Reply, SessionName, SessionStatus, SessionView, Ttl,
 };
 
 use crate::acquire::{opening, server_made_name};
 use crate::answer::{Answer, Failure, Response};
+use crate::request::Call;
 use crate::service::{Service, respond};
 
 impl Service {
@@ -63,6 +64,29 @@ impl Service {
         }
     }
 
+    /// Ends a session because an operator says so, and says who, what and why in the audit trail.
+    pub(crate) async fn end_session(
+        &self,
+        call: Call,
+        session: SessionName,
+        reason: String,
+    ) -> Result<Response, Failure> {
+        self.raft().read_barrier(self.deadline()).await?;
+        let held = self.view(&session)?.holds;
+        let held: Vec<_> = held.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
+        let by: Vec<_> = call.principal.identities().iter().map(known_as).collect();
+        let (by, held) = (by.join(" "), held.join(" "));
+        let ended = self.close_session(session.clone()).await;
+        let done = match &ended {
+            Ok(_) => "yes",
+            Err(Failure::OutcomeUnknown) => "unknown",
+            Err(_) => "no",
+        };
+        tracing::info!(target: "audit", action = "end-session", %session, reason, by, held, done,
+            request = call.request_id, node = self.node().0, "an operator ended a session");
+        ended
+    }
+
     /// A session as this node has it.
     pub(crate) fn view(&self, session: &SessionName) -> Result<SessionView, Failure> {
         let rejection = match self.raft().read(|machine| machine.session(session)) {
@@ -74,4 +98,10 @@ impl Service {
         };
         Err(Failure::Rejected(rejection))
     }
+}
+
+/// A caller's name as the audit trail shows it: without what proves it.
+fn known_as(identity: &Identity) -> String {
+    let name = identity.id.split(':').next().unwrap_or_default();
+    format!("{}:{name}", identity.scheme)
 }

@@ -99,6 +99,12 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
         | Request::Locks { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
+        | Request::Listen(_)
+        | Request::KeepManyAlive { .. }
+        | Request::EndSession { .. }
+        | Request::Explain { .. }
+        | Request::History(_)
+        | Request::Contention { .. }
         | Request::CloseSession { .. }
         | Request::Session { .. }
         | Request::Sessions { .. }

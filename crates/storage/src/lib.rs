@@ -17,6 +17,7 @@ mod file;
 mod head;
 mod keys;
 mod log;
+mod rebuildable;
 mod snapshot;
 mod space;
 mod watermark;
@@ -29,6 +30,7 @@ pub use error::StoreError;
 pub use file::{read_file, write_file};
 pub use keys::Mark;
 pub use log::{Done, Log, LogOptions, MARK_BYTES_MAX, RECORD_BYTES_MAX, Record, Refused, WhenRoom};
+pub use rebuildable::open_rebuildable;
 pub use snapshot::{
     PART_BYTES_MAX, Parts, RawSnapshot, SnapshotReader, SnapshotReceiver, SnapshotWriter, Snapshots,
 };

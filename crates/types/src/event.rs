@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Closed, Grant, LockName, NodeId, Outcome, Owner, Policy, RecipeEvent, Revision, SessionId,
-    SessionName, Ticket, Ttl, ZnodePath,
+    Closed, FencingToken, Grant, LockName, NodeId, Outcome, Owner, Policy, RecipeEvent, Revision,
+    SessionId, SessionName, Stamp, Ticket, Ttl, ZnodePath,
 };
 
 /// The result of applying one entry.
@@ -50,6 +50,22 @@ pub enum LossCause {
     LimitLowered,
 }
 
+impl LossCause {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Released, Self::SessionClosed, Self::SessionExpired, Self::Deleted];
+
+    /// As answers and metrics write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::SessionClosed => "session-closed",
+            Self::SessionExpired => "session-expired",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -65,6 +81,12 @@ pub enum Event {
         owner: Owner,
         /// The place that had been granted.
         ticket: Ticket,
+        /// Under which token it was held.
+        token: FencingToken,
+        /// Since when.
+        granted_at: Stamp,
+        /// Since which revision.
+        granted_in: Revision,
         /// Why.
         cause: LossCause,
     },

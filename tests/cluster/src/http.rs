@@ -149,16 +149,28 @@ impl Http {
         Ok(Reply { status, headers, body })
     }
 
-    /// Follows the changes that `/v1/watch?{query}` tells, from the one after `last` on.
+    /// Begins a call that is answered with server-sent events.
     ///
     /// # Errors
     /// [`Trouble`] when no answer came, or one that is no stream: then the text is the answer.
+    pub async fn stream(&self, method: Method, target: &str) -> Result<Events, Trouble> {
+        self.begin(self.client.request(method, format!("{}{target}", self.base))).await
+    }
+
+    /// Follows the changes that `/v1/watch?{query}` tells, from the one after `last` on.
+    ///
+    /// # Errors
+    /// As [`Http::stream`].
     pub async fn events(&self, query: &str, last: Option<u64>) -> Result<Events, Trouble> {
-        let request = self.client.get(format!("{}/v1/watch?{query}", self.base));
-        let mut request = request.header("accept", "text/event-stream");
+        let mut request = self.client.get(format!("{}/v1/watch?{query}", self.base));
         if let Some(last) = last {
             request = request.header("last-event-id", last.to_string());
         }
+        self.begin(request).await
+    }
+
+    async fn begin(&self, request: reqwest::RequestBuilder) -> Result<Events, Trouble> {
+        let request = request.header("accept", "text/event-stream");
         let response = request.send().await.map_err(|error| trouble(&error))?;
         if response.status().is_success() {
             return Ok(Events::new(response));

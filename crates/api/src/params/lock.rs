@@ -23,6 +23,8 @@ pub struct AcquireParams {
     pub wait: Duration,
     /// How to hold it; none means exclusively, or as it is held already.
     pub mode: Option<Mode>,
+    /// `hold=connection`: the lock lives as long as the connection, and needs no session and no renewals.
+    pub for_connection: bool,
     /// Shown to those who wait.
     pub labels: Labels,
     /// Answer 307 to the leader.
@@ -32,9 +34,9 @@ pub struct AcquireParams {
 impl AcquireParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "entry", "ttl", "wait", "mode"],
+        values: &["session", "owner", "entry", "ttl", "wait", "mode", "hold"],
         flags: &[REDIRECT],
-        later: &["permits", "limit", "max_hold", "min_hold", "hold", "segments", "priority"],
+        later: &["permits", "limit", "max_hold", "min_hold", "segments", "priority"],
         labels: true,
         about: &[
             Param::name(
@@ -62,6 +64,7 @@ impl AcquireParams {
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
     pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
+        let for_connection = hold(&fields)?;
         Ok(Self {
             session: name(&fields, "session", SessionName::new)?,
             owner: name(&fields, "owner", Owner::new)?,
@@ -69,6 +72,7 @@ impl AcquireParams {
             ttl: ttl(&fields)?,
             wait: wait(&fields)?.unwrap_or_default(),
             mode: mode(&fields)?,
+            for_connection,
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -83,6 +87,7 @@ impl AcquireParams {
         query.duration("ttl", self.ttl.map(Ttl::as_duration));
         query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
         query.text("mode", self.mode.map(Mode::as_str));
+        query.text("hold", self.for_connection.then_some("connection"));
         query.flag(REDIRECT, self.redirect);
         query.labels(&self.labels);
         query.0
@@ -164,4 +169,21 @@ fn mode(fields: &Fields<'_>) -> Result<Option<Mode>, Refusal> {
                 .hint("leave it out for an exclusive lock"))
         }
     }
+}
+
+fn hold(fields: &Fields<'_>) -> Result<bool, Refusal> {
+    let Some(hold) = fields.value("hold") else { return Ok(false) };
+    if hold != "connection" {
+        let detail = "'hold' is not 'connection'";
+        return Err(Refusal::of("hold", ErrorCode::InvalidArgument, detail)
+            .hint("leave hold out, and renew the session"));
+    }
+    for other in ["session", "owner", "entry"] {
+        if fields.value(other).is_some() {
+            let detail = format!("'{other}' and 'hold=connection' exclude each other");
+            return Err(Refusal::of(other, ErrorCode::InvalidArgument, detail)
+                .hint("the connection is the holder: leave one of them out"));
+        }
+    }
+    Ok(true)
 }

@@ -1,10 +1,12 @@
 //! Looking at locks, sessions and readiness.
 
-use holdfast_types::SessionName;
+use std::time::Duration;
+
+use holdfast_types::{SessionName, Stamp};
 
 use super::query::Query;
 use super::{LIST_LIMIT_DEFAULT, REDIRECT, about, limit, name};
-use crate::{Fields, Keys, Param, Refusal};
+use crate::{ErrorCode, Fields, Keys, Param, Refusal, parse_duration};
 
 /// `GET` of one lock or one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,36 @@ impl ReadParams {
     }
 }
 
+/// The order of a list of locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// By name, page by page.
+    #[default]
+    Name,
+    /// Those that are waited for most, the worst first; one page.
+    Contention,
+}
+
+fn sort(fields: &Fields<'_>) -> Result<Sort, Refusal> {
+    let refuse = |what: &str, detail: String| {
+        Err(Refusal::of(what, ErrorCode::InvalidArgument, detail)
+            .hint("sort=contention takes prefix, limit and stale"))
+    };
+    match fields.value("sort") {
+        None => Ok(Sort::Name),
+        Some("contention") => {
+            let others = ["session", "page_token", "held", "waiting"];
+            match others.into_iter().find(|other| fields.value(other).is_some()) {
+                Some(other) => {
+                    refuse(other, format!("'{other}' and 'sort=contention' exclude each other"))
+                }
+                None => Ok(Sort::Contention),
+            }
+        }
+        Some(_) => refuse("sort", "'sort' is not 'contention'".to_owned()),
+    }
+}
+
 /// `GET` of a list, page by page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListParams {
@@ -53,6 +85,8 @@ pub struct ListParams {
     pub session: Option<SessionName>,
     /// Items of one page, 1 to [`crate::LIST_LIMIT_MAX`].
     pub limit: usize,
+    /// In which order. Locks only.
+    pub sort: Sort,
     /// Where the previous page ended.
     pub page_token: Option<String>,
     /// How to read.
@@ -67,6 +101,7 @@ impl Default for ListParams {
             waiting: false,
             session: None,
             limit: LIST_LIMIT_DEFAULT,
+            sort: Sort::Name,
             page_token: None,
             read: ReadParams::default(),
         }
@@ -76,9 +111,8 @@ impl Default for ListParams {
 impl ListParams {
     /// What the list of locks takes.
     pub const LOCK_KEYS: Keys = Keys {
-        values: &["prefix", "session", "limit", "page_token"],
+        values: &["prefix", "session", "limit", "page_token", "sort"],
         flags: &["held", "waiting", "stale", REDIRECT],
-        later: &["sort"],
         labels: false,
         about: &[
             Param::text("prefix", "Only locks whose names begin so"),
@@ -117,6 +151,7 @@ impl ListParams {
             waiting: fields.flag("waiting"),
             session: name(fields, "session", SessionName::new)?,
             limit: limit(fields)?,
+            sort: sort(fields)?,
             page_token: fields.value("page_token").map(str::to_owned),
             read: ReadParams::parse(fields),
         })
@@ -131,6 +166,7 @@ impl ListParams {
         query.text("session", self.session.as_ref().map(SessionName::as_str));
         let limit = (self.limit != LIST_LIMIT_DEFAULT).then(|| self.limit.to_string());
         query.text("limit", limit.as_deref());
+        query.text("sort", (self.sort == Sort::Contention).then_some("contention"));
         query.text("page_token", self.page_token.as_deref());
         query.flag("stale", self.read.stale);
         query.flag(REDIRECT, self.read.redirect);
@@ -169,5 +205,55 @@ impl ReadyParams {
     /// Reads the flag.
     pub fn parse(fields: &Fields<'_>) -> Self {
         Self { leader: fields.flag("leader") }
+    }
+}
+
+/// `GET /v1/history/{name}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryParams {
+    /// Only who held the lock at this time.
+    pub at: Option<Moment>,
+    /// Past holds at most, 1 to [`crate::LIST_LIMIT_MAX`].
+    pub limit: usize,
+}
+
+/// A time, as a question says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Milliseconds of the Unix epoch.
+    At(Stamp),
+    /// So long ago.
+    Ago(Duration),
+}
+
+impl Moment {
+    /// The time it means, as of now.
+    pub fn stamp(self, now: Stamp) -> Stamp {
+        match self {
+            Self::At(stamp) => stamp,
+            Self::Ago(ago) => Stamp(now.0.saturating_sub(crate::lock::millis(ago))),
+        }
+    }
+}
+
+impl HistoryParams {
+    /// What the call takes.
+    pub const KEYS: Keys = Keys { values: &["at", "limit"], ..Keys::NONE };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        const HINT: &str =
+            "at=5m is five minutes ago, at=1735689600000 a time in milliseconds of the Unix epoch";
+        let moment = |text: &str| match text.parse() {
+            Ok(ms) => Ok(Moment::At(Stamp(ms))),
+            Err(_) => parse_duration(text).map(Moment::Ago).map_err(|_| {
+                let detail = "'at' is no time";
+                Refusal::of("at", ErrorCode::InvalidArgument, detail).hint(HINT)
+            }),
+        };
+        Ok(Self { at: fields.value("at").map(moment).transpose()?, limit: limit(fields)? })
     }
 }

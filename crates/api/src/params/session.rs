@@ -1,10 +1,12 @@
 //! Opening, renewing and closing sessions.
 
-use holdfast_types::{Labels, Ttl};
+use std::time::Duration;
+
+use holdfast_types::{Labels, Revision, SessionName, Ttl};
 
 use super::query::Query;
-use super::{REDIRECT, about, labels, ttl};
-use crate::{Fields, Keys, Refusal};
+use super::{REDIRECT, about, labels, revision, ttl, wait};
+use crate::{ErrorCode, Fields, Keys, Refusal};
 
 /// `PUT /v1/sessions/{id}` and `POST /v1/sessions`: open a session, or renew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,9 +49,13 @@ impl OpenParams {
     }
 }
 
-/// `POST /v1/sessions/{id}/keepalive`, and `DELETE /v1/sessions/{id}`.
+/// `POST /v1/sessions/{id}/keepalive`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepAliveParams {
+    /// How long to wait for news; none asks for no news.
+    pub wait: Option<Duration>,
+    /// News after this revision; none means from now on.
+    pub since: Option<Revision>,
     /// Answer 307 to the leader.
     pub redirect: bool,
 }
@@ -57,16 +63,117 @@ pub struct KeepAliveParams {
 impl KeepAliveParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &[],
+        values: &["wait", "since"],
         flags: &[REDIRECT],
-        later: &["wait"],
-        labels: false,
-        about: &[about::REDIRECTED],
+        about: &[about::NEWS_WAIT, about::NEWS_SINCE, about::REDIRECTED],
         ..Keys::NONE
     };
 
-    /// Reads the flag.
-    pub fn parse(fields: &Fields<'_>) -> Self {
-        Self { redirect: fields.flag(REDIRECT) }
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let since = fields.value("since").map(|since| revision("since", since)).transpose()?;
+        Ok(Self { wait: wait(fields)?, since, redirect: fields.flag(REDIRECT) })
+    }
+
+    /// Whether news is asked for.
+    pub const fn listens(&self) -> bool {
+        self.wait.is_some() || self.since.is_some()
+    }
+
+    /// The query that says the same.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.duration("wait", self.wait);
+        query.text("since", self.since.map(|since| since.to_string()).as_deref());
+        query.flag(REDIRECT, self.redirect);
+        query.0
+    }
+}
+
+/// `DELETE /v1/sessions/{id}`: by its own client, or by an operator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloseParams {
+    /// An operator's reason, for the audit trail; none if the client closes its own session.
+    pub force: Option<String>,
+    /// Answer 307 to the leader.
+    pub redirect: bool,
+}
+
+impl CloseParams {
+    /// What the call takes.
+    pub const KEYS: Keys =
+        Keys { values: &["reason"], flags: &["force", REDIRECT], labels: false, ..Keys::NONE };
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the parameter and what to write instead: `force` needs a `reason`, of at most
+    /// [`REASON_BYTES_MAX`] bytes.
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let refuse = |what: &str, detail: &str, hint: &'static str| {
+            Err(Refusal::of(what, ErrorCode::InvalidArgument, detail.to_owned()).hint(hint))
+        };
+        let redirect = fields.flag(REDIRECT);
+        let force = match (fields.flag("force"), fields.value("reason")) {
+            (true, None) => {
+                return refuse(
+                    "reason",
+                    "'force' needs a reason",
+                    "add &reason=TEXT: it is written into the audit trail",
+                );
+            }
+            (false, Some(_)) => {
+                return refuse(
+                    "reason",
+                    "'reason' is for 'force'",
+                    "add &force, or leave reason out",
+                );
+            }
+            (true, Some(reason)) if reason.len() > REASON_BYTES_MAX => {
+                return refuse("reason", "'reason' is longer than 512 bytes", "say it shorter");
+            }
+            (true, Some(reason)) => Some(reason.to_owned()),
+            (false, None) => None,
+        };
+        Ok(Self { force, redirect })
+    }
+}
+
+/// The longest reason of an operator, bytes.
+pub const REASON_BYTES_MAX: usize = 512;
+/// Sessions renewed by one call at most.
+pub const KEPT_ALIVE_MAX: usize = 1_000;
+
+/// `POST /v1/keepalive`: the sessions to renew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeepManyParams {
+    /// In the order of the answers.
+    pub sessions: Vec<SessionName>,
+}
+
+impl KeepManyParams {
+    /// What the query takes: the sessions are in the body.
+    pub const KEYS: Keys = Keys { flags: &[REDIRECT], ..Keys::NONE };
+
+    /// Reads a body: a JSON list of ids.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what is wrong, and with which id.
+    pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
+        const HINT: &str = r#"send a JSON list of session ids as the body: ["me", "you"]"#;
+        let ids: Vec<String> = serde_json::from_slice(body).map_err(|error| {
+            let detail = format!("the body is not a list of session ids: {error}");
+            Refusal::of("body", ErrorCode::InvalidArgument, detail).hint(HINT)
+        })?;
+        if ids.is_empty() || ids.len() > KEPT_ALIVE_MAX {
+            let detail = format!("{} sessions: 1 to {KEPT_ALIVE_MAX} at once", ids.len());
+            return Err(Refusal::of("body", ErrorCode::InvalidArgument, detail).hint(HINT));
+        }
+        let named =
+            |id: String| SessionName::new(id).map_err(|error| Refusal::bad_name("session", &error));
+        Ok(Self { sessions: ids.into_iter().map(named).collect::<Result<_, _>>()? })
     }
 }

@@ -64,7 +64,7 @@ fn a_bare_number_is_refused_in_query_and_body() {
 fn modes_of_the_future_are_unsupported_and_named() {
     assert_eq!(refused("mode=upgradable").0, ErrorCode::Unsupported);
     assert_eq!(refused("mode=odd").0, ErrorCode::InvalidArgument);
-    for key in ["permits", "limit", "max_hold", "min_hold", "hold", "segments"] {
+    for key in ["permits", "limit", "max_hold", "min_hold", "segments"] {
         let (code, detail, _) = refused(&format!("{key}=1"));
         assert_eq!(code, ErrorCode::Unsupported, "{key}");
         assert!(detail.contains(key), "{detail}");
@@ -122,6 +122,36 @@ fn any_labels() -> impl Strategy<Value = Labels> {
         .prop_map(|labels: BTreeMap<_, _>| Labels::new(labels).unwrap())
 }
 
+#[test]
+fn a_connection_that_holds_needs_no_session() {
+    assert!(acquire("hold=connection&ttl=5s&label.host=a").unwrap().for_connection);
+    assert_eq!(acquire("hold=connection").unwrap().to_query(), "hold=connection");
+    for query in ["hold=connection&session=me", "hold=session", "hold=connection&entry=e"] {
+        assert_eq!(acquire(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+    }
+}
+
+#[test]
+fn an_operator_says_why() {
+    let close = |query| CloseParams::parse(&Fields::parse(Some(query), &CloseParams::KEYS)?);
+    assert_eq!(close("").unwrap(), CloseParams::default());
+    assert_eq!(close("force&reason=stuck").unwrap().force.as_deref(), Some("stuck"));
+    assert!(close("force").unwrap_err().detail.contains("reason"));
+    assert!(close("reason=stuck").is_err());
+    assert!(close(&format!("force&reason={}", "x".repeat(513))).is_err());
+}
+
+#[test]
+fn many_sessions_are_a_list_of_ids() {
+    let read = |body: &str| KeepManyParams::parse(body.as_bytes());
+    assert_eq!(read(r#"["a","b"]"#).unwrap().sessions.len(), 2);
+    for body in ["", "[]", r#"{"sessions":["a"]}"#, r#"["a b"]"#, "[1]"] {
+        assert!(read(body).is_err(), "{body}");
+    }
+    let many = format!("[{}\"a\"]", "\"a\",".repeat(KEPT_ALIVE_MAX));
+    assert!(read(&many).unwrap_err().detail.contains("1 to 1000"));
+}
+
 proptest! {
     #[test]
     fn an_acquire_reads_back_as_written(
@@ -142,9 +172,23 @@ proptest! {
             wait: Duration::from_millis(wait),
             mode,
             labels,
+            for_connection: false,
             redirect,
         };
         prop_assert_eq!(acquire(&params.to_query()).unwrap(), params);
+    }
+
+    #[test]
+    fn a_keepalive_reads_back_as_written(
+        wait in proptest::option::of(0..=300_000_u64),
+        since in proptest::option::of(any::<u64>()),
+        redirect: bool,
+    ) {
+        let (wait, since) = (wait.map(Duration::from_millis), since.map(Revision));
+        let params = KeepAliveParams { wait, since, redirect };
+        let query = params.to_query();
+        let fields = Fields::parse(Some(&query), &KeepAliveParams::KEYS).unwrap();
+        prop_assert_eq!(KeepAliveParams::parse(&fields).unwrap(), params);
     }
 
     #[test]
@@ -156,7 +200,8 @@ proptest! {
     ) {
         let read = ReadParams { stale, redirect: false };
         let session = SessionName::new("me").ok();
-        let params = ListParams { prefix, held, waiting, session, limit, page_token, read };
+        let sort = Sort::Name;
+        let params = ListParams { prefix, held, waiting, session, limit, sort, page_token, read };
         let query = params.to_query();
         let fields = Fields::parse(Some(&query), &ListParams::LOCK_KEYS).unwrap();
         prop_assert_eq!(ListParams::parse(&fields).unwrap(), params);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_types::{FencingToken, Revision, ZnodePath};
 
 use super::query::Query;
-use super::{WAIT_MAX, name, wait};
+use super::{WAIT_MAX, name, revision, wait};
 use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
 
 /// How long a long poll waits, unless the caller says otherwise.
@@ -103,14 +103,4 @@ impl WatchParams {
 /// `locks/` means `/locks/`.
 fn rooted(place: &str) -> String {
     if place.starts_with('/') { place.to_owned() } else { format!("/{place}") }
-}
-
-fn revision(what: &str, text: &str) -> Result<Revision, Refusal> {
-    let digits = text.bytes().all(|b| b.is_ascii_digit());
-    let below = |revision: &u64| digits && *revision < REVISION_END;
-    let revision = text.parse().ok().filter(below).map(Revision);
-    revision.ok_or_else(|| {
-        Refusal::of(what, ErrorCode::InvalidArgument, format!("'{what}' is not a revision"))
-            .hint("give back the \"revision\" of an answer, or the id of an event")
-    })
 }

@@ -5,14 +5,17 @@
 
 mod asking;
 mod fence;
+mod history;
 mod lock;
 mod ls;
 mod recipes;
 mod run;
 mod status;
 mod taking;
+mod top;
 mod tree;
 mod unlock;
+mod until;
 mod waiting;
 mod watch;
 mod who;
@@ -46,6 +49,9 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Ls(args) => ls::run(&args).await,
             ClientCommand::Who(args) => who::run(&args).await,
             ClientCommand::Fence(command) => fence::run(command).await,
+            ClientCommand::Top(args) => top::run(&args).await,
+            ClientCommand::History(args) => history::run(&args).await,
+            ClientCommand::Wait(args) => until::run(&args).await,
             ClientCommand::Tree(command) => tree::run(command).await,
             ClientCommand::Latch(command) => recipes::latch(command).await,
             ClientCommand::Barrier(args) => recipes::barrier(args).await,

@@ -14,6 +14,7 @@ mod endpoint;
 mod explain;
 mod fence;
 mod guide;
+mod knowing;
 #[path = "../../../fence/tests/scratch/leash.rs"]
 mod leash;
 mod program;

@@ -12,7 +12,7 @@ use crate::node::Node;
 const DOCUMENT: &str = include_str!("../../../../docs/http-api.md");
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md");
 /// The part whose curl lines are run.
-const FIRST: &str = "\n## The tree\n";
+const FIRST: &str = "\n## Waiting and knowing\n";
 const LAST: &str = "\n## Cluster and node\n";
 /// Before numbers that differ from run to run.
 const VARIABLE: [&str; 13] = [
@@ -119,7 +119,7 @@ fn written(commands: &[(&str, String)]) -> String {
     text
 }
 
-/// Every curl line about the tree, transactions, watches and identities answers what the page says.
+/// Every curl line about waiting and knowing, the tree, transactions, watches and identities answers what the page says.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pages_curl_lines_answer_what_it_says() {
     let node = Node::start().await;

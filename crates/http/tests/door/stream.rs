@@ -32,10 +32,20 @@ pub(crate) struct Events {
 impl Events {
     /// Opens a stream; `since` goes as `Last-Event-ID`.
     pub(crate) async fn open(address: SocketAddr, target: &str, last: Option<u64>) -> Self {
+        Self::begin(address, "GET", target, last).await
+    }
+
+    /// The same with another method.
+    pub(crate) async fn begin(
+        address: SocketAddr,
+        method: &str,
+        target: &str,
+        last: Option<u64>,
+    ) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let resume = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         let head = format!(
-            "GET {target} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let (text, raw, head) = (String::new(), Vec::new(), String::new());
@@ -64,6 +74,13 @@ impl Events {
                 return None;
             }
         }
+    }
+
+    /// The next event, which must be of this name.
+    pub(crate) async fn expect(&mut self, name: &str) -> Value {
+        let event = self.next().await.unwrap_or_else(|| panic!("the end, not {name}"));
+        assert_eq!(event.name, name, "{event:?}");
+        event.data
     }
 
     /// The next event that is no bookmark.

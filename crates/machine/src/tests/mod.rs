@@ -14,6 +14,7 @@
 mod bounds;
 mod bytes;
 mod changes;
+mod explain;
 mod history;
 mod judge;
 mod large;

@@ -209,7 +209,7 @@ pub(super) fn stat(stat: &Stat) -> String {
 pub(super) fn event(event: &Event) -> String {
     match event {
         Event::Granted(grant) => format!("granted {}", self::grant(grant)),
-        Event::Lost { lock, session, owner, ticket, cause } => {
+        Event::Lost { lock, session, owner, ticket, cause, .. } => {
             format!("{session}/{owner} lost {lock} ticket={ticket} {cause:?}")
         }
         Event::Left { lock, session, owner, ticket, cause } => {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use holdfast_types::{Applied, Event, Revision, ZnodePath};
+use holdfast_types::{Applied, Event, Revision, SessionName, ZnodePath};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -14,9 +14,12 @@ use super::filter::WatchFilter;
 use super::followers::{Follower, Followers};
 use super::{BATCH_MAX, ChangeKind, WatchItem, Watched};
 use crate::answer::Failure;
+use crate::notices::SessionEvent;
 
 /// What an item costs beside its path, bytes.
 const ITEM_BYTES: usize = 160;
+/// Changes that are looked through for one session.
+const LOOK_BACK_MAX: usize = 16_384;
 
 #[derive(Clone, Debug)]
 struct Noted {
@@ -129,6 +132,22 @@ impl History {
         self.past.lock().followers.leave(number);
     }
 
+    /// What happened to a session's locks after a revision. None if some of it is forgotten, or if it is among so much
+    /// else that looking for it would hold up others.
+    pub(crate) fn of_session(
+        &self,
+        session: &SessionName,
+        since: Revision,
+    ) -> Option<Vec<SessionEvent>> {
+        let past = self.past.lock();
+        let skip = usize::try_from(past.place_after(since) - past.first).unwrap_or(usize::MAX);
+        if since < past.compacted || past.noted.len().saturating_sub(skip) > LOOK_BACK_MAX {
+            return None;
+        }
+        let later = past.noted.iter().skip(skip);
+        Some(later.filter_map(|noted| of_session(noted, session)).collect())
+    }
+
     /// The next changes for a follower.
     pub(crate) fn read(&self, number: u64) -> Found {
         self.past.lock().read(number)
@@ -203,6 +222,30 @@ fn cost(noted: &Noted) -> usize {
     ITEM_BYTES + noted.path.as_str().len()
 }
 
+/// What a change means to a session, if it is about one of its locks.
+fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
+    let (lock, session, owner, token, lost) = match &noted.item {
+        WatchItem::Granted { lock, token, session, owner, .. } => {
+            (lock, session, owner, token, None)
+        }
+        WatchItem::Lost { lock, session, owner, token, cause, .. } => {
+            (lock, session, owner, token, Some(*cause))
+        }
+        WatchItem::Change { .. }
+        | WatchItem::Bookmark { .. }
+        | WatchItem::Compacted { .. }
+        | WatchItem::ShuttingDown => return None,
+    };
+    let event = || SessionEvent {
+        revision: noted.revision,
+        lock: lock.clone(),
+        owner: owner.clone(),
+        token: *token,
+        lost,
+    };
+    (session == wanted).then(event)
+}
+
 /// What of an event followers are told.
 fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
     let change = |kind, path: &ZnodePath| {
@@ -218,10 +261,10 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
             let path = ZnodePath::of_lock(&grant.lock);
             Some((path, WatchItem::Granted { revision, lock, token, session, owner }))
         }
-        Event::Lost { lock, session, owner, cause, .. } => {
+        Event::Lost { lock, session, owner, token, cause, .. } => {
             let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
-            let path = ZnodePath::of_lock(&lock);
-            Some((path, WatchItem::Lost { revision, lock, session, owner, cause: *cause }))
+            let (path, token, cause) = (ZnodePath::of_lock(&lock), *token, *cause);
+            Some((path, WatchItem::Lost { revision, lock, session, owner, token, cause }))
         }
         Event::Left { .. }
         | Event::SessionTouched { .. }

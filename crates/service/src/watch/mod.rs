@@ -82,6 +82,8 @@ pub enum WatchItem {
         session: SessionName,
         /// Who within the session.
         owner: Owner,
+        /// The token it was held under.
+        token: FencingToken,
         /// Why.
         cause: LossCause,
     },

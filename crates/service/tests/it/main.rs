@@ -12,6 +12,7 @@ mod following;
 mod leases;
 mod lock;
 mod nodes;
+mod racing;
 mod streams;
 mod waiting;
 mod watches;

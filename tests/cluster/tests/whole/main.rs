@@ -9,6 +9,7 @@ mod doors;
 mod failover;
 mod five;
 mod founding;
+mod knowing;
 mod partition;
 mod pause;
 mod power_cut;

@@ -1,0 +1,47 @@
+//! `holdfast who`, `top`, `history` and `wait`: what they say about a lock's present, past and future.
+
+use crate::program::{DevCluster, eventually};
+
+#[test]
+fn a_lock_is_explained_waited_for_and_remembered() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let asking =
+        |lock: &str, session: &str| cluster.spawn_client(&["lock", lock, "--session", session]);
+    let holding = |lock: &str, session: &str| {
+        let mut program = asking(lock, session);
+        program.next_stdout_line();
+        program
+    };
+    let mut first = holding("a", "one");
+    let mut second = holding("b", "two");
+    let deeper = asking("b", "one");
+    let waiting = asking("a", "three");
+    let who = || cluster.client(&["who", "a"]).stdout;
+    eventually("the queues", || {
+        who().contains("itself waits for b (held by two)") && who().contains("1 waiting")
+    });
+    let explained = who();
+    assert!(
+        explained.contains("renewed ") && explained.contains("it would be free in "),
+        "{explained}"
+    );
+    let top = cluster.client(&["top"]);
+    assert_eq!(top.code, Some(0), "{}", top.stderr);
+    assert_eq!(top.stdout.lines().count(), 3, "{}", top.stdout);
+    assert_eq!(cluster.client(&["top", "-n", "1", "-o", "value"]).stdout.trim().len(), 1);
+    assert_eq!(cluster.client(&["wait", "a", "--held"]).code, Some(0));
+    let late = cluster.client(&["wait", "a", "--free", "--timeout", "100ms"]);
+    assert_eq!(late.code, Some(75), "{}", late.stderr);
+    let mut freed = cluster.spawn_client(&["wait", "b", "--free"]);
+    drop((waiting, deeper));
+    for holder in [&mut first, &mut second] {
+        holder.interrupt();
+        holder.wait();
+    }
+    cluster.client(&["unlock", "b", "--session", "one"]);
+    assert_eq!(freed.wait().code, Some(0));
+    let history = cluster.client(&["history", "a"]);
+    assert!(history.stdout.contains("one") && history.stdout.contains("released"), "{history:?}");
+    let then = cluster.client(&["history", "a", "--at", "1h", "-o", "value"]);
+    assert_eq!((then.code, then.stdout.trim()), (Some(0), ""), "{then:?}");
+}

@@ -1,0 +1,195 @@
+//! Taking a lock as a stream of events: where the caller stands, the grant, and with `hold=connection` the hold itself.
+//!
+//! Owns the order of events: `queued` whenever the place changes, then one of `granted`, `timeout`, `lost` and
+//! `reconnect`; after the grant of a hold that lives as long as its connection `renewed` again and again, then `lost`. What
+//! is refused before anything is queued is an ordinary answer with its status. When the stream is dropped, because its
+//! reader has gone, so is the place or the hold (`holdfast-service` says how).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderName;
+use holdfast_api::{
+    AheadBody, EstimateBody, FENCING_TOKEN, GrantBody, LostBody, QueuedBody, RenewedBody,
+};
+use holdfast_service::{
+    AcquireRequest, Acquiring, Answer, ConnectionHold, Failure, HoldEnd, HoldNews, Progress,
+    QueuePosition, Response,
+};
+use holdfast_types::{FencingToken, LockName, SessionName, Ttl};
+
+use crate::activity::Activity;
+use crate::exchange::{Exchange, wall_clock};
+use crate::reply::Reply;
+use crate::sse::{self, Tell};
+use crate::status::{Case, Fault, internal, of_failure};
+
+/// A stream under way.
+struct Stream {
+    lock: LockName,
+    session: Option<SessionName>,
+    for_connection: bool,
+    /// What is known already.
+    next: Option<Progress>,
+    phase: Phase,
+}
+
+enum Phase {
+    Waiting(Acquiring),
+    Held(ConnectionHold, FencingToken, SessionName),
+    Ended,
+}
+
+/// Begins the call, and answers with a stream once it queues or is granted.
+pub(crate) async fn stream(
+    exchange: &Exchange<'_>,
+    request: AcquireRequest,
+    for_connection: bool,
+) -> Result<Reply, Fault> {
+    let (lock, session, ttl) = (request.lock.clone(), request.session.clone(), request.ttl);
+    let service = exchange.front.service();
+    let begun = service.begin_acquire(exchange.call.clone(), request, for_connection);
+    let mut acquiring = begun.map_err(|failure| exchange.fault(failure))?;
+    let first = match acquiring.next().await {
+        Progress::Done(done) => {
+            Progress::Done(Box::new(Ok((*done).map_err(|f| exchange.fault(f))?)))
+        }
+        queued @ Progress::Queued(_) => queued,
+    };
+    if for_connection {
+        limit_silence(exchange, ttl.unwrap_or(Ttl::DEFAULT).as_duration());
+    }
+    let token = granted_token(&first);
+    let (next, phase) = (Some(first), Phase::Waiting(acquiring));
+    let stream = Stream { lock, session, for_connection, next, phase };
+    let comment = exchange.front.config().stream_comment;
+    let reply = sse::stream("events follow", comment, stream);
+    Ok(match token {
+        Some(token) => reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()),
+        None => reply,
+    })
+}
+
+/// A peer that is gone without a word is noticed by what it does not acknowledge: something is written every third of
+/// the time-to-live, so that two thirds of waiting make one.
+fn limit_silence(exchange: &Exchange<'_>, ttl: Duration) {
+    if let Some(activity) = exchange.parts.extensions.get::<Arc<Activity>>() {
+        activity.limit_unacknowledged(ttl * 2 / 3);
+    }
+}
+
+fn granted_token(progress: &Progress) -> Option<FencingToken> {
+    let Progress::Done(done) = progress else { return None };
+    match done.as_ref() {
+        Ok(Response { reply: Answer::Granted { grant, .. }, .. }) => Some(grant.token),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+impl Tell for Stream {
+    async fn tell(&mut self) -> Option<String> {
+        if let Some(progress) = self.next.take() {
+            return Some(self.progress(progress));
+        }
+        match &mut self.phase {
+            Phase::Waiting(acquiring) => {
+                let progress = acquiring.next().await;
+                Some(self.progress(progress))
+            }
+            Phase::Held(hold, ..) => {
+                let news = hold.next().await;
+                Some(self.news(news))
+            }
+            Phase::Ended => None,
+        }
+    }
+}
+
+impl Stream {
+    fn progress(&mut self, progress: Progress) -> String {
+        match progress {
+            Progress::Queued(position) => sse::event("queued", &queued(*position)),
+            Progress::Done(done) => match *done {
+                Ok(response) => self.granted(response),
+                Err(failure) => self.failed(failure),
+            },
+        }
+    }
+
+    fn granted(&mut self, response: Response) -> String {
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let held = match phase {
+            Phase::Waiting(acquiring) if self.for_connection => acquiring.into_hold(&response),
+            Phase::Waiting(_) | Phase::Held(..) | Phase::Ended => None,
+        };
+        let Response { reply, revision, .. } = response;
+        let Answer::Granted { grant, waited, expires_in } = reply else {
+            return sse::event("lost", &internal("the answer does not belong to the call"));
+        };
+        if let Some(hold) = held {
+            self.phase = Phase::Held(hold, grant.token, grant.session.clone());
+        }
+        sse::event("granted", &GrantBody::new(grant, waited, expires_in, revision))
+    }
+
+    fn failed(&mut self, failure: Failure) -> String {
+        self.phase = Phase::Ended;
+        let name = match &failure {
+            Failure::WaitTimeout { .. } => "timeout",
+            Failure::Rejected(_) => "lost",
+            Failure::WaitTooLong { .. }
+            | Failure::NoLeader
+            | Failure::OutcomeUnknown
+            | Failure::Overloaded { .. }
+            | Failure::TooManyWaiters { .. }
+            | Failure::DiskFull
+            | Failure::TooLarge
+            | Failure::Behind { .. }
+            | Failure::Lagging
+            | Failure::TooManyStreams { .. }
+            | Failure::TooManyWatches { .. }
+            | Failure::Compacted { .. }
+            | Failure::ShuttingDown
+            | Failure::Starting(_)
+            | Failure::Failed(_) => "reconnect",
+        };
+        let (lock, session) = (Some(&self.lock), self.session.as_ref());
+        sse::event(name, &of_failure(failure, &Case { lock, session, now: wall_clock() }))
+    }
+
+    fn news(&mut self, news: HoldNews) -> String {
+        let end = match news {
+            HoldNews::Renewed { expires_in } => {
+                let expires_in_ms = u64::try_from(expires_in.as_millis()).unwrap_or(u64::MAX);
+                return sse::event("renewed", &RenewedBody { expires_in_ms });
+            }
+            HoldNews::Over(end) => end,
+        };
+        let cause = match end {
+            HoldEnd::Lost(cause) => cause.as_str(),
+            HoldEnd::Unconfirmed => "unconfirmed",
+            HoldEnd::ShuttingDown => "shutting-down",
+        };
+        let Phase::Held(_, token, session) = std::mem::replace(&mut self.phase, Phase::Ended)
+        else {
+            return sse::event("lost", &internal("nothing was held"));
+        };
+        let (lock, cause) = (self.lock.clone(), cause.to_owned());
+        sse::event("lost", &LostBody { lock, token, session, cause })
+    }
+}
+
+fn queued(position: QueuePosition) -> QueuedBody {
+    let QueuePosition { lock, position, waiting, holder, ahead, estimate, revision } = position;
+    let now = wall_clock();
+    let holder = holder.into_iter().map(|holder| AheadBody::holder(holder, now));
+    let ahead = ahead.into_iter().map(|waiter| AheadBody::waiter(waiter, now));
+    QueuedBody {
+        lock,
+        position,
+        waiters: waiting,
+        ahead: holder.chain(ahead).collect(),
+        estimate: estimate.map(|e| EstimateBody { ms: e.ms, holds: e.holds }),
+        revision,
+    }
+}

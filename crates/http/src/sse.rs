@@ -1,0 +1,63 @@
+//! Server-sent events: the form that every stream of ours has.
+//!
+//! Owns the headers, the comments that keep a silent stream alive, and how an event is written. Refuses to know what
+//! is told. A stream holds one event at a time; its reader's pace is the socket's.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT, CACHE_CONTROL};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use holdfast_types::Revision;
+
+use crate::reply::Reply;
+
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// Something that tells events one after another.
+pub(crate) trait Tell: Send + 'static {
+    /// The next event as text; none at the end. Dropping the future loses nothing.
+    fn tell(&mut self) -> impl Future<Output = Option<String>> + Send;
+}
+
+/// Whether the caller asks for events.
+pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let media = accepted.flat_map(|value| value.split(','));
+    media
+        .map(|media| media.split(';').next().unwrap_or_default().trim())
+        .any(|media| media.eq_ignore_ascii_case(EVENT_STREAM))
+}
+
+/// A stream: a comment at once, because proxies and clients wait for the first byte, then events, and a comment
+/// whenever nothing was said for so long.
+pub(crate) fn stream(begin: &'static str, comment: Duration, teller: impl Tell) -> Reply {
+    let events = unfold((Some(begin), teller), move |(begin, mut teller)| async move {
+        if let Some(begin) = begin {
+            return Some((Ok(format!(": {begin}\n\n").into()), (None, teller)));
+        }
+        let text = tokio::select! {
+            text = teller.tell() => text?,
+            () = tokio::time::sleep(comment) => ": still here\n\n".to_owned(),
+        };
+        Some((Ok::<Bytes, Infallible>(text.into()), (None, teller)))
+    });
+    Reply::stream(EVENT_STREAM, Body::from_stream(events))
+        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"))
+        .with_header(BUFFERING, HeaderValue::from_static("no"))
+}
+
+/// An event from which a client can go on.
+pub(crate) fn numbered(id: Revision, name: &str, data: &impl serde::Serialize) -> String {
+    format!("id: {id}\n{}", event(name, data))
+}
+
+/// An event. Its data is on one line: JSON escapes line ends.
+pub(crate) fn event(name: &str, data: &impl serde::Serialize) -> String {
+    let json = serde_json::to_string(data).unwrap_or_default();
+    format!("event: {name}\ndata: {json}\n\n")
+}

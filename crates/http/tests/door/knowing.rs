@@ -1,0 +1,333 @@
+//! Waiting and knowing: positions pushed to waiters, holds that live as long as a connection, news of sessions, and why
+//! a lock is not free.
+
+use std::time::{Duration, Instant};
+
+use holdfast_http::HttpConfig;
+use holdfast_service::ServiceConfig;
+use serde_json::json;
+
+use crate::node::Node;
+use crate::stream::Events;
+
+async fn queue(node: &Node, target: &str) -> Events {
+    Events::begin(node.address, "PUT", target, None).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_is_told_where_it_stands_whenever_that_changes_and_then_of_its_grant() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let mut one = queue(&node, "/v1/locks/a?session=one&wait=1m").await;
+    assert!(
+        one.head.contains("200 OK") && one.head.contains("x-accel-buffering: no"),
+        "{}",
+        one.head
+    );
+    assert!(one.head.contains("cache-control: no-cache, no-transform"), "{}", one.head);
+    let queued = one.expect("queued").await;
+    assert_eq!(
+        (queued["position"].as_u64(), &queued["ahead"][0]["session"]),
+        (Some(1), &json!("me"))
+    );
+    assert_eq!(queued["ahead"][0]["holds"], true);
+    assert_eq!(one.comments, 1);
+    let mut two = queue(&node, "/v1/locks/a?session=two&wait=1m").await;
+    let queued = two.expect("queued").await;
+    assert_eq!((queued["position"].as_u64(), queued["waiters"].as_u64()), (Some(2), Some(2)));
+    assert_eq!(queued["ahead"][1]["session"], "one");
+    node.call("DELETE", "/v1/locks/a?session=me").await;
+    assert_eq!(one.expect("granted").await["session"], "one");
+    assert!(one.next().await.is_none());
+    let queued = two.expect("queued").await;
+    assert_eq!(
+        (queued["position"].as_u64(), &queued["ahead"][0]["session"]),
+        (Some(1), &json!("one"))
+    );
+    assert!(queued["estimate"]["holds"].as_u64() >= Some(1), "{queued}");
+    node.call("DELETE", "/v1/locks/a?session=one").await;
+    assert!(two.expect("granted").await["waited_ms"].is_u64());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_before_anything_is_queued_is_an_ordinary_answer() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let busy = queue(&node, "/v1/locks/a?session=you").await;
+    assert!(busy.head.starts_with("HTTP/1.1 423"), "{}", busy.head);
+    let held = queue(&node, "/v1/locks/a?hold=connection").await;
+    assert!(held.head.starts_with("HTTP/1.1 423"), "{}", held.head);
+    let free = queue(&node, "/v1/locks/b?session=me").await;
+    assert!(free.head.contains("fencing-token: 2"), "{}", free.head);
+    node.call("PUT", "/v1/locks/a?hold=connection&session=me")
+        .await
+        .problem(400, "invalid-argument");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_wait_is_an_event_and_leaves_no_place() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let mut waiter = queue(&node, "/v1/locks/a?session=you&wait=300ms").await;
+    waiter.expect("queued").await;
+    assert_eq!(waiter.expect("timeout").await["code"], "wait-timeout");
+    assert!(waiter.next().await.is_none());
+    node.until_waiters("a", 0).await;
+    let mut waiter = queue(&node, "/v1/locks/a?session=them&wait=1m").await;
+    waiter.expect("queued").await;
+    node.call("DELETE", "/v1/sessions/them").await;
+    assert_eq!(waiter.expect("lost").await["code"], "session-expired");
+}
+
+/// "The lock lives as long as the stream; when the connection drops the place is released at once."
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_lives_as_long_as_its_connection_and_ends_with_it() {
+    let node = Node::start().await;
+    let mut held = queue(&node, "/v1/locks/a?hold=connection&ttl=1s").await;
+    let granted = held.expect("granted").await;
+    assert_eq!((granted["lock"].as_str(), granted["token"].as_u64()), (Some("a"), Some(1)));
+    // Long enough to expire three times, if nobody renewed it.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(3) {
+        assert!(held.expect("renewed").await["expires_in_ms"].as_u64() > Some(500));
+    }
+    let mut next = queue(&node, "/v1/locks/a?hold=connection&ttl=1h&wait=1m").await;
+    next.expect("queued").await;
+    drop(held);
+    assert_eq!(next.expect("granted").await["token"], 2);
+    // An hour of time-to-live does not keep it: the connection does.
+    drop(next);
+    node.until("free", "/v1/locks/a", |reply| reply.json()["held"] == false).await;
+    node.until("no session", "/v1/sessions", |reply| reply.json()["sessions"] == json!([])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_hangs_up_while_it_waits_for_its_connection_leaves_the_queue() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    let mut waiter = queue(&node, "/v1/locks/a?hold=connection&wait=1m").await;
+    waiter.expect("queued").await;
+    node.until_waiters("a", 1).await;
+    drop(waiter);
+    node.until_waiters("a", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_is_taken_away_says_so_with_token_and_cause() {
+    let node = Node::start().await;
+    let mut held = queue(&node, "/v1/locks/a?hold=connection&ttl=1h").await;
+    let session = held.expect("granted").await["session"].as_str().unwrap().to_owned();
+    let target = format!("/v1/sessions/{session}?force&reason=maintenance");
+    assert_eq!(node.call("DELETE", &target).await.status, 204);
+    let lost = held.expect("lost").await;
+    assert_eq!(
+        lost,
+        json!({"lock": "a", "token": 1, "session": session, "cause": "session-closed"})
+    );
+    assert!(held.next().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_ends_holds_and_releases_them() {
+    let node = Node::start().await;
+    let mut held = queue(&node, "/v1/locks/a?hold=connection&ttl=1h").await;
+    held.expect("granted").await;
+    let service = node.service.clone();
+    let draining = tokio::spawn(async move { service.drain().await });
+    assert_eq!(held.expect("lost").await["cause"], "shutting-down");
+    drop(held);
+    draining.await.unwrap();
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keepalive_that_listens_returns_early_and_loses_nothing_between_two_calls() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=other").await;
+    node.call("PUT", "/v1/sessions/me").await;
+    let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
+    assert_eq!((&quiet["events"], quiet["session"].as_str()), (&json!([]), Some("me")));
+    let since = quiet["revision"].as_u64().unwrap();
+    let waiting = node.begin("PUT", "/v1/locks/a?session=me&wait=1m");
+    node.until_waiters("a", 1).await;
+    let target = format!("/v1/sessions/me/keepalive?wait=1m&since={since}");
+    let address = node.address;
+    let asked = target.clone();
+    let news = tokio::spawn(async move { crate::client::call(address, "POST", &asked).await });
+    node.call("DELETE", "/v1/locks/a?session=other").await;
+    let token = waiting.await.unwrap().json()["token"].as_u64().unwrap();
+    let news = news.await.unwrap().json();
+    assert_eq!(news["events"][0]["kind"], "granted", "{news}");
+    assert_eq!(
+        (&news["events"][0]["lock"], news["events"][0]["token"].as_u64()),
+        (&json!("a"), Some(token))
+    );
+    assert_eq!(news["holds"][0]["lock"], "a");
+    assert!(news.get("gap").is_none(), "{news}");
+    // What happens while nobody asks is told by the next call.
+    let since = news["revision"].as_u64().unwrap();
+    node.call("DELETE", "/v1/locks/a?session=me").await;
+    let target = format!("/v1/sessions/me/keepalive?wait=1m&since={since}");
+    let news = node.call("POST", &target).await.json();
+    let event = &news["events"][0];
+    assert_eq!(
+        (&event["kind"], &event["cause"], event["token"].as_u64()),
+        (&json!("lost"), &json!("released"), Some(token))
+    );
+}
+
+/// A client that comes to another node with its cursor loses nothing either: that node remembers, or says that it does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_is_good_on_another_node_or_a_gap_is_said_to_be_one() {
+    let nodes = Node::cluster().await;
+    nodes[0].take("/v1/locks/a?session=me").await;
+    let first = nodes[0].call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
+    let since = first["revision"].as_u64().unwrap();
+    nodes[0].call("DELETE", "/v1/locks/a?session=me").await;
+    let target = format!("/v1/sessions/me/keepalive?wait=1m&since={since}");
+    let news = nodes[1].call("POST", &target).await.json();
+    assert_eq!((&news["events"][0]["kind"], news.get("gap")), (&json!("lost"), None), "{news}");
+
+    let config = ServiceConfig { history_events_max: 1, ..ServiceConfig::default() };
+    let node = Node::start_with(HttpConfig::default(), config).await;
+    node.call("PUT", "/v1/sessions/me").await;
+    node.take("/v1/locks/a?session=me").await;
+    let news = node.call("POST", "/v1/sessions/me/keepalive?since=1&wait=1m").await.json();
+    assert!(news["gap"]["until"].as_u64() >= Some(1), "{news}");
+    assert_eq!(news["holds"][0]["lock"], "a", "{news}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listening_keepalive_keeps_the_session_alive_and_hears_of_its_end() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/sessions/me?ttl=1s").await;
+    let kept = node.call("POST", "/v1/sessions/me/keepalive?wait=3s").await.json();
+    assert!(kept["waited_ms"].as_u64() >= Some(3_000), "{kept}");
+    assert!(kept["expires_in_ms"].as_u64() > Some(0), "{kept}");
+    let waiting = node.begin("POST", "/v1/sessions/me/keepalive?wait=1m");
+    node.until("it waits", "/metrics", |reply| reply.body.contains("v1/sessions/{id}/keepalive"))
+        .await;
+    node.call("DELETE", "/v1/sessions/me").await;
+    waiting.await.unwrap().problem(410, "session-expired");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_sessions_are_renewed_at_once_each_with_its_own_answer() {
+    let nodes = Node::cluster().await;
+    for session in ["a", "b"] {
+        nodes[0].call("PUT", &format!("/v1/sessions/{session}?ttl=20s")).await;
+    }
+    // Through a follower, too.
+    for node in &nodes[..2] {
+        let reply = node.call_json("POST", "/v1/keepalive", r#"["a", "gone", "b"]"#).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let sessions = reply.json()["sessions"].clone();
+        assert_eq!(
+            (&sessions[0]["session"], &sessions[0]["ttl_ms"]),
+            (&json!("a"), &json!(20_000))
+        );
+        assert!(sessions[2]["expires_in_ms"].as_u64() > Some(10_000), "{sessions}");
+        assert_eq!(sessions[1]["problem"]["code"], "session-expired", "{sessions}");
+    }
+    nodes[0]
+        .call_json("POST", "/v1/keepalive", r#"{"a": 1}"#)
+        .await
+        .problem(400, "invalid-argument");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_explains_who_holds_it_and_what_that_one_waits_for() {
+    let nodes = Node::cluster().await;
+    nodes[0].take("/v1/locks/a?session=one&ttl=20s&label.host=web1").await;
+    nodes[0].take("/v1/locks/b?session=two").await;
+    let _one = nodes[0].begin("PUT", "/v1/locks/b?session=one&ttl=20s&wait=1m");
+    nodes[0].until_waiters("b", 1).await;
+    for node in &nodes[..2] {
+        let body = node.call("GET", "/v1/locks/a").await.json();
+        let holder = &body["holders"][0];
+        assert!(holder["renewed_ms_ago"].as_u64() < Some(20_000), "{body}");
+        let left = holder["expires_in_ms"].as_u64().unwrap();
+        assert!(left <= 20_000, "{body}");
+        assert_eq!(body["free_if_dead_in_ms"].as_u64(), Some(left));
+        let link = &body["blocked_by"][0];
+        assert_eq!(
+            (&link["session"], &link["waits_for"], &link["held_by"]),
+            (&json!("one"), &json!("b"), &json!("two"))
+        );
+        assert!(link.get("deadlock").is_none(), "{body}");
+        let stale = node.call("GET", "/v1/locks/a?stale").await.json();
+        assert!(stale["holders"][0].get("renewed_ms_ago").is_none(), "{stale}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_locks_with_the_longest_queues_come_first() {
+    let node = Node::start().await;
+    for lock in ["calm", "busy", "hot"] {
+        node.take(&format!("/v1/locks/{lock}?session=me")).await;
+    }
+    let mut waiting = Vec::new();
+    for (lock, session) in [("busy", "w1"), ("hot", "w1"), ("hot", "w2"), ("other", "w1")] {
+        let target: &'static str = format!("/v1/locks/{lock}?session={session}&wait=1m").leak();
+        waiting.push(node.begin("PUT", target));
+    }
+    node.until_waiters("hot", 2).await;
+    node.until_waiters("busy", 1).await;
+    let names = |body: &serde_json::Value| -> Vec<String> {
+        let locks = body["locks"].as_array().unwrap();
+        locks.iter().map(|lock| lock["lock"].as_str().unwrap().to_owned()).collect()
+    };
+    let body = node.call("GET", "/v1/locks?sort=contention&limit=2").await.json();
+    assert_eq!(names(&body), ["hot", "busy"], "{body}");
+    // Those that were waited for stay in sight when their queue is gone.
+    node.call("DELETE", "/v1/locks/busy?session=me").await;
+    let target = "/v1/locks?sort=contention&prefix=busy";
+    let seen = node.until("times", target, |reply| reply.json()["locks"][0]["wait"]["count"] == 1);
+    let body = seen.await.json();
+    assert_eq!(body["locks"][0]["hold"]["count"], 1, "{body}");
+    let metrics = node.call("GET", "/metrics").await.body;
+    assert!(metrics.contains("holdfast_lock_wait_seconds_count 1"), "{metrics}");
+    assert!(metrics.contains(r#"holdfast_lock_lost_total{cause="released"} 1"#), "{metrics}");
+    node.call("GET", "/v1/locks?sort=contention&held").await.problem(400, "invalid-argument");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_ends_any_session_with_a_reason() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=stuck").await;
+    node.call("DELETE", "/v1/sessions/stuck?force").await.problem(400, "invalid-argument");
+    assert_eq!(node.call("DELETE", "/v1/sessions/stuck?force&reason=gone").await.status, 204);
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_says_who_held_a_lock_when_and_why_it_ended() {
+    let node = Node::start().await;
+    let first = node.take("/v1/locks/a?session=me").await;
+    node.call("DELETE", "/v1/locks/a?session=me").await;
+    let second = node.take("/v1/locks/a?session=you&owner=thread-1").await;
+    node.call("DELETE", "/v1/sessions/you").await;
+    let third = node.take("/v1/locks/a?session=them").await;
+    let body = node.call("GET", "/v1/history/a").await.json();
+    let told: Vec<_> = body["holds"].as_array().unwrap().iter().collect();
+    let tokens: Vec<_> = told.iter().map(|hold| hold["token"].as_u64().unwrap()).collect();
+    assert_eq!(tokens, [third, second, first], "{body}");
+    assert!(told[0].get("cause").is_none() && told[0].get("until_at_ms").is_none(), "{body}");
+    assert_eq!(
+        (&told[1]["cause"], &told[1]["owner"]),
+        (&json!("session-closed"), &json!("thread-1"))
+    );
+    assert_eq!((&told[2]["cause"], &told[2]["session"]), (&json!("released"), &json!("me")));
+    assert_eq!(body["complete_after"], 0);
+    let since = told[0]["since_at_ms"].as_u64().unwrap();
+    let then = node.call("GET", &format!("/v1/history/a?at={since}")).await.json();
+    assert_eq!(
+        (then["holds"].as_array().unwrap().len(), &then["holds"][0]["token"]),
+        (1, &json!(third))
+    );
+    let before = node.call("GET", "/v1/history/a?at=1h").await.json();
+    assert_eq!(before["holds"], json!([]));
+    node.call("GET", "/v1/history/a?at=noon").await.problem(400, "invalid-argument");
+    assert_eq!(node.call("GET", "/v1/history/a?limit=1").await.json()["holds"][1]["token"], second);
+}

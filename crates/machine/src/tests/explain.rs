@@ -1,0 +1,94 @@
+//! Why a lock is not free: queues, chains of holders that wait, and the locks that are wanted most.
+
+use holdfast_types::*;
+
+use super::words::{self, lock_name};
+use crate::{CHAIN_MAX, LockFilter, Machine};
+
+fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
+    let (lock, open) = (lock_name(lock), words::open(session));
+    let (owner, entry) = (Owner::unnamed(), None);
+    let acquire = Acquire { lock, open, owner, entry, wait: true, wait_ms: None };
+    let entry = Entry { stamped_at: Stamp(now), commands: vec![Command::Acquire(acquire)] };
+    machine.apply(entry).outcomes.remove(0)
+}
+
+/// `one` holds `a` and waits for `b`, which `two` holds.
+fn two_links() -> Machine {
+    let mut machine = Machine::new();
+    for (now, (lock, session)) in [("a", "one"), ("b", "two"), ("b", "one")].into_iter().enumerate()
+    {
+        acquire(&mut machine, now as u64, lock, session).unwrap();
+    }
+    machine
+}
+
+#[test]
+fn a_chain_names_who_waits_for_what_and_who_holds_that() {
+    let mut machine = two_links();
+    let chain = machine.blocking_chain(&lock_name("a"));
+    assert_eq!(chain.len(), 1);
+    assert_eq!((chain[0].session.as_str(), chain[0].waits_for.as_str()), ("one", "b"));
+    assert_eq!(chain[0].held_by.as_ref().map(SessionName::as_str), Some("two"));
+    assert!(!chain[0].cycle && machine.blocking_chain(&lock_name("b")).is_empty());
+    acquire(&mut machine, 9, "a", "two").unwrap();
+    let chain = machine.blocking_chain(&lock_name("a"));
+    let links: Vec<_> = chain.iter().map(|link| (link.waits_for.as_str(), link.cycle)).collect();
+    assert_eq!(links, [("b", false), ("a", true)]);
+}
+
+#[test]
+fn a_chain_is_cut_at_its_bound() {
+    let mut machine = Machine::new();
+    for number in 0..20 {
+        acquire(&mut machine, 0, &format!("l{number}"), &format!("s{number}")).unwrap();
+    }
+    for number in 0..19 {
+        acquire(&mut machine, 0, &format!("l{}", number + 1), &format!("s{number}")).unwrap();
+    }
+    assert_eq!(machine.blocking_chain(&lock_name("l0")).len(), CHAIN_MAX);
+}
+
+#[test]
+fn queues_are_in_order_and_a_grant_knows_how_long_it_waited() {
+    let mut machine = two_links();
+    let Ok(Reply::Queued(queued)) = acquire(&mut machine, 10, "b", "three") else { panic!() };
+    let queue = machine.queue(&lock_name("b"), 10);
+    assert_eq!((queue.len(), queue[1]), (2, queued.ticket));
+    assert_eq!(machine.queue(&lock_name("b"), 1).len(), 1);
+    let release = |session: &str| {
+        let (lock, session) = (lock_name("b"), words::session_name(session));
+        Command::Release(Release { lock, session, owner: Owner::unnamed(), entry: None })
+    };
+    let entry = Entry { stamped_at: Stamp(500), commands: vec![release("two")] };
+    let applied = machine.apply(entry);
+    let grant = applied.events.iter().find_map(|(_, event)| match event {
+        Event::Granted(grant) => Some(grant.clone()),
+        _ => None,
+    });
+    let lost = applied.events.iter().find_map(|(_, event)| match event {
+        Event::Lost { token, granted_at, granted_in, .. } => {
+            Some((*token, *granted_at, *granted_in))
+        }
+        _ => None,
+    });
+    assert_eq!(machine.waited_ms(&grant.unwrap()), Some(498));
+    assert_eq!(lost, Some((FencingToken(2), Stamp(1), Revision(2))));
+}
+
+#[test]
+fn the_longest_queues_come_first_and_no_more_than_asked_for() {
+    let mut machine = Machine::new();
+    for (lock, waiters) in [("a", 1), ("b", 3), ("c", 2), ("d", 0), ("x/b", 4)] {
+        for waiter in 0..=waiters {
+            acquire(&mut machine, 0, lock, &format!("s{waiter}")).unwrap();
+        }
+    }
+    let wanted = |prefix: &str, limit| -> Vec<(String, u32)> {
+        let filter = LockFilter { prefix: prefix.to_owned(), ..LockFilter::default() };
+        let views = machine.most_wanted(&filter, limit);
+        views.into_iter().map(|view| (view.lock.to_string(), view.waiters_total)).collect()
+    };
+    assert_eq!(wanted("", 2), [("x/b".to_owned(), 4), ("b".to_owned(), 3)]);
+    assert_eq!(wanted("a", 10), [("a".to_owned(), 1)]);
+}

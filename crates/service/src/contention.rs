@@ -1,0 +1,273 @@
+//! How long locks are waited for and held, as this node has seen it: the busiest locks, and what a waiter may expect.
+//!
+//! Owns histograms of fixed buckets for at most [`LOCKS_MAX`] locks; when there are more, the one with the least to
+//! tell makes room. What it knows begins with the node's start, and fades: every [`FADE`] all counts are halved. Refuses
+//! to decide anything; it is information for people. Written outside the apply step (`chronicle.rs`).
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use holdfast_types::{LockName, Stamp};
+use parking_lot::Mutex;
+
+/// Locks remembered.
+const LOCKS_MAX: usize = 1_000;
+/// Counts are halved this often.
+const FADE: Duration = Duration::from_mins(10);
+/// Buckets: the first up to 1 ms, each next one twice as wide, the last without an end.
+const BUCKETS: usize = 24;
+/// Recent holds that an estimate is made of.
+const RECENT: usize = 16;
+
+/// Times, counted in buckets that double.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    buckets: [u32; BUCKETS],
+    longest_ms: u64,
+}
+
+/// How long a waiter may have to wait. An estimate: holders do as they like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Milliseconds from now.
+    pub ms: u64,
+    /// From how many holds.
+    pub holds: u32,
+}
+
+/// What is known of one lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockTimes {
+    /// How long those who were granted after a wait had waited.
+    pub waits: Times,
+    /// How long it was held.
+    pub holds: Times,
+}
+
+#[derive(Debug, Default)]
+struct Busy {
+    times: LockTimes,
+    /// Milliseconds waited in all, halved with the counts.
+    waited_ms: u64,
+    recent: [u64; RECENT],
+    seen: usize,
+}
+
+#[derive(Debug)]
+struct Inner {
+    by_lock: HashMap<LockName, Busy>,
+    /// Invariant: one line a lock, with its present weight.
+    by_weight: BTreeSet<(u64, LockName)>,
+    faded: Instant,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Contention(Mutex<Inner>);
+
+impl Times {
+    fn note(&mut self, ms: u64) {
+        // 0 and 1 are in bucket 0, 2 is in 1, 3 and 4 are in 2, and so on.
+        let log = ms.saturating_sub(1).checked_ilog2();
+        let bucket = log.and_then(|log| usize::try_from(log + 1).ok()).unwrap_or(0);
+        if let Some(count) = self.buckets.get_mut(bucket.min(BUCKETS - 1)) {
+            *count = count.saturating_add(1);
+        }
+        self.longest_ms = self.longest_ms.max(ms);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// The longest, milliseconds.
+    pub fn longest_ms(&self) -> u64 {
+        self.longest_ms
+    }
+
+    /// The upper end, milliseconds, of the bucket in which this share of them is reached; never above the longest.
+    pub fn percentile_ms(&self, percent: u64) -> u64 {
+        let wanted = (self.count() * percent).div_ceil(100);
+        let mut sum = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            sum += u64::from(*count);
+            if sum >= wanted {
+                return (1_u64 << bucket).min(self.longest_ms);
+            }
+        }
+        self.longest_ms
+    }
+
+    fn fade(&mut self) {
+        self.buckets.iter_mut().for_each(|count| *count /= 2);
+    }
+}
+
+impl Busy {
+    /// Waiting is what hurts; holds only tell locks apart that nobody waits for.
+    fn weight(&self) -> u64 {
+        self.waited_ms.saturating_mul(1_000).saturating_add(self.times.holds.count())
+    }
+}
+
+impl Default for Contention {
+    fn default() -> Self {
+        let (by_lock, by_weight) = (HashMap::new(), BTreeSet::new());
+        Self(Mutex::new(Inner { by_lock, by_weight, faded: Instant::now() }))
+    }
+}
+
+impl Contention {
+    /// Somebody was granted a lock after a wait.
+    pub(crate) fn waited(&self, lock: &LockName, ms: u64) {
+        self.0.lock().with(lock, |busy| {
+            busy.times.waits.note(ms);
+            busy.waited_ms = busy.waited_ms.saturating_add(ms.max(1));
+        });
+    }
+
+    /// A hold ended.
+    pub(crate) fn held(&self, lock: &LockName, ms: u64) {
+        self.0.lock().with(lock, |busy| {
+            busy.times.holds.note(ms);
+            if let Some(slot) = busy.recent.get_mut(busy.seen % RECENT) {
+                *slot = ms;
+            }
+            busy.seen += 1;
+        });
+    }
+
+    /// Halves what is known, if it is time.
+    pub(crate) fn fade(&self, now: Instant) {
+        let mut inner = self.0.lock();
+        if now.saturating_duration_since(inner.faded) >= FADE {
+            inner.faded = now;
+            inner.halve();
+        }
+    }
+
+    /// What is known of a lock.
+    pub(crate) fn of(&self, lock: &LockName) -> Option<LockTimes> {
+        self.0.lock().by_lock.get(lock).map(|busy| busy.times.clone())
+    }
+
+    /// The locks that were waited for longest, the worst first.
+    pub(crate) fn busiest(&self, prefix: &str, count_max: usize) -> Vec<LockName> {
+        let inner = self.0.lock();
+        let names = inner.by_weight.iter().rev().map(|(_, lock)| lock);
+        names.filter(|lock| lock.as_str().starts_with(prefix)).take(count_max).cloned().collect()
+    }
+
+    /// How long the waiter in a position may wait, if every hold takes as long as the recent ones did.
+    pub(crate) fn estimate(
+        &self,
+        lock: &LockName,
+        position: u32,
+        held_since: Option<(Stamp, Stamp)>,
+    ) -> Option<Estimate> {
+        let inner = self.0.lock();
+        let busy = inner.by_lock.get(lock).filter(|busy| busy.seen > 0)?;
+        let known = busy.seen.min(RECENT);
+        let sum: u64 = busy.recent.iter().take(known).sum();
+        let known = u32::try_from(known).unwrap_or(1);
+        let mean = sum / u64::from(known);
+        let held_ms = held_since.map_or(0, |(since, now)| now.0.saturating_sub(since.0));
+        let before = u64::from(position.saturating_sub(1));
+        let ms = mean.saturating_mul(before).saturating_add(mean.saturating_sub(held_ms));
+        Some(Estimate { ms, holds: known })
+    }
+}
+
+impl Inner {
+    fn with(&mut self, lock: &LockName, change: impl FnOnce(&mut Busy)) {
+        if !self.by_lock.contains_key(lock) && self.by_lock.len() >= LOCKS_MAX {
+            let Some((_, least)) = self.by_weight.pop_first() else { return };
+            self.by_lock.remove(&least);
+        }
+        let busy = self.by_lock.entry(lock.clone()).or_default();
+        self.by_weight.remove(&(busy.weight(), lock.clone()));
+        change(busy);
+        self.by_weight.insert((busy.weight(), lock.clone()));
+    }
+
+    fn halve(&mut self) {
+        self.by_weight.clear();
+        self.by_lock.retain(|lock, busy| {
+            busy.times.waits.fade();
+            busy.times.holds.fade();
+            busy.waited_ms /= 2;
+            let stays = busy.weight() > 0;
+            if stays {
+                self.by_weight.insert((busy.weight(), lock.clone()));
+            }
+            stays
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(name: &str) -> LockName {
+        LockName::new(name).unwrap()
+    }
+
+    #[test]
+    fn percentiles_are_the_upper_ends_of_buckets() {
+        let mut times = Times::default();
+        (0..98).for_each(|_| times.note(3));
+        times.note(700);
+        times.note(900);
+        assert_eq!(times.count(), 100);
+        assert_eq!(times.percentile_ms(50), 4);
+        assert_eq!(times.percentile_ms(99), 900);
+        assert_eq!(times.longest_ms(), 900);
+        assert_eq!(Times::default().percentile_ms(99), 0);
+        for (ms, end) in [(0, 0), (1, 1), (2, 2), (4, 4), (5, 5), (u64::MAX, 1 << 23)] {
+            let mut one = Times::default();
+            one.note(ms);
+            assert_eq!(one.percentile_ms(50), end, "{ms}");
+        }
+    }
+
+    #[test]
+    fn the_locks_that_are_waited_for_longest_come_first_and_stay() {
+        let contention = Contention::default();
+        for number in 0..2 * LOCKS_MAX {
+            contention.held(&lock(&format!("quiet-{number}")), 5);
+        }
+        contention.waited(&lock("hot"), 50);
+        contention.waited(&lock("hotter"), 80);
+        for number in 0..2 * LOCKS_MAX {
+            contention.held(&lock(&format!("new-{number}")), 5);
+        }
+        let inner = contention.0.lock();
+        assert_eq!((inner.by_lock.len(), inner.by_weight.len()), (LOCKS_MAX, LOCKS_MAX));
+        drop(inner);
+        assert_eq!(contention.busiest("hot", 10), [lock("hotter"), lock("hot")]);
+    }
+
+    #[test]
+    fn an_estimate_counts_those_ahead_and_what_is_left_of_the_present_hold() {
+        let contention = Contention::default();
+        assert_eq!(contention.estimate(&lock("a"), 1, None), None);
+        contention.held(&lock("a"), 100);
+        contention.held(&lock("a"), 300);
+        let since = Some((Stamp(1_000), Stamp(1_150)));
+        let estimate = contention.estimate(&lock("a"), 3, since);
+        assert_eq!(estimate, Some(Estimate { ms: 450, holds: 2 }));
+        let overdue = Some((Stamp(1_000), Stamp(9_000)));
+        assert_eq!(contention.estimate(&lock("a"), 1, overdue).unwrap().ms, 0);
+    }
+
+    #[test]
+    fn what_is_not_repeated_fades() {
+        let contention = Contention::default();
+        contention.held(&lock("a"), 100);
+        let later = Instant::now() + FADE;
+        contention.fade(later);
+        assert_eq!(contention.of(&lock("a")), None);
+    }
+}

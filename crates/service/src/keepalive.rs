@@ -1,0 +1,116 @@
+//! Keepalives that bring news: a session is renewed at once, and then its caller waits for what happens to its locks.
+//!
+//! Owns the wait. While it lasts, the node renews the session on its caller's behalf, as it does for those who wait for a
+//! lock. Refuses to remember anything (`notices`). Bound: a seat of the parked callers each.
+
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use holdfast_types::{Revision, SessionName};
+use tokio::time::MissedTickBehavior;
+
+use crate::answer::{Answer, Failure, Response};
+use crate::notices::Heard;
+use crate::service::{Service, respond};
+
+/// A keepalive that listens.
+#[derive(Clone, Debug)]
+pub struct ListenRequest {
+    /// Which session.
+    pub session: SessionName,
+    /// The cursor of the answer before; none means from now on.
+    pub since: Option<Revision>,
+    /// How long to wait for the first event. At most `ServiceConfig::wait_max`.
+    pub wait: Duration,
+}
+
+impl Service {
+    pub(crate) async fn listen(&self, request: ListenRequest) -> Result<Response, Failure> {
+        let ListenRequest { session, since, wait } = request;
+        let max = self.tunables().wait_max;
+        if wait > max {
+            return Err(Failure::WaitTooLong { max });
+        }
+        let arrived = Instant::now();
+        let renewed = self.renew(&session, None, self.deadline()).await?;
+        self.catch_up(renewed.revision.max(since.unwrap_or_default())).await?;
+        let seat = self.waiters().seat();
+        let _seat = seat.map_err(|limit| Failure::TooManyWaiters { limit })?;
+        let ear = self.listeners().listen(&session, arrived);
+        let ear = ear.map_err(|limit| Failure::TooManyWaiters { limit })?;
+        if let Some(since) = since
+            && since < ear.begins
+            && let Some(events) = self.history().of_session(&session, since)
+        {
+            self.listeners().recall(&session, since, events);
+        }
+        if let Some(since) = since {
+            self.listeners().seen(&session, since);
+        }
+        let since = since.unwrap_or_else(|| self.revision());
+        let ttl = renewed.ttl.as_duration();
+        let mut renewed_at = arrived;
+        let heard = self.hear(&session, since, &ear.woken, (arrived + wait, ttl, &mut renewed_at));
+        let heard = heard.await?;
+        let view = self.view(&session)?;
+        let expires_in = ttl.saturating_sub(renewed_at.elapsed());
+        let (waited, cursor) = (arrived.elapsed(), heard.cursor);
+        Ok(respond(Answer::Heard { view, expires_in, waited, heard }, cursor))
+    }
+
+    /// Waits for something to tell.
+    async fn hear(
+        &self,
+        session: &SessionName,
+        since: Revision,
+        woken: &tokio::sync::Notify,
+        (until, ttl, renewed_at): (Instant, Duration, &mut Instant),
+    ) -> Result<Heard, Failure> {
+        let mut renewals = tokio::time::interval_at(tokio::time::Instant::now() + ttl / 3, ttl / 3);
+        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut renewal = None;
+        loop {
+            let mut notified = std::pin::pin!(woken.notified());
+            notified.as_mut().enable();
+            // A session that has ended is no listener any more; its view says how.
+            let Some(heard) = self.listeners().hear(session, since) else {
+                self.view(session)?;
+                return Err(Failure::OutcomeUnknown);
+            };
+            let now = Instant::now();
+            if !heard.events.is_empty() || heard.gap.is_some() || now >= until {
+                return Ok(heard);
+            }
+            tokio::select! {
+                () = &mut notified => {}
+                () = tokio::time::sleep_until(until.into()) => {}
+                () = self.draining().cancelled() => return Err(Failure::ShuttingDown),
+                _ = renewals.tick(), if renewal.is_none() => {
+                    let renew = async {
+                        let began = Instant::now();
+                        (began, self.renew(session, None, self.deadline()).await)
+                    };
+                    renewal = Some(renew.boxed());
+                }
+                (began, renewed) = poll(&mut renewal), if renewal.is_some() => {
+                    renewal = None;
+                    match renewed {
+                        Ok(_) => *renewed_at = began,
+                        Err(Failure::Rejected(rejection)) => {
+                            return Err(Failure::Rejected(rejection));
+                        }
+                        // No leader just now, so nobody can expire the session either.
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn poll<T>(renewal: &mut Option<futures_util::future::BoxFuture<'_, T>>) -> T {
+    match renewal {
+        Some(renewal) => renewal.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,345 @@
+//! What happened to sessions whose clients ask for it with their keepalives: grants and losses since a revision.
+//!
+//! Owns a short memory for each session that has asked on this node lately. Nothing is lost silently: what is no longer
+//! remembered, or happened while the session asked another node and is forgotten there, is said to be a gap. Refuses to
+//! renew anything. Bounds: `sessions_max` listening sessions, those that have not asked for [`IDLE`] making room;
+//! [`KEPT_MAX`] events each and `events_max` in all, then the oldest of the same session are forgotten.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_types::{
+    Applied, Event, FencingToken, LockName, LossCause, Owner, Revision, SessionName,
+};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Events kept for one session.
+const KEPT_MAX: usize = 256;
+/// A session that has not asked for so long makes room for another.
+const IDLE: Duration = Duration::from_mins(2);
+
+/// What happened to a session's locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionEvent {
+    /// When.
+    pub revision: Revision,
+    /// Which lock.
+    pub lock: LockName,
+    /// Who within the session.
+    pub owner: Owner,
+    /// The token of the hold.
+    pub token: FencingToken,
+    /// Why the hold ended; none if it began.
+    pub lost: Option<LossCause>,
+}
+
+/// What a session finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Oldest first.
+    pub events: Vec<SessionEvent>,
+    /// Everything up to this is told: give it back as `since`.
+    pub cursor: Revision,
+    /// What happened after the caller's `since` and up to this is not known any more.
+    pub gap: Option<Revision>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    kept: VecDeque<SessionEvent>,
+    /// Everything after this is kept.
+    whole_after: Revision,
+    woken: Arc<Notify>,
+    asked: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_session: HashMap<SessionName, Listener>,
+    kept: usize,
+    head: Revision,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    inner: Mutex<Inner>,
+    /// How many, for `apply`.
+    count: AtomicUsize,
+    sessions_max: usize,
+    events_max: usize,
+}
+
+/// A session that listens.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    /// Woken when there may be something.
+    pub(crate) woken: Arc<Notify>,
+    /// Everything after this is heard here.
+    pub(crate) begins: Revision,
+}
+
+impl Listeners {
+    pub(crate) fn new(sessions_max: usize, events_max: usize) -> Self {
+        let (inner, count) = (Mutex::default(), AtomicUsize::new(0));
+        Self { inner, count, sessions_max, events_max }
+    }
+
+    /// Notes what an entry changed. Inside the apply step, after the watch history.
+    pub(crate) fn see(&self, applied: &Applied) {
+        let mut inner = self.inner.lock();
+        inner.head = applied.revision;
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for (revision, event) in &applied.events {
+            if let Event::SessionEnded { session, .. } = event {
+                inner.forget(session);
+                self.count.store(inner.by_session.len(), Ordering::Relaxed);
+            } else if let Some((session, event)) = session_event(*revision, event) {
+                inner.keep(session, event, self.events_max);
+            }
+        }
+    }
+
+    /// Entries were skipped: nothing before this revision is known.
+    pub(crate) fn restart(&self, revision: Revision) {
+        let mut inner = self.inner.lock();
+        (inner.head, inner.kept) = (revision, 0);
+        #[expect(clippy::iter_over_hash_type, reason = "the same for all of them")]
+        for listener in inner.by_session.values_mut() {
+            listener.kept.clear();
+            listener.whole_after = revision;
+            listener.woken.notify_waiters();
+        }
+    }
+
+    /// Begins to listen, or goes on.
+    ///
+    /// # Errors
+    /// The bound, if too many listen.
+    pub(crate) fn listen(&self, session: &SessionName, now: Instant) -> Result<Ear, usize> {
+        let mut inner = self.inner.lock();
+        if let Some(listener) = inner.by_session.get_mut(session) {
+            listener.asked = now;
+            return Ok(Ear { woken: listener.woken.clone(), begins: listener.whole_after });
+        }
+        if inner.by_session.len() >= self.sessions_max {
+            inner.make_room(now);
+        }
+        if inner.by_session.len() >= self.sessions_max {
+            return Err(self.sessions_max);
+        }
+        let (woken, whole_after) = (Arc::new(Notify::new()), inner.head);
+        let kept = VecDeque::new();
+        let listener = Listener { kept, whole_after, woken: woken.clone(), asked: now };
+        inner.by_session.insert(session.clone(), listener);
+        self.count.store(inner.by_session.len(), Ordering::Relaxed);
+        Ok(Ear { woken, begins: whole_after })
+    }
+
+    /// What happened before a session listened here, from another memory that reaches back to `since`.
+    pub(crate) fn recall(&self, session: &SessionName, since: Revision, events: Vec<SessionEvent>) {
+        let mut inner = self.inner.lock();
+        let Some(listener) = inner.by_session.get_mut(session) else { return };
+        if since >= listener.whole_after || events.len() + listener.kept.len() > KEPT_MAX {
+            return;
+        }
+        let before = listener.whole_after;
+        let earlier = events.into_iter().filter(|e| e.revision > since && e.revision <= before);
+        let earlier: Vec<_> = earlier.collect();
+        let count = earlier.len();
+        earlier.into_iter().rev().for_each(|event| listener.kept.push_front(event));
+        listener.whole_after = since;
+        inner.kept += count;
+    }
+
+    /// What happened after a revision. None if the session does not listen any more.
+    pub(crate) fn hear(&self, session: &SessionName, since: Revision) -> Option<Heard> {
+        let inner = self.inner.lock();
+        let listener = inner.by_session.get(session)?;
+        let gap = (since < listener.whole_after).then_some(listener.whole_after);
+        let later = listener.kept.iter().filter(|event| event.revision > since);
+        Some(Heard { events: later.cloned().collect(), cursor: inner.head.max(since), gap })
+    }
+
+    /// The client has seen everything up to here: it need not be kept any more.
+    pub(crate) fn seen(&self, session: &SessionName, until: Revision) {
+        let mut inner = self.inner.lock();
+        let until = until.min(inner.head);
+        let Some(listener) = inner.by_session.get_mut(session) else { return };
+        let before = listener.kept.len();
+        while listener.kept.front().is_some_and(|event| event.revision <= until) {
+            listener.kept.pop_front();
+        }
+        let forgotten = before - listener.kept.len();
+        listener.whole_after = listener.whole_after.max(until);
+        inner.kept -= forgotten;
+    }
+}
+
+impl Inner {
+    fn keep(&mut self, session: &SessionName, event: SessionEvent, events_max: usize) {
+        let Some(listener) = self.by_session.get_mut(session) else { return };
+        let full = listener.kept.len() >= KEPT_MAX || self.kept >= events_max;
+        listener.kept.push_back(event);
+        self.kept += 1;
+        if full && let Some(oldest) = listener.kept.pop_front() {
+            self.kept -= 1;
+            listener.whole_after = listener.whole_after.max(oldest.revision);
+        }
+        listener.woken.notify_waiters();
+    }
+
+    fn forget(&mut self, session: &SessionName) {
+        if let Some(listener) = self.by_session.remove(session) {
+            self.kept -= listener.kept.len();
+            listener.woken.notify_waiters();
+        }
+    }
+
+    fn make_room(&mut self, now: Instant) {
+        let mut freed = 0;
+        self.by_session.retain(|_, listener| {
+            // Somebody waits as long as there is another handle.
+            let stays = Arc::strong_count(&listener.woken) > 1
+                || now.saturating_duration_since(listener.asked) < IDLE;
+            freed += if stays { 0 } else { listener.kept.len() };
+            stays
+        });
+        self.kept -= freed;
+    }
+}
+
+/// What an event means to a session.
+pub(crate) fn session_event(
+    revision: Revision,
+    event: &Event,
+) -> Option<(&SessionName, SessionEvent)> {
+    match event {
+        Event::Granted(grant) => {
+            let (lock, owner) = (grant.lock.clone(), grant.owner.clone());
+            let event = SessionEvent { revision, lock, owner, token: grant.token, lost: None };
+            Some((&grant.session, event))
+        }
+        Event::Lost { lock, session, owner, token, cause, .. } => {
+            let (lock, owner, lost) = (lock.clone(), owner.clone(), Some(*cause));
+            Some((session, SessionEvent { revision, lock, owner, token: *token, lost }))
+        }
+        Event::Left { .. }
+        | Event::SessionTouched { .. }
+        | Event::SessionEnded { .. }
+        | Event::NodeCreated { .. }
+        | Event::NodeDeleted { .. }
+        | Event::NodeChanged { .. }
+        | Event::SessionAttached { .. }
+        | Event::NodeRegistered { .. }
+        | Event::QuotaPassed { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::{Grant, SessionEnd, SessionId, Stamp, Ticket, Ttl};
+
+    use super::*;
+
+    fn me() -> SessionName {
+        SessionName::new("me").unwrap()
+    }
+
+    fn granted(revision: u64) -> (Revision, Event) {
+        let grant = Grant {
+            lock: LockName::new("a").unwrap(),
+            session: me(),
+            owner: Owner::unnamed(),
+            ticket: Ticket(revision),
+            token: FencingToken(revision),
+            ttl: Ttl::DEFAULT,
+            entries: 1,
+            renewed: false,
+            waiters: 0,
+            granted_at: Stamp(0),
+            granted_in: Revision(revision),
+        };
+        (Revision(revision), Event::Granted(grant))
+    }
+
+    fn apply(listeners: &Listeners, events: Vec<(Revision, Event)>) {
+        let revision = events.last().map(|(revision, _)| *revision).unwrap();
+        listeners.see(&Applied { revision, outcomes: Vec::new(), events });
+    }
+
+    fn heard(listeners: &Listeners, since: u64) -> (Vec<u64>, Option<u64>) {
+        let heard = listeners.hear(&me(), Revision(since)).unwrap();
+        let events = heard.events.iter().map(|event| event.revision.0).collect();
+        (events, heard.gap.map(|gap| gap.0))
+    }
+
+    #[test]
+    fn nothing_between_two_calls_is_lost_and_what_was_seen_is_forgotten() {
+        let listeners = Listeners::new(10, 1_000);
+        apply(&listeners, vec![granted(1)]);
+        listeners.listen(&me(), Instant::now()).unwrap();
+        assert_eq!(heard(&listeners, 1), (vec![], None));
+        apply(&listeners, vec![granted(2), granted(3)]);
+        assert_eq!(heard(&listeners, 1), (vec![2, 3], None));
+        // The answer was lost on its way: the same question gets the same answer.
+        assert_eq!(heard(&listeners, 1), (vec![2, 3], None));
+        listeners.seen(&me(), Revision(2));
+        assert_eq!(heard(&listeners, 2), (vec![3], None));
+        assert_eq!(heard(&listeners, 1), (vec![3], Some(2)));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_said_to_be_a_gap() {
+        let listeners = Listeners::new(10, 1_000);
+        apply(&listeners, vec![granted(7)]);
+        listeners.listen(&me(), Instant::now()).unwrap();
+        assert_eq!(heard(&listeners, 3), (vec![], Some(7)));
+        for revision in 8..=300 {
+            apply(&listeners, vec![granted(revision)]);
+        }
+        let (events, gap) = heard(&listeners, 7);
+        assert_eq!((events.len(), gap), (KEPT_MAX, Some(300 - KEPT_MAX as u64)));
+        listeners.restart(Revision(500));
+        assert_eq!(heard(&listeners, 300), (vec![], Some(500)));
+    }
+
+    #[test]
+    fn all_sessions_together_keep_no_more_than_the_bound() {
+        let listeners = Listeners::new(10, 3);
+        listeners.listen(&me(), Instant::now()).unwrap();
+        apply(&listeners, (1..=9).map(granted).collect());
+        assert_eq!(heard(&listeners, 0), (vec![7, 8, 9], Some(6)));
+    }
+
+    #[test]
+    fn another_memory_closes_a_gap_if_it_reaches_back_far_enough() {
+        let listeners = Listeners::new(10, 1_000);
+        apply(&listeners, vec![granted(1), granted(2), granted(3)]);
+        let ear = listeners.listen(&me(), Instant::now()).unwrap();
+        assert_eq!(ear.begins, Revision(3));
+        let earlier = [granted(2), granted(3)];
+        let events = earlier.iter().map(|(at, event)| session_event(*at, event).unwrap().1);
+        listeners.recall(&me(), Revision(1), events.collect());
+        assert_eq!(heard(&listeners, 1), (vec![2, 3], None));
+    }
+
+    #[test]
+    fn a_session_that_ends_leaves_nothing_and_idle_ones_make_room() {
+        let listeners = Listeners::new(1, 1_000);
+        let now = Instant::now();
+        drop(listeners.listen(&me(), now).unwrap());
+        let you = SessionName::new("you").unwrap();
+        assert_eq!(listeners.listen(&you, now).unwrap_err(), 1);
+        listeners.listen(&you, now + IDLE).unwrap();
+        assert!(listeners.hear(&me(), Revision(0)).is_none());
+        let (id, session, end) = (SessionId(1), you.clone(), SessionEnd::Closed);
+        apply(&listeners, vec![(Revision(9), Event::SessionEnded { id, session, end })]);
+        assert!(listeners.hear(&you, Revision(0)).is_none());
+    }
+}

@@ -1,0 +1,117 @@
+//! Streams of waiters and holders through the death of the node that streams.
+
+use holdfast_tests_cluster::{Cluster, DEADLINE, Events, Http, Request, until, until_some};
+use reqwest::Method;
+use serde_json::Value;
+
+async fn queue(door: &Http, target: &str) -> Events {
+    door.stream(Method::PUT, target).await.expect("a stream")
+}
+
+async fn expect(events: &mut Events, name: &str) -> Value {
+    let notice = events.next().await.unwrap_or_else(|| panic!("the end, not {name}"));
+    assert_eq!(notice.name, name, "{notice:?}");
+    notice.data
+}
+
+/// A ticket outlives the connection: the place stands in the log, under the name of the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_is_killed_goes_on_elsewhere_from_the_same_place() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let mut others = cluster.others(leader);
+    let (dying, living) = (others.next().expect("a follower"), others.next().expect("another"));
+    cluster.node(leader).http.put("/v1/locks/a?session=holder&ttl=5m").await.has(200);
+    let mut first = queue(&dying.http, "/v1/locks/a?session=first&ttl=1m&wait=5m").await;
+    assert_eq!(expect(&mut first, "queued").await["position"], 1);
+    let mut second = queue(&living.http, "/v1/locks/a?session=second&ttl=1m&wait=5m").await;
+    assert_eq!(expect(&mut second, "queued").await["position"], 2);
+    dying.kill();
+    while first.next().await.is_some() {}
+    let mut first = queue(&living.http, "/v1/locks/a?session=first&ttl=1m&wait=5m").await;
+    assert_eq!(expect(&mut first, "queued").await["position"], 1);
+    living.http.delete("/v1/locks/a?session=holder").await.has(204);
+    assert_eq!(expect(&mut first, "granted").await["session"], "first");
+    let queued = expect(&mut second, "queued").await;
+    assert_eq!((&queued["position"], &queued["ahead"][0]["session"]), (&1.into(), &"first".into()));
+}
+
+/// Nobody closes the session when the node dies with its connections: its time-to-live does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_of_a_connection_to_a_killed_node_ends_with_its_ttl_and_the_next_is_granted() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let dying = cluster.others(leader).next().expect("a follower");
+    let door = &cluster.node(leader).http;
+    let mut held = queue(&dying.http, "/v1/locks/a?hold=connection&ttl=2s").await;
+    let token = expect(&mut held, "granted").await["token"].as_u64().expect("a token");
+    expect(&mut held, "renewed").await;
+    let mut next = queue(door, "/v1/locks/a?session=next&wait=1m").await;
+    expect(&mut next, "queued").await;
+    dying.kill();
+    let granted = expect(&mut next, "granted").await;
+    assert!(granted["token"].as_u64() > Some(token), "{granted}");
+    let history = door.get("/v1/history/a").await.json();
+    assert_eq!(history["holds"][1]["cause"], "session-expired", "{history}");
+}
+
+async fn holds_and_history(door: &Http) -> Value {
+    for _ in 0..5 {
+        door.put("/v1/locks/a?session=me").await.has(200);
+        door.delete("/v1/locks/a?session=me").await.has(204);
+    }
+    door.get("/v1/history/a").await.has(200).json()
+}
+
+/// What is known again after a restart.
+async fn remembered(cluster: &Cluster, door: &Http) -> Value {
+    cluster.start_all();
+    cluster.wait_ready().await;
+    until_some("the history to answer", DEADLINE, async || {
+        let asked = Request::new(Method::GET, "/v1/history/a");
+        door.send(asked).await.ok().filter(|reply| reply.status == 200).map(|reply| reply.json())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_survives_a_restart() {
+    let cluster = Cluster::three().await;
+    cluster.wait_ready().await;
+    let node = cluster.node(2);
+    let before = holds_and_history(&node.http).await;
+    for node in cluster.nodes() {
+        node.stop().await;
+    }
+    let after = remembered(&cluster, &node.http).await;
+    assert_eq!(after["holds"], before["holds"]);
+    assert_eq!(after["complete_after"], 0, "{after}");
+}
+
+/// Either a hold is still known, or the history says that it does not reach back to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_kill_9_of_every_node_the_history_says_from_where_on_it_is_complete() {
+    let cluster = Cluster::three().await;
+    cluster.wait_ready().await;
+    let node = cluster.node(2);
+    let before = holds_and_history(&node.http).await;
+    cluster.kill_all();
+    let after = remembered(&cluster, &node.http).await;
+    let (complete_after, known) = (&after["complete_after"], after["holds"].as_array());
+    let known = known.expect("a list");
+    for hold in before["holds"].as_array().expect("a list") {
+        let missing = hold["until_revision"].as_u64() <= complete_after.as_u64();
+        assert!(missing || known.contains(hold), "{hold} of {after}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_who_ends_a_session_is_in_the_audit_trail() {
+    let cluster = Cluster::three().await;
+    cluster.wait_ready().await;
+    let node = cluster.node(1);
+    node.http.put("/v1/locks/a?session=stuck").await.has(200);
+    node.http.delete("/v1/sessions/stuck?force&reason=paged+at+night").await.has(204);
+    until("the line", DEADLINE, || async { node.log_lines_with("paged at night") == 1 }).await;
+    assert_eq!(node.log_lines_with("an operator ended a session"), 1);
+}
