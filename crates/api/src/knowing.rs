@@ -14,6 +14,7 @@ use crate::{LockBody, Problem, SessionBody};
 
 /// Somebody ahead in a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AheadBody {
     /// Whose.
     pub session: SessionName,
@@ -42,6 +43,7 @@ impl AheadBody {
 
 /// The event `queued`: where a waiter stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuedBody {
     /// Which lock.
     pub lock: LockName,
@@ -60,6 +62,7 @@ pub struct QueuedBody {
 
 /// How long a wait may take, if every hold takes as long as the recent ones did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EstimateBody {
     /// Milliseconds from now.
     pub ms: u64,
@@ -69,6 +72,7 @@ pub struct EstimateBody {
 
 /// The event `renewed` of a hold that lives as long as its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RenewedBody {
     /// What is certainly left of the hold when this was written.
     pub expires_in_ms: u64,
@@ -76,6 +80,7 @@ pub struct RenewedBody {
 
 /// The event `lost` of a hold that lives as long as its connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostBody {
     /// Which lock.
     pub lock: LockName,
@@ -90,6 +95,7 @@ pub struct LostBody {
 
 /// Which kind of news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// A lock was granted to the session.
@@ -100,6 +106,7 @@ pub enum EventKind {
 
 /// Something that happened to a session's locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventBody {
     /// The revision that did it.
     pub revision: Revision,
@@ -134,6 +141,7 @@ impl EventBody {
 
 /// Some news is forgotten: look at what the session holds instead, which the same answer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GapBody {
     /// What happened after `since` and up to this revision is not told.
     pub until: Revision,
@@ -141,6 +149,7 @@ pub struct GapBody {
 
 /// The answer to a keepalive that listens: the session, and what happened to its locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NewsBody {
     /// The session, renewed; its `revision` is the next `since`.
     #[serde(flatten)]
@@ -156,6 +165,7 @@ pub struct NewsBody {
 
 /// One session of a batch of renewals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptBody {
     /// Which session.
     pub session: SessionName,
@@ -185,6 +195,7 @@ impl KeptBody {
 
 /// The answer to a batch of renewals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptManyBody {
     /// One to each session asked for, in order.
     pub sessions: Vec<KeptBody>,
@@ -194,6 +205,7 @@ pub struct KeptManyBody {
 
 /// How long something took, as one node has seen it since it started; halved every ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimesBody {
     /// How many times.
     pub count: u64,
@@ -207,6 +219,7 @@ pub struct TimesBody {
 
 /// A holder that waits itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkBody {
     /// The holder of the lock before.
     pub session: SessionName,
@@ -227,6 +240,7 @@ pub struct LinkBody {
 
 /// A lock, and what is known of why it is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainedBody {
     /// Who holds it and who waits.
     #[serde(flatten)]
@@ -254,6 +268,7 @@ impl ExplainedBody {
 
 /// The locks that are waited for most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentionBody {
     /// Those with the longest queues first.
     pub locks: Vec<ExplainedBody>,
@@ -263,6 +278,7 @@ pub struct ContentionBody {
 
 /// A hold, present or past.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PastHoldBody {
     /// Its token.
     pub token: FencingToken,
@@ -286,6 +302,7 @@ pub struct PastHoldBody {
 
 /// Who held a lock when, as one node remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryBody {
     /// Which lock.
     pub lock: LockName,

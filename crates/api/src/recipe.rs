@@ -54,6 +54,9 @@ impl LatchParams {
         ..Keys::NONE
     };
 
+    /// What deleting one takes.
+    pub const DELETE_KEYS: Keys = Keys { flags: &[REDIRECT], about: &[REDIRECTED], ..Keys::NONE };
+
     /// Checks every parameter.
     ///
     /// # Errors

@@ -129,14 +129,14 @@ impl Stream {
         if let Some(hold) = held {
             self.phase = Phase::Held(hold, grant.token, grant.session.clone());
         }
-        sse::event("granted", &GrantBody::new(grant, waited, expires_in, revision))
+        sse::event("granted", &GrantBody::new(grant, (waited, expires_in), wall_clock(), revision))
     }
 
     fn failed(&mut self, failure: Failure) -> String {
         self.phase = Phase::Ended;
         let name = match &failure {
             Failure::WaitTimeout { .. } => "timeout",
-            Failure::Rejected(_) => "lost",
+            Failure::Rejected(_) | Failure::NotYet { .. } => "lost",
             Failure::WaitTooLong { .. }
             | Failure::NoLeader
             | Failure::OutcomeUnknown

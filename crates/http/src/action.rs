@@ -132,6 +132,7 @@ impl Action {
             | Self::DeleteCounter => Some(Method::DELETE),
             Self::CreateSession
             | Self::KeepAlive
+            | Self::KeepManyAlive
             | Self::PostNode
             | Self::Txn
             | Self::CountDown
@@ -141,6 +142,7 @@ impl Action {
             | Self::ListLocks
             | Self::ReadSession
             | Self::ListSessions
+            | Self::History
             | Self::Fence
             | Self::ReadNode
             | Self::Watch
@@ -266,6 +268,7 @@ impl Route {
             Self::Lock => vec!["/v1/locks/", "/v1/locks/{*name}"],
             Self::Session => vec!["/v1/sessions/", self.pattern()],
             Self::Fence => vec!["/v1/fence/", "/v1/fence/{*name}"],
+            Self::History => vec!["/v1/history/", "/v1/history/{*name}"],
             Self::Latch => vec!["/v1/latches/", "/v1/latches/{*name}"],
             Self::Barrier => vec!["/v1/barriers/", "/v1/barriers/{*name}"],
             Self::DoubleBarrier => vec!["/v1/double-barriers/", "/v1/double-barriers/{*name}"],
@@ -275,6 +278,7 @@ impl Route {
             Self::Locks
             | Self::Sessions
             | Self::KeepAlive
+            | Self::KeepManyAlive
             | Self::Txn
             | Self::Watch
             | Self::Cluster

@@ -24,12 +24,14 @@ pub(crate) enum Kind {
     Data,
     /// A transaction.
     Txn,
+    /// A list of session ids.
+    Sessions,
 }
 
 impl Kind {
     fn bytes_max(self, config: &HttpConfig) -> usize {
         match self {
-            Self::Fields => config.body_bytes_max,
+            Self::Fields | Self::Sessions => config.body_bytes_max,
             Self::Data => config.data_bytes_max,
             Self::Txn => config.txn_bytes_max,
         }
@@ -40,6 +42,7 @@ impl Kind {
             Self::Fields => "send the fields of the query, and nothing else",
             Self::Data => "keep what is large elsewhere, and its place here",
             Self::Txn => "change less at once",
+            Self::Sessions => "renew fewer sessions at once",
         }
     }
 }

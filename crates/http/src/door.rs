@@ -221,12 +221,12 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
     match action {
         Action::PutNode | Action::PostNode => Some(Kind::Data),
         Action::Txn => Some(Kind::Txn),
+        Action::KeepManyAlive => Some(Kind::Sessions),
         Action::Acquire
         | Action::Release
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive
-        | Action::KeepManyAlive
         | Action::CloseSession
         | Action::MakeLatch
         | Action::CountDown

@@ -61,8 +61,8 @@ pub(crate) async fn history(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     let request = Request::History(HistoryRequest { lock, at, limit });
     let Response { reply, revision, .. } = exchange.ask(request).await?;
     let Answer::History(history) = reply else { return Err(astray()) };
-    let LockHistory { lock, holder, holds, complete_after } = history;
-    let present = holder.into_iter().map(present);
+    let LockHistory { lock, holders, holds, complete_after } = history;
+    let present = holders.into_iter().map(present);
     let holds = present.chain(holds.into_iter().map(past)).collect();
     let body = HistoryBody { lock, holds, complete_after, revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))

@@ -99,9 +99,8 @@ pub(crate) async fn await_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fa
 /// `DELETE /v1/latches/{name}`
 pub(crate) async fn delete_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let latch = exchange.recipe(LATCHES)?;
-    let keys = holdfast_api::KeepAliveParams::KEYS;
-    let params = holdfast_api::KeepAliveParams::parse(&exchange.fields(&keys)?);
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+    let redirect = exchange.fields(&LatchParams::DELETE_KEYS)?.flag("redirect");
+    if let Some(elsewhere) = exchange.elsewhere(redirect) {
         return Ok(elsewhere);
     }
     let (_, revision, _) = ask(exchange, RecipeRequest::DeleteLatch { latch }).await?;

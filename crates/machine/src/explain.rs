@@ -39,7 +39,7 @@ pub struct BlockingLink {
 }
 
 fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<Contender>> {
-    lock.holder.iter()
+    lock.holders.iter()
 }
 
 impl Machine {
@@ -53,7 +53,7 @@ impl Machine {
     pub fn waited_ms(&self, grant: &Grant) -> Option<u64> {
         let (id, _) = self.session_id(&grant.session)?;
         let contender = self.locks.find(id, &grant.lock, &grant.owner, grant.ticket)?;
-        let hold = contender.hold.filter(|hold| hold.token == grant.token)?;
+        let hold = contender.hold.as_ref().filter(|hold| hold.token == grant.token)?;
         Some(hold.granted_at.0.saturating_sub(contender.since.0))
     }
 
@@ -91,7 +91,7 @@ impl Machine {
             let claims = self.locks.claims_of(holder.session).take(CLAIMS_MAX);
             let waits = claims.filter_map(|claim| {
                 let wanted = claim.lock.clone().filter(|wanted| wanted != lock)?;
-                let found = self.locks.get(&wanted)?.contender(claim.sequence)?;
+                let found = self.locks.get(&wanted)?.contender(&claim.rank)?;
                 found.hold.is_none().then_some((found, wanted))
             });
             let waits: Vec<_> = waits.collect();

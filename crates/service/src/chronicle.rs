@@ -152,6 +152,11 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Item> {
             })))
         }
         Event::Left { .. }
+        | Event::Converted(_)
+        | Event::PolicySet { .. }
+        | Event::Closed { .. }
+        | Event::Opened { .. }
+        | Event::Recipe(_)
         | Event::SessionTouched { .. }
         | Event::SessionEnded { .. }
         | Event::NodeCreated { .. }

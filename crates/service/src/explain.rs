@@ -48,7 +48,7 @@ pub struct LockHistory {
     /// Which lock.
     pub lock: LockName,
     /// Who holds it now; with a time asked for, only if it did so then.
-    pub holder: Option<HolderView>,
+    pub holders: Vec<HolderView>,
     /// Holds that are over, the youngest first.
     pub holds: Vec<PastHold>,
     /// Every hold of this lock that ended after this revision is known.
@@ -68,9 +68,9 @@ impl Service {
             return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
         };
         let is_asked_for = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
-        let holder = view.holder.filter(is_asked_for);
+        let holders = view.holders.into_iter().filter(is_asked_for).collect();
         let (holds, complete_after) = (found.holds, found.complete_after);
-        let history = LockHistory { lock, holder, holds, complete_after };
+        let history = LockHistory { lock, holders, holds, complete_after };
         Ok(respond(Answer::History(history), revision))
     }
 

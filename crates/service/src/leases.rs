@@ -141,7 +141,7 @@ impl Service {
 
     /// The leases of those who hold a lock, as far as a leader can be asked in time.
     pub(crate) async fn leases_of_holders(&self, lock: &LockView) -> Vec<Option<LeaseView>> {
-        let sessions: Vec<_> = lock.holder.iter().map(|holder| holder.session.clone()).collect();
+        let sessions: Vec<_> = lock.holders.iter().map(|holder| holder.session.clone()).collect();
         if sessions.is_empty() {
             return Vec::new();
         }

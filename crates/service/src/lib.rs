@@ -59,8 +59,8 @@ pub use keepalive::ListenRequest;
 pub use leases::{LeaseView, RENEWED_MAX};
 pub use line::QueuePosition;
 pub use metrics::Metrics;
-pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
 pub use notices::{Heard, SessionEvent};
+pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
 pub use request::{AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request};
 pub use service::{Service, ServiceConfig};
 pub use stream::{

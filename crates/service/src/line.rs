@@ -86,9 +86,14 @@ impl Lines {
             return;
         }
         let lock = match event {
-            Event::Granted(grant) => &grant.lock,
-            Event::Lost { lock, .. } | Event::Left { lock, .. } => lock,
-            Event::SessionTouched { .. }
+            Event::Granted(grant) | Event::Converted(grant) => &grant.lock,
+            Event::Lost { lock, .. }
+            | Event::Left { lock, .. }
+            | Event::PolicySet { lock, .. }
+            | Event::Closed { lock, .. }
+            | Event::Opened { lock } => lock,
+            Event::Recipe(_)
+            | Event::SessionTouched { .. }
             | Event::SessionEnded { .. }
             | Event::NodeCreated { .. }
             | Event::NodeDeleted { .. }
@@ -163,7 +168,7 @@ fn read(service: &Service, lock: &LockName) -> Board {
     });
     Board {
         places: tickets.into_iter().zip(1..).collect(),
-        holder: view.holder,
+        holder: view.holder().cloned(),
         first: view.waiters,
         waiting: view.waiters_total,
         revision,

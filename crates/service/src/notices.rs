@@ -230,6 +230,11 @@ pub(crate) fn session_event(
             Some((session, SessionEvent { revision, lock, owner, token: *token, lost }))
         }
         Event::Left { .. }
+        | Event::Converted(_)
+        | Event::PolicySet { .. }
+        | Event::Closed { .. }
+        | Event::Opened { .. }
+        | Event::Recipe(_)
         | Event::SessionTouched { .. }
         | Event::SessionEnded { .. }
         | Event::NodeCreated { .. }

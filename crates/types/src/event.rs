@@ -52,8 +52,17 @@ pub enum LossCause {
 
 impl LossCause {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Released, Self::SessionClosed, Self::SessionExpired, Self::Deleted];
+    pub const ALL: [Self; 9] = [
+        Self::Released,
+        Self::SessionClosed,
+        Self::SessionExpired,
+        Self::Deleted,
+        Self::MaxHold,
+        Self::Revoked,
+        Self::Broken,
+        Self::HandedOver,
+        Self::LimitLowered,
+    ];
 
     /// As answers and metrics write it.
     pub const fn as_str(self) -> &'static str {
@@ -62,6 +71,11 @@ impl LossCause {
             Self::SessionClosed => "session-closed",
             Self::SessionExpired => "session-expired",
             Self::Deleted => "deleted",
+            Self::MaxHold => "max-hold",
+            Self::Revoked => "revoked",
+            Self::Broken => "broken",
+            Self::HandedOver => "handed-over",
+            Self::LimitLowered => "limit-lowered",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{EntryId, Owner, RequestId, SessionName, Ttl};
+use holdfast_types::{EntryId, FencingToken, Owner, RequestId, SessionName, Ttl};
 
 use super::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, REDIRECT, WAIT_MAX};
 use crate::describe::{Form, Param, Unsaid};
@@ -33,6 +33,17 @@ pub(crate) const WAIT: Param = Param::duration(
     "How long to queue; to wait longer, send the call again",
 )
 .unsaid(Unsaid::Duration(Duration::ZERO));
+pub(crate) const NEWS_WAIT: Param = Param::duration(
+    "wait",
+    (Duration::ZERO, WAIT_MAX),
+    "How long to wait for news of the session; the answer comes with the first",
+)
+.unsaid(Unsaid::Duration(Duration::ZERO));
+pub(crate) const NEWS_SINCE: Param = Param::number(
+    "since",
+    (0, FencingToken::END - 1),
+    "Only news after this revision, the revision of the answer before",
+);
 pub(crate) const LIMIT: Param =
     Param::number("limit", (1, LIST_LIMIT_MAX as u64), "Items of one page")
         .unsaid(Unsaid::Number(LIST_LIMIT_DEFAULT as u64));

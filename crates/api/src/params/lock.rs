@@ -54,6 +54,11 @@ impl AcquireParams {
                 "How to hold it: alone, or together with others who share it; a renewal keeps what it has",
             )
             .unsaid(Unsaid::Word("exclusive")),
+            Param::word(
+                "hold",
+                &["connection"],
+                "The lock lives as long as the connection, which is a stream of events, and needs no session",
+            ),
             about::REDIRECTED,
         ],
         ..Keys::NONE

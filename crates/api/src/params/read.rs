@@ -6,7 +6,7 @@ use holdfast_types::{SessionName, Stamp};
 
 use super::query::Query;
 use super::{LIST_LIMIT_DEFAULT, REDIRECT, about, limit, name};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal, parse_duration};
+use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid, parse_duration};
 
 /// `GET` of one lock or one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +123,12 @@ impl ListParams {
             ),
             about::LIMIT,
             about::PAGE_TOKEN,
+            Param::word(
+                "sort",
+                &["name", "contention"],
+                "By name, or those first that most wait for",
+            )
+            .unsaid(Unsaid::Word("name")),
             Param::flag("held", "Only locks that somebody holds"),
             Param::flag("waiting", "Only locks that somebody waits for"),
             about::STALE,
@@ -238,7 +244,17 @@ impl Moment {
 
 impl HistoryParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys { values: &["at", "limit"], ..Keys::NONE };
+    pub const KEYS: Keys = Keys {
+        values: &["at", "limit"],
+        about: &[
+            Param::text(
+                "at",
+                "Only who held it then: a duration ago, or milliseconds of the Unix epoch",
+            ),
+            about::LIMIT,
+        ],
+        ..Keys::NONE
+    };
 
     /// Checks every parameter.
     ///

@@ -6,7 +6,7 @@ use holdfast_types::{Labels, Revision, SessionName, Ttl};
 
 use super::query::Query;
 use super::{REDIRECT, about, labels, revision, ttl, wait};
-use crate::{ErrorCode, Fields, Keys, Refusal};
+use crate::{ErrorCode, Fields, Keys, Param, Refusal};
 
 /// `PUT /v1/sessions/{id}` and `POST /v1/sessions`: open a session, or renew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,8 +104,20 @@ pub struct CloseParams {
 
 impl CloseParams {
     /// What the call takes.
-    pub const KEYS: Keys =
-        Keys { values: &["reason"], flags: &["force", REDIRECT], labels: false, ..Keys::NONE };
+    pub const KEYS: Keys = Keys {
+        values: &["reason"],
+        flags: &["force", REDIRECT],
+        about: &[
+            Param::name(
+                "reason",
+                REASON_BYTES_MAX,
+                "Why an operator ends a session that is not its own; written into the audit trail. Needs force",
+            ),
+            Param::flag("force", "End the session of somebody else. Needs reason"),
+            about::REDIRECTED,
+        ],
+        ..Keys::NONE
+    };
 
     /// Checks every parameter.
     ///
@@ -156,7 +168,7 @@ pub struct KeepManyParams {
 
 impl KeepManyParams {
     /// What the query takes: the sessions are in the body.
-    pub const KEYS: Keys = Keys { flags: &[REDIRECT], ..Keys::NONE };
+    pub const KEYS: Keys = Keys { flags: &[REDIRECT], about: &[about::REDIRECTED], ..Keys::NONE };
 
     /// Reads a body: a JSON list of ids.
     ///

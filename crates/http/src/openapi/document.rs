@@ -10,7 +10,8 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use holdfast_api::{
     ErrorCode, Form, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER, HOLDFAST_LEADER_CONTACT_MS,
-    HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, PROBLEM_JSON, Param, Problem, Schemas,
+    HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, KEPT_ALIVE_MAX, PROBLEM_JSON, Param,
+    Problem, Schemas,
 };
 use holdfast_types::{LockName, RecipeName, SessionName, ZnodePath};
 use serde_json::{Map, Value, json};
@@ -107,8 +108,8 @@ fn written(action: Action, operation: &Operation, schemas: &mut Schemas, problem
 /// What a route is about, for the order of the page.
 pub(crate) const fn tag(route: Route) -> &'static str {
     match route {
-        Route::Lock | Route::Locks | Route::Fence => "locks",
-        Route::Session | Route::Sessions | Route::KeepAlive => "sessions",
+        Route::Lock | Route::Locks | Route::History | Route::Fence => "locks",
+        Route::Session | Route::Sessions | Route::KeepAlive | Route::KeepManyAlive => "sessions",
         Route::Latch | Route::Barrier | Route::DoubleBarrier | Route::Counter => "recipes",
         Route::Tree | Route::Txn | Route::Watch => "tree",
         Route::Cluster
@@ -124,7 +125,7 @@ pub(crate) const fn tag(route: Route) -> &'static str {
 /// The variable part of a route.
 pub(crate) fn path_parameter(route: Route) -> Option<Param> {
     match route {
-        Route::Lock | Route::Fence => {
+        Route::Lock | Route::History | Route::Fence => {
             let about = "The lock; may contain '/', but no component may be empty, '.' or '..'";
             Some(Param::path("name", LockName::MAX_LEN, about).needed("orders"))
         }
@@ -144,6 +145,7 @@ pub(crate) fn path_parameter(route: Route) -> Option<Param> {
         Route::Explain => Some(Param::text("code", "The error code").needed("lock-busy")),
         Route::Locks
         | Route::Sessions
+        | Route::KeepManyAlive
         | Route::Txn
         | Route::Watch
         | Route::Cluster
@@ -209,9 +211,15 @@ fn request_body(kind: Kind, operation: &Operation) -> Value {
             ("application/octet-stream", "The data of the node, byte by byte.", bytes)
         }
         Kind::Txn => ("application/json", "The transaction.", operation.keys.schema()),
+        Kind::Sessions => {
+            let id = json!({ "type": "string", "minLength": 1, "maxLength": SessionName::MAX_LEN });
+            let ids =
+                json!({ "type": "array", "items": id, "minItems": 1, "maxItems": KEPT_ALIVE_MAX });
+            ("application/json", "The ids of the sessions.", ids)
+        }
     };
     let content = json!({ media: { "schema": schema } });
-    json!({ "description": about, "required": kind == Kind::Txn, "content": content })
+    json!({ "description": about, "required": matches!(kind, Kind::Txn | Kind::Sessions), "content": content })
 }
 
 /// Every way an operation can fail.

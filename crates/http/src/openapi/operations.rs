@@ -2,8 +2,9 @@
 
 use axum::http::StatusCode;
 use holdfast_api::{
-    AcquireParams, ErrorCode, FENCING_TOKEN, FenceBody, FenceParams, GrantBody,
-    HOLDFAST_ENTRIES_LEFT, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams, Schemas,
+    AcquireParams, ContentionBody, ErrorCode, ExplainedBody, FENCING_TOKEN, FenceBody, FenceParams,
+    GrantBody, HOLDFAST_ENTRIES_LEFT, HistoryBody, HistoryParams, ListParams, LocksBody,
+    ReadParams, ReleaseParams, Schemas,
 };
 
 use super::{Answer, Content, Header, Operation, Reach, node, recipes, sessions, tree};
@@ -20,6 +21,8 @@ pub(crate) fn of(action: Action) -> Option<Operation> {
         Action::CreateSession => sessions::create(),
         Action::OpenSession => sessions::open(),
         Action::KeepAlive => sessions::keep_alive(),
+        Action::KeepManyAlive => sessions::keep_many_alive(),
+        Action::History => history(),
         Action::CloseSession => sessions::close(),
         Action::ReadSession => sessions::read(),
         Action::ListSessions => sessions::list(),
@@ -68,6 +71,7 @@ fn acquire() -> Operation {
         answers: vec![
             Answer::json(StatusCode::OK, "You hold the lock", Schemas::of::<GrantBody>)
                 .or("text/plain", Content::Text)
+                .or("text/event-stream", Content::Text)
                 .with(&[TOKEN]),
         ],
         codes: &[
@@ -110,7 +114,7 @@ fn read_lock() -> Operation {
         keys: ReadParams::KEYS,
         headers: &[],
         reach: Reach::Read,
-        answers: vec![Answer::json(StatusCode::OK, "The lock", Schemas::of::<LockBody>)],
+        answers: vec![Answer::json(StatusCode::OK, "The lock", Schemas::of::<ExplainedBody>)],
         codes: &[],
     }
 }
@@ -123,7 +127,23 @@ fn list_locks() -> Operation {
         keys: ListParams::LOCK_KEYS,
         headers: &[],
         reach: Reach::Read,
-        answers: vec![Answer::json(StatusCode::OK, "A page of locks", Schemas::of::<LocksBody>)],
+        answers: vec![
+            Answer::json(StatusCode::OK, "A page of locks", Schemas::of::<LocksBody>)
+                .or("application/json", Content::Json(Schemas::of::<ContentionBody>)),
+        ],
+        codes: &[],
+    }
+}
+
+fn history() -> Operation {
+    Operation {
+        id: "readHistory",
+        summary: "Who held a lock when, with which token, and why it ended",
+        about: "As this node remembers it: complete_after says from where on nothing is missing.",
+        keys: HistoryParams::KEYS,
+        headers: &[],
+        reach: Reach::Read,
+        answers: vec![Answer::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
         codes: &[],
     }
 }

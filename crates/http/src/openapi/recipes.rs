@@ -3,8 +3,7 @@
 use axum::http::StatusCode;
 use holdfast_api::{
     ArriveParams, CountDownBody, CountDownParams, CounterBody, CounterParams, ErrorCode, GateBody,
-    KeepAliveParams, LatchBody, LatchParams, LeaveParams, LeftBody, PassedBody, ReadParams,
-    Schemas, WaitParams,
+    LatchBody, LatchParams, LeaveParams, LeftBody, PassedBody, ReadParams, Schemas, WaitParams,
 };
 
 use super::{Answer, Content, Header, Operation, Reach};
@@ -66,7 +65,7 @@ pub(super) fn delete_latch() -> Operation {
         id: "deleteLatch",
         summary: "Delete a latch",
         about: "",
-        keys: KeepAliveParams::KEYS,
+        keys: LatchParams::DELETE_KEYS,
         headers: &[],
         reach: Reach::Change,
         answers: vec![Answer::empty(StatusCode::NO_CONTENT, "It is gone")],

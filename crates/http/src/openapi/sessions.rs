@@ -2,8 +2,8 @@
 
 use axum::http::StatusCode;
 use holdfast_api::{
-    ErrorCode, KeepAliveParams, ListParams, OpenParams, ReadParams, Schemas, SessionBody,
-    SessionsBody,
+    CloseParams, ErrorCode, KeepAliveParams, KeepManyParams, KeptManyBody, ListParams, NewsBody,
+    OpenParams, ReadParams, Schemas, SessionBody, SessionsBody,
 };
 
 use super::{Answer, Header, Operation, Reach};
@@ -52,8 +52,25 @@ pub(super) fn keep_alive() -> Operation {
         keys: KeepAliveParams::KEYS,
         headers: &[],
         reach: Reach::Change,
-        answers: vec![Answer::json(StatusCode::OK, "It is renewed", Schemas::of::<SessionBody>)],
+        answers: vec![Answer::json(StatusCode::OK, "It is renewed", Schemas::of::<NewsBody>)],
         codes: &[ErrorCode::SessionExpired],
+    }
+}
+
+pub(super) fn keep_many_alive() -> Operation {
+    Operation {
+        id: "keepSessionsAlive",
+        summary: "Renew many sessions at once",
+        about: "One round of confirmations stands behind all of them; each has an answer of its own.",
+        keys: KeepManyParams::KEYS,
+        headers: &[],
+        reach: Reach::Change,
+        answers: vec![Answer::json(
+            StatusCode::OK,
+            "What became of each",
+            Schemas::of::<KeptManyBody>,
+        )],
+        codes: &[],
     }
 }
 
@@ -63,7 +80,7 @@ pub(super) fn close() -> Operation {
         summary: "End a session and release everything it holds",
         about: "May be sent as often as wanted. On a session that expired it acknowledges the loss, so that the id can \
                 be used again.",
-        keys: KeepAliveParams::KEYS,
+        keys: CloseParams::KEYS,
         headers: &[],
         reach: Reach::Change,
         answers: vec![Answer::empty(StatusCode::NO_CONTENT, "It has ended")],
