@@ -245,3 +245,23 @@ fn who_waited_at_the_mark_is_judged_by_what_is_there_afterwards() {
         assert_eq!(facts, (RESOURCE, 33, 35, Some("web2")));
     });
 }
+
+/// A mark that a restart forgets protects nothing.
+#[test]
+fn a_restart_of_mariadb_does_not_forget_the_mark() {
+    let Some(server) = mariadb_or_skip() else { return };
+    runtime().block_on(async {
+        let mut shop = MariaShop::open(server).await;
+        begin(&mut shop.observer, "orders", FencingToken(34))
+            .await
+            .unwrap()
+            .commit()
+            .await
+            .unwrap();
+        shop.server.restart();
+        let mut connection = connection(&mut shop.server).await;
+        let refusal = begin(&mut connection, "orders", FencingToken(33)).await.err().unwrap();
+        assert!(matches!(refusal, FenceError::Stale { newest: FencingToken(34), .. }), "{refusal}");
+        begin(&mut connection, "orders", FencingToken(34)).await.unwrap().commit().await.unwrap();
+    });
+}
