@@ -76,7 +76,8 @@ pub(crate) async fn call_with(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Reply {
-    let reply = raw(address, request(method, target, headers, body).as_bytes()).await;
+    let bytes = request(method, target, headers, body);
+    let reply = raw(address, bytes.as_bytes()).await;
     described::check(method, target, &reply);
     reply
 }
@@ -99,13 +100,16 @@ pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body
 pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
-    finish(&mut stream).await
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+    tokio::time::timeout(PATIENCE, finish(&mut stream))
+        .await
+        .unwrap_or_else(|_| panic!("no answer to {head}"))
 }
 
 /// Reads until the server closes.
 pub(crate) async fn finish(stream: &mut TcpStream) -> Reply {
     let mut received = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received)).await;
+    let read = tokio::time::timeout(2 * PATIENCE, stream.read_to_end(&mut received)).await;
     read.expect("no answer").unwrap();
     Reply::parse(&received)
 }

@@ -138,18 +138,29 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
             let (good, bad) = at_bounds(parameter);
             let mut ask = async |value: &str| {
                 tried += 1;
-                // What some parameters need beside them; a watch has something to tell, so that it does not wait.
-                let beside = match (path, name) {
-                    ("/v1/watch", "since") => "&prefix=/&wait=0s",
-                    ("/v1/watch", "path" | "prefix") => "&since=0&wait=0s",
-                    ("/v1/watch", _) => "&prefix=/locks&since=0",
-                    ("/v1/tree/{path}", "limit") => "&children",
-                    (_, "request") | ("/v1/tree/{path}", "ephemeral") => "&session=me",
-                    _ => "",
-                };
                 // Another lock each time, so that nobody waits.
                 let base = target(path, operation, name).replace("/orders", &format!("/o{tried}"));
-                let target = format!("{base}{beside}&{name}={value}");
+                // What some parameters need beside them; a watch has something to tell, so that it does not wait.
+                let beside = match (path, name) {
+                    ("/v1/watch", "since") => "&prefix=/",
+                    ("/v1/watch", "wait") => "&prefix=/locks&since=0",
+                    ("/v1/watch", _) => "&since=0",
+                    ("/v1/tree/{path}", "limit") => "&children",
+                    (_, "request") if !base.contains("session=") => "&session=me",
+                    ("/v1/tree/{path}", "ephemeral") => "&session=me",
+                    ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=r1",
+                    ("/v1/latches/{name}", _)
+                        if method == "post" && !["key", "session", "request"].contains(&name) =>
+                    {
+                        "&key=k"
+                    }
+                    _ => "",
+                };
+                let waits = name != "wait" && described(operation).contains(&"wait");
+                let at_once = if waits { "&wait=0s" } else { "" };
+                let target = format!("{base}{beside}{at_once}&{name}={value}");
+                // Another session each time: what it was answered under a request id is not answered again.
+                let target = target.replace("session=me", &format!("session=me{tried}"));
                 let body = if path == "/v1/txn" { r#"{"then":[]}"# } else { "" };
                 let reply = node.call_json(&method.to_uppercase(), &target, body).await;
                 (is_blamed(&reply, name), format!("{method} {target}: {reply:?}"))
@@ -159,9 +170,11 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                 let (blamed, place) = ask(&value).await;
                 assert!(blamed, "out of bounds, and taken: {place}");
             }
-            // A creation that must be numbered cannot be told not to be.
-            let good =
-                good.iter().filter(|value| (name, value.as_str()) != ("sequential", "false"));
+            // A creation that must be numbered cannot be told not to be; and what nobody ends is not waited for.
+            let endless = name == "wait" && !["/v1/watch", "/v1/locks/{name}"].contains(&path);
+            let good = good.iter().filter(|value| {
+                (name, value.as_str()) != ("sequential", "false") && (!endless || *value == "0s")
+            });
             for value in good {
                 let (blamed, place) = ask(value).await;
                 assert!(!blamed, "within bounds, and refused: {place}");
