@@ -5,19 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-<<<<<<< HEAD
 mod fence;
-mod run;
-mod tree;
-
-pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
-=======
 mod recipes;
 mod run;
 mod tree;
 
+pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
 pub(crate) use recipes::{BarrierArgs, CounterCommand, LatchCommand, RecipeArgs};
->>>>>>> f077ddb (client, holdfast: latches, barriers, double barriers and counters from Rust and the command line)
 pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
 pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
 
