@@ -140,6 +140,9 @@ fn every_planted_bug_is_caught() {
         Plant::QuotaOffByOne,
         Plant::FloorLost,
         Plant::ConditionBlind,
+        Plant::UpgradeEarly,
+        Plant::UpgradeKeepsToken,
+        Plant::DowngradeDeaf,
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
