@@ -6,7 +6,7 @@ use holdfast_api::{
     AcquireParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_ENTRIES_LEFT,
     HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams,
 };
-use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response};
+use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response, Terms};
 
 use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;
@@ -24,8 +24,9 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let AcquireParams { session, owner, entry, ttl, wait, labels, mode, redirect: _ } = params;
-    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode };
+    let AcquireParams { session, owner, entry, ttl, wait, labels, mode, redirect: _, .. } = params;
+    let terms = Terms::default();
+    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode, terms };
     let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
     let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
     let token = grant.token;

@@ -39,8 +39,7 @@ impl Machine {
         let held = contender.hold.as_ref().map(|hold| hold.mode).filter(|_| !is_semaphore);
         match (held, wanted) {
             (Some(Mode::Upgradable), Mode::Exclusive) => Ok(Conversion::Up),
-            (Some(Mode::Exclusive), Mode::Shared | Mode::Upgradable)
-            | (Some(Mode::Upgradable), Mode::Shared | Mode::Upgradable) => {
+            (Some(Mode::Exclusive | Mode::Upgradable), Mode::Shared | Mode::Upgradable) => {
                 Ok(Conversion::Down(wanted))
             }
             (Some(_) | None, _) => Err(Rejection::ModeConflict { mode: contender.mode }),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use holdfast_raft::{ProposeError, ReadError};
 use holdfast_types::{
-    AclEntry, Data, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Rejection,
-    Released, Revision, SessionView, Stat,
+    AclEntry, Data, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Policy,
+    Rejection, Released, Revision, SessionView, Stat,
 };
 
 /// An answer with the position in the log it was true at.
@@ -34,6 +34,8 @@ pub enum Answer {
     },
     /// The caller no longer holds or waits.
     Released(Released),
+    /// The rules of a lock.
+    Policy(Policy),
     /// One lock.
     Lock(LockView),
     /// A page of locks.

@@ -61,7 +61,11 @@ impl Hub {
         match event {
             Event::Granted(grant) => self.waiters.granted(grant),
             Event::Left { ticket, cause, .. } => self.waiters.left(*ticket, *cause),
-            Event::Lost { cause, .. } => self.count_loss(*cause),
+            Event::Lost { ticket, cause, .. } => {
+                // A holder may wait to hold otherwise.
+                self.waiters.left(*ticket, *cause);
+                self.count_loss(*cause);
+            }
             Event::SessionTouched { id, ttl, generation } => {
                 self.leases.lock().touch(*id, *ttl, *generation, Instant::now());
             }

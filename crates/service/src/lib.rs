@@ -38,7 +38,9 @@ mod watch;
 pub use answer::{Answer, Check, ClusterView, Failure, Health, NodeView, Response, Role};
 pub use holdfast_machine::{Counts, LockFilter};
 pub use metrics::Metrics;
-pub use request::{AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request};
+pub use request::{
+    AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request, Terms,
+};
 pub use service::{Service, ServiceConfig};
 pub use stream::{
     Attached, Ended, Notice, NoticeKind, Outbox, Outgoing, Stream, StreamAnswer, StreamLimits,

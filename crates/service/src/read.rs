@@ -66,6 +66,7 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         }
         Request::Acquire(_)
         | Request::Release { .. }
+        | Request::SetPolicy { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::CloseSession { .. }
@@ -94,6 +95,7 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::Multi(_)
         | Request::Change { .. }
         | Request::Release { .. }
+        | Request::SetPolicy { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::CloseSession { .. } => ReadMode::Linearizable,

@@ -94,6 +94,7 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
         }
         Request::Acquire(_)
         | Request::Release { .. }
+        | Request::SetPolicy { .. }
         | Request::Lock { .. }
         | Request::Locks { .. }
         | Request::OpenSession { .. }
