@@ -6,7 +6,7 @@ use holdfast_api::{
     AcquireParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_ENTRIES_LEFT,
     HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams, Sort,
 };
-use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response};
+use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response, Terms};
 
 use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;
@@ -37,7 +37,8 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
         for_connection,
         redirect: _,
     } = params;
-    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode };
+    let terms = Terms::default();
+    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode, terms };
     if for_connection || accepts_events(&exchange.parts.headers) {
         return acquiring::stream(exchange, request, for_connection).await;
     }

@@ -14,15 +14,17 @@ use holdfast_types::{
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
 use crate::contender::{Ask, Contender, Entries, Terms};
+use crate::convert::Conversion;
 use crate::create::{child_path, room_in_counter};
 use crate::locks::Lock;
 use crate::multi::By;
 use crate::plant::Plant;
+use crate::policy::check_bounds;
 use crate::rank::Rank;
 use crate::sessions::Named;
 
 /// Our own door shows no identities: it may do what the lists let everybody do.
-const ANYBODY: By<'_> = By { session: None, shown: &[] };
+pub(crate) const ANYBODY: By<'_> = By { session: None, shown: &[] };
 
 /// Where a new contender will stand: what is missing of its directory, its znode and its number there.
 #[derive(Debug)]
@@ -37,6 +39,7 @@ struct Site {
 impl Machine {
     /// Takes a place in a lock's queue, and the lock itself if it is free.
     pub(crate) fn acquire(&mut self, acquire: Acquire, step: &mut Step<'_>) -> Outcome {
+        check_bounds(&acquire)?;
         match self.sessions.named(&acquire.open.session) {
             Some(Named::Open(id)) => {
                 match self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned() {
@@ -60,10 +63,17 @@ impl Machine {
         acquire: Acquire,
         step: &mut Step<'_>,
     ) -> Outcome {
-        refuse_other_terms(contender, &acquire)?;
+        self.refuse_other_terms(contender, &acquire)?;
+        let conversion = self.conversion(&acquire.lock, contender, acquire.mode)?;
         let Acquire { lock, open, entry, wait, wait_ms, reentrant, value, .. } = acquire;
-        let waits = contender.waits();
-        if !wait && waits {
+        let waits = match conversion {
+            Conversion::Stay => contender.waits(),
+            Conversion::Down(_) => false,
+            Conversion::Up => true,
+        };
+        let alone = conversion == Conversion::Up
+            && self.locks.get(&lock).is_some_and(|lock| lock.holders.len() == 1);
+        if !wait && waits && !alone {
             // Asking without waiting says nothing about the place that another call waits for.
             return Err(self.busy_for(&lock, contender));
         }
@@ -78,7 +88,12 @@ impl Machine {
         let value = value.filter(|value| contender.terms().value.as_ref() != Some(value));
         self.touch_by_name(contender.session, open.ttl, open.labels, step);
         let minted = self.planted(Plant::RenewalMints).then(|| self.mint());
-        if !waits && entry.is_none() && value.is_none() && minted.is_none() {
+        if !waits
+            && conversion == Conversion::Stay
+            && entry.is_none()
+            && value.is_none()
+            && minted.is_none()
+        {
             return self.answer(&lock, contender, true);
         }
         let current = self.amend(&lock, contender, |contender| {
@@ -94,8 +109,15 @@ impl Machine {
             if let (Some(hold), Some(token)) = (&mut contender.hold, minted) {
                 hold.token = token;
             }
+            convert(contender, conversion);
         });
-        self.answer(&lock, &current, true)
+        match conversion {
+            Conversion::Stay => return self.answer(&lock, &current, true),
+            Conversion::Down(_) => self.converted(&lock, &current, step),
+            Conversion::Up => self.upgrade_if_alone(&lock, step),
+        }
+        let now = self.locks.get(&lock).and_then(|lock| lock.contender(&current.rank).cloned());
+        self.answer(&lock, &now.unwrap_or(current), conversion != Conversion::Up)
     }
 
     /// A new place.
@@ -106,6 +128,7 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         let (ask, terms) = (Ask::of(&acquire), Terms::of(&acquire));
+        let rules = self.kind_for(&acquire)?;
         let Acquire { lock, open, owner, entry, wait, wait_ms, .. } = acquire;
         if !wait {
             self.refuse_if_busy(&lock, ask, step.now)?;
@@ -124,6 +147,9 @@ impl Machine {
         let session = self.touch_or_begin(session, open, step);
         for directory in &site.missing {
             self.make_directory(directory, None, step);
+        }
+        if let Some(rules) = rules {
+            self.set_rules(&lock, &site.directory, rules);
         }
         let entries = Entries::of(entry.unwrap_or_else(EntryId::unnamed));
         let contender = Contender {
@@ -179,6 +205,23 @@ impl Machine {
             Some(indexed) => self.busy(indexed, Some(contender)),
             None => Rejection::NoNode { path: contender.path.clone() },
         }
+    }
+
+    /// A place is what it is: it has its permits, of that limit.
+    fn refuse_other_terms(
+        &self,
+        contender: &Contender,
+        acquire: &Acquire,
+    ) -> Result<(), Rejection> {
+        let limit = self.locks.get(&acquire.lock).and_then(|lock| lock.policy().limit);
+        if acquire.limit.is_some() && acquire.limit != limit {
+            return Err(Rejection::LimitMismatch { limit });
+        }
+        let permits = contender.terms().permits;
+        if acquire.permits.is_some_and(|wanted| wanted != permits) {
+            return Err(Rejection::PermitsMismatch { permits });
+        }
+        Ok(())
     }
 
     /// "Somebody else holds the lock", or "nobody gets it yet".
@@ -278,14 +321,11 @@ impl Contender {
     }
 }
 
-/// A place is what it is: it has its permits, and its mode.
-fn refuse_other_terms(contender: &Contender, acquire: &Acquire) -> Result<(), Rejection> {
-    let (mode, permits) = (contender.mode, contender.terms().permits);
-    if acquire.mode.is_some_and(|wanted| wanted != mode) {
-        return Err(Rejection::ModeConflict { mode });
+/// A place takes on the mode that it is converted to.
+fn convert(contender: &mut Contender, conversion: Conversion) {
+    match (conversion, &mut contender.hold) {
+        (Conversion::Down(mode), Some(hold)) => (hold.mode, contender.mode) = (mode, mode),
+        (Conversion::Up, _) => contender.mode = Mode::Exclusive,
+        (Conversion::Stay | Conversion::Down(_), _) => {}
     }
-    if acquire.permits.is_some_and(|wanted| wanted != permits) {
-        return Err(Rejection::PermitsMismatch { permits });
-    }
-    Ok(())
 }

@@ -154,7 +154,7 @@ impl Machine {
     }
 
     fn overdue_holder(&self, lock: &LockName, now: Stamp) -> Option<Claim> {
-        let holders = &self.locks.get(lock)?.holders;
+        let holders = &self.locks.get(lock).filter(|_| !self.planted(Plant::MaxHoldBlind))?.holders;
         let (_, sequence) = holders.first_end().filter(|(end, _)| *end <= now)?;
         holders.get(sequence).map(|holder| Claim::of(lock, holder))
     }
@@ -208,6 +208,21 @@ impl Machine {
         self.set_closed(lock, closings, step);
     }
 
+    /// The rules have changed: what closes the lock since some time ends by the new ones.
+    pub(crate) fn retime(&mut self, lock: &LockName, step: &mut Step<'_>) {
+        let Some(indexed) = self.locks.get(lock).filter(|lock| lock.closed.is_some()) else {
+            return;
+        };
+        let (policy, mut closings) = (*indexed.policy(), indexed.closings());
+        if let Some(rest) = closings.rest.as_mut().filter(|rest| rest.why == ClosedBy::Cooldown) {
+            rest.until = later(rest.since, policy.cooldown_ms);
+        }
+        if let Some(delay) = &mut closings.delay {
+            delay.until = later(delay.since, policy.lock_delay_ms);
+        }
+        self.set_closed(lock, closings, step);
+    }
+
     /// Opens a lock whose time has come.
     pub(crate) fn reopen(&mut self, lock: &LockName, step: &mut Step<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
@@ -233,7 +248,7 @@ impl Machine {
     ) {
         let Some(indexed) = self.locks.get(lock) else { return };
         let mut closings = indexed.closings();
-        if closings.noticed_by(session) {
+        if closings.noticed_by(session) && !self.planted(Plant::NoteBlind) {
             self.set_closed(lock, closings, step);
             self.grant_next(lock, step);
         }

@@ -7,14 +7,16 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Data, Event, FencingToken, LockName, LossCause, Mode, SessionEnd, SessionId, ZnodePath,
+    Data, Event, FencingToken, LockName, LossCause, Mode, SessionEnd, SessionId, Stamp, ZnodePath,
 };
 
 use crate::Machine;
 use crate::apply::Step;
-use crate::contender::{Contender, Hold};
+use crate::contender::{Ask, Contender, Hold};
+use crate::holders::Holders;
 use crate::locks::{Claim, Lock};
 use crate::plant::Plant;
+use crate::rank::Rank;
 use crate::znode::{Acl, Kind, Role, Znode};
 
 impl Machine {
@@ -34,8 +36,11 @@ impl Machine {
         }
         if let Some(indexed) = self.locks.get(lock) {
             let ask = contender.ask();
-            contender.rank = indexed.rank_of(ask, step.now, contender.sequence());
-            if indexed.admits(ask, step.now) || self.planted(Plant::TwoHolders) {
+            contender.rank = self.rank_of(indexed, ask, step.now, contender.sequence());
+            if indexed.admits(ask, step.now)
+                || self.planted(Plant::TwoHolders)
+                || (self.planted(Plant::LimitOffByOne) && indexed.is_one_short_of(ask))
+            {
                 contender.hold = Some(Box::new(self.hold_for(lock, &contender, step)));
             }
         }
@@ -57,6 +62,15 @@ impl Machine {
             self.close_after_grant(lock, step);
         }
         contender
+    }
+
+    /// Where a new contender goes in the order of the queue.
+    fn rank_of(&self, indexed: &Lock, ask: Ask, now: Stamp, sequence: u64) -> Rank {
+        let priority = if self.planted(Plant::PriorityBlind) { 0 } else { ask.priority };
+        if self.planted(Plant::FixedBlind) {
+            return Rank::of(indexed.policy(), ask, now, sequence);
+        }
+        indexed.rank_of(Ask { priority, ..ask }, now, sequence)
     }
 
     /// A lock whose time has come is granted to those who waited for that before anybody new.
@@ -105,6 +119,7 @@ impl Machine {
     /// Grants a lock to the first in line as long as that one may hold it beside those who do.
     pub(crate) fn grant_next(&mut self, lock: &LockName, step: &mut Step<'_>) {
         self.reopen(lock, step);
+        self.upgrade_if_alone(lock, step);
         while let Some(next) = self.next_of(lock, step) {
             self.grant(lock, &next, step);
         }
@@ -144,6 +159,9 @@ impl Machine {
     fn hold_for(&mut self, lock: &LockName, contender: &Contender, step: &Step<'_>) -> Hold {
         let indexed = self.locks.get(lock);
         let slots = match indexed.map(|indexed| (&indexed.holders, indexed.policy().limit)) {
+            Some((_, Some(_))) if self.planted(Plant::SlotTwice) => {
+                Holders::Nobody.free_slots(contender.terms().permits)
+            }
             Some((holders, Some(_))) => holders.free_slots(contender.terms().permits),
             Some((_, None)) | None => Arc::default(),
         };
@@ -197,11 +215,16 @@ impl Machine {
         let mut contender = (**before).clone();
         change(&mut contender);
         let contender = Arc::new(contender);
-        self.locks.waits.leave(before);
-        self.locks.waits.enter(lock, &contender);
-        self.locks.change(lock, |indexed| indexed.put(Arc::clone(&contender)));
-        self.note_contender(&contender);
+        self.replace(lock, before, &contender);
         contender
+    }
+
+    /// Puts a contender in the place of itself.
+    pub(crate) fn replace(&mut self, lock: &LockName, before: &Contender, after: &Arc<Contender>) {
+        self.locks.waits.leave(before);
+        self.locks.waits.enter(lock, after);
+        self.locks.change(lock, |indexed| indexed.put(Arc::clone(after)));
+        self.note_contender(after);
     }
 
     /// True if a session has no place left.

@@ -16,6 +16,7 @@ mod acquire;
 mod apply;
 mod closing;
 mod contender;
+mod convert;
 mod create;
 mod digest;
 mod dump;

@@ -69,6 +69,26 @@ pub(crate) enum Plant {
     DelayBlind,
     /// A grant does not close the lock for its cooldown.
     CooldownBlind,
+    /// A holder is made exclusive beside others.
+    UpgradeEarly,
+    /// A holder that is made exclusive keeps its token.
+    UpgradeKeepsToken,
+    /// A holder that becomes weaker lets nobody in.
+    DowngradeDeaf,
+    /// Permits are taken of a lock that has none.
+    PermitsBlind,
+    /// The limit of a semaphore lets one permit too many through.
+    LimitOffByOne,
+    /// A slot is given to two holders.
+    SlotTwice,
+    /// Whoever is urgent overtakes clients of the tree.
+    FixedBlind,
+    /// Priority counts for nothing.
+    PriorityBlind,
+    /// A hold that lasted too long goes on.
+    MaxHoldBlind,
+    /// Who loses a lock need not take note of it for the lock to open.
+    NoteBlind,
 }
 
 impl Machine {

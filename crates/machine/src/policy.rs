@@ -1,21 +1,148 @@
-//! The rules of a lock, changed while it is in use.
+//! The rules of a lock, changed while it is in use, and what an acquire may say about them.
 //!
-//! Owns what a change means for those who hold and wait. Refuses to know how the next in line is granted.
+//! Owns what a change means for those who hold and wait: a new order and ageing are for those who come, a new limit,
+//! cooldown and lock-delay count at once, and nobody who holds is sent away. Refuses to know how the next in line is
+//! granted. Bounds: `Policy::is_sound`; a change looks at every waiter of the lock.
 
-use holdfast_types::{LockName, Outcome, PolicyChange, Rejection, ZnodePath};
+use std::sync::Arc;
+
+use holdfast_types::{
+    Acquire, Bound, Event, LockName, LossCause, Mode, OutOfBounds, Outcome, Perms, Policy,
+    PolicyChange, Rejection, Reply, ZnodePath,
+};
 
 use crate::Machine;
-use crate::apply::Step;
+use crate::acquire::ANYBODY;
+use crate::apply::{Step, limit_reached};
+use crate::locks::{Claim, Lock, Rules};
+use crate::plant::Plant;
 
 impl Machine {
-    /// Changes the rules of a lock.
-    #[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "not yet")]
+    /// Changes the rules of a lock, whose directory is made if it is missing.
     pub(crate) fn set_policy(
         &mut self,
         lock: &LockName,
-        _: PolicyChange,
-        _: &mut Step<'_>,
+        change: PolicyChange,
+        step: &mut Step<'_>,
     ) -> Outcome {
-        Err(Rejection::Reserved { path: ZnodePath::of_lock(lock) })
+        let indexed = self.locks.get(lock);
+        let before = indexed.map_or(Policy::DEFAULT, |indexed| *indexed.policy());
+        let policy = change.of(before);
+        if !policy.is_sound() {
+            return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
+        }
+        let contenders = indexed
+            .map_or(0, |lock| lock.waiting() + u32::try_from(lock.holders.len()).unwrap_or(0));
+        if contenders > 0 && policy.limit.is_some() != before.limit.is_some() {
+            return Err(Rejection::InUse { contenders });
+        }
+        if policy == before && indexed.is_none() {
+            return Ok(Reply::PolicySet { policy });
+        }
+        let directory = self.directory_for_rules(lock, step)?;
+        self.set_rules(lock, &directory, Rules { policy, kept: true });
+        step.emit(Event::PolicySet { lock: lock.clone(), policy });
+        self.turn_away_the_too_large(lock, policy.limit, step);
+        self.retime(lock, step);
+        self.grant_next(lock, step);
+        Ok(Reply::PolicySet { policy })
     }
+
+    fn directory_for_rules(
+        &mut self,
+        lock: &LockName,
+        step: &mut Step<'_>,
+    ) -> Result<ZnodePath, Rejection> {
+        let directory = ZnodePath::of_lock(lock);
+        let missing = self.missing_directories(&directory)?;
+        let nearest = missing.first().and_then(ZnodePath::parent);
+        let needed = if missing.is_empty() { Perms::WRITE } else { Perms::CREATE };
+        self.allowed(nearest.as_ref().unwrap_or(&directory), needed, ANYBODY)?;
+        self.room_for_znodes(missing.len())?;
+        self.tree.room_in_quotas(&directory, &missing.iter(), 0)?;
+        for path in &missing {
+            self.make_directory(path, None, step);
+        }
+        Ok(directory)
+    }
+
+    /// Writes rules into the index and on the directory.
+    pub(crate) fn set_rules(&mut self, lock: &LockName, directory: &ZnodePath, rules: Rules) {
+        let plain = rules.policy == Policy::DEFAULT;
+        if self.locks.get(lock).is_none() {
+            self.locks.enter(lock.clone(), Lock::new(directory.clone()));
+        }
+        let rules = (!plain).then(|| Arc::new(rules));
+        let taken = self.locks.change(lock, |indexed| {
+            indexed.rules = rules;
+            indexed.last_token.is_some()
+        });
+        self.note_lock(lock);
+        if plain && taken == Some(false) {
+            self.locks.forget(lock);
+        }
+    }
+
+    /// Waiters that ask for more than there will ever be leave.
+    fn turn_away_the_too_large(
+        &mut self,
+        lock: &LockName,
+        limit: Option<u32>,
+        step: &mut Step<'_>,
+    ) {
+        let (Some(limit), Some(indexed)) = (limit, self.locks.get(lock)) else { return };
+        let waiters = indexed.waiters.values();
+        let large = waiters.filter(|waiter| waiter.terms().permits > limit);
+        let claims: Vec<Claim> = large.map(|waiter| Claim::of(lock, waiter)).collect();
+        for claim in claims {
+            self.leave(&claim, LossCause::LimitLowered, step);
+            self.end_if_spent(claim.session, step);
+        }
+    }
+
+    /// What an acquire says about the kind of a lock: the rules to be set with its grant, if any.
+    pub(crate) fn kind_for(&self, acquire: &Acquire) -> Result<Option<Rules>, Rejection> {
+        let indexed = self.locks.get(&acquire.lock);
+        let has = indexed.and_then(|indexed| indexed.policy().limit);
+        let (limit, rules) = match acquire.limit {
+            Some(limit) if indexed.is_none() => {
+                let policy = Policy { limit: Some(limit), ..Policy::DEFAULT };
+                (Some(limit), Some(Rules { policy, kept: false }))
+            }
+            Some(limit) if has != Some(limit) => {
+                return Err(Rejection::LimitMismatch { limit: has });
+            }
+            Some(_) | None => (has, None),
+        };
+        let permits = acquire.permits.unwrap_or(1);
+        match limit {
+            Some(limit) if permits > limit => Err(limit_reached(Bound::Permits, limit)),
+            Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
+                Err(Rejection::ModeConflict { mode: Mode::Exclusive })
+            }
+            None if permits > 1 && !self.planted(Plant::PermitsBlind) => {
+                Err(Rejection::LimitMismatch { limit: None })
+            }
+            Some(_) | None => Ok(rules),
+        }
+    }
+}
+
+/// Refuses numbers that no call of ours makes.
+pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
+    let held = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms));
+    let counted = |count: Option<u32>| count.is_none_or(|n| (1..=Policy::LIMIT_MAX).contains(&n));
+    let value = acquire.value.as_ref().map_or(0, |value| value.len());
+    let what = match () {
+        () if !counted(acquire.permits) => OutOfBounds::Permits,
+        () if !counted(acquire.limit) => OutOfBounds::Limit,
+        () if acquire.priority > Acquire::PRIORITY_MAX => OutOfBounds::Priority,
+        () if !held(acquire.max_hold_ms) => OutOfBounds::MaxHold,
+        () if !held(acquire.min_hold_ms) => OutOfBounds::MinHold,
+        () if value > Acquire::VALUE_MAX => {
+            return Err(limit_reached(Bound::ValueBytes, Acquire::VALUE_MAX as u64));
+        }
+        () => return Ok(()),
+    };
+    Err(Rejection::OutOfBounds { what })
 }

@@ -54,7 +54,9 @@ impl Machine {
         let Some(contender) = found.filter(|contender| contender.ticket == ticket) else {
             return Reply::Cancelled;
         };
-        if let Some(grant) = self.grant_of(&lock, &contender, false) {
+        if !contender.waits()
+            && let Some(grant) = self.grant_of(&lock, &contender, false)
+        {
             return Reply::Granted(grant);
         }
         if contender.asked > asked
@@ -63,7 +65,11 @@ impl Machine {
         {
             return Reply::Queued(queued);
         }
-        self.give_up(&lock, &contender, step);
+        if contender.converts() {
+            self.stay_upgradable(&lock, &contender, step);
+        } else {
+            self.give_up(&lock, &contender, step);
+        }
         Reply::Cancelled
     }
 

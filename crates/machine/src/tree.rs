@@ -14,7 +14,7 @@ use crate::acl;
 use crate::orders::Orders;
 use crate::place::Place;
 use crate::quota::{self, Limit, Quotas, Usage};
-use crate::znode::{Kind, Past, Znode};
+use crate::znode::{Kind, Past, Role, Znode};
 
 /// `/zookeeper`, kept for clients that look for it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
@@ -185,6 +185,9 @@ impl Tree {
         let before = node.order();
         if let Some(past) = node.past_mut() {
             change(past);
+            if *past == Past::default() {
+                node.role = Role::Plain;
+            }
         }
         let after = node.order();
         if before != after {

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_types::{
     Acquire, Cancel, Command, EntryId, Grant, Labels, LockName, LossCause, OpenSession, Owner,
-    Queued, Rejection, Release, Reply, Revision, SessionName, Standing, Ttl,
+    PolicyChange, Queued, Rejection, Release, Reply, Revision, SessionName, Standing, Ttl,
 };
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
@@ -148,7 +148,10 @@ impl Service {
         let standing = self.raft().read(|machine| machine.standing(&request.lock, session, &owner));
         let Some(Standing::Holding(held)) = standing else { return Ok(None) };
         let other = request.ttl.is_some_and(|ttl| ttl != held.ttl)
-            || request.mode.is_some_and(|mode| mode != held.mode);
+            || request.mode.is_some_and(|mode| mode != held.mode)
+            || request.terms.permits.is_some_and(|permits| permits != held.permits)
+            || request.terms.limit.is_some()
+            || request.terms.value.is_some();
         if other {
             return Ok(None);
         }
@@ -326,6 +329,19 @@ impl Service {
         }
     }
 
+    pub(crate) async fn set_policy(
+        &self,
+        lock: LockName,
+        change: PolicyChange,
+    ) -> Result<Response, Failure> {
+        let (outcome, revision) = self.propose(Command::SetPolicy { lock, change }).await?;
+        match outcome {
+            Ok(Reply::PolicySet { policy }) => Ok(respond(Answer::Policy(policy), revision)),
+            Ok(_) => Err(Failure::OutcomeUnknown),
+            Err(rejection) => Err(Failure::Rejected(rejection)),
+        }
+    }
+
     pub(crate) async fn release(
         &self,
         lock: LockName,
@@ -346,7 +362,7 @@ impl Service {
 
 fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
     let wait_ms = wait.then(|| u64::try_from(request.wait.as_millis()).unwrap_or(u64::MAX));
-    let AcquireRequest { lock, session, owner, entry, ttl, labels, mode, wait: _ } = request;
+    let AcquireRequest { lock, session, owner, entry, ttl, labels, mode, terms, wait: _ } = request;
     let anonymous = session.is_none();
     let session = match session {
         Some(session) => session,
@@ -354,7 +370,24 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
     };
     let open = OpenSession { session, ttl, anonymous, labels, password: None };
     let plain = Acquire::new(lock, open, owner.unwrap_or_else(Owner::unnamed));
-    Ok(Acquire { entry, wait, wait_ms, mode, ..plain })
+    Ok(Acquire {
+        entry,
+        wait,
+        wait_ms,
+        mode,
+        permits: terms.permits,
+        limit: terms.limit,
+        priority: terms.priority,
+        reentrant: terms.reentrant,
+        max_hold_ms: terms.max_hold.map(millis),
+        min_hold_ms: terms.min_hold.map(millis),
+        value: terms.value,
+        ..plain
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Where a parked caller stands, as this node has it.

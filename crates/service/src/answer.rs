@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use holdfast_raft::{ProposeError, ReadError};
 use holdfast_types::{
-    AclEntry, Data, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Rejection,
-    Released, Revision, SessionName, SessionView, Stat, Ttl,
+    AclEntry, Data, FenceView, FencingToken, Grant, LockView, NodeId, OpReply, Page, Policy,
+    Rejection, Released, Revision, SessionName, SessionView, Stat, Ttl,
 };
 
 use crate::contention::LockTimes;
@@ -39,6 +39,8 @@ pub enum Answer {
     },
     /// The caller no longer holds or waits.
     Released(Released),
+    /// The rules of a lock.
+    Policy(Policy),
     /// One lock.
     Lock(LockView),
     /// One lock, and why it is not free.

@@ -1,5 +1,5 @@
-//! The leader's clockwork: expires the leases that ran out, ends waits that nobody else ends, and sweeps empty lock
-//! directories.
+//! The leader's clockwork: expires the leases that ran out, ends waits that nobody else ends, says when something of a
+//! lock is due, and sweeps empty lock directories.
 //!
 //! Runs on every node and does nothing on those that do not lead. A new leadership begins only after a quorum has
 //! confirmed it, so that everything acknowledged before is visible, and gives every session its full time-to-live.
@@ -21,6 +21,8 @@ use crate::service::Service;
 const BATCH_MAX: usize = 128;
 /// Waits ended by one proposal at most.
 const CANCELS_MAX: usize = 128;
+/// Locks of which something is due, looked at by one proposal at most.
+const DUES_MAX: usize = 128;
 /// How often empty directories are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Directories swept by one command at most.
@@ -74,6 +76,7 @@ impl Clockwork {
             (Some(_), Some(epoch)) => {
                 self.expire(&epoch).await;
                 self.end_waits(&epoch).await;
+                self.do_what_is_due(&epoch).await;
                 self.sweep(&epoch).await;
             }
         }
@@ -163,6 +166,22 @@ impl Clockwork {
             tracing::debug!(%error, "failed to end waits");
             self.patience.again(&cancels, Instant::now() + grace);
             self.arrivals.again(&cancels, Instant::now() + grace);
+        }
+    }
+
+    /// Has the machine do what is due of locks: ends of holds, openings. By stamps: this leader's clock, or the machine's
+    /// time if that is ahead.
+    async fn do_what_is_due(&mut self, epoch: &LeaderEpoch) {
+        let service = self.service.clone();
+        let now = Stamp(wall_clock());
+        let due =
+            service.raft().read(|machine| machine.due_until(now.max(machine.now()), DUES_MAX));
+        if due.is_empty() {
+            return;
+        }
+        let commands = due.into_iter().map(|lock| Command::Due { lock }).collect();
+        if let Err(error) = self.beating(service.raft().propose_as_leader(commands, *epoch)).await {
+            tracing::debug!(%error, "failed to propose what is due");
         }
     }
 

@@ -84,6 +84,7 @@ impl Hub {
             Event::Left { ticket, cause, .. } => self.waiters.left(*ticket, *cause),
             Event::Lost { ticket, cause, .. } => {
                 self.metrics.lost(*cause).inc();
+                // A holder may wait to hold otherwise.
                 self.waiters.left(*ticket, *cause);
             }
             Event::SessionTouched { id, ttl, generation } => {

@@ -61,7 +61,9 @@ pub use line::QueuePosition;
 pub use metrics::Metrics;
 pub use notices::{Heard, SessionEvent};
 pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
-pub use request::{AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request};
+pub use request::{
+    AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request, Terms,
+};
 pub use service::{Service, ServiceConfig};
 pub use stream::{
     Attached, Ended, Notice, NoticeKind, Outbox, Outgoing, Stream, StreamAnswer, StreamLimits,

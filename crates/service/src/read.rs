@@ -67,6 +67,7 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         Request::Acquire(_)
         | Request::Recipe(_)
         | Request::Release { .. }
+        | Request::SetPolicy { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::Listen(_)
@@ -103,6 +104,7 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::Multi(_)
         | Request::Change { .. }
         | Request::Release { .. }
+        | Request::SetPolicy { .. }
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::Listen(_)

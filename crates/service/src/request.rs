@@ -6,8 +6,8 @@ use crate::explain::HistoryRequest;
 use crate::keepalive::ListenRequest;
 use holdfast_machine::LockFilter;
 use holdfast_types::{
-    Condition, EntryId, FencingToken, Identity, Labels, LockName, Mode, Op, Owner, RequestId,
-    SessionName, Ttl, ZnodePath,
+    Condition, Data, EntryId, FencingToken, Identity, Labels, LockName, Mode, Op, Owner,
+    PolicyChange, RequestId, SessionName, Ttl, ZnodePath,
 };
 
 use crate::recipes::RecipeRequest;
@@ -66,6 +66,13 @@ pub enum FenceMode {
 pub enum Request {
     /// Take a lock, or renew it if it is the caller's already.
     Acquire(AcquireRequest),
+    /// Change the rules of a lock.
+    SetPolicy {
+        /// Which lock.
+        lock: LockName,
+        /// What changes.
+        change: PolicyChange,
+    },
     /// Give it back, or leave its queue.
     Release {
         /// Which lock.
@@ -256,4 +263,39 @@ pub struct AcquireRequest {
     pub labels: Labels,
     /// How to hold it; none means exclusively, or as it is held already.
     pub mode: Option<Mode>,
+    /// What else it says about the place.
+    pub terms: Terms,
+}
+
+/// What an acquire may say beyond the plain thing; see the fields of [`holdfast_types::Acquire`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Permits of a semaphore.
+    pub permits: Option<u32>,
+    /// The semaphore's limit.
+    pub limit: Option<u32>,
+    /// From 0 to [`holdfast_types::Acquire::PRIORITY_MAX`].
+    pub priority: u8,
+    /// Whether the owner may enter twice.
+    pub reentrant: bool,
+    /// The longest hold.
+    pub max_hold: Option<Duration>,
+    /// The shortest, as far as others are concerned.
+    pub min_hold: Option<Duration>,
+    /// Shown beside the place.
+    pub value: Option<Data>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            permits: None,
+            limit: None,
+            priority: 0,
+            reentrant: true,
+            max_hold: None,
+            min_hold: None,
+            value: None,
+        }
+    }
 }

@@ -180,6 +180,7 @@ impl Service {
     async fn answer_to(&self, call: Call, request: Request) -> Result<Response, Failure> {
         match request {
             Request::Acquire(acquire) => self.acquire(call, acquire).await,
+            Request::SetPolicy { lock, change } => self.set_policy(lock, change).await,
             Request::Release { lock, session, owner, entry } => {
                 self.release(lock, session, owner, entry).await
             }

@@ -95,6 +95,7 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
         Request::Acquire(_)
         | Request::Recipe(_)
         | Request::Release { .. }
+        | Request::SetPolicy { .. }
         | Request::Lock { .. }
         | Request::Locks { .. }
         | Request::OpenSession { .. }

@@ -4,7 +4,7 @@ use holdfast_types::*;
 use proptest::prelude::*;
 
 use super::changes::{Change, multi};
-use super::model::Model;
+use super::model::{Model, Node, Place};
 use super::words::{lock_name, path, session_name};
 
 /// One step of a history. Numbers pick from what there is.
@@ -15,6 +15,8 @@ pub(super) enum Move {
     Multi(Change),
     /// Cancels the n-th place of all queues, as asked first or last.
     Cancel(usize, bool),
+    /// The n-th holder asks to hold in another mode.
+    Convert(usize, Mode, bool),
     /// Expires the n-th session, with the present generation or one before.
     Expire(usize, bool),
     /// Moves the n-th session to another connection, with a password.
@@ -39,6 +41,7 @@ impl Move {
             Move::Command(command) => Some(command.clone()),
             Move::Multi(change) => Some(change.command(model)),
             Move::Cancel(n, last) => cancel(model, *n, *last),
+            Move::Convert(n, mode, wait) => convert(model, *n, *mode, *wait),
             Move::Expire(n, current) => {
                 let session = session(*n)?;
                 let generation = session.generation - u64::from(!current);
@@ -74,6 +77,19 @@ fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
         ticket: Ticket(ticket),
         asked: Revision(if last { place.asked } else { ticket }),
     }))
+}
+
+fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
+    let holds = |place: &Place| place.hold.is_some() && place.held != Mode::Exclusive;
+    let holds = |node: &&Node| node.place.as_ref().is_some_and(holds);
+    let holders: Vec<_> = model.nodes.iter().filter(holds).collect();
+    let node = holders.get(n % holders.len().max(1))?;
+    let owner = node.stat.ephemeral_owner;
+    let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
+    let lock = node_parent(&node.path).as_lock()?;
+    let open = super::words::open(session.name.as_str());
+    let plain = Acquire::new(lock, open, node.place.as_ref()?.owner.clone());
+    Some(Command::Acquire(Acquire { mode: Some(mode), wait, ..plain }))
 }
 
 fn node_parent(of: &str) -> ZnodePath {
@@ -133,7 +149,10 @@ fn acquire() -> impl Strategy<Value = Command> {
 }
 
 fn mode() -> impl Strategy<Value = Option<Mode>> {
-    prop::sample::select(vec![None, None, Some(Mode::Exclusive), Some(Mode::Shared)])
+    let [exclusive, shared, upgradable] = Mode::ALL.map(Some);
+    prop::sample::select(vec![
+        None, None, exclusive, shared, shared, shared, upgradable, upgradable,
+    ])
 }
 
 fn release() -> impl Strategy<Value = Command> {
@@ -185,6 +204,8 @@ fn step() -> impl Strategy<Value = Move> {
         3 => (any::<usize>(), 1..3_u8).prop_map(|(n, password)| Move::Attach(n, password)),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(n, current)| Move::Close(n, current)),
         8 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
+        8 => (any::<usize>(), prop::sample::select(Mode::ALL.to_vec()), any::<bool>())
+            .prop_map(|(n, mode, wait)| Move::Convert(n, mode, wait)),
         6 => (any::<usize>(), prop::bool::weighted(0.7))
             .prop_map(|(n, right)| Move::Expire(n, right)),
         12 => (0..6_usize).prop_map(Move::Retry),

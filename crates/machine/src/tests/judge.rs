@@ -64,6 +64,7 @@ impl Trial {
             | Move::Attach(..)
             | Move::Close(..)
             | Move::Cancel(..)
+            | Move::Convert(..)
             | Move::Expire(..)
             | Move::Retry(_) => {}
         }

@@ -141,6 +141,9 @@ fn every_planted_bug_is_caught() {
         Plant::FloorLost,
         Plant::ConditionBlind,
         Plant::EphemeralsUnbounded,
+        Plant::UpgradeEarly,
+        Plant::UpgradeKeepsToken,
+        Plant::DowngradeDeaf,
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);

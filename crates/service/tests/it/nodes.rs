@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use holdfast_raft::{Member, PeerListen, RaftConfig};
 use holdfast_service::{
     AcquireRequest, Answer, Call, Failure, Metrics, Principal, ReadMode, Request, Response,
-    Service, ServiceConfig,
+    Service, ServiceConfig, Terms,
 };
 use holdfast_types::{
     Grant, Labels, LockName, LockView, NodeId, Owner, Rejection, SessionName, Ttl,
@@ -118,6 +118,7 @@ pub(crate) fn acquire(
         wait,
         labels: Labels::default(),
         mode: None,
+        terms: Terms::default(),
     }
 }
 

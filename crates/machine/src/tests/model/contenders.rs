@@ -13,18 +13,20 @@ impl Model {
         }
         let id = self.live(&name).map_or(0, |session| session.id);
         if let Some(node) = self.own_place(&lock, id, &owner) {
-            let has = node.place.as_ref().unwrap().mode;
-            if mode.is_some_and(|mode| mode != has) {
+            let Place { mode: has, held, hold, .. } = node.place.clone().unwrap();
+            let wanted = mode.unwrap_or(has);
+            let weaker = held == Mode::Exclusive || held == Mode::Upgradable;
+            if wanted != has && (hold.is_none() || !weaker) {
                 return Err(Rejection::ModeConflict { mode: has });
             }
-            if !wait && node.place.as_ref().unwrap().hold.is_none() {
-                let waiters = self.waiters(&lock).len() as u32;
-                return Err(Rejection::LockBusy {
-                    holder: self.holder_view(&lock).into(),
-                    waiters,
-                });
-            }
+            let up = wanted == Mode::Exclusive && held == Mode::Upgradable && hold.is_some();
+            let alone = up && wanted != has && self.holders(&lock).len() == 1;
             let path = node.path.clone();
+            if !wait && (hold.is_none() || up) && !alone {
+                let waiters = self.waiters(&lock).len() as u32;
+                let holder = self.other_holder(&lock, &path).unwrap().into();
+                return Err(Rejection::LockBusy { holder, waiters });
+            }
             let entries = node.place.as_ref().unwrap().entries.clone();
             let news = entry.filter(|entry| !entries.contains(entry));
             if news.is_some() && entries.len() as u32 >= self.limits.entries_per_hold_max {
@@ -33,14 +35,18 @@ impl Model {
             self.touch_by_name(&name, open.ttl);
             let revision = self.revision;
             let place = self.find_mut(&path).place.as_mut().unwrap();
-            if place.hold.is_none() {
+            place.mode = wanted;
+            if place.hold.is_none() || up {
                 place.asked = revision;
+            } else {
+                place.held = wanted;
             }
             if let Some(entry) = news {
                 place.left.retain(|left| *left != entry);
                 place.entries.push(entry);
             }
-            return Ok(self.standing(&lock, &path, true));
+            self.settle();
+            return Ok(self.standing(&lock, &path, !up || wanted == has));
         }
         self.join(lock, open, (owner, mode.unwrap_or_default()), entry, wait)
     }
@@ -131,7 +137,8 @@ impl Model {
         session.given_up.retain(|(l, o)| *l != lock || *o != owner);
         let id = session.id as i64;
         let (entries, left) = (vec![entry], Vec::new());
-        let place = Place { sequence, owner, asked, entries, left, mode, hold: None };
+        let held = mode;
+        let place = Place { sequence, owner, asked, entries, left, mode, held, hold: None };
         self.add(path, id, data, Some(place));
         self.settle();
     }
@@ -204,8 +211,14 @@ impl Model {
         let Some(node) = queue.iter().find(meant) else { return Reply::Cancelled };
         let place = node.place.as_ref().unwrap();
         let path = node.path.clone();
-        if place.hold.is_some() || place.asked > asked.0 {
+        let converts = place.hold.is_some() && place.mode != place.held;
+        if (place.hold.is_some() && !converts) || place.asked > asked.0 {
             return self.standing(&lock, &path, false);
+        }
+        if converts {
+            self.find_mut(&path).place.as_mut().unwrap().mode = Mode::Upgradable;
+            self.settle();
+            return Reply::Cancelled;
         }
         self.give_up(&lock, &path, &name, owner);
         Reply::Cancelled

@@ -17,7 +17,9 @@ pub(super) struct Place {
     pub(super) asked: u64,
     pub(super) entries: Vec<EntryId>,
     pub(super) left: Vec<EntryId>,
+    /// How it wants to hold, and how it does if it does.
     pub(super) mode: Mode,
+    pub(super) held: Mode,
     /// Token, stamp and revision of the grant.
     pub(super) hold: Option<(u64, u64, u64)>,
 }
@@ -162,9 +164,42 @@ impl Model {
 
     /// Whether somebody could hold a lock beside those who do.
     fn has_room(&self, lock: &LockName, mode: Mode) -> bool {
-        let shared = |node: &&Node| node.place.as_ref().unwrap().mode == Mode::Shared;
         let holders = self.holders(lock);
-        holders.is_empty() || (mode == Mode::Shared && holders.iter().all(shared))
+        let modes: Vec<_> = holders.iter().map(|node| node.place.as_ref().unwrap()).collect();
+        let weak =
+            modes.iter().all(|place| place.mode != Mode::Exclusive && place.held == place.mode);
+        let upgradable = modes.iter().any(|place| place.held == Mode::Upgradable);
+        match mode {
+            _ if holders.is_empty() => true,
+            Mode::Exclusive => false,
+            Mode::Shared => weak,
+            Mode::Upgradable => weak && !upgradable,
+        }
+    }
+
+    /// Makes the one that waits to be exclusive so, when it is alone.
+    fn upgrade(&mut self, lock: &LockName) {
+        let converts = |node: &&Node| {
+            let place = node.place.as_ref().unwrap();
+            place.mode != place.held
+        };
+        let holders = self.holders(lock);
+        let Some(first) = holders.first().filter(|_| holders.len() == 1).filter(|n| converts(n))
+        else {
+            return;
+        };
+        let first = (*first).clone();
+        self.hand_to(lock, &first);
+    }
+
+    fn hand_to(&mut self, lock: &LockName, next: &Node) {
+        self.grants += 1;
+        let hold = (self.grants, self.now, self.revision);
+        let place = self.find_mut(&next.path).place.as_mut().unwrap();
+        (place.hold, place.held) = (Some(hold), place.mode);
+        self.find_mut(&parent(&next.path)).last_token = hold.0;
+        let session = self.session_of(next).name.clone();
+        self.granted.push((lock.clone(), session, hold.0));
     }
 
     /// Whether a contender that comes now would have to wait.
@@ -267,15 +302,11 @@ impl Model {
         locks.sort();
         locks.dedup();
         for lock in locks {
+            self.upgrade(&lock);
             while let Some(first) = self.waiters(&lock).first().copied().cloned()
                 && self.has_room(&lock, first.place.as_ref().unwrap().mode)
             {
-                self.grants += 1;
-                let hold = (self.grants, self.now, self.revision);
-                self.find_mut(&first.path).place.as_mut().unwrap().hold = Some(hold);
-                self.find_mut(&parent(&first.path)).last_token = hold.0;
-                let session = self.session_of(&first).name.clone();
-                self.granted.push((lock.clone(), session, hold.0));
+                self.hand_to(&lock, &first);
             }
         }
     }
@@ -287,7 +318,15 @@ impl Model {
     }
 
     fn holder_view(&self, lock: &LockName) -> HolderView {
-        let node = self.holder(lock).unwrap();
+        self.view_of(self.holder(lock).unwrap())
+    }
+
+    fn other_holder(&self, lock: &LockName, path: &str) -> Option<HolderView> {
+        let holders = self.holders(lock);
+        holders.into_iter().find(|node| node.path != path).map(|node| self.view_of(node))
+    }
+
+    fn view_of(&self, node: &Node) -> HolderView {
         let place = node.place.as_ref().unwrap();
         let (token, granted_at, _) = place.hold.unwrap();
         HolderView {
@@ -297,10 +336,10 @@ impl Model {
             granted_at: Stamp(granted_at),
             entries: place.entries.len() as u32,
             labels: Labels::default(),
-            mode: place.mode,
+            mode: place.held,
             permits: 1,
             slots: Vec::new(),
-            upgrading: false,
+            upgrading: place.mode != place.held,
             ends_at: None,
             value: None,
         }
@@ -313,7 +352,7 @@ impl Model {
         let session = self.session_of(node);
         let ticket = Ticket(node.stat.czxid.0);
         let waiters = self.waiters(lock);
-        match place.hold {
+        match place.hold.filter(|_| place.mode == place.held) {
             Some((token, granted_at, granted_in)) => Reply::Granted(Grant {
                 lock: lock.clone(),
                 session: session.name.clone(),
@@ -335,8 +374,8 @@ impl Model {
             None => Reply::Queued(Queued {
                 ticket,
                 asked: Revision(place.asked),
-                ahead: waiters.iter().position(|waiter| waiter.path == path).unwrap() as u32,
-                holder: Some(self.holder_view(lock).into()),
+                ahead: waiters.iter().position(|waiter| waiter.path == path).unwrap_or(0) as u32,
+                holder: self.other_holder(lock, path).map(Box::new),
                 closed: None,
                 mode: place.mode,
                 session: SessionId(session.id),

@@ -51,8 +51,8 @@ impl Model {
                 readable(path)?.is_some_and(|node| node.data == *data)
             }
             Condition::Holds { lock, token } => {
-                let hold = self.holder(lock).and_then(|node| node.place.as_ref().unwrap().hold);
-                hold.is_some_and(|(held, ..)| held == token.0)
+                let token_of = |node: &&Node| node.place.as_ref().unwrap().hold.unwrap().0;
+                self.holders(lock).iter().any(|node| token_of(node) == token.0)
             }
             Condition::SessionOpen { session } => self.live(session).is_some(),
         })

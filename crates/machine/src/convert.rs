@@ -1,0 +1,106 @@
+//! A holder asks to hold in another mode.
+//!
+//! Owns which mode can become which: weaker ones at once, with the same token; upgradable becomes exclusive when
+//! nobody else holds, with a new one and ahead of the queue, and meanwhile nobody new is let in. A shared hold becomes
+//! nothing else: two readers that want to write would wait for each other, and there is one upgradable one at a time.
+
+use std::sync::Arc;
+
+use holdfast_types::{Event, LockName, Mode, Rejection};
+
+use crate::Machine;
+use crate::apply::Step;
+use crate::contender::{Contender, Hold};
+use crate::plant::Plant;
+
+/// What a conversion is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    /// None: it is held, or waited for, so.
+    Stay,
+    /// To something weaker, at once.
+    Down(Mode),
+    /// To exclusive, when nobody else holds.
+    Up,
+}
+
+impl Machine {
+    /// What asking in a mode means for a place that is there.
+    pub(crate) fn conversion(
+        &self,
+        lock: &LockName,
+        contender: &Contender,
+        wanted: Option<Mode>,
+    ) -> Result<Conversion, Rejection> {
+        let Some(wanted) = wanted.filter(|wanted| *wanted != contender.mode) else {
+            return Ok(Conversion::Stay);
+        };
+        let is_semaphore = self.locks.get(lock).is_some_and(|lock| lock.policy().limit.is_some());
+        let held = contender.hold.as_ref().map(|hold| hold.mode).filter(|_| !is_semaphore);
+        match (held, wanted) {
+            (Some(Mode::Upgradable), Mode::Exclusive) => Ok(Conversion::Up),
+            (Some(Mode::Exclusive | Mode::Upgradable), Mode::Shared | Mode::Upgradable) => {
+                Ok(Conversion::Down(wanted))
+            }
+            (Some(_) | None, _) => Err(Rejection::ModeConflict { mode: contender.mode }),
+        }
+    }
+
+    /// Says that a holder holds in a weaker mode now, and looks at the queue again.
+    pub(crate) fn converted(
+        &mut self,
+        lock: &LockName,
+        contender: &Contender,
+        step: &mut Step<'_>,
+    ) {
+        if let Some(grant) = self.grant_of(lock, contender, true) {
+            step.emit(Event::Converted(grant));
+        }
+        if !self.planted(Plant::DowngradeDeaf) {
+            self.grant_next(lock, step);
+        }
+    }
+
+    /// Makes a holder exclusive that waited for that, once nobody else holds. It has the lock already, so that it does
+    /// not matter whether the lock is closed to others.
+    pub(crate) fn upgrade_if_alone(&mut self, lock: &LockName, step: &mut Step<'_>) {
+        let Some(indexed) = self.locks.get(lock) else { return };
+        let early = self.planted(Plant::UpgradeEarly);
+        if indexed.holders.len() != 1 && !early {
+            return;
+        }
+        let Some(before) = indexed.holders.upgrading().cloned() else { return };
+        let Some(hold) = before.hold.as_deref().cloned() else { return };
+        let directory = indexed.directory.clone();
+        let token = if self.planted(Plant::UpgradeKeepsToken) { hold.token } else { self.mint() };
+        let hold = Hold {
+            token,
+            granted_at: step.now,
+            granted_in: step.revision,
+            mode: Mode::Exclusive,
+            ..hold
+        };
+        let granted = Arc::new(Contender { hold: Some(Box::new(hold)), ..(*before).clone() });
+        self.replace(lock, &before, &granted);
+        self.note_token(Some(&directory), token);
+        if let Some(grant) = self.grant_of(lock, &granted, false) {
+            step.emit(Event::Granted(grant));
+        }
+        self.close_after_grant(lock, step);
+    }
+
+    /// Takes back that a holder waits to be exclusive.
+    pub(crate) fn stay_upgradable(
+        &mut self,
+        lock: &LockName,
+        contender: &Arc<Contender>,
+        step: &mut Step<'_>,
+    ) {
+        self.amend(lock, contender, |contender| {
+            if let Some(hold) = &contender.hold {
+                contender.mode = hold.mode;
+            }
+        });
+        self.grant_next(lock, step);
+    }
+}
