@@ -191,8 +191,12 @@ impl Tree {
         }
         let after = node.order();
         if before != after {
-            before.into_iter().for_each(|before| orders.remove(before, path));
-            after.into_iter().for_each(|after| orders.insert(after, path));
+            if let Some(before) = before {
+                orders.remove(before, path);
+            }
+            if let Some(after) = after {
+                orders.insert(after, path);
+            }
         }
     }
 

@@ -169,13 +169,11 @@ impl Clockwork {
         }
     }
 
-    /// Has the machine do what is due of locks: ends of holds, openings. By stamps: this leader's clock, or the machine's
-    /// time if that is ahead.
+    /// Has the machine do what is due of locks: ends of holds, openings. By the clock that stamps entries.
     async fn do_what_is_due(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
-        let now = Stamp(wall_clock());
-        let due =
-            service.raft().read(|machine| machine.due_until(now.max(machine.now()), DUES_MAX));
+        let now = service.raft().stamp();
+        let due = service.raft().read(|machine| machine.due_until(now, DUES_MAX));
         if due.is_empty() {
             return;
         }
@@ -213,7 +211,7 @@ fn forgiven(gap: Option<Duration>) {
     }
 }
 
-/// Milliseconds since the Unix epoch; only for idle times of empty directories, and for ages shown to people.
+/// Milliseconds since the Unix epoch; only for ages shown to people.
 pub(crate) fn wall_clock() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

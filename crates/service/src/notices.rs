@@ -248,7 +248,7 @@ pub(crate) fn session_event(
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Grant, SessionEnd, SessionId, Stamp, Ticket, Ttl};
+    use holdfast_types::{Grant, Mode, SessionEnd, SessionId, Stamp, Ticket, Ttl};
 
     use super::*;
 
@@ -263,6 +263,11 @@ mod tests {
             owner: Owner::unnamed(),
             ticket: Ticket(revision),
             token: FencingToken(revision),
+            mode: Mode::Exclusive,
+            permits: 1,
+            slots: Vec::new(),
+            floor: FencingToken(revision),
+            ends_at: None,
             ttl: Ttl::DEFAULT,
             entries: 1,
             renewed: false,

@@ -8,7 +8,7 @@ use crate::{CHAIN_MAX, LockFilter, Machine};
 fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
     let (lock, open) = (lock_name(lock), words::open(session));
     let (owner, entry) = (Owner::unnamed(), None);
-    let acquire = Acquire { lock, open, owner, entry, wait: true, wait_ms: None };
+    let acquire = Acquire { entry, wait: true, ..Acquire::new(lock, open, owner) };
     let entry = Entry { stamped_at: Stamp(now), commands: vec![Command::Acquire(acquire)] };
     machine.apply(entry).outcomes.remove(0)
 }
