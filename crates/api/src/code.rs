@@ -62,8 +62,8 @@ codes! {
          characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
          percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
     Unsupported, "unsupported", false, "That is not supported yet",
-        "The parameter is known but this version cannot do what it asks for, and will not pretend to. Only exclusive \
-         locks exist so far. Nothing was done.";
+        "The parameter is known but this version cannot do what it asks for, and will not pretend to. Locks are \
+         exclusive or shared so far. Nothing was done.";
     Unauthenticated, "unauthenticated", false, "The credentials are not usable",
         "The header Authorization names a scheme that this cluster does not know. Nothing was done. Send a name and a \
          password (curl -u me:secret), which make up an identity for access lists, or leave the header out.";

@@ -16,7 +16,7 @@ mod watch;
 
 use std::time::Duration;
 
-use holdfast_types::{Labels, NameError, Revision, Ttl};
+use holdfast_types::{FencingToken, Labels, NameError, Revision, Ttl};
 
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Refusal, parse_duration};
@@ -91,7 +91,8 @@ fn limit(fields: &Fields<'_>) -> Result<usize, Refusal> {
 /// A revision, as answers and events carry it.
 fn revision(what: &str, text: &str) -> Result<Revision, Refusal> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
-    let revision = text.parse().ok().filter(|_| digits).map(Revision);
+    let below = |revision: &u64| digits && *revision < FencingToken::END;
+    let revision = text.parse().ok().filter(below).map(Revision);
     revision.ok_or_else(|| {
         Refusal::of(what, ErrorCode::InvalidArgument, format!("'{what}' is not a revision"))
             .hint("give back the \"revision\" of an answer, or the id of an event")

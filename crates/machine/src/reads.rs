@@ -88,6 +88,14 @@ impl Machine {
         }
     }
 
+    /// A lock as a listing shows it: with its first holders, and without its waiters, which are only counted.
+    pub fn lock_in_list(&self, lock: &LockName) -> LockView {
+        match self.locks.get(lock) {
+            Some(indexed) => self.lock_view(lock, indexed, (LISTED_HOLDERS_MAX, 0)),
+            None => self.untaken(lock),
+        }
+    }
+
     /// A page of the locks that pass a filter, by name, after a name; without their waiters, which are only counted.
     /// At most `limit` of them; fewer, with `next`, if [`SCAN_MAX`] locks were read before.
     pub fn locks(&self, filter: &LockFilter, after: Option<&str>, limit: usize) -> Page<LockView> {

@@ -61,7 +61,7 @@ impl Service {
         let HistoryRequest { lock, at, limit } = request;
         self.raft().read_barrier(self.deadline()).await?;
         let (view, revision) =
-            self.raft().read(|machine| (machine.lock(&lock, 0), machine.revision()));
+            self.raft().read(|machine| (machine.lock(&lock, WAITERS_SHOWN), machine.revision()));
         let question = Question { lock: lock.clone(), at, limit };
         let found = tokio::time::timeout_at(self.deadline().into(), self.chronicle().ask(question));
         let Ok(Some(found)) = found.await else {
@@ -103,7 +103,7 @@ impl Service {
             let shown: BTreeSet<_> = views.iter().map(|view| view.lock.clone()).collect();
             let others = lately.iter().filter(|lock| !shown.contains(*lock));
             let room = limit.saturating_sub(views.len());
-            views.extend(others.take(room).map(|lock| machine.lock(lock, 0)));
+            views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
             (views, machine.revision())
         });
         let known = |view: LockView| {

@@ -58,7 +58,7 @@ fn sort(fields: &Fields<'_>) -> Result<Sort, Refusal> {
             .hint("sort=contention takes prefix, limit and stale"))
     };
     match fields.value("sort") {
-        None => Ok(Sort::Name),
+        None | Some("name") => Ok(Sort::Name),
         Some("contention") => {
             let others = ["session", "page_token", "held", "waiting"];
             match others.into_iter().find(|other| fields.value(other).is_some()) {
@@ -68,7 +68,7 @@ fn sort(fields: &Fields<'_>) -> Result<Sort, Refusal> {
                 None => Ok(Sort::Contention),
             }
         }
-        Some(_) => refuse("sort", "'sort' is not 'contention'".to_owned()),
+        Some(_) => refuse("sort", "'sort' is neither 'name' nor 'contention'".to_owned()),
     }
 }
 

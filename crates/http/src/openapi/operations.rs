@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use holdfast_api::{
     AcquireParams, ContentionBody, ErrorCode, ExplainedBody, FENCING_TOKEN, FenceBody, FenceParams,
-    GrantBody, HOLDFAST_ENTRIES_LEFT, HistoryBody, HistoryParams, ListParams, LocksBody,
+    GrantBody, HOLDFAST_ENTRIES_LEFT, HistoryBody, HistoryParams, ListParams, LockBody, LocksBody,
     ReadParams, ReleaseParams, Schemas,
 };
 
@@ -79,10 +79,7 @@ fn acquire() -> Operation {
             ErrorCode::EphemeralParent,
             ErrorCode::SessionExpired,
             ErrorCode::ModeConflict,
-            ErrorCode::LimitMismatch,
-            ErrorCode::NotReentrant,
             ErrorCode::LockBusy,
-            ErrorCode::LockClosed,
             ErrorCode::WaitTimeout,
             ErrorCode::TooManyWaiters,
         ],
@@ -114,7 +111,10 @@ fn read_lock() -> Operation {
         keys: ReadParams::KEYS,
         headers: &[],
         reach: Reach::Read,
-        answers: vec![Answer::json(StatusCode::OK, "The lock", Schemas::of::<ExplainedBody>)],
+        answers: vec![
+            Answer::json(StatusCode::OK, "The lock", Schemas::of::<ExplainedBody>)
+                .or("application/json", Content::Json(Schemas::of::<LockBody>)),
+        ],
         codes: &[],
     }
 }

@@ -6,7 +6,7 @@ use holdfast_api::{
     OpenParams, ReadParams, Schemas, SessionBody, SessionsBody,
 };
 
-use super::{Answer, Header, Operation, Reach};
+use super::{Answer, Content, Header, Operation, Reach};
 
 const LOCATION: Header = Header::text("location", "Where the session is");
 
@@ -52,7 +52,10 @@ pub(super) fn keep_alive() -> Operation {
         keys: KeepAliveParams::KEYS,
         headers: &[],
         reach: Reach::Change,
-        answers: vec![Answer::json(StatusCode::OK, "It is renewed", Schemas::of::<NewsBody>)],
+        answers: vec![
+            Answer::json(StatusCode::OK, "It is renewed", Schemas::of::<SessionBody>)
+                .or("application/json", Content::Json(Schemas::of::<NewsBody>)),
+        ],
         codes: &[ErrorCode::SessionExpired],
     }
 }

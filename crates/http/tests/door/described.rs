@@ -144,7 +144,7 @@ fn of_object(object: &serde_json::Map<String, Value>, schema: &Value) -> Result<
 #[test]
 fn the_judge_sees_what_is_wrong() {
     let grant = serde_json::json!({ "$ref": "#/components/schemas/GrantBody" });
-    let good = r#"{"lock":"a","mode":"exclusive","token":1,"session":"me","expires_in_ms":1,"renewed":false,"waited_ms":0,"waiters":0,"entries":1,"revision":3}"#;
+    let good = r#"{"lock":"a","mode":"exclusive","token":1,"session":"me","expires_in_ms":1,"renewed":false,"waited_ms":0,"waiters":0,"entries":1,"floor":1,"revision":3}"#;
     let value: Value = serde_json::from_str(good).unwrap();
     valid(&value, &grant).unwrap();
     for (from, to) in [

@@ -123,7 +123,7 @@ async fn unknown_keys_and_what_does_not_exist_yet_are_refused_with_the_way_out()
             ("PUT", "/v1/locks/a?session=me&permits=2", 400, "unsupported", "permits"),
             ("PUT", "/v1/locks/a?session=me&limit=2", 400, "unsupported", "limit"),
             ("PUT", "/v1/locks/a?session=me&max_hold=1m", 400, "unsupported", "max_hold"),
-            ("PUT", "/v1/locks/a?session=me&hold=connection", 400, "unsupported", "hold"),
+            ("PUT", "/v1/locks/a?session=me&hold=conection", 400, "invalid-argument", "hold"),
             ("DELETE", "/v1/locks/a", 400, "invalid-argument", "session"),
             ("GET", "/v1/locks?limit=0", 400, "invalid-argument", "limit"),
             ("GET", "/v1/locks?limit=1000000", 400, "invalid-argument", "limit"),
