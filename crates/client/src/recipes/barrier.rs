@@ -1,4 +1,4 @@
-//! Barriers.
+//! Barriers: a number of members that pass together, from Rust.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Counters.
+//! Counters: one number that many change, from Rust.
 
 use holdfast_api::{ChangeParams, CounterBody, CounterParams, counter_path};
 use reqwest::Method;

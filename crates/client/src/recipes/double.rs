@@ -1,4 +1,4 @@
-//! Double barriers.
+//! Double barriers: members that enter together and leave together, from Rust.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Latches.
+//! Latches: what opens when it has been counted down, from Rust.
 
 use std::time::{Duration, Instant};
 

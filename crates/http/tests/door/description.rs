@@ -172,8 +172,10 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
             }
             // A creation that must be numbered cannot be told not to be; and what nobody ends is not waited for.
             let endless = name == "wait" && !["/v1/watch", "/v1/locks/{name}"].contains(&path);
+            // A hold that lives as long as its connection is answered as long as that.
             let good = good.iter().filter(|value| {
-                (name, value.as_str()) != ("sequential", "false") && (!endless || *value == "0s")
+                ![("sequential", "false"), ("hold", "connection")].contains(&(name, value.as_str()))
+                    && (!endless || *value == "0s")
             });
             for value in good {
                 let (blamed, place) = ask(value).await;

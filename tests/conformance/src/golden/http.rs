@@ -45,7 +45,11 @@ impl HttpDoor {
     }
 
     async fn change(&self, ops: &[Op], multi: bool, who: &Who) -> Option<String> {
-        if !ops.iter().all(expressible) {
+        // An ephemeral of nobody is refused at the door, in words of its own, before the machine hears of it.
+        let of_nobody = |op: &Op| {
+            who.session.is_none() && matches!(op, Op::Create { kind: Kind::Ephemeral, .. })
+        };
+        if !ops.iter().all(expressible) || ops.iter().any(of_nobody) {
             return None;
         }
         let then: Vec<Value> = ops.iter().map(operation).collect();
