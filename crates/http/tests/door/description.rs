@@ -146,6 +146,8 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                     ("/v1/watch", "wait") => "&prefix=/locks&since=0",
                     ("/v1/watch", _) => "&since=0",
                     ("/v1/tree/{path}", "limit") => "&children",
+                    ("/v1/sessions/{id}", "reason") => "&force",
+                    ("/v1/sessions/{id}", "force") => "&reason=r",
                     (_, "request") if !base.contains("session=") => "&session=me",
                     ("/v1/tree/{path}", "ephemeral") => "&session=me",
                     ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=r1",
