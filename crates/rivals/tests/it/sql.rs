@@ -127,7 +127,9 @@ async fn a_waiter_is_refused_passes_by_or_waits_as_it_was_told(scratch: &Scratch
         assert_eq!(waiter.acquire("row", NOW).await, Err(Trouble::Busy), "{wait:?}");
         let short = Duration::from_millis(100);
         assert_eq!(waiter.acquire("row", short).await, Err(Trouble::Busy), "{wait:?}");
-        assert_eq!(waiter.tally().polls > 0, wait != Wait::InQueue, "{wait:?}");
+        // The server may end a wait a moment before our own clock does, and is asked once more then.
+        let polls = waiter.tally().polls;
+        assert!(if wait == Wait::InQueue { polls < 2 } else { polls > 0 }, "{wait:?}: {polls}");
     }
     let mut waiter = scratch.for_update(Wait::InQueue).await;
     let waits = tokio::spawn(async move { waiter.acquire("row", DEADLINE).await });
