@@ -33,7 +33,9 @@ impl Service {
         }
         let arrived = Instant::now();
         let renewed = self.renew(&session, None, self.deadline()).await?;
-        self.catch_up(renewed.revision.max(since.unwrap_or_default())).await?;
+        // What an answer gave is no later than this; what nobody gave is not waited for.
+        let since = since.map(|since| since.min(renewed.revision));
+        self.catch_up(renewed.revision).await?;
         let seat = self.waiters().seat();
         let _seat = seat.map_err(|limit| Failure::TooManyWaiters { limit })?;
         let ear = self.listeners().listen(&session, arrived);

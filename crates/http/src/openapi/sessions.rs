@@ -73,7 +73,7 @@ pub(super) fn keep_many_alive() -> Operation {
             "What became of each",
             Schemas::of::<KeptManyBody>,
         )],
-        codes: &[],
+        codes: &[ErrorCode::BadName],
     }
 }
 

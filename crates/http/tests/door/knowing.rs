@@ -331,3 +331,15 @@ async fn the_history_says_who_held_a_lock_when_and_why_it_ended() {
     node.call("GET", "/v1/history/a?at=noon").await.problem(400, "invalid-argument");
     assert_eq!(node.call("GET", "/v1/history/a?limit=1").await.json()["holds"][1]["token"], second);
 }
+
+/// A cursor that no answer gave is not waited for.
+#[tokio::test]
+async fn a_keepalive_from_the_future_is_told_where_the_present_is() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/sessions/me").await;
+    let kept = node.call("POST", "/v1/sessions/me/keepalive?since=714842588199832").await;
+    assert_eq!(kept.status, 200, "{kept:?}");
+    assert!(kept.json()["revision"].as_u64().unwrap() < 1_000, "{kept:?}");
+    let kept = node.call_json("POST", "/v1/keepalive", r#"[""]"#).await;
+    kept.problem(400, "bad-name");
+}
