@@ -14,6 +14,8 @@ from pathlib import Path
 from kit import needs, spawn
 
 HERE = Path(__file__).resolve().parent
+# The same calls each time, as far as time allows: a run that fails can be repeated.
+SEED = 20261122
 CHECKS = [
     "not_a_server_error",
     "status_code_conformance",
@@ -55,7 +57,7 @@ def run(python, ensemble, document, seconds, *more):
     program = python.parent / "schemathesis"
     command = [program, "run", document, "--url", f"http://{ensemble.http_addresses[0]}"]
     command += ["--checks", ",".join(CHECKS), "--max-time", str(seconds), "--request-timeout", str(REQUEST_S)]
-    command += ["--continue-on-failure", "--warnings", "off", "--no-color", *more]
+    command += ["--continue-on-failure", "--warnings", "off", "--no-color", "--seed", str(SEED), *more]
     # Whatever of its own schemathesis keeps goes with the ensemble.
     environment = dict(os.environ, SCHEMATHESIS_HOOKS="hooks", PYTHONPATH=str(HERE), PYTHONDONTWRITEBYTECODE="1")
     return spawn.run(command, seconds + GRACE_S, env=environment, cwd=ensemble.directory)
