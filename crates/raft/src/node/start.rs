@@ -109,9 +109,7 @@ async fn build(
     let doorman = Arc::new(doorman(&config, &opened, local.clone()));
     let peers = Arc::new(Peers::new(&doorman, config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;
-    let disk = Arc::new(DiskGauge::new());
-    let inspector = inspector(&config);
-    inspector.look(&disk).await;
+    let (disk, inspector) = gauge(&config).await;
 
     let (leadership_sender, leadership) = watch::channel(Leadership::default());
     let mut tasks = JoinSet::new();
@@ -164,6 +162,13 @@ async fn build(
     node.run(&config, listener, doorman, opened.snapshots, opened.log_store);
     node.compare_members();
     Ok(node)
+}
+
+/// The disk as it is now, and who goes on looking at it.
+async fn gauge(config: &RaftConfig) -> (Arc<DiskGauge>, Inspector) {
+    let (disk, inspector) = (Arc::new(DiskGauge::new()), inspector(config));
+    inspector.look(&disk).await;
+    (disk, inspector)
 }
 
 fn doorman(config: &RaftConfig, opened: &Opened, local: Arc<LocalMachine>) -> Doorman {
