@@ -8,6 +8,7 @@
 
 mod client;
 mod departure;
+mod due;
 mod following;
 mod leases;
 mod lock;

@@ -1,0 +1,35 @@
+//! What ends by time: the leader's clockwork sees to it, and nobody has to ask.
+
+use std::time::Duration;
+
+use holdfast_service::{AcquireRequest, Terms};
+
+use crate::nodes::*;
+
+const NO_WAIT: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_mins(1);
+
+/// A taking of `a` under terms.
+fn under(terms: Terms) -> AcquireRequest {
+    AcquireRequest { terms, ..acquire("a", Some("me"), 3_600_000, NO_WAIT) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_with_an_end_goes_to_the_next_although_its_session_lives() {
+    let nodes = Nodes::start(3).await;
+    let terms = Terms { max_hold: Some(Duration::from_secs(2)), ..Terms::default() };
+    let first = take(&nodes.services[0], under(terms)).await.unwrap();
+    let next = take(&nodes.services[1], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
+    assert!(next.token > first.token);
+    assert!(next.granted_at.0 >= first.granted_at.0 + 2_000, "{first:?} {next:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_given_back_before_its_shortest_hold_opens_when_that_is_over() {
+    let nodes = Nodes::start(3).await;
+    let terms = Terms { min_hold: Some(Duration::from_millis(300)), ..Terms::default() };
+    let first = take(&nodes.services[0], under(terms)).await.unwrap();
+    release(&nodes.services[0], "a", "me").await.unwrap();
+    let next = take(&nodes.services[1], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
+    assert!(next.granted_at.0 >= first.granted_at.0 + 300, "{first:?} {next:?}");
+}
