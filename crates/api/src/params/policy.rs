@@ -90,7 +90,10 @@ impl PolicyParams {
     /// [`Refusal`] names the parameter and what to write instead. A call that names nothing asks for the rules as they are.
     pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
         Ok(Self {
-            limit: limit(fields)?,
+            limit: match fields.value("limit") {
+                Some(NONE) => Some(None),
+                Some(_) | None => count(fields, "limit")?.map(Some),
+            },
             order: order(fields)?,
             ageing: time(fields, "ageing", AGEING_MAX)?,
             lock_delay: time(fields, "lock_delay", LOCK_DELAY_MAX)?,
@@ -114,13 +117,6 @@ impl PolicyParams {
         query.flag(REDIRECT, self.redirect);
         query.0
     }
-}
-
-fn limit(fields: &Fields<'_>) -> Result<Option<Option<u32>>, Refusal> {
-    if fields.value("limit") == Some(NONE) {
-        return Ok(Some(None));
-    }
-    Ok(count(fields, "limit")?.map(Some))
 }
 
 fn order(fields: &Fields<'_>) -> Result<Option<QueueOrder>, Refusal> {
