@@ -184,6 +184,10 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
         Rejection::NotReentrant => lock::not_reentrant(case),
         Rejection::InUse { contenders } => lock::in_use(contenders, case),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, case),
+        Rejection::Deadlock { cycle } => lock::deadlock(&cycle, case),
+        Rejection::NobodyHolds => lock::nobody_holds(case),
+        Rejection::HoldsAlready { holder } => lock::holds_already(&holder, case),
+        Rejection::CannotOvertake => lock::cannot_overtake(case),
         Rejection::NotHolder { holder } => not_holder(*holder, case),
         Rejection::NoSuchEntry { entry } => {
             let detail = format!("the hold has no entry '{entry}', and it never left");

@@ -468,7 +468,10 @@ impl Model {
             Command::Multi(_)
             | Command::Recipe(_)
             | Command::SetPolicy { .. }
-            | Command::Due { .. } => unreachable!(),
+            | Command::Due { .. }
+            | Command::Break(_)
+            | Command::AskRelease(_)
+            | Command::HandOver(_) => unreachable!(),
         }
     }
 }
