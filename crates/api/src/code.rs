@@ -62,8 +62,8 @@ codes! {
          characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
          percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
     Unsupported, "unsupported", false, "That is not supported yet",
-        "The parameter is known but this version cannot do what it asks for, and will not pretend to. Locks are \
-         exclusive or shared so far. Nothing was done.";
+        "The parameter is known but this version cannot do what it asks for, and will not pretend to. Nothing was \
+         done.";
     Unauthenticated, "unauthenticated", false, "The credentials are not usable",
         "The header Authorization names a scheme that this cluster does not know. Nothing was done. Send a name and a \
          password (curl -u me:secret), which make up an identity for access lists, or leave the header out.";
@@ -96,8 +96,13 @@ codes! {
         "The owner holds the lock or waits for it under another entry, and one of the calls said reentrant=false: entering \
          twice is taken for a mistake. Nothing was done. Name another owner to exclude two parts of one session.";
     InUse, "in-use", false, "The lock is in use",
-        "Whether a lock is a semaphore is changed only while nobody holds it or waits for it. Nothing was done. Limits of \
-         semaphores change at any time.";
+        "Whether a lock is a semaphore is changed only while nobody holds it or waits for it, and a lock is not handed to \
+         somebody who holds it already, or past a client of the tree that waits before. Nothing was done. Limits of semaphores \
+         change at any time.";
+    Deadlock, "deadlock", false, "Nobody in the circle could ever go on",
+        "The caller would wait for somebody who waits, directly or through others, for what the caller holds. The detail \
+         names the circle. Nothing was done, and nobody else was disturbed. Release what you hold and take the locks again \
+         in one order, or all at once; PATCH with detect_deadlocks=false lets such calls wait.";
     EphemeralParent, "ephemeral-parent", false, "Nothing can lie below this node",
         "The node above is an ephemeral one: it goes with its session and has no children. Places in a lock's queue are \
          such nodes, so that a lock's name must not continue the name of a contender. Nothing was done.";

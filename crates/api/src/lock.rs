@@ -302,6 +302,55 @@ impl PolicyBody {
     }
 }
 
+/// A lock was taken from its holders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BrokenBody {
+    /// Which lock.
+    pub lock: LockName,
+    /// How many held it.
+    pub broken: u32,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+/// Holders of a lock were asked to give it back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AskedBody {
+    /// Which lock.
+    pub lock: LockName,
+    /// How many hold it, and were asked.
+    pub asked: u32,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+/// A lock was handed on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HandedBody {
+    /// Which lock.
+    pub lock: LockName,
+    /// Who holds it now.
+    pub to: SessionName,
+    /// Who within the session, if the call said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_owner: Option<Owner>,
+    /// Under which token.
+    pub token: FencingToken,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+impl HandedBody {
+    /// The body for the new hold.
+    pub fn new(grant: Grant, revision: Revision) -> Self {
+        let (lock, to, token) = (grant.lock, grant.session, grant.token);
+        Self { lock, to, to_owner: named(grant.owner), token, revision }
+    }
+}
+
 /// A page of locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -4,6 +4,7 @@
 //! a property test holds the two together.
 
 pub(crate) mod about;
+mod custody;
 mod fence;
 mod lock;
 mod policy;
@@ -25,6 +26,7 @@ use crate::{ErrorCode, Fields, Refusal, parse_duration};
 
 pub(crate) use query::Query;
 
+pub use custody::{AskParams, BreakParams};
 pub use fence::{FenceModeParam, FenceParams};
 pub use lock::{AcquireParams, ReleaseParams};
 pub use policy::PolicyParams;

@@ -126,6 +126,7 @@ pub(crate) fn release_of(claim: &Claim, session: &SessionName) -> holdfast_api::
         session: session.clone(),
         owner: claim.owner.clone(),
         entry: Some(claim.entry.clone()),
+        to: None,
         redirect: false,
     }
 }

@@ -166,8 +166,13 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] names the holder if that is another session; otherwise see [`Error`].
     pub async fn release(&self, lock: &LockName, session: &SessionName) -> Result<(), Error> {
-        let params =
-            ReleaseParams { session: session.clone(), owner: None, entry: None, redirect: false };
+        let params = ReleaseParams {
+            session: session.clone(),
+            owner: None,
+            entry: None,
+            to: None,
+            redirect: false,
+        };
         self.calls.release(lock, &params).await
     }
 

@@ -148,6 +148,7 @@ async fn give_up_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
             session: session.name.clone(),
             owner: holder.owner.clone(),
             entry: None,
+            to: None,
             redirect: false,
         };
         // If nobody takes it, the next renewal finds it again.

@@ -30,6 +30,8 @@ enum Action {
     Release,
     /// `PATCH /v1/locks/{name}`
     SetPolicy,
+    /// `POST /v1/locks/{name}`
+    AskRelease,
     /// `GET /v1/locks/{name}`
     ReadLock,
     /// `GET /v1/locks`
@@ -133,6 +135,7 @@ impl Action {
             | Self::LeaveDoubleBarrier
             | Self::DeleteCounter => Some(Method::DELETE),
             Self::CreateSession
+            | Self::AskRelease
             | Self::KeepAlive
             | Self::KeepManyAlive
             | Self::PostNode
@@ -168,7 +171,9 @@ impl Action {
     /// The path as metrics and logs name it: no name of a lock or a session is in it.
     pub(crate) const fn route(self) -> Route {
         match self {
-            Self::Acquire | Self::Release | Self::SetPolicy | Self::ReadLock => Route::Lock,
+            Self::Acquire | Self::Release | Self::SetPolicy | Self::AskRelease | Self::ReadLock => {
+                Route::Lock
+            }
             Self::ListLocks => Route::Locks,
             Self::CreateSession | Self::ListSessions => Route::Sessions,
             Self::OpenSession | Self::CloseSession | Self::ReadSession => Route::Session,

@@ -23,8 +23,8 @@ use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
 use crate::{
-    HttpConfig, HttpMetrics, explain, fence, head, identity, locks, node, pages, recipes, sessions,
-    tree, txn, watch,
+    HttpConfig, HttpMetrics, custody, explain, fence, head, identity, locks, node, pages, recipes,
+    sessions, tree, txn, watch,
 };
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -124,6 +124,7 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::Acquire => locks::acquire(exchange).await,
         Action::Release => locks::release(exchange).await,
         Action::SetPolicy => locks::set_policy(exchange).await,
+        Action::AskRelease => custody::ask_release(exchange).await,
         Action::ReadLock => locks::read(exchange).await,
         Action::ListLocks => locks::list(exchange).await,
         Action::CreateSession => sessions::create(exchange).await,
@@ -183,6 +184,7 @@ pub(crate) const fn is_asked_by_somebody(action: Action) -> bool {
         Action::Acquire
         | Action::Release
         | Action::SetPolicy
+        | Action::AskRelease
         | Action::ReadLock
         | Action::ListLocks
         | Action::CreateSession
@@ -227,6 +229,7 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         Action::Acquire
         | Action::Release
         | Action::SetPolicy
+        | Action::AskRelease
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive

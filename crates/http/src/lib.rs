@@ -15,6 +15,7 @@ mod activity;
 mod body;
 mod config;
 mod connection;
+mod custody;
 mod door;
 mod exchange;
 mod explain;

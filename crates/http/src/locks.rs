@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 
 use holdfast_api::{
-    AcquireParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_ENTRIES_LEFT,
-    HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, PolicyBody, PolicyParams,
-    ReadParams, ReleaseParams, Sort, TermsParams,
+    AcquireParams, BreakParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION,
+    HOLDFAST_ENTRIES_LEFT, HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, PolicyBody,
+    PolicyParams, ReadParams, ReleaseParams, Sort, TermsParams,
 };
 use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response, Terms};
 use holdfast_types::{Data, PolicyChange};
@@ -16,9 +16,9 @@ use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;
 use crate::sse::accepts_events;
 use crate::status::{Fault, internal, of_refusal};
-use crate::{acquiring, explain};
+use crate::{acquiring, custody, explain};
 
-const LOCKS: &str = "/v1/locks/";
+pub(crate) const LOCKS: &str = "/v1/locks/";
 
 /// `PUT /v1/locks/{name}`
 pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
@@ -90,7 +90,7 @@ pub(crate) async fn set_policy(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
 }
 
 /// Of a duration that was read with whole milliseconds and bounds.
-fn whole_ms(duration: Duration) -> u64 {
+pub(crate) fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -98,12 +98,18 @@ fn whole_ms(duration: Duration) -> u64 {
 pub(crate) async fn release(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let lock = exchange.lock(LOCKS)?;
     let fields = exchange.fields(&ReleaseParams::KEYS)?;
+    if let Some(breaking) = BreakParams::parse(&fields).map_err(of_refusal)? {
+        return custody::break_lock(exchange, lock, breaking).await;
+    }
     let params = ReleaseParams::parse(&fields).map_err(of_refusal)?;
     exchange.subject.session = Some(params.session.clone());
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let ReleaseParams { session, owner, entry, redirect: _ } = params;
+    let ReleaseParams { session, owner, entry, to, redirect: _ } = params;
+    if let Some(to) = to {
+        return custody::hand_over(exchange, lock, (session, owner), to).await;
+    }
     let counted = entry.is_some();
     let request = Request::Release { lock, session, owner, entry };
     let Response { reply, revision, .. } = exchange.ask(request).await?;

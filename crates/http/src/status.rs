@@ -55,6 +55,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::LimitMismatch
         | ErrorCode::NotReentrant
         | ErrorCode::InUse
+        | ErrorCode::Deadlock
         | ErrorCode::EphemeralParent
         | ErrorCode::NodeExists
         | ErrorCode::NotEmpty

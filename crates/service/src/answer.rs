@@ -39,6 +39,18 @@ pub enum Answer {
     },
     /// The caller no longer holds or waits.
     Released(Released),
+    /// The lock was taken away.
+    Broken {
+        /// From so many.
+        places: u32,
+    },
+    /// Holders were asked to give it back.
+    ReleaseAsked {
+        /// So many.
+        holders: u32,
+    },
+    /// Another session holds it.
+    HandedOver(Grant),
     /// The rules of a lock.
     Policy(Policy),
     /// One lock.

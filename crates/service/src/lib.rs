@@ -20,6 +20,7 @@ mod census;
 mod chronicle;
 mod cluster;
 mod contention;
+mod custody;
 mod departure;
 mod expiry;
 mod explain;
@@ -62,7 +63,8 @@ pub use metrics::Metrics;
 pub use notices::{Heard, SessionEvent};
 pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
 pub use request::{
-    AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request, Terms,
+    AcquireRequest, Call, CustodyRequest, FenceMode, MultiRequest, Principal, ReadMode, Request,
+    Terms,
 };
 pub use service::{Service, ServiceConfig};
 pub use stream::{

@@ -68,6 +68,7 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         | Request::Recipe(_)
         | Request::Release { .. }
         | Request::SetPolicy { .. }
+        | Request::Custody(_)
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::Listen(_)
@@ -105,6 +106,7 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::Change { .. }
         | Request::Release { .. }
         | Request::SetPolicy { .. }
+        | Request::Custody(_)
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::Listen(_)

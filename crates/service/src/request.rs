@@ -6,8 +6,8 @@ use crate::explain::HistoryRequest;
 use crate::keepalive::ListenRequest;
 use holdfast_machine::LockFilter;
 use holdfast_types::{
-    Condition, Data, EntryId, FencingToken, Identity, Labels, LockName, Mode, Op, Owner,
-    PolicyChange, RequestId, SessionName, Ttl, ZnodePath,
+    AskRelease, Condition, Data, EntryId, FencingToken, HandOver, Identity, Labels, LockName, Mode,
+    Op, Owner, PolicyChange, Reason, RequestId, SessionName, Ttl, ZnodePath,
 };
 
 use crate::recipes::RecipeRequest;
@@ -73,6 +73,8 @@ pub enum Request {
         /// What changes.
         change: PolicyChange,
     },
+    /// Take a lock from its holders, ask them for it, or hand it on.
+    Custody(CustodyRequest),
     /// Give it back, or leave its queue.
     Release {
         /// Which lock.
@@ -242,6 +244,22 @@ pub struct MultiRequest {
     pub then: Vec<Op>,
     /// Done instead if a condition does not hold.
     pub otherwise: Vec<Op>,
+}
+
+/// See [`Request::Custody`].
+#[derive(Clone, Debug)]
+pub enum CustodyRequest {
+    /// Everybody who holds it loses it, by an operator's will. Written into the audit trail.
+    Break {
+        /// Which lock.
+        lock: LockName,
+        /// Why.
+        reason: Reason,
+    },
+    /// Holders are asked to give it back.
+    AskRelease(AskRelease),
+    /// Another session holds it from now on, under a new token and without a gap.
+    HandOver(HandOver),
 }
 
 /// See [`Request::Acquire`].

@@ -181,6 +181,7 @@ impl Service {
         match request {
             Request::Acquire(acquire) => self.acquire(call, acquire).await,
             Request::SetPolicy { lock, change } => self.set_policy(lock, change).await,
+            Request::Custody(request) => self.custody(call, request).await,
             Request::Release { lock, session, owner, entry } => {
                 self.release(lock, session, owner, entry).await
             }

@@ -96,6 +96,7 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
         | Request::Recipe(_)
         | Request::Release { .. }
         | Request::SetPolicy { .. }
+        | Request::Custody(_)
         | Request::Lock { .. }
         | Request::Locks { .. }
         | Request::OpenSession { .. }

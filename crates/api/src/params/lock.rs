@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{EntryId, Labels, Mode, Owner, SessionName, Ttl};
+use holdfast_types::{EntryId, Labels, Mode, Owner, Reason, SessionName, Ttl};
 
 use super::query::Query;
 use super::terms::{self, TermsParams};
@@ -124,6 +124,8 @@ pub struct ReleaseParams {
     pub owner: Option<Owner>,
     /// The one entry that leaves; none means all of them.
     pub entry: Option<EntryId>,
+    /// Who is to hold it now, and who within that session; none means whoever is next.
+    pub to: Option<(SessionName, Option<Owner>)>,
     /// Answer 307 to the leader.
     pub redirect: bool,
 }
@@ -131,18 +133,34 @@ pub struct ReleaseParams {
 impl ReleaseParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "entry"],
-        flags: &[REDIRECT],
-        later: &["force", "reason", "permits"],
-        labels: false,
+        values: &["session", "owner", "entry", "to", "to_owner", "reason"],
+        flags: &["force", REDIRECT],
+        later: &["permits"],
         about: &[
-            Param::name("session", SessionName::MAX_LEN, "Whose place is given up").needed("me"),
+            Param::name(
+                "session",
+                SessionName::MAX_LEN,
+                "Whose place is given up; needed unless the lock is taken with force",
+            ),
             about::OWNER,
             Param::name(
                 "entry",
                 EntryId::MAX_LEN,
                 "The one entry that leaves; without it all of them do",
             ),
+            Param::name(
+                "to",
+                SessionName::MAX_LEN,
+                "The session that holds the lock from now on, under a new token and without a gap; it must be open",
+            ),
+            Param::name("to_owner", Owner::MAX_LEN, "Who within that session. Needs to"),
+            Param::name(
+                "reason",
+                Reason::MAX_LEN,
+                "Why an operator takes the lock away; told to those who lose it, and written into the audit trail. Needs \
+                 force",
+            ),
+            Param::flag("force", "Take the lock from whoever holds it. Needs reason"),
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -160,7 +178,8 @@ impl ReleaseParams {
         })?;
         let owner = name(fields, "owner", Owner::new)?;
         let entry = name(fields, "entry", EntryId::new)?;
-        Ok(Self { session, owner, entry, redirect: fields.flag(REDIRECT) })
+        let to = to(fields)?;
+        Ok(Self { session, owner, entry, to, redirect: fields.flag(REDIRECT) })
     }
 
     /// The query that says the same.
@@ -169,8 +188,28 @@ impl ReleaseParams {
         query.text("session", Some(self.session.as_str()));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
         query.text("entry", self.entry.as_ref().map(EntryId::as_str));
+        let to = self.to.as_ref();
+        query.text("to", to.map(|(session, _)| session.as_str()));
+        let to_owner = to.and_then(|(_, owner)| owner.as_ref());
+        query.text("to_owner", to_owner.map(Owner::as_str));
         query.flag(REDIRECT, self.redirect);
         query.0
+    }
+}
+
+fn to(fields: &Fields<'_>) -> Result<Option<(SessionName, Option<Owner>)>, Refusal> {
+    let to = name(fields, "to", SessionName::new)?;
+    let owner = name(fields, "to_owner", Owner::new)?;
+    let refuse = |what: &str, detail: &str| {
+        Err(Refusal::of(what, ErrorCode::InvalidArgument, detail.to_owned())
+            .hint("add &to=SESSION, and leave entry out: a hold is handed on with all its entries"))
+    };
+    match to {
+        None if owner.is_some() => refuse("to_owner", "'to_owner' needs 'to'"),
+        Some(_) if fields.value("entry").is_some() => {
+            refuse("entry", "'entry' and 'to' exclude each other")
+        }
+        to => Ok(to.map(|to| (to, owner))),
     }
 }
 

@@ -195,6 +195,33 @@ fn a_connection_that_holds_needs_no_session() {
 }
 
 #[test]
+fn a_lock_is_taken_from_its_holders_with_a_reason_or_handed_on_whole() {
+    let broken =
+        |query: &str| BreakParams::parse(&Fields::parse(Some(query), &ReleaseParams::KEYS)?);
+    assert_eq!(broken("session=me").unwrap(), None);
+    let breaking = broken("force&reason=host+is+gone").unwrap().unwrap();
+    assert_eq!(broken(&breaking.to_query()).unwrap(), Some(breaking));
+    for query in
+        ["force", "session=me&reason=x", "force&reason=x&session=me", "force&reason=x&to=you"]
+    {
+        assert_eq!(broken(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+    }
+    let release =
+        |query: &str| ReleaseParams::parse(&Fields::parse(Some(query), &ReleaseParams::KEYS)?);
+    let handed = release("session=me&to=you&to_owner=t1").unwrap();
+    assert_eq!(release(&handed.to_query()).unwrap(), handed);
+    for query in ["session=me&to_owner=t1", "session=me&to=you&entry=e", "to=you"] {
+        assert_eq!(release(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+    }
+    let ask = |query: &str| AskParams::parse(&Fields::parse(Some(query), &AskParams::KEYS)?);
+    assert_eq!(ask("").unwrap().deadline, Duration::from_secs(30));
+    let asked = ask("session=me&owner=o&reason=please&deadline=5s&revoke").unwrap();
+    assert_eq!(ask(&asked.to_query()).unwrap(), asked);
+    assert_eq!(ask("owner=o").unwrap_err().code, ErrorCode::InvalidArgument);
+    assert_eq!(ask("deadline=0s").unwrap_err().code, ErrorCode::BadDuration);
+}
+
+#[test]
 fn an_operator_says_why() {
     let close = |query| CloseParams::parse(&Fields::parse(Some(query), &CloseParams::KEYS)?);
     assert_eq!(close("").unwrap(), CloseParams::default());
@@ -278,6 +305,7 @@ proptest! {
             session: SessionName::new(session).unwrap(),
             owner: None,
             entry: entry.map(|name| EntryId::new(name).unwrap()),
+            to: None,
             redirect: true,
         };
         let query = release.to_query();

@@ -2,9 +2,10 @@
 
 use axum::http::StatusCode;
 use holdfast_api::{
-    AcquireParams, ContentionBody, ErrorCode, ExplainedBody, FENCING_TOKEN, FenceBody, FenceParams,
-    GrantBody, HOLDFAST_ENTRIES_LEFT, HistoryBody, HistoryParams, ListParams, LockBody, LocksBody,
-    PolicyBody, PolicyParams, ReadParams, ReleaseParams, Schemas,
+    AcquireParams, AskParams, AskedBody, BrokenBody, ContentionBody, ErrorCode, ExplainedBody,
+    FENCING_TOKEN, FenceBody, FenceParams, GrantBody, HOLDFAST_ENTRIES_LEFT, HandedBody,
+    HistoryBody, HistoryParams, ListParams, LockBody, LocksBody, PolicyBody, PolicyParams,
+    ReadParams, ReleaseParams, Schemas,
 };
 
 use super::{Answer, Content, Header, Operation, Reach, node, recipes, sessions, tree};
@@ -16,6 +17,7 @@ pub(crate) fn of(action: Action) -> Option<Operation> {
         Action::Acquire => acquire(),
         Action::Release => release(),
         Action::SetPolicy => set_policy(),
+        Action::AskRelease => ask_release(),
         Action::ReadLock => read_lock(),
         Action::ListLocks => list_locks(),
         Action::Fence => fence(),
@@ -80,6 +82,7 @@ fn acquire() -> Operation {
             ErrorCode::EphemeralParent,
             ErrorCode::SessionExpired,
             ErrorCode::ModeConflict,
+            ErrorCode::Deadlock,
             ErrorCode::LimitMismatch,
             ErrorCode::NotReentrant,
             ErrorCode::LockClosed,
@@ -103,6 +106,24 @@ fn set_policy() -> Operation {
     }
 }
 
+fn ask_release() -> Operation {
+    Operation {
+        id: "askForRelease",
+        summary: "Ask the holders of a lock to give it back",
+        about: "They hear of it from a keepalive that waits for news. With revoke the hold ends at the deadline. Asking again \
+                replaces what was asked.",
+        keys: AskParams::KEYS,
+        headers: &[],
+        reach: Reach::Change,
+        answers: vec![Answer::json(
+            StatusCode::OK,
+            "Who was asked is counted",
+            Schemas::of::<AskedBody>,
+        )],
+        codes: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
+    }
+}
+
 fn release() -> Operation {
     const LEFT: Header = Header::number(
         HOLDFAST_ENTRIES_LEFT,
@@ -110,13 +131,25 @@ fn release() -> Operation {
     );
     Operation {
         id: "releaseLock",
-        summary: "Give a lock back, or leave its queue",
-        about: "May be sent as often as wanted.",
+        summary: "Give a lock back, leave its queue, hand the lock on, or take it from its holders",
+        about: "May be sent as often as wanted. With to another session holds the lock at once, under a new token; with force \
+                everybody who holds it loses it.",
         keys: ReleaseParams::KEYS,
         headers: &[],
         reach: Reach::Change,
-        answers: vec![Answer::empty(StatusCode::NO_CONTENT, "The place is given up").with(&[LEFT])],
-        codes: &[ErrorCode::NotFound, ErrorCode::NotHolder, ErrorCode::SessionExpired],
+        answers: vec![
+            Answer::empty(StatusCode::NO_CONTENT, "The place is given up").with(&[LEFT]),
+            Answer::json(StatusCode::OK, "The lock was handed on", Schemas::of::<HandedBody>)
+                .or("application/json", Content::Json(Schemas::of::<BrokenBody>)),
+        ],
+        codes: &[
+            ErrorCode::NotFound,
+            ErrorCode::NotHolder,
+            ErrorCode::InUse,
+            ErrorCode::QuotaExceeded,
+            ErrorCode::LimitMismatch,
+            ErrorCode::SessionExpired,
+        ],
     }
 }
 

@@ -53,9 +53,8 @@ pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
 pub(super) fn deadlock(cycle: &[Blocked], case: &Case<'_>) -> Fault {
     let waits = cycle.iter().map(|(session, _, lock)| format!("'{session}' waits for '{lock}'"));
     let waits: Vec<String> = waits.collect();
-    let detail = format!("a deadlock: {}", waits.join(", "));
     let hint = "release what you hold, then ask again";
-    about(ErrorCode::InUse, detail, hint, case)
+    about(ErrorCode::Deadlock, waits.join(", "), hint, case)
 }
 
 pub(super) fn nobody_holds(case: &Case<'_>) -> Fault {

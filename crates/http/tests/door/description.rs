@@ -147,7 +147,13 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                     ("/v1/watch", _) => "&since=0",
                     ("/v1/tree/{path}", "limit") => "&children",
                     ("/v1/sessions/{id}", "reason") => "&force",
-                    ("/v1/sessions/{id}", "force") => "&reason=r",
+                    ("/v1/sessions/{id}" | "/v1/locks/{name}", "force") => "&reason=r",
+                    ("/v1/locks/{name}", "reason") if method == "delete" => "&force",
+                    ("/v1/locks/{name}", "to_owner") => "&session=me&to=you",
+                    ("/v1/locks/{name}", _) if method == "delete" && name != "session" => {
+                        "&session=me"
+                    }
+                    ("/v1/locks/{name}", "owner") if method == "post" => "&session=me",
                     (_, "request") if !base.contains("session=") => "&session=me",
                     ("/v1/tree/{path}", "ephemeral") => "&session=me",
                     ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=r1",

@@ -113,3 +113,71 @@ async fn rules_come_from_a_body_as_well_and_a_change_of_nothing_answers_them() {
     let problem = node.call("PATCH", "/v1/locks/a?limits=3").await.problem(400, "invalid-argument");
     assert!(problem["hint"].as_str().unwrap().starts_with("did you mean 'limit'?"), "{problem}");
 }
+
+#[tokio::test]
+async fn a_holder_is_asked_hears_of_it_and_loses_the_lock_at_the_deadline() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me").await;
+    let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
+    let asked = node.call("POST", "/v1/locks/a?reason=patch+day&deadline=1s&revoke").await.json();
+    assert_eq!(asked["asked"], 1);
+    let since = &quiet["revision"];
+    let target = format!("/v1/sessions/me/keepalive?wait=60s&since={since}");
+    let news = node.call("POST", &target).await.json();
+    let event = &news["events"][0];
+    assert_eq!((&event["kind"], &event["token"]), (&json!("release-requested"), &json!(token)));
+    assert_eq!(event["reason"], "patch day");
+    let next = node.call("PUT", "/v1/locks/a?session=you&wait=60s").await.json();
+    assert!(next["token"].as_u64().unwrap() > token, "{next}");
+    node.call("POST", "/v1/locks/a?session=me").await.problem(409, "not-holder");
+}
+
+#[tokio::test]
+async fn a_lock_is_handed_on_without_a_gap() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me").await;
+    let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
+    node.until_waiters("a", 1).await;
+    node.call("PUT", "/v1/sessions/you").await;
+    let handed = node.call("DELETE", "/v1/locks/a?session=me&to=you").await.json();
+    assert_eq!(handed["to"], "you");
+    assert!(handed["token"].as_u64().unwrap() > token, "{handed}");
+    let lock = node.call("GET", "/v1/locks/a").await.json();
+    assert_eq!((&lock["holders"][0]["session"], &lock["waiters"]), (&json!("you"), &json!(1)));
+    node.call("GET", &format!("/v1/fence/a?token={token}")).await.problem(412, "stale-token");
+    let problem = node.call("DELETE", "/v1/locks/a?session=you&to=nobody").await;
+    assert_eq!(problem.status, 410, "{problem:?}");
+    assert_eq!(node.call("DELETE", "/v1/locks/a?session=you").await.status, 204);
+    assert_eq!(waiting.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn an_operator_takes_a_lock_away_and_the_next_is_granted() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me").await;
+    let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
+    node.until_waiters("a", 1).await;
+    let broken = node.call("DELETE", "/v1/locks/a?force&reason=host+is+gone").await.json();
+    assert_eq!(broken["broken"], 1);
+    assert!(waiting.await.unwrap().json()["token"].as_u64().unwrap() > token);
+    node.call("DELETE", "/v1/locks/a?session=me").await.problem(409, "not-holder");
+    node.call("DELETE", "/v1/locks/a?force").await.problem(400, "invalid-argument");
+}
+
+#[tokio::test]
+async fn a_circle_of_waiters_is_refused_when_it_closes() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    node.take("/v1/locks/b?session=you").await;
+    let waiting = node.begin("PUT", "/v1/locks/b?session=me&wait=60s");
+    node.until_waiters("b", 1).await;
+    let problem = node.call("PUT", "/v1/locks/a?session=you&wait=60s").await;
+    let problem = problem.problem(409, "deadlock");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("'you' waits for 'a'") && detail.contains("'me' waits for 'b'"),
+        "{detail}"
+    );
+    assert_eq!(node.call("DELETE", "/v1/locks/b?session=you").await.status, 204);
+    assert_eq!(waiting.await.unwrap().status, 200);
+}

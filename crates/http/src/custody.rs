@@ -1,0 +1,66 @@
+//! Taking a lock from its holders, asking them for it, and handing it on.
+
+use axum::http::StatusCode;
+
+use holdfast_api::{AskParams, AskedBody, BreakParams, BrokenBody, HandedBody};
+use holdfast_service::{Answer, CustodyRequest, Request, Response};
+use holdfast_types::{AskRelease, HandOver, LockName, Owner, SessionName};
+
+use crate::exchange::Exchange;
+use crate::locks::{LOCKS, astray, whole_ms};
+use crate::reply::Reply;
+use crate::status::{Fault, of_refusal};
+
+/// `DELETE /v1/locks/{name}?force`
+pub(crate) async fn break_lock(
+    exchange: &Exchange<'_>,
+    lock: LockName,
+    params: BreakParams,
+) -> Result<Reply, Fault> {
+    let BreakParams { reason, redirect } = params;
+    if let Some(elsewhere) = exchange.elsewhere(redirect) {
+        return Ok(elsewhere);
+    }
+    let request = CustodyRequest::Break { lock: lock.clone(), reason };
+    let Response { reply, revision, .. } = exchange.ask(Request::Custody(request)).await?;
+    let Answer::Broken { places } = reply else { return Err(astray()) };
+    let body = BrokenBody { lock, broken: places, revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+/// `DELETE /v1/locks/{name}?to=`
+pub(crate) async fn hand_over(
+    exchange: &Exchange<'_>,
+    lock: LockName,
+    from: (SessionName, Option<Owner>),
+    to: (SessionName, Option<Owner>),
+) -> Result<Reply, Fault> {
+    let change = HandOver { lock, from: of_session(from), to: of_session(to) };
+    let request = Request::Custody(CustodyRequest::HandOver(change));
+    let Response { reply, revision, .. } = exchange.ask(request).await?;
+    let Answer::HandedOver(grant) = reply else { return Err(astray()) };
+    Ok(Reply::json(StatusCode::OK, &HandedBody::new(grant, revision)).at(revision))
+}
+
+/// `POST /v1/locks/{name}`
+pub(crate) async fn ask_release(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let lock = exchange.lock(LOCKS)?;
+    let params = AskParams::parse(&exchange.fields(&AskParams::KEYS)?).map_err(of_refusal)?;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let AskParams { session, owner, reason, deadline, revoke, redirect: _ } = params;
+    exchange.subject.session.clone_from(&session);
+    let holder = session.map(|session| of_session((session, owner)));
+    let deadline_ms = whole_ms(deadline);
+    let ask = AskRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
+    let request = Request::Custody(CustodyRequest::AskRelease(ask));
+    let Response { reply, revision, .. } = exchange.ask(request).await?;
+    let Answer::ReleaseAsked { holders } = reply else { return Err(astray()) };
+    let body = AskedBody { lock, asked: holders, revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+fn of_session((session, owner): (SessionName, Option<Owner>)) -> (SessionName, Owner) {
+    (session, owner.unwrap_or_else(Owner::unnamed))
+}
