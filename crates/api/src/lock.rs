@@ -468,6 +468,7 @@ mod tests {
             permits: 1,
             priority: 3,
             value: None,
+            bundle: Vec::new(),
         };
         let view = LockView {
             lock: LockName::new("job").unwrap(),

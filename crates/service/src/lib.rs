@@ -16,10 +16,12 @@ mod acquire;
 mod acquiring;
 mod answer;
 mod audit;
+mod bundle;
 mod census;
 mod chronicle;
 mod cluster;
 mod contention;
+mod custody;
 mod departure;
 mod expiry;
 mod explain;
@@ -62,7 +64,8 @@ pub use metrics::Metrics;
 pub use notices::{Heard, SessionEvent};
 pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
 pub use request::{
-    AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request, Terms,
+    AcquireAllRequest, AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request,
+    Terms,
 };
 pub use service::{Service, ServiceConfig};
 pub use stream::{

@@ -93,9 +93,9 @@ impl Lines {
             | Event::Closed { lock, .. }
             | Event::Opened { lock }
             | Event::ReleaseAsked { lock, .. } => lock,
-            // That the place is gone is told next.
-            Event::Broken { .. } => return,
-            Event::Recipe(_)
+            // That a broken place is gone is told next.
+            Event::Broken { .. }
+            | Event::Recipe(_)
             | Event::SessionTouched { .. }
             | Event::SessionEnded { .. }
             | Event::NodeCreated { .. }

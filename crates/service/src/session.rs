@@ -101,7 +101,7 @@ impl Service {
 }
 
 /// A caller's name as the audit trail shows it: without what proves it.
-fn known_as(identity: &Identity) -> String {
+pub(crate) fn known_as(identity: &Identity) -> String {
     let name = identity.id.split(':').next().unwrap_or_default();
     format!("{}:{name}", identity.scheme)
 }
