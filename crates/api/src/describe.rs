@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use holdfast_types::LockName;
 use serde_json::{Value, json};
 
 use crate::{Keys, format_duration};
@@ -56,6 +57,8 @@ pub enum Form {
     Flag,
     /// An entry of an access list, `scheme:id:perms`; as often as wanted.
     AccessEntry,
+    /// A name of a lock; as often as there are locks.
+    Locks,
     /// Bytes in base 64.
     Base64,
     /// The conditions of a transaction; in a body alone.
@@ -99,6 +102,7 @@ impl Form {
                 "type": "string",
                 "pattern": "^[^:]+:.*:[cdrwa]{1,5}$",
             }),
+            Self::Locks => Self::Path { bytes_max: LockName::MAX_LEN, rooted: false }.schema(),
             Self::Base64 => json!({ "type": "string", "contentEncoding": "base64" }),
             Self::Conditions => reference("Condition"),
             Self::Operations => reference("Operation"),
@@ -118,6 +122,7 @@ impl Form {
             Self::Word(words) => words.join(", "),
             Self::Limit { max } => format!("1 to {max}, or none"),
             Self::AccessEntry => "as often as wanted".to_owned(),
+            Self::Locks => format!("1 to {} bytes, as often as there are locks", LockName::MAX_LEN),
             Self::Whole => "64 bits".to_owned(),
             Self::Text | Self::Flag | Self::Base64 | Self::Conditions | Self::Operations => {
                 String::new()
@@ -137,6 +142,7 @@ impl Form {
             Self::Word(_) => "word",
             Self::Flag => "flag",
             Self::AccessEntry => "scheme:id:perms",
+            Self::Locks => "name",
             Self::Base64 => "base 64",
             Self::Conditions => "conditions",
             Self::Operations => "operations",
@@ -305,6 +311,7 @@ impl Param {
             | Form::Limit { .. }
             | Form::Word(_)
             | Form::AccessEntry
+            | Form::Locks
             | Form::Base64
             | Form::Conditions
             | Form::Operations => Value::from(text),
@@ -339,7 +346,9 @@ impl Keys {
         let mut properties = serde_json::Map::new();
         for param in self.about {
             let schema = match (param.form, self.many.contains(&param.name)) {
-                (Form::AccessEntry, true) => json!({ "type": "array", "items": param.schema() }),
+                (Form::AccessEntry | Form::Locks, true) => {
+                    json!({ "type": "array", "items": param.schema() })
+                }
                 _ => param.schema(),
             };
             properties.insert(param.name.to_owned(), described(schema, &param.explained()));

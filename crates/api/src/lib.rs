@@ -43,15 +43,15 @@ pub use knowing::{
     RenewedBody, TimesBody,
 };
 pub use lock::{
-    AskedBody, BrokenBody, ClosedBody, FenceBody, GrantBody, HandedBody, HolderBody, LockBody,
-    LocksBody, PolicyBody, WaiterBody,
+    AskedBody, BrokenBody, ClosedBody, FenceBody, GrantAllBody, GrantBody, HandedBody, HolderBody,
+    LockBody, LocksBody, PolicyBody, ReleaseRequestBody, WaiterBody,
 };
 pub use params::{
-    AcquireParams, AskParams, Aspect, BreakParams, ChangeParams, CloseParams, DeleteParams,
-    FenceModeParam, FenceParams, HistoryParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams,
-    LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams, Moment, NodeParams, OpenParams,
-    PolicyParams, PostParams, PutParams, REASON_BYTES_MAX, ReadParams, ReadyParams, ReleaseParams,
-    Sort, TermsParams, WAIT_MAX, WatchParams,
+    AcquireAllParams, AcquireParams, AskParams, Aspect, BreakParams, ChangeParams, CloseParams,
+    DeleteParams, FenceModeParam, FenceParams, HistoryParams, KEPT_ALIVE_MAX, KeepAliveParams,
+    KeepManyParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams, Moment, NodeParams,
+    OpenParams, PolicyParams, PostParams, PutParams, REASON_BYTES_MAX, ReadParams, ReadyParams,
+    ReleaseAllParams, ReleaseParams, Sort, TermsParams, WAIT_MAX, WatchParams,
 };
 pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};

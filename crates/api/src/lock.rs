@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    ClosedBy, Data, FenceView, FencingToken, Grant, HolderView, Labels, LockName, LockView, Mode,
-    Owner, Page, Policy, QueueOrder, Revision, SessionName, Stamp, WaiterView,
+    ClosedBy, Data, FenceView, FencingToken, Grant, HolderNote, HolderView, Labels, LockName,
+    LockView, Mode, Owner, Page, Policy, QueueOrder, ReleaseRequest, Revision, SessionName, Stamp,
+    WaiterView,
 };
 
 /// The answer to an acquire: you hold the lock.
@@ -116,6 +117,12 @@ pub struct HolderBody {
     /// What its call gave to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// It is asked to give the lock back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_request: Option<ReleaseRequestBody>,
+    /// The locks that were granted together with it, itself among them, if it did not come alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<LockName>,
     /// How long ago its session was renewed, if the leader was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewed_ms_ago: Option<u64>,
@@ -140,6 +147,8 @@ impl HolderBody {
             upgrading: holder.upgrading,
             ends_in_ms: holder.ends_at.map(|end| age(now, end)),
             value: holder.value.map(|value| text(&value)),
+            release_request: None,
+            together: Vec::new(),
             renewed_ms_ago: None,
             expires_in_ms: None,
         }
@@ -171,6 +180,22 @@ pub struct WaiterBody {
     /// What its call gave to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// The locks that it waits for together, this one among them, if it wants several at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<LockName>,
+}
+
+impl HolderBody {
+    /// The same, with what is said of few holders only.
+    fn noted(self, note: Option<HolderNote>, now: Stamp) -> Self {
+        let Some(HolderNote { token: _, release_request, bundle }) = note else { return self };
+        let asked = |asked: ReleaseRequest| ReleaseRequestBody {
+            reason: asked.reason.map(|reason| reason.to_string()),
+            wanted_in_ms: age(now, asked.deadline),
+            revoke: asked.revoke,
+        };
+        Self { release_request: release_request.map(asked), together: bundle, ..self }
+    }
 }
 
 impl WaiterBody {
@@ -184,6 +209,7 @@ impl WaiterBody {
             permits: waiter.permits,
             priority: waiter.priority,
             value: waiter.value.map(|value| text(&value)),
+            together: waiter.bundle,
         }
     }
 }
@@ -226,6 +252,14 @@ pub struct LockBody {
     pub revision: Option<Revision>,
 }
 
+fn holders(holders: Vec<HolderView>, notes: &[HolderNote], now: Stamp) -> Vec<HolderBody> {
+    let one = |holder: HolderView| {
+        let note = notes.iter().find(|note| note.token == holder.token);
+        HolderBody::new(holder, now).noted(note.cloned(), now)
+    };
+    holders.into_iter().map(one).collect()
+}
+
 impl LockBody {
     /// The body for a lock, as of now.
     pub fn new(view: LockView, now: Stamp, revision: Option<Revision>) -> Self {
@@ -233,7 +267,7 @@ impl LockBody {
             mode: view.holder().map_or(Mode::Exclusive, |holder| holder.mode),
             lock: view.lock,
             held: view.holders_total > 0,
-            holders: view.holders.into_iter().map(|holder| HolderBody::new(holder, now)).collect(),
+            holders: holders(view.holders, &view.notes, now),
             holders_total: view.holders_total,
             waiters: view.waiters_total,
             queue: view.waiters.into_iter().map(|waiter| WaiterBody::new(waiter, now)).collect(),
@@ -300,6 +334,29 @@ impl PolicyBody {
         } = policy;
         Self { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, detect_deadlocks, segments }
     }
+}
+
+/// The answer to a call for several locks: you hold them all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GrantAllBody {
+    /// One to each lock, by name.
+    pub grants: Vec<GrantBody>,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+/// A holder is asked to give the lock back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReleaseRequestBody {
+    /// Why, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// By when the lock is wanted, milliseconds from now.
+    pub wanted_in_ms: u64,
+    /// Whether the hold ends then.
+    pub revoke: bool,
 }
 
 /// A lock was taken from its holders.
@@ -517,6 +574,7 @@ mod tests {
             permits: 1,
             priority: 3,
             value: None,
+            bundle: Vec::new(),
         };
         let view = LockView {
             lock: LockName::new("job").unwrap(),

@@ -11,6 +11,7 @@ mod policy;
 mod query;
 mod read;
 mod session;
+mod several;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use read::{HistoryParams, ListParams, Moment, ReadParams, ReadyParams, Sort}
 pub use session::{
     CloseParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams, OpenParams, REASON_BYTES_MAX,
 };
+pub use several::{AcquireAllParams, ReleaseAllParams};
 pub use terms::TermsParams;
 pub use tree::{Aspect, ChangeParams, DeleteParams, MakeParams, NodeParams, PostParams, PutParams};
 pub use watch::WatchParams;

@@ -36,6 +36,10 @@ enum Action {
     ReadLock,
     /// `GET /v1/locks`
     ListLocks,
+    /// `POST /v1/locks`
+    AcquireAll,
+    /// `DELETE /v1/locks`
+    ReleaseAll,
     /// `POST /v1/sessions`
     CreateSession,
     /// `PUT /v1/sessions/{id}`
@@ -128,6 +132,7 @@ impl Action {
             | Self::EnterDoubleBarrier
             | Self::SetCounter => Some(Method::PUT),
             Self::Release
+            | Self::ReleaseAll
             | Self::CloseSession
             | Self::DeleteNode
             | Self::DeleteLatch
@@ -135,6 +140,7 @@ impl Action {
             | Self::LeaveDoubleBarrier
             | Self::DeleteCounter => Some(Method::DELETE),
             Self::CreateSession
+            | Self::AcquireAll
             | Self::AskRelease
             | Self::KeepAlive
             | Self::KeepManyAlive
@@ -174,7 +180,7 @@ impl Action {
             Self::Acquire | Self::Release | Self::SetPolicy | Self::AskRelease | Self::ReadLock => {
                 Route::Lock
             }
-            Self::ListLocks => Route::Locks,
+            Self::ListLocks | Self::AcquireAll | Self::ReleaseAll => Route::Locks,
             Self::CreateSession | Self::ListSessions => Route::Sessions,
             Self::OpenSession | Self::CloseSession | Self::ReadSession => Route::Session,
             Self::KeepAlive => Route::KeepAlive,

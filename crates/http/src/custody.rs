@@ -3,8 +3,8 @@
 use axum::http::StatusCode;
 
 use holdfast_api::{AskParams, AskedBody, BreakParams, BrokenBody, HandedBody};
-use holdfast_service::{Answer, CustodyRequest, Request, Response};
-use holdfast_types::{AskRelease, HandOver, LockName, Owner, SessionName};
+use holdfast_service::{Answer, Request, Response};
+use holdfast_types::{AskRelease, Break, Broken, HandOver, LockName, Owner, SessionName};
 
 use crate::exchange::Exchange;
 use crate::locks::{LOCKS, astray, whole_ms};
@@ -17,12 +17,13 @@ pub(crate) async fn break_lock(
     lock: LockName,
     params: BreakParams,
 ) -> Result<Reply, Fault> {
-    let BreakParams { reason, redirect } = params;
+    let BreakParams { reason, token, redirect } = params;
     if let Some(elsewhere) = exchange.elsewhere(redirect) {
         return Ok(elsewhere);
     }
-    let request = CustodyRequest::Break { lock: lock.clone(), reason };
-    let Response { reply, revision, .. } = exchange.ask(Request::Custody(request)).await?;
+    let what = token.map_or(Broken::Holders, Broken::Token);
+    let breaking = Break { lock: lock.clone(), what, reason };
+    let Response { reply, revision, .. } = exchange.ask(Request::Break(breaking)).await?;
     let Answer::Broken { places } = reply else { return Err(astray()) };
     let body = BrokenBody { lock, broken: places, revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
@@ -36,7 +37,7 @@ pub(crate) async fn hand_over(
     to: (SessionName, Option<Owner>),
 ) -> Result<Reply, Fault> {
     let change = HandOver { lock, from: of_session(from), to: of_session(to) };
-    let request = Request::Custody(CustodyRequest::HandOver(change));
+    let request = Request::HandOver(change);
     let Response { reply, revision, .. } = exchange.ask(request).await?;
     let Answer::HandedOver(grant) = reply else { return Err(astray()) };
     Ok(Reply::json(StatusCode::OK, &HandedBody::new(grant, revision)).at(revision))
@@ -54,7 +55,7 @@ pub(crate) async fn ask_release(exchange: &mut Exchange<'_>) -> Result<Reply, Fa
     let holder = session.map(|session| of_session((session, owner)));
     let deadline_ms = whole_ms(deadline);
     let ask = AskRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
-    let request = Request::Custody(CustodyRequest::AskRelease(ask));
+    let request = Request::AskRelease(ask);
     let Response { reply, revision, .. } = exchange.ask(request).await?;
     let Answer::ReleaseAsked { holders } = reply else { return Err(astray()) };
     let body = AskedBody { lock, asked: holders, revision };

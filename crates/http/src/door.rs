@@ -24,7 +24,7 @@ use crate::request_id::RequestIds;
 use crate::status::Fault;
 use crate::{
     HttpConfig, HttpMetrics, custody, explain, fence, head, identity, locks, node, pages, recipes,
-    sessions, tree, txn, watch,
+    sessions, several, tree, txn, watch,
 };
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -125,6 +125,8 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::Release => locks::release(exchange).await,
         Action::SetPolicy => locks::set_policy(exchange).await,
         Action::AskRelease => custody::ask_release(exchange).await,
+        Action::AcquireAll => several::acquire(exchange).await,
+        Action::ReleaseAll => several::release(exchange).await,
         Action::ReadLock => locks::read(exchange).await,
         Action::ListLocks => locks::list(exchange).await,
         Action::CreateSession => sessions::create(exchange).await,
@@ -185,6 +187,8 @@ pub(crate) const fn is_asked_by_somebody(action: Action) -> bool {
         | Action::Release
         | Action::SetPolicy
         | Action::AskRelease
+        | Action::AcquireAll
+        | Action::ReleaseAll
         | Action::ReadLock
         | Action::ListLocks
         | Action::CreateSession
@@ -230,6 +234,8 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         | Action::Release
         | Action::SetPolicy
         | Action::AskRelease
+        | Action::AcquireAll
+        | Action::ReleaseAll
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive

@@ -34,6 +34,7 @@ mod request_id;
 mod routes;
 mod server;
 mod sessions;
+mod several;
 mod sse;
 mod status;
 mod tree;

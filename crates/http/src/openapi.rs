@@ -9,6 +9,7 @@ mod node;
 mod operations;
 mod recipes;
 mod sessions;
+mod several;
 mod tree;
 
 use axum::http::StatusCode;

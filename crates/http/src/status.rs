@@ -189,6 +189,11 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
         Rejection::NobodyHolds => lock::nobody_holds(case),
         Rejection::HoldsAlready { holder } => lock::holds_already(&holder, case),
         Rejection::CannotOvertake => lock::cannot_overtake(case),
+        Rejection::HasPlace { lock } => lock::has_place(&lock, case),
+        Rejection::LockReserved { waiters } => busy(ErrorCode::LockBusy, None, waiters, case),
+        Rejection::MemberRefused { lock, why } => {
+            of_rejection(*why, &Case { lock: Some(&lock), ..*case })
+        }
         Rejection::NotHolder { holder } => not_holder(*holder, case),
         Rejection::NoSuchEntry { entry } => {
             let detail = format!("the hold has no entry '{entry}', and it never left");

@@ -29,12 +29,12 @@ pub(crate) const ANYBODY: By<'_> = By { session: None, shown: &[] };
 
 /// Where a new contender will stand: what is missing of its directory, its znode and its number there.
 #[derive(Debug)]
-struct Site {
-    directory: ZnodePath,
+pub(crate) struct Site {
+    pub(crate) directory: ZnodePath,
     /// Directories to be made, parents first.
-    missing: Vec<ZnodePath>,
-    path: ZnodePath,
-    sequence: u64,
+    pub(crate) missing: Vec<ZnodePath>,
+    pub(crate) path: ZnodePath,
+    pub(crate) sequence: u64,
 }
 
 impl Machine {
@@ -65,6 +65,9 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         self.refuse_other_terms(contender, &acquire)?;
+        if contender.hold.is_none() && !contender.bundle().is_empty() {
+            return Err(Rejection::HasPlace { lock: acquire.lock });
+        }
         let conversion = self.conversion(&acquire.lock, contender, acquire.mode)?;
         let Acquire { lock, open, entry, wait, wait_ms, reentrant, value, .. } = acquire;
         let waits = match conversion {
@@ -143,10 +146,7 @@ impl Machine {
         }
         self.room_for_a_contender(session, &lock, ask, step.now)?;
         self.room_for_an_entry(0)?;
-        let site = self.site_of(&lock, step)?;
-        self.room_for_znodes(site.missing.len() + 1)?;
-        let new = site.missing.iter().chain(Some(&site.path));
-        self.tree.room_in_quotas(&site.path, &new, 0)?;
+        let site = self.room_at(&lock, step)?;
         // Last, because it takes longest.
         self.refuse_waiting_for_itself(session, &owner, &lock, ask, step.now)?;
 
@@ -171,7 +171,7 @@ impl Machine {
         self.answer(&lock, &contender, false)
     }
 
-    fn touch_or_begin(
+    pub(crate) fn touch_or_begin(
         &mut self,
         session: Option<SessionId>,
         open: OpenSession,
@@ -200,7 +200,12 @@ impl Machine {
     }
 
     /// Refuses a new place that would have to wait.
-    fn refuse_if_busy(&self, lock: &LockName, ask: Ask, now: Stamp) -> Result<(), Rejection> {
+    pub(crate) fn refuse_if_busy(
+        &self,
+        lock: &LockName,
+        ask: Ask,
+        now: Stamp,
+    ) -> Result<(), Rejection> {
         match self.locks.get(lock) {
             Some(indexed) if !indexed.admits(ask, now) => Err(self.busy(indexed, None)),
             Some(_) | None => Ok(()),
@@ -226,7 +231,7 @@ impl Machine {
         }
     }
 
-    fn busy_for(&self, lock: &LockName, contender: &Contender) -> Rejection {
+    pub(crate) fn busy_for(&self, lock: &LockName, contender: &Contender) -> Rejection {
         match self.locks.get(lock) {
             Some(indexed) => self.busy(indexed, Some(contender)),
             None => Rejection::NoNode { path: contender.path.clone() },
@@ -256,8 +261,7 @@ impl Machine {
         match (holder, &indexed.closed) {
             (Some(holder), _) => Rejection::LockBusy { holder: Box::new(holder), waiters },
             (None, Some(closings)) => Rejection::LockClosed { closed: closings.closed(), waiters },
-            // Cannot be: an open lock without holders has no waiters either.
-            (None, None) => Rejection::InUse { contenders: waiters },
+            (None, None) => Rejection::LockReserved { waiters },
         }
     }
 
@@ -284,9 +288,18 @@ impl Machine {
     }
 
     /// Refuses one entry too many.
-    fn room_for_an_entry(&self, entries: u32) -> Result<(), Rejection> {
+    pub(crate) fn room_for_an_entry(&self, entries: u32) -> Result<(), Rejection> {
         let max = self.limits.entries_per_hold_max;
         if entries >= max { Err(limit_reached(Bound::EntriesPerHold, max)) } else { Ok(()) }
+    }
+
+    /// Where a new contender of our own door will stand, if there is room for its znode.
+    pub(crate) fn room_at(&self, lock: &LockName, step: &Step<'_>) -> Result<Site, Rejection> {
+        let site = self.site_of(lock, step)?;
+        self.room_for_znodes(site.missing.len() + 1)?;
+        let new = site.missing.iter().chain(Some(&site.path));
+        self.tree.room_in_quotas(&site.path, &new, 0)?;
+        Ok(site)
     }
 
     /// Finds the place of a new contender of our own door.

@@ -3,10 +3,12 @@
 //! Owns revisions, the machine's time, the rolling digest, and the guard that keeps tokens below their end.
 //! Refuses to know what any command does.
 
+use std::collections::BTreeSet;
+
 use holdfast_types::{
-    Applied, Bound, Break, Cancel, Command, Entry, Event, FencingToken, HandOver, Incarnation,
-    LockName, Multi, NodeId, Outcome, Rejection, Release, Reply, Revision, SessionName, Stamp,
-    ZnodePath,
+    AcquireAll, Applied, Bound, Break, Cancel, Command, Entry, Event, FencingToken, HandOver,
+    Incarnation, LockName, Multi, NodeId, Outcome, Rejection, Release, ReleaseAll, Reply, Revision,
+    SessionName, Stamp, ZnodePath,
 };
 
 use crate::{Machine, digest};
@@ -21,8 +23,17 @@ pub(crate) struct Step<'a> {
     ops: usize,
     /// Znodes deleted with all below them. Bound: [`crate::nodes::DELETED_MAX`].
     pub(crate) deleted: usize,
+    /// Locks whose queues are to be looked at again: whoever changes one on the way grants it on in the end.
+    pub(crate) stale: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
+}
+
+impl<'a> Step<'a> {
+    fn new(revision: Revision, now: Stamp, events: &'a mut Vec<(Revision, Event)>) -> Self {
+        let stale = BTreeSet::new();
+        Self { revision, now, events, ops: 0, deleted: 0, stale, counted: 0 }
+    }
 }
 
 impl Step<'_> {
@@ -85,8 +96,7 @@ impl Machine {
             self.revision = Revision(self.revision.0.saturating_add(1));
             let before = events.len();
             let (revision, now) = (self.revision, self.now);
-            let mut step =
-                Step { revision, now, events: &mut events, ops: 0, deleted: 0, counted: 0 };
+            let mut step = Step::new(revision, now, &mut events);
             let outcome = match self.guard_tokens(&command) {
                 Ok(()) => self.dispatch(command, &mut step),
                 Err(rejection) => Err(rejection),
@@ -131,6 +141,8 @@ impl Machine {
             Command::Break(breaking) => Ok(self.break_places(breaking, step)),
             Command::AskRelease(ask) => self.ask_release(ask, step),
             Command::HandOver(hand_over) => self.hand_over(hand_over, step),
+            Command::AcquireAll(all) => self.acquire_all(all, step),
+            Command::ReleaseAll(all) => self.release_all(all, step),
         }
     }
 
@@ -141,12 +153,16 @@ impl Machine {
         if left > u64::from(u32::MAX) {
             return Ok(());
         }
+        let all = self.locks.waiting;
         let of = |lock: &LockName| {
+            // Whoever asked for several is granted all when one of them comes free.
+            if self.locks.bundled > 0 {
+                return all + 1;
+            }
             self.locks.get(lock).map_or(0, |lock| {
                 u64::from(lock.waiting()) + u64::from(lock.holders.upgrading().is_some())
             })
         };
-        let all = self.locks.waiting;
         let needed = match command {
             Command::Acquire(acquire) => of(&acquire.lock) + 1,
             Command::Release(Release { lock, .. })
@@ -155,6 +171,8 @@ impl Machine {
             | Command::Break(Break { lock, .. })
             | Command::Due { lock } => of(lock),
             Command::HandOver(HandOver { lock, .. }) => of(lock) + 1,
+            Command::AcquireAll(AcquireAll { locks, .. })
+            | Command::ReleaseAll(ReleaseAll { locks, .. }) => all + 1 + locks.len() as u64,
             Command::Multi(multi) => all + multi.then.len().max(multi.otherwise.len()) as u64,
             Command::CloseSession { .. } | Command::ExpireSession { .. } => {
                 all + u64::from(self.limits.contenders_per_session_max).min(self.locks.held)

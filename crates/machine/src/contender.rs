@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Data, EntryId, FencingToken, LossCause, Mode, Owner, ReleaseRequest, Revision,
-    SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, Data, EntryId, FencingToken, LockName, LossCause, Mode, Owner, ReleaseRequest,
+    Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 use crate::rank::Rank;
@@ -66,6 +66,8 @@ pub(crate) struct Terms {
     pub(crate) max_hold_ms: Option<u64>,
     pub(crate) min_hold_ms: Option<u64>,
     pub(crate) value: Option<Data>,
+    /// The locks that it asked for at once, this one among them, sorted.
+    pub(crate) bundle: Option<Arc<[LockName]>>,
 }
 
 /// What the order of the queue and the grant go by.
@@ -88,6 +90,11 @@ impl Ask {
         }
     }
 
+    /// Of one who asks for several locks at once.
+    pub(crate) fn of_bundle(mode: Mode) -> Self {
+        Self { mode, permits: 1, priority: 0, fixed: true }
+    }
+
     /// Of a contender that comes through the tree.
     pub(crate) fn of_tree(mode: Mode) -> Self {
         Self { mode, permits: 1, priority: 0, fixed: true }
@@ -103,6 +110,7 @@ impl Terms {
         max_hold_ms: None,
         min_hold_ms: None,
         value: None,
+        bundle: None,
     };
 
     /// Those of an acquire.
@@ -114,6 +122,7 @@ impl Terms {
             max_hold_ms: acquire.max_hold_ms,
             min_hold_ms: acquire.min_hold_ms,
             value: acquire.value.clone(),
+            bundle: None,
         }
     }
 

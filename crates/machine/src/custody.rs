@@ -148,6 +148,9 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Result<Arc<Contender>, Rejection> {
         let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
+        if !waiter.bundle().is_empty() {
+            return Err(Rejection::HasPlace { lock: lock.clone() });
+        }
         let mut without = indexed.clone();
         without.holders.remove(holder.sequence());
         if !without.has_room_for(waiter.ask()) {
@@ -190,7 +193,13 @@ impl Machine {
         room_in_counter(self.allowed(&directory, Perms::CREATE, ANYBODY)?.counter())?;
         let path = self.path_instead_of(&directory, holder, step)?;
         self.give_away(lock, holder, step);
-        let terms = Terms { priority: 0, reentrant: true, value: None, ..holder.terms().clone() };
+        let terms = Terms {
+            priority: 0,
+            reentrant: true,
+            value: None,
+            bundle: None,
+            ..holder.terms().clone()
+        };
         let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
         let entries = Entries::of(EntryId::unnamed());
         let new = Contender::new(holder.sequence(), to, session, owner, entries, step);
@@ -249,6 +258,7 @@ impl Lock {
             Broken::Holders => place.hold.is_some(),
             Broken::Ticket(ticket) => place.ticket == ticket,
             Broken::Sequence(sequence) => place.sequence() == sequence,
+            Broken::Token(token) => place.token() == Some(token),
         });
         meant.cloned().collect()
     }
@@ -256,7 +266,11 @@ impl Lock {
     /// Whether a waiter that were to hold now would go before a client of the tree, or be one that others go before.
     fn is_overtaking(&self, waiter: &Contender) -> bool {
         let mut ahead = self.waiters.range(..waiter.rank).map(|(_, ahead)| ahead);
-        if waiter.fixed { ahead.next().is_some() } else { ahead.any(|ahead| ahead.fixed) }
+        if waiter.fixed {
+            ahead.next().is_some()
+        } else {
+            ahead.any(|ahead| ahead.fixed && ahead.bundle().is_empty())
+        }
     }
 }
 

@@ -38,8 +38,10 @@ pub struct BlockingLink {
     pub cycle: bool,
 }
 
+/// Who has a lock: its holders, or if nobody holds it, whoever it is kept for.
 fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<Contender>> {
-    lock.holders.iter()
+    let first = lock.waiters.values().take(1).filter(|first| !first.bundle().is_empty());
+    lock.holders.iter().chain(first.filter(|_| lock.holders.is_empty()))
 }
 
 impl Machine {

@@ -37,7 +37,9 @@ impl Machine {
         if let Some(indexed) = self.locks.get(lock) {
             let ask = contender.ask();
             contender.rank = self.rank_of(indexed, ask, step.now, contender.sequence());
-            if indexed.admits(ask, step.now)
+            // Who asks for several is granted when it stands in all queues.
+            let alone = contender.bundle().is_empty();
+            if (alone && indexed.admits(ask, step.now))
                 || self.planted(Plant::TwoHolders)
                 || (self.planted(Plant::LimitOffByOne) && indexed.is_one_short_of(ask))
             {
@@ -92,8 +94,23 @@ impl Machine {
         }
     }
 
-    /// Takes a place out of a lock's queue, with its znode. Whoever calls this grants the next.
+    /// Takes a place out of a lock's queue, with its znode; with a waiting member of several go the others. Whoever calls
+    /// this grants the next.
     pub(crate) fn leave(&mut self, claim: &Claim, cause: LossCause, step: &mut Step<'_>) {
+        let Some(lock) = claim.lock.as_ref() else { return };
+        let place = self.locks.get(lock).and_then(|indexed| indexed.contender(&claim.rank));
+        let others = place.filter(|place| place.hold.is_none() && !place.bundle().is_empty());
+        let others = others.map_or(Vec::new(), |place| self.others_of(lock, place));
+        self.leave_one(claim, cause, step);
+        for (other, claim) in others {
+            if !self.planted(Plant::BundleSplit) {
+                self.leave_one(&claim, cause, step);
+                step.stale.insert(other);
+            }
+        }
+    }
+
+    fn leave_one(&mut self, claim: &Claim, cause: LossCause, step: &mut Step<'_>) {
         let Some(lock) = claim.lock.clone() else { return };
         let taken = self.locks.change(&lock, |indexed| {
             indexed.take(&claim.rank).map(|contender| (contender, indexed.directory.clone()))
@@ -102,6 +119,9 @@ impl Machine {
         self.locks.claims.remove(claim);
         self.locks.waits.leave(&contender);
         self.tree.remove(&directory, &contender.path, step.revision, step.now);
+        if self.locks.get(&lock).is_some_and(Lock::is_nothing) {
+            self.locks.forget(&lock);
+        }
         step.emit(Event::NodeDeleted { path: contender.path.clone() });
         let owner = contender.owner.clone();
         if let Some(session) = self.sessions.get_mut(claim.session) {
@@ -128,12 +148,25 @@ impl Machine {
         self.close_after(&lock, &contender, cause, step);
     }
 
-    /// Grants a lock to the first in line as long as that one may hold it beside those who do.
+    /// Grants a lock to the first in line as long as that one may hold it beside those who do, and every other lock whose
+    /// queue changed with it.
     pub(crate) fn grant_next(&mut self, lock: &LockName, step: &mut Step<'_>) {
-        self.reopen(lock, step);
-        self.upgrade_if_alone(lock, step);
-        while let Some(next) = self.next_of(lock, step) {
-            self.grant(lock, &next, step);
+        step.stale.insert(lock.clone());
+        self.grant_stale(step);
+    }
+
+    /// The same for locks whose queues changed on the way.
+    pub(crate) fn grant_stale(&mut self, step: &mut Step<'_>) {
+        while let Some(lock) = step.stale.pop_first() {
+            self.reopen(&lock, step);
+            self.upgrade_if_alone(&lock, step);
+            while let Some(next) = self.next_of(&lock, step) {
+                if next.bundle().is_empty() || self.planted(Plant::BundleEager) {
+                    self.grant(&lock, &next, step);
+                } else {
+                    self.grant_members(&next, step);
+                }
+            }
         }
     }
 
@@ -143,12 +176,19 @@ impl Machine {
         let waiters = &indexed.waiters;
         let next =
             if self.planted(Plant::LastFirst) { waiters.get_max() } else { waiters.get_min() };
-        let (_, next) = next?;
-        let granted = indexed.has_room_for(next.ask()) && !self.planted(Plant::GrantSkipped);
+        let (_, first) = next?;
+        let next = if self.planted(Plant::BundlePassed) {
+            waiters.values().find(|waiter| waiter.bundle().is_empty()).unwrap_or(first)
+        } else {
+            first
+        };
+        let granted = indexed.has_room_for(next.ask())
+            && (next.bundle().is_empty() || self.may_hold_all(next, step.now))
+            && !self.planted(Plant::GrantSkipped);
         granted.then(|| Arc::clone(next))
     }
 
-    fn grant(&mut self, lock: &LockName, next: &Arc<Contender>, step: &mut Step<'_>) {
+    pub(crate) fn grant(&mut self, lock: &LockName, next: &Arc<Contender>, step: &mut Step<'_>) {
         let hold = self.hold_for(lock, next, step);
         let granted = Arc::new(Contender { hold: Some(Box::new(hold)), ..(**next).clone() });
         self.locks.change(lock, |indexed| {

@@ -14,6 +14,7 @@
 mod acl;
 mod acquire;
 mod apply;
+mod bundle;
 mod closing;
 mod contender;
 mod convert;

@@ -26,7 +26,8 @@ pub(crate) struct Rules {
     pub(crate) kept: bool,
 }
 
-/// One lock. It exists from its first grant, or its first rule, until its directory goes.
+/// One lock. It exists from its first grant, or its first rule, until its directory goes; before that as long as it is kept
+/// for somebody who asked for several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) directory: ZnodePath,
@@ -37,6 +38,8 @@ pub(crate) struct Lock {
     pub(crate) waiters: OrdMap<Rank, Arc<Contender>>,
     /// Waiters that nobody overtakes.
     pub(crate) fixed: OrdSet<Rank>,
+    /// How many of the waiters wait for other locks together with this one.
+    pub(crate) bundled: u32,
     pub(crate) rules: Option<Arc<Rules>>,
     /// Present while it is granted to nobody, whoever holds it.
     pub(crate) closed: Option<Arc<Closings>>,
@@ -51,6 +54,7 @@ impl Lock {
             holders: Holders::default(),
             waiters: OrdMap::new(),
             fixed: OrdSet::new(),
+            bundled: 0,
             rules: None,
             closed: None,
         }
@@ -128,7 +132,10 @@ impl Lock {
         if contender.fixed {
             self.fixed.insert(contender.rank);
         }
-        self.waiters.insert(contender.rank, contender).is_none()
+        let member = !contender.bundle().is_empty();
+        let new = self.waiters.insert(contender.rank, contender).is_none();
+        self.bundled += u32::from(member && new);
+        new
     }
 
     /// Takes a contender out.
@@ -137,7 +144,17 @@ impl Lock {
             return Some(holder);
         }
         self.fixed.remove(rank);
-        self.waiters.remove(rank)
+        let waiter = self.waiters.remove(rank)?;
+        self.bundled = self.bundled.saturating_sub(u32::from(!waiter.bundle().is_empty()));
+        Some(waiter)
+    }
+
+    /// True if nothing is to be remembered of it: it was kept for somebody who asked for several, and never granted.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.last_token.is_none()
+            && self.rules.is_none()
+            && self.holders.is_empty()
+            && self.waiters.is_empty()
     }
 
     /// When something of it is due next.
@@ -195,6 +212,8 @@ pub(crate) struct Locks {
     pub(crate) held: u64,
     /// Waiters of all locks.
     pub(crate) waiting: u64,
+    /// Those of them that wait for several locks at once.
+    pub(crate) bundled: u64,
     /// Tokens minted so far; the last one's value.
     pub(crate) grants: u64,
 }
@@ -204,6 +223,7 @@ pub(crate) struct Locks {
 struct Tally {
     held: u64,
     waiting: u64,
+    bundled: u64,
     due: Option<Stamp>,
     closed: Option<Arc<Closings>>,
 }
@@ -213,6 +233,7 @@ impl Tally {
         Self {
             held: u64::from(!lock.holders.is_empty()),
             waiting: lock.waiters.len() as u64,
+            bundled: lock.bundled.into(),
             due: lock.due(),
             closed: lock.closed.clone(),
         }
@@ -229,6 +250,7 @@ impl Locks {
             delays: OrdSet::new(),
             held: 0,
             waiting: 0,
+            bundled: 0,
             grants: 0,
         }
     }
@@ -255,6 +277,7 @@ impl Locks {
         let after = Tally::of(lock);
         self.held = self.held + after.held - before.held;
         self.waiting = self.waiting + after.waiting - before.waiting;
+        self.bundled = self.bundled + after.bundled - before.bundled;
         if before.due != after.due || before.closed != after.closed {
             self.undue(name, &before);
             self.note_due(name, &after);
@@ -268,6 +291,7 @@ impl Locks {
             let tally = Tally::of(&lock);
             self.held = self.held.saturating_sub(tally.held);
             self.waiting = self.waiting.saturating_sub(tally.waiting);
+            self.bundled = self.bundled.saturating_sub(tally.bundled);
             self.undue(name, &tally);
         }
     }
@@ -275,6 +299,7 @@ impl Locks {
     fn count_in(&mut self, name: &LockName, tally: &Tally) {
         self.held += tally.held;
         self.waiting += tally.waiting;
+        self.bundled += tally.bundled;
         self.note_due(name, tally);
     }
 

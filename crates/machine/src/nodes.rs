@@ -69,9 +69,8 @@ impl Machine {
                 self.take_away(&directory, path, step);
             }
         }
-        if let Some(lock) = directory.as_lock() {
-            self.grant_next(&lock, step);
-        }
+        step.stale.extend(directory.as_lock());
+        self.grant_stale(step);
         Ok(OpReply::Deleted { count: u32::try_from(doomed.len()).unwrap_or(u32::MAX) })
     }
 
@@ -166,7 +165,9 @@ impl Machine {
 
     /// Takes a znode without children away, with its place in a queue. Whoever calls this grants the next.
     fn take_away(&mut self, directory: &ZnodePath, path: &ZnodePath, step: &mut Step<'_>) {
-        let contender = self.tree.get(path).and_then(Znode::contender).cloned();
+        // It may have gone with another one already.
+        let Some(node) = self.tree.get(path) else { return };
+        let contender = node.contender().cloned();
         match (contender, directory.as_lock()) {
             (Some(contender), Some(lock)) => {
                 self.leave(&Claim::of(&lock, &contender), LossCause::Deleted, step);

@@ -242,6 +242,8 @@ pub struct TermsPart {
     pub min_hold_ms: Option<u64>,
     /// Shown beside it.
     pub value: Option<Data>,
+    /// The locks that it asked for at once, sorted; none if it asked for its own alone.
+    pub bundle: Vec<LockName>,
 }
 
 /// What the grant left on a holder.
@@ -366,7 +368,9 @@ impl ContenderPart {
         let entries = (self.entries.len() + self.left.len()) * EntryId::MAX_LEN;
         let value = self.terms.as_ref().and_then(|terms| terms.value.as_ref());
         let slots = self.hold.as_ref().map_or(0, |hold| hold.slots.len());
-        entries + value.map_or(0, |value| value.len()) + 4 * slots
+        let bundle = self.terms.iter().flat_map(|terms| &terms.bundle);
+        let bundle: usize = bundle.map(|lock| lock.as_str().len()).sum();
+        bundle + entries + value.map_or(0, |value| value.len()) + 4 * slots
     }
 
     fn of(contender: &Contender) -> Self {
@@ -388,8 +392,9 @@ impl ContenderPart {
 
 impl TermsPart {
     fn of(terms: Terms) -> Self {
-        let Terms { permits, priority, reentrant, max_hold_ms, min_hold_ms, value } = terms;
-        Self { permits, priority, reentrant, max_hold_ms, min_hold_ms, value }
+        let Terms { permits, priority, reentrant, max_hold_ms, min_hold_ms, value, bundle } = terms;
+        let bundle = bundle.map_or(Vec::new(), |bundle| bundle.to_vec());
+        Self { permits, priority, reentrant, max_hold_ms, min_hold_ms, value, bundle }
     }
 }
 

@@ -101,6 +101,14 @@ pub(crate) enum Plant {
     HandedToken,
     /// A hold is handed past a client of the tree.
     HandedPast,
+    /// A refused request for several leaves what it did for the first of them.
+    BundleHalf,
+    /// Whoever asked for several is granted one as soon as that is free.
+    BundleEager,
+    /// Of several only the one that leaves goes.
+    BundleSplit,
+    /// A lock is not kept for whoever asked for several.
+    BundlePassed,
     /// Nobody looks for deadlocks.
     DeadlockBlind,
     /// A semaphore with one holder that waits is taken for a deadlock, whoever else could give back.

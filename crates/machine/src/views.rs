@@ -101,6 +101,7 @@ impl Machine {
             permits: waiter.terms().permits,
             priority: waiter.terms().priority,
             value: waiter.terms().value.clone(),
+            bundle: waiter.bundle().to_vec(),
         }
     }
 
@@ -160,8 +161,10 @@ impl Machine {
 /// What else there is to say of a holder, if anything.
 fn note_of(holder: &Contender) -> Option<HolderNote> {
     let release_request = holder.asked_for().cloned();
+    let bundle = holder.bundle().to_vec();
     let token = holder.token()?;
-    release_request.is_some().then_some(HolderNote { token, release_request })
+    let notable = release_request.is_some() || !bundle.is_empty();
+    notable.then_some(HolderNote { token, release_request, bundle })
 }
 
 fn count(n: u64) -> u32 {

@@ -38,7 +38,7 @@ pub(crate) struct Place {
 }
 
 /// One acquire under way.
-struct Attempt {
+pub(crate) struct Attempt {
     arrived: Instant,
     /// When the last renewal that a quorum stands behind was begun.
     renewed: Instant,
@@ -46,7 +46,13 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn answer(&self, grant: Grant, revision: Revision) -> Response {
+    /// One that begins now and waits so long.
+    pub(crate) fn begin(wait: Duration) -> Self {
+        let arrived = Instant::now();
+        Self { arrived, renewed: arrived, until: arrived + wait }
+    }
+
+    pub(crate) fn answer(&self, grant: Grant, revision: Revision) -> Response {
         let now = Instant::now();
         let waited = now.duration_since(self.arrived);
         let since_renewed = now.duration_since(self.renewed);
@@ -80,8 +86,7 @@ impl Service {
         request: AcquireRequest,
         told: Option<oneshot::Sender<Following>>,
     ) -> Result<Response, Failure> {
-        let arrived = Instant::now();
-        let attempt = Attempt { arrived, renewed: arrived, until: arrived + request.wait };
+        let attempt = Attempt::begin(request.wait);
         let seat = self.admit(request.wait)?;
         if let Some(renewed) = self.renew_held(&request, &attempt).await? {
             return Ok(renewed);
@@ -113,17 +118,30 @@ impl Service {
                 self.wait(attempt, place, seat).await
             }
             (Err(rejection), _) => {
-                if matches!(rejection, Rejection::LockBusy { .. } | Rejection::LockClosed { .. }) {
-                    self.metrics().busy.inc();
-                }
+                self.count_busy(&rejection);
                 Err(Failure::Rejected(rejection))
             }
             (Ok(_), _) => Err(Failure::OutcomeUnknown),
         }
     }
 
+    /// Counts a refusal to somebody who did not want to wait.
+    pub(crate) fn count_busy(&self, rejection: &Rejection) {
+        let why =
+            if let Rejection::MemberRefused { why, .. } = rejection { why } else { rejection };
+        let busy = matches!(
+            why,
+            Rejection::LockBusy { .. }
+                | Rejection::LockClosed { .. }
+                | Rejection::LockReserved { .. }
+        );
+        if busy {
+            self.metrics().busy.inc();
+        }
+    }
+
     /// What can be refused before anything is written.
-    fn admit(&self, wait: Duration) -> Result<Option<Seat>, Failure> {
+    pub(crate) fn admit(&self, wait: Duration) -> Result<Option<Seat>, Failure> {
         let max = self.tunables().wait_max;
         if wait > max {
             return Err(Failure::WaitTooLong { max });
@@ -161,7 +179,7 @@ impl Service {
         Ok(Some(attempt.answer(Grant { renewed: true, ..grant }, renewed.revision)))
     }
 
-    async fn wait(
+    pub(crate) async fn wait(
         &self,
         mut attempt: Attempt,
         place: Place,
@@ -386,7 +404,7 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
     })
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -37,20 +37,34 @@ pub enum Answer {
         /// `waited + expires_in` from the moment it *sent* the request gives up before the server does.
         expires_in: Duration,
     },
-    /// The caller no longer holds or waits.
-    Released(Released),
-    /// The lock was taken away.
+    /// The caller holds all the locks that it asked for at once.
+    GrantedAll {
+        /// The holds, by the locks' names.
+        grants: Vec<Grant>,
+        /// From the request's arrival to this answer.
+        waited: Duration,
+        /// What is certainly left of the lease, as in [`Answer::Granted`].
+        expires_in: Duration,
+    },
+    /// The caller no longer holds or waits for any of the locks.
+    ReleasedAll {
+        /// Places given up.
+        changed: u32,
+    },
+    /// Places were taken away.
     Broken {
-        /// From so many.
+        /// How many.
         places: u32,
     },
-    /// Holders were asked to give it back.
+    /// Holders are asked to give the lock back.
     ReleaseAsked {
-        /// So many.
+        /// How many.
         holders: u32,
     },
-    /// Another session holds it.
+    /// Another session holds the lock now, as this says.
     HandedOver(Grant),
+    /// The caller no longer holds or waits.
+    Released(Released),
     /// The rules of a lock.
     Policy(Policy),
     /// One lock.

@@ -16,6 +16,7 @@ mod acquire;
 mod acquiring;
 mod answer;
 mod audit;
+mod bundle;
 mod census;
 mod chronicle;
 mod cluster;
@@ -63,7 +64,7 @@ pub use metrics::Metrics;
 pub use notices::{Heard, SessionEvent};
 pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
 pub use request::{
-    AcquireRequest, Call, CustodyRequest, FenceMode, MultiRequest, Principal, ReadMode, Request,
+    AcquireAllRequest, AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request,
     Terms,
 };
 pub use service::{Service, ServiceConfig};

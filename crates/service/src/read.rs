@@ -68,7 +68,11 @@ fn evaluate(machine: &Machine, request: Request) -> Result<Answer, Failure> {
         | Request::Recipe(_)
         | Request::Release { .. }
         | Request::SetPolicy { .. }
-        | Request::Custody(_)
+        | Request::AcquireAll(_)
+        | Request::ReleaseAll { .. }
+        | Request::Break(_)
+        | Request::AskRelease(_)
+        | Request::HandOver(_)
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::Listen(_)
@@ -106,7 +110,11 @@ pub(crate) fn read_mode(request: &Request) -> ReadMode {
         | Request::Change { .. }
         | Request::Release { .. }
         | Request::SetPolicy { .. }
-        | Request::Custody(_)
+        | Request::AcquireAll(_)
+        | Request::ReleaseAll { .. }
+        | Request::Break(_)
+        | Request::AskRelease(_)
+        | Request::HandOver(_)
         | Request::OpenSession { .. }
         | Request::KeepAlive { .. }
         | Request::Listen(_)

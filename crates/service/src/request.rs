@@ -6,8 +6,8 @@ use crate::explain::HistoryRequest;
 use crate::keepalive::ListenRequest;
 use holdfast_machine::LockFilter;
 use holdfast_types::{
-    AskRelease, Condition, Data, EntryId, FencingToken, HandOver, Identity, Labels, LockName, Mode,
-    Op, Owner, PolicyChange, Reason, RequestId, SessionName, Ttl, ZnodePath,
+    AskRelease, Break, Condition, Data, EntryId, FencingToken, HandOver, Identity, Labels,
+    LockName, Mode, Op, Owner, PolicyChange, RequestId, SessionName, Ttl, ZnodePath,
 };
 
 use crate::recipes::RecipeRequest;
@@ -66,6 +66,23 @@ pub enum FenceMode {
 pub enum Request {
     /// Take a lock, or renew it if it is the caller's already.
     Acquire(AcquireRequest),
+    /// Take several locks at once, or renew them if they are the caller's already.
+    AcquireAll(AcquireAllRequest),
+    /// Give several locks back at once, or leave their queues.
+    ReleaseAll {
+        /// Which locks; at most `AcquireAll::LOCKS_MAX`.
+        locks: Vec<LockName>,
+        /// Whose.
+        session: SessionName,
+        /// Who within the session.
+        owner: Option<Owner>,
+    },
+    /// Take places away by an operator's will. Written into the audit trail.
+    Break(Break),
+    /// Ask holders to give a lock back.
+    AskRelease(AskRelease),
+    /// Hand a hold to another session.
+    HandOver(HandOver),
     /// Change the rules of a lock.
     SetPolicy {
         /// Which lock.
@@ -73,8 +90,6 @@ pub enum Request {
         /// What changes.
         change: PolicyChange,
     },
-    /// Take a lock from its holders, ask them for it, or hand it on.
-    Custody(CustodyRequest),
     /// Give it back, or leave its queue.
     Release {
         /// Which lock.
@@ -246,22 +261,6 @@ pub struct MultiRequest {
     pub otherwise: Vec<Op>,
 }
 
-/// See [`Request::Custody`].
-#[derive(Clone, Debug)]
-pub enum CustodyRequest {
-    /// Everybody who holds it loses it, by an operator's will. Written into the audit trail.
-    Break {
-        /// Which lock.
-        lock: LockName,
-        /// Why.
-        reason: Reason,
-    },
-    /// Holders are asked to give it back.
-    AskRelease(AskRelease),
-    /// Another session holds it from now on, under a new token and without a gap.
-    HandOver(HandOver),
-}
-
 /// See [`Request::Acquire`].
 #[derive(Clone, Debug)]
 pub struct AcquireRequest {
@@ -283,6 +282,27 @@ pub struct AcquireRequest {
     pub mode: Option<Mode>,
     /// What else it says about the place.
     pub terms: Terms,
+}
+
+/// See [`Request::AcquireAll`].
+#[derive(Clone, Debug)]
+pub struct AcquireAllRequest {
+    /// Which locks, in any order; at most `AcquireAll::LOCKS_MAX`.
+    pub locks: Vec<LockName>,
+    /// For which session; none gets one made by the server, whose life is that of the locks.
+    pub session: Option<SessionName>,
+    /// Who within the session.
+    pub owner: Option<Owner>,
+    /// The session's time-to-live.
+    pub ttl: Option<Ttl>,
+    /// How long to wait for all of them together; zero means not at all. At most `ServiceConfig::wait_max`.
+    pub wait: Duration,
+    /// Labels of a session that is opened by this call.
+    pub labels: Labels,
+    /// How to hold them, all alike; none means exclusively.
+    pub mode: Option<Mode>,
+    /// The longest hold.
+    pub max_hold: Option<Duration>,
 }
 
 /// What an acquire may say beyond the plain thing; see the fields of [`holdfast_types::Acquire`].

@@ -180,8 +180,14 @@ impl Service {
     async fn answer_to(&self, call: Call, request: Request) -> Result<Response, Failure> {
         match request {
             Request::Acquire(acquire) => self.acquire(call, acquire).await,
+            Request::AcquireAll(request) => self.acquire_all(call, request).await,
+            Request::ReleaseAll { locks, session, owner } => {
+                self.release_all(locks, session, owner).await
+            }
+            Request::Break(breaking) => self.break_places(call, breaking).await,
+            Request::AskRelease(ask) => self.ask_release(ask).await,
+            Request::HandOver(hand_over) => self.hand_over(hand_over).await,
             Request::SetPolicy { lock, change } => self.set_policy(lock, change).await,
-            Request::Custody(request) => self.custody(call, request).await,
             Request::Release { lock, session, owner, entry } => {
                 self.release(lock, session, owner, entry).await
             }

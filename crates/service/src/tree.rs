@@ -96,7 +96,11 @@ fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<A
         | Request::Recipe(_)
         | Request::Release { .. }
         | Request::SetPolicy { .. }
-        | Request::Custody(_)
+        | Request::AcquireAll(_)
+        | Request::ReleaseAll { .. }
+        | Request::Break(_)
+        | Request::AskRelease(_)
+        | Request::HandOver(_)
         | Request::Lock { .. }
         | Request::Locks { .. }
         | Request::OpenSession { .. }

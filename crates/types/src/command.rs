@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AskRelease, Break, Data, EntryId, HandOver, Incarnation, Labels, Limits, LockName, Mode, Multi,
-    NodeId, Owner, Password, PolicyChange, Recipe, Revision, SessionId, SessionName, Stamp, Ticket,
-    Ttl,
+    AcquireAll, AskRelease, Break, Data, EntryId, HandOver, Incarnation, Labels, Limits, LockName,
+    Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll, Revision, SessionId,
+    SessionName, Stamp, Ticket, Ttl,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -98,6 +98,10 @@ pub enum Command {
     AskRelease(AskRelease),
     /// Hands a hold to another live session, under a new token and with nobody in between.
     HandOver(HandOver),
+    /// Takes a place in the queue of each of several locks, and all of them if they are free: all or nothing.
+    AcquireAll(AcquireAll),
+    /// Gives several locks back at once, or leaves their queues.
+    ReleaseAll(ReleaseAll),
 }
 
 /// See [`Command::OpenSession`].

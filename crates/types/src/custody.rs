@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LockName, Owner, Reason, SessionName, Stamp, Ticket};
+use crate::{FencingToken, LockName, Owner, Reason, SessionName, Stamp, Ticket};
 
 /// See [`crate::Command::Break`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub enum Broken {
     Ticket(Ticket),
     /// That of this number in the lock's directory, held or waiting.
     Sequence(u64),
+    /// The hold of this token, if it still is one: sent again it takes nothing from whoever came after.
+    Token(FencingToken),
 }
 
 /// See [`crate::Command::AskRelease`].

@@ -8,6 +8,7 @@
 //! are append-only (their order is part of the format, see `docs/formats/`).
 
 mod acl;
+mod bundle;
 mod command;
 mod custody;
 mod data;
@@ -27,6 +28,7 @@ mod time;
 mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
+pub use bundle::{AcquireAll, ReleaseAll, StandingAll};
 pub use command::{Acquire, Cancel, Command, Entry, OpenSession, Release};
 pub use custody::{AskRelease, Break, Broken, HandOver, ReleaseRequest};
 pub use data::Data;

@@ -87,6 +87,15 @@ pub enum Reply {
     },
     /// Another session holds the lock now.
     HandedOver(Grant),
+    /// The caller holds all the locks that it asked for at once, in their order.
+    GrantedAll(Vec<Grant>),
+    /// The caller has a place in the queue of each of the locks that it asked for at once, in their order.
+    QueuedAll(Vec<(LockName, Queued)>),
+    /// The caller no longer holds or waits.
+    ReleasedAll {
+        /// Places given up.
+        changed: u32,
+    },
 }
 
 /// What one operation of a multi did.
@@ -164,7 +173,8 @@ pub struct Queued {
     pub asked: Revision,
     /// Waiters ahead; holders are not counted.
     pub ahead: u32,
-    /// The first of those who hold the lock now, itself apart; none only if it is closed.
+    /// The first of those who hold the lock now, itself apart; none only if it is closed, or kept for
+    /// somebody who waits for several.
     pub holder: Option<Box<HolderView>>,
     /// Until when the lock is granted to nobody, if it is closed.
     pub closed: Option<Closed>,
@@ -380,6 +390,24 @@ pub enum Rejection {
     /// A client of the tree waits before the one that the lock is to be handed to, or is the one itself and others wait
     /// before it: such clients go by the order of the queue alone.
     CannotOvertake,
+    /// The owner holds one of the locks already, or waits for it, in another company than it asks for now.
+    HasPlace {
+        /// The first such lock.
+        lock: LockName,
+    },
+    /// Nobody holds the lock, but it is kept for somebody who asked for several at once and still waits for another of
+    /// them; the caller did not want to wait.
+    LockReserved {
+        /// Who waits, all told.
+        waiters: u32,
+    },
+    /// One of several locks that were asked for at once was refused, and with it all of them.
+    MemberRefused {
+        /// Which lock.
+        lock: LockName,
+        /// Why.
+        why: Box<Rejection>,
+    },
 }
 
 impl Rejection {
@@ -407,4 +435,6 @@ pub enum OutOfBounds {
     Policy,
     /// The deadline of a request to release.
     Deadline,
+    /// Locks named at once: too many, none, or one of them twice.
+    Locks,
 }

@@ -57,6 +57,8 @@ pub struct WaiterView {
     pub priority: u8,
     /// What its acquire said to show.
     pub value: Option<Data>,
+    /// The locks that it waits for together, this one among them, sorted; empty if it waits for this one alone.
+    pub bundle: Vec<LockName>,
 }
 
 /// A lock at one revision.
@@ -94,6 +96,9 @@ pub struct HolderNote {
     pub token: FencingToken,
     /// It is asked to give the lock back.
     pub release_request: Option<ReleaseRequest>,
+    /// The locks that were granted together with it, itself among them, sorted; some may have been given back since. Empty
+    /// if it came alone.
+    pub bundle: Vec<LockName>,
 }
 
 impl LockView {

@@ -81,6 +81,9 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         | Rejection::NobodyHolds
         | Rejection::HoldsAlready { .. }
         | Rejection::CannotOvertake
+        | Rejection::HasPlace { .. }
+        | Rejection::LockReserved { .. }
+        | Rejection::MemberRefused { .. }
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
         | Rejection::NodeTaken

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_types::{AskRelease, Owner, Reason, SessionName};
+use holdfast_types::{AskRelease, FencingToken, Owner, Reason, SessionName};
 
 use super::query::Query;
-use super::{REDIRECT, about, name};
+use super::{REDIRECT, about, name, number};
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid, parse_duration};
 
@@ -13,11 +13,16 @@ const DEADLINE_MIN: Duration = Duration::from_millis(1);
 const DEADLINE_MAX: Duration = Duration::from_millis(AskRelease::DEADLINE_MAX_MS);
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 
+/// What tokens there are.
+pub(super) const TOKENS: (u64, u64) = (1, FencingToken::END - 1);
+
 /// `DELETE /v1/locks/{name}?force`: an operator takes the lock from whoever holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreakParams {
     /// Why, for those who lose it and for the audit trail.
     pub reason: Reason,
+    /// Only from the hold of this token; none takes it from everybody who holds it then.
+    pub token: Option<FencingToken>,
     /// Answer 307 to the leader.
     pub redirect: bool,
 }
@@ -33,12 +38,13 @@ impl BreakParams {
         };
         let reason = name(fields, "reason", Reason::new)?;
         if !fields.flag("force") {
-            return match reason {
+            let alone = ["reason", "token"].into_iter().find(|key| fields.value(key).is_some());
+            return match alone {
                 None => Ok(None),
-                Some(_) => refuse(
-                    "reason",
-                    "'reason' is for 'force'".to_owned(),
-                    "add &force to take the lock from its holders, or leave reason out",
+                Some(key) => refuse(
+                    key,
+                    format!("'{key}' is for 'force'"),
+                    "add &force to take the lock from its holders, or leave it out",
                 ),
             };
         }
@@ -56,7 +62,8 @@ impl BreakParams {
                 "add &reason=TEXT: it is told to those who lose the lock",
             );
         };
-        Ok(Some(Self { reason, redirect: fields.flag(REDIRECT) }))
+        let token = token(fields)?;
+        Ok(Some(Self { reason, token, redirect: fields.flag(REDIRECT) }))
     }
 
     /// The query that says the same.
@@ -64,6 +71,7 @@ impl BreakParams {
         let mut query = Query::default();
         query.flag("force", true);
         query.text("reason", Some(self.reason.as_str()));
+        query.text("token", self.token.map(|token| token.to_string()).as_deref());
         query.flag(REDIRECT, self.redirect);
         query.0
     }
@@ -152,4 +160,8 @@ fn deadline(fields: &Fields<'_>) -> Result<Duration, Refusal> {
     parse_duration(text)
         .and_then(|d| check_bounds(text, d, "a deadline", (DEADLINE_MIN, DEADLINE_MAX), ADVICE))
         .map_err(|error| Refusal::bad_duration("deadline", &error))
+}
+
+fn token(fields: &Fields<'_>) -> Result<Option<FencingToken>, Refusal> {
+    Ok(number(fields, "token", TOKENS)?.map(FencingToken))
 }

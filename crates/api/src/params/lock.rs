@@ -6,7 +6,7 @@ use holdfast_types::{EntryId, Labels, Mode, Owner, Reason, SessionName, Ttl};
 
 use super::query::Query;
 use super::terms::{self, TermsParams};
-use super::{REDIRECT, about, labels, name, ttl, wait};
+use super::{REDIRECT, about, custody, labels, name, ttl, wait};
 use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
 
 /// `PUT /v1/locks/{name}`: take the lock, or renew it.
@@ -133,7 +133,7 @@ pub struct ReleaseParams {
 impl ReleaseParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "entry", "to", "to_owner", "reason"],
+        values: &["session", "owner", "entry", "to", "to_owner", "reason", "token"],
         flags: &["force", REDIRECT],
         later: &["permits"],
         about: &[
@@ -159,6 +159,11 @@ impl ReleaseParams {
                 Reason::MAX_LEN,
                 "Why an operator takes the lock away; told to those who lose it, and written into the audit trail. Needs \
                  force",
+            ),
+            Param::number(
+                "token",
+                custody::TOKENS,
+                "Take it from the hold of this token alone, so that the call may be sent again. Needs force",
             ),
             Param::flag("force", "Take the lock from whoever holds it. Needs reason"),
             about::REDIRECTED,
@@ -213,7 +218,7 @@ fn to(fields: &Fields<'_>) -> Result<Option<(SessionName, Option<Owner>)>, Refus
     }
 }
 
-fn mode(fields: &Fields<'_>) -> Result<Option<Mode>, Refusal> {
+pub(super) fn mode(fields: &Fields<'_>) -> Result<Option<Mode>, Refusal> {
     let Some(text) = fields.value("mode") else { return Ok(None) };
     let mode = Mode::ALL.into_iter().find(|mode| mode.as_str() == text);
     mode.map(Some).ok_or_else(|| {

@@ -118,7 +118,7 @@ pub(super) fn count(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, Refus
     Ok(count.map(|count| u32::try_from(count).unwrap_or(Policy::LIMIT_MAX)))
 }
 
-fn hold(fields: &Fields<'_>, key: &str) -> Result<Option<Duration>, Refusal> {
+pub(super) fn hold(fields: &Fields<'_>, key: &str) -> Result<Option<Duration>, Refusal> {
     const ADVICE: &str = "leave it out for a hold that lasts as long as its session is renewed";
     let Some(text) = fields.value(key) else { return Ok(None) };
     parse_duration(text)

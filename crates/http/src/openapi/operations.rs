@@ -8,7 +8,7 @@ use holdfast_api::{
     ReadParams, ReleaseParams, Schemas,
 };
 
-use super::{Answer, Content, Header, Operation, Reach, node, recipes, sessions, tree};
+use super::{Answer, Content, Header, Operation, Reach, node, recipes, sessions, several, tree};
 use crate::action::Action;
 
 /// The operation of an action; none for those that no method and path leads to.
@@ -18,6 +18,8 @@ pub(crate) fn of(action: Action) -> Option<Operation> {
         Action::Release => release(),
         Action::SetPolicy => set_policy(),
         Action::AskRelease => ask_release(),
+        Action::AcquireAll => several::acquire(),
+        Action::ReleaseAll => several::release(),
         Action::ReadLock => read_lock(),
         Action::ListLocks => list_locks(),
         Action::Fence => fence(),

@@ -1,7 +1,7 @@
 //! The part of the table that is about kinds of locks: modes, permits, rules.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{Blocked, HolderView, Mode, OutOfBounds};
+use holdfast_types::{Blocked, HolderView, LockName, Mode, OutOfBounds};
 
 use super::{Case, Fault, sealed};
 
@@ -45,6 +45,7 @@ pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
         OutOfBounds::MinHold => "min_hold",
         OutOfBounds::Policy => "a rule",
         OutOfBounds::Deadline => "the deadline",
+        OutOfBounds::Locks => "the number of locks",
     };
     let detail = format!("{what} is out of its bounds");
     about(ErrorCode::InvalidArgument, detail, "ask for less", case)
@@ -71,6 +72,11 @@ pub(super) fn cannot_overtake(case: &Case<'_>) -> Fault {
     let detail = "a ZooKeeper client waits before the one it is to be handed to".to_owned();
     let hint = "release it instead, or hand it to a session that does not wait for it";
     about(ErrorCode::InUse, detail, hint, case)
+}
+
+pub(super) fn has_place(lock: &LockName, case: &Case<'_>) -> Fault {
+    let detail = format!("the owner holds '{lock}' already, or waits for it, in another company");
+    about(ErrorCode::InUse, detail, "release it first, or name another owner", case)
 }
 
 fn about(code: ErrorCode, detail: String, hint: &'static str, case: &Case<'_>) -> Fault {

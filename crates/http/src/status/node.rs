@@ -62,6 +62,9 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
         | Rejection::NobodyHolds
         | Rejection::HoldsAlready { .. }
         | Rejection::CannotOvertake
+        | Rejection::HasPlace { .. }
+        | Rejection::LockReserved { .. }
+        | Rejection::MemberRefused { .. }
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
         | Rejection::LimitReached { .. }

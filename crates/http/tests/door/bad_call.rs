@@ -49,9 +49,8 @@ async fn what_does_not_exist_yet_is_unsupported_by_name() {
 async fn a_wrong_method_is_answered_with_the_right_ones() {
     let node = Node::start().await;
     for (method, target, allowed) in [
-        ("POST", "/v1/locks", "GET,HEAD"),
         ("PATCH", "/v1/sessions/a", "PUT,GET,HEAD,DELETE"),
-        ("PUT", "/v1/locks", "GET,HEAD"),
+        ("PUT", "/v1/locks", "POST,GET,HEAD,DELETE"),
         ("POST", "/v1/cluster", "GET,HEAD"),
         ("GET", "/v1/sessions/a/keepalive", "POST"),
         ("DELETE", "/v1/sessions", "POST,GET,HEAD"),

@@ -121,6 +121,8 @@ async fn a_holder_is_asked_hears_of_it_and_loses_the_lock_at_the_deadline() {
     let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
     let asked = node.call("POST", "/v1/locks/a?reason=patch+day&deadline=1s&revoke").await.json();
     assert_eq!(asked["asked"], 1);
+    let holder = node.call("GET", "/v1/locks/a").await.json()["holders"][0].clone();
+    assert_eq!(holder["release_request"]["reason"], "patch day");
     let since = &quiet["revision"];
     let target = format!("/v1/sessions/me/keepalive?wait=60s&since={since}");
     let news = node.call("POST", &target).await.json();
@@ -159,6 +161,9 @@ async fn an_operator_takes_a_lock_away_and_the_next_is_granted() {
     node.until_waiters("a", 1).await;
     let broken = node.call("DELETE", "/v1/locks/a?force&reason=host+is+gone").await.json();
     assert_eq!(broken["broken"], 1);
+    // Sent again with the token, it takes nothing from whoever came after.
+    let target = format!("/v1/locks/a?force&reason=again&token={token}");
+    assert_eq!(node.call("DELETE", &target).await.json()["broken"], 0);
     assert!(waiting.await.unwrap().json()["token"].as_u64().unwrap() > token);
     node.call("DELETE", "/v1/locks/a?session=me").await.problem(409, "not-holder");
     node.call("DELETE", "/v1/locks/a?force").await.problem(400, "invalid-argument");
@@ -180,4 +185,46 @@ async fn a_circle_of_waiters_is_refused_when_it_closes() {
     );
     assert_eq!(node.call("DELETE", "/v1/locks/b?session=you").await.status, 204);
     assert_eq!(waiting.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn several_locks_come_together_each_with_its_token_or_not_at_all() {
+    let node = Node::start().await;
+    node.take("/v1/locks/b/x?session=other").await;
+    let both = "/v1/locks?name=a&name=b/x&session=me&wait=60s";
+    node.call("POST", "/v1/locks?name=a&name=b/x&session=me").await.problem(423, "lock-busy");
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
+    let waiting = node.begin("POST", both);
+    node.until_waiters("b/x", 1).await;
+    // The free one is kept for it: a smaller call does not starve it.
+    node.call("PUT", "/v1/locks/a?session=small").await.problem(423, "lock-busy");
+    let queue = node.call("GET", "/v1/locks/b/x").await.json()["queue"].clone();
+    assert_eq!(queue[0]["together"], json!(["a", "b/x"]));
+    assert_eq!(node.call("DELETE", "/v1/locks/b/x?session=other").await.status, 204);
+    let grants = waiting.await.unwrap().json()["grants"].clone();
+    let names: Vec<_> = [0, 1].map(|n| grants[n]["lock"].clone()).into();
+    assert_eq!(names, ["a", "b/x"]);
+    assert_ne!(grants[0]["token"], grants[1]["token"]);
+    let again = node.call("POST", both).await.json()["grants"].clone();
+    assert_eq!((&again[0]["token"], &again[0]["renewed"]), (&grants[0]["token"], &json!(true)));
+    let target = "/v1/locks?name=b/x&name=a&session=me";
+    for _ in 0..2 {
+        assert_eq!(node.call("DELETE", target).await.status, 204);
+    }
+    assert_eq!(node.call("GET", "/v1/locks?held").await.json()["locks"], json!([]));
+}
+
+#[tokio::test]
+async fn several_locks_are_named_once_each_in_the_query_or_a_body() {
+    let node = Node::start().await;
+    let headers = [("Content-Type", "application/json")];
+    let body = r#"{"name": ["a", "b"], "session": "me"}"#;
+    let reply = crate::client::call_with(node.address, "POST", "/v1/locks", &headers, body).await;
+    assert_eq!(reply.json()["grants"].as_array().unwrap().len(), 2);
+    let many: Vec<String> = (0..17).map(|n| format!("name=l{n}")).collect();
+    for query in ["session=me", "name=a&name=a", &many.join("&"), "name=a&mode=upgradable"] {
+        node.call("POST", &format!("/v1/locks?{query}")).await.problem(400, "invalid-argument");
+    }
+    node.call("POST", "/v1/locks?name=a/../b").await.problem(400, "bad-name");
+    node.call("DELETE", "/v1/locks?name=a").await.problem(400, "invalid-argument");
 }

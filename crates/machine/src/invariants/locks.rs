@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_types::{LockName, Mode, Revision};
+use holdfast_types::{AcquireAll, LockName, Mode, Revision};
 
 use super::ensure;
 use crate::Machine;
 use crate::contender::Contender;
-use crate::locks::Lock;
+use crate::locks::{Claim, Lock};
 
 impl Machine {
     pub(super) fn check_locks(&self) -> Result<(), String> {
@@ -29,12 +29,14 @@ impl Machine {
         ensure(lock.last_token.is_none_or(|t| t.0 >= 1 && t.0 <= self.locks.grants), || {
             format!("the last token of {name} was minted")
         })?;
-        let known =
-            lock.last_token.is_some() || (lock.holders.is_empty() && lock.waiters.is_empty());
+        let first = lock.waiters.get_min();
+        let kept = first.is_none_or(|(_, first)| !first.bundle().is_empty());
+        let known = lock.last_token.is_some() || (lock.holders.is_empty() && kept);
         ensure(known, || format!("{name} was granted before anybody waited"))?;
         lock.holders.iter().try_for_each(|holder| self.check_holder(name, lock, holder))?;
         check_compatible(name, lock)?;
-        check_turn(name, lock)?;
+        self.check_turn(name, lock)?;
+        self.check_bundles(name, lock)?;
         check_order(name, lock)
     }
 
@@ -46,7 +48,7 @@ impl Machine {
             && hold.token.0 >= 1
             && in_time(hold.granted_in, holder, self.revision)
             && hold.since <= hold.granted_at
-            && hold.asked_for.as_ref().is_none_or(|asked| asked.asked_at < asked.deadline);
+            && hold.asked_for.as_ref().is_none_or(|asked| asked.asked_at <= asked.deadline);
         ensure(sound, || format!("the holder of {name} has the last token minted for it"))?;
         let converts = hold.mode == holder.mode
             || (hold.mode == Mode::Upgradable && holder.mode == Mode::Exclusive);
@@ -61,6 +63,48 @@ impl Machine {
             waiter.ticket.0 < hold.granted_in.0 && holder.asked.0 == holder.ticket.0
         });
         ensure(!overtaken, || format!("the holder of {name} came before its waiters"))
+    }
+}
+
+impl Machine {
+    /// Promise 4: there is no open lock whose first waiter could hold it, and whatever else it wants with it.
+    fn check_turn(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+        let is_free_for = |lock: &Lock, first: &Contender| {
+            lock.closed.is_none() && lock.has_room_for(first.ask())
+        };
+        let first = lock.waiters.get_min().map(|(_, first)| first);
+        let lost = first.is_some_and(|first| {
+            is_free_for(lock, first)
+                && first.bundle().iter().all(|other| {
+                    self.locks.get(other).is_some_and(|other| {
+                        let there = other.waiters.get_min().map(|(_, there)| there);
+                        there.is_some_and(|t| t.is_with(first) && is_free_for(other, t))
+                    })
+                })
+        });
+        ensure(!lost, || format!("{name} is free, and waited for"))?;
+        let stuck = lock.holders.upgrading().is_some() && lock.holders.len() == 1;
+        ensure(!stuck, || format!("{name} has nobody beside whom the upgrade waits for"))
+    }
+
+    /// Whoever asked for several has all of them or waits for all of them.
+    fn check_bundles(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+        let waiting = lock.waiters.values().filter(|_| lock.bundled > 0);
+        for place in lock.holders.iter().chain(waiting).filter(|p| !p.bundle().is_empty()) {
+            let own = AcquireAll::are_sound(place.bundle()) && place.bundle().contains(name);
+            ensure(own && place.fixed, || format!("a place in {name} is one of those it names"))?;
+            let others = self.others_of(name, place);
+            let same = |claim: &Claim| {
+                let lock = claim.lock.as_ref().and_then(|lock| self.locks.get(lock));
+                let other = lock.and_then(|lock| lock.contender(&claim.rank));
+                other.is_some_and(|other| other.hold.is_some() == place.hold.is_some())
+            };
+            let all = place.hold.is_some() || others.len() + 1 == place.bundle().len();
+            ensure(all && others.iter().all(|(_, other)| same(other)), || {
+                format!("all that were asked for with {name} are held, or all are waited for")
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -83,15 +127,6 @@ fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
         .filter_map(held)
         .all(|held| held.iter().all(|slot| slots.insert(*slot)));
     ensure(own, || format!("the holders of {name} have slots of their own"))
-}
-
-/// Promise 4: there is no open lock whose first waiter could hold it.
-fn check_turn(name: &LockName, lock: &Lock) -> Result<(), String> {
-    let first = lock.waiters.get_min().filter(|_| lock.closed.is_none());
-    let lost = first.is_some_and(|(_, first)| lock.has_room_for(first.ask()));
-    ensure(!lost, || format!("{name} is free, and waited for"))?;
-    let stuck = lock.holders.upgrading().is_some() && lock.holders.len() == 1;
-    ensure(!stuck, || format!("{name} has nobody beside whom the upgrade waits for"))
 }
 
 /// The queue is in the order of the ranks, and nobody overtook whom nobody overtakes.

@@ -63,6 +63,10 @@ impl Machine {
         ensure(sound, || format!("{path} and its contender say the same"))?;
         let nowhere = || format!("{path} contends in a directory that is no lock's");
         let lock = directory.as_lock().ok_or_else(nowhere)?;
+        // It may be kept for somebody, and never have been granted.
+        if locks.get(&lock).is_none() {
+            locks.enter(lock.clone(), Lock::new(directory.clone()));
+        }
         let last = locks.get(&lock).and_then(|indexed| indexed.last_token);
         let alone = locks.change(&lock, |indexed| {
             let alone = indexed.put(Arc::clone(contender));
@@ -84,7 +88,8 @@ impl Machine {
         ensure(self.locks.dues == rebuilt.dues, || say("dues"))?;
         ensure(self.locks.delays == rebuilt.delays, || say("delays"))?;
         ensure(self.locks.held == rebuilt.held, || say("locks held"))?;
-        ensure(self.locks.waiting == rebuilt.waiting, || say("waiters"))
+        ensure(self.locks.waiting == rebuilt.waiting, || say("waiters"))?;
+        ensure(self.locks.bundled == rebuilt.bundled, || say("waiters for several"))
     }
 
     pub(super) fn check_places(&self, places: &BTreeMap<SessionId, u32>) -> Result<(), String> {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Acquire, ClosedBy, Policy};
+use holdfast_types::{Acquire, AcquireAll, ClosedBy, Policy};
 
 use crate::closing::{Closings, Delay, Rest};
 use crate::contender::{Hold, Terms};
@@ -44,9 +44,12 @@ fn closings(ClosedPart { rest, delay }: ClosedPart) -> Option<Closings> {
 
 /// What a contender asked for; none if none can.
 pub(super) fn terms(part: TermsPart) -> Option<Box<Terms>> {
-    let TermsPart { permits, priority, reentrant, max_hold_ms, min_hold_ms, value } = part;
-    let terms = Terms { permits, priority, reentrant, max_hold_ms, min_hold_ms, value };
-    let sound = (1..=Policy::LIMIT_MAX).contains(&permits)
+    let TermsPart { permits, priority, reentrant, max_hold_ms, min_hold_ms, value, bundle } = part;
+    let bundles = bundle.is_empty() || AcquireAll::are_sound(&bundle);
+    let bundle = (!bundle.is_empty()).then(|| bundle.into());
+    let terms = Terms { permits, priority, reentrant, max_hold_ms, min_hold_ms, value, bundle };
+    let sound = bundles
+        && (1..=Policy::LIMIT_MAX).contains(&permits)
         && priority <= Acquire::PRIORITY_MAX
         && max_hold_ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms))
         && min_hold_ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms))

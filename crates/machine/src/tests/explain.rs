@@ -39,6 +39,28 @@ fn a_chain_names_who_waits_for_what_and_who_holds_that() {
     assert_eq!(links, [("b", false), ("a", true)]);
 }
 
+/// A lock that is kept for somebody who waits for another one is not free, and the chain says whose it is to be.
+#[test]
+fn a_chain_goes_on_through_whoever_a_lock_is_kept_for() {
+    let mut machine = Machine::new();
+    acquire(&mut machine, 0, "b", "one").unwrap();
+    let all = AcquireAll {
+        locks: ["a", "b"].map(lock_name).to_vec(),
+        open: words::open("two"),
+        owner: Owner::unnamed(),
+        wait: true,
+        wait_ms: None,
+        mode: Mode::Exclusive,
+        max_hold_ms: None,
+    };
+    machine.apply(Entry { stamped_at: Stamp(0), commands: vec![Command::AcquireAll(all)] });
+    acquire(&mut machine, 0, "a", "three").unwrap();
+    let chain = machine.blocking_chain(&lock_name("a"));
+    assert_eq!(chain.len(), 1);
+    assert_eq!((chain[0].session.as_str(), chain[0].waits_for.as_str()), ("two", "b"));
+    assert_eq!(chain[0].held_by.as_ref().map(SessionName::as_str), Some("one"));
+}
+
 #[test]
 fn a_chain_is_cut_at_its_bound() {
     let mut machine = Machine::new();

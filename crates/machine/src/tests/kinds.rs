@@ -30,6 +30,25 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
             from: (session_name(words.at(2)), words.owner()),
             to: (session_name(words.at(3)), to),
         }),
+        "acquire_all" => Command::AcquireAll(AcquireAll {
+            locks: locks(words),
+            open: words.open(words.at(2)),
+            owner: words.owner(),
+            wait: !words.flag("nowait"),
+            wait_ms: words.number("wait_ms"),
+            mode: if words.flag("shared") { Mode::Shared } else { Mode::Exclusive },
+            max_hold_ms: words.number("max_hold"),
+        }),
+        "release_all" => Command::ReleaseAll(ReleaseAll {
+            locks: locks(words),
+            session: session_name(words.at(2)),
+            owner: words.owner(),
+        }),
         _ => return None,
     })
+}
+
+/// `a,b,c`.
+fn locks(words: &Words<'_>) -> Vec<LockName> {
+    words.at(1).split(',').filter(|name| !name.is_empty()).map(lock_name).collect()
 }

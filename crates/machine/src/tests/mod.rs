@@ -12,6 +12,7 @@
 )]
 
 mod bounds;
+mod bundles;
 mod bytes;
 mod changes;
 mod custody;

@@ -39,6 +39,16 @@ fn reply(reply: &Reply) -> String {
         Reply::Broken { places } => format!("broken {places}"),
         Reply::ReleaseAsked { holders } => format!("asked {holders}"),
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
+        Reply::GrantedAll(grants) => {
+            let grants: Vec<String> = grants.iter().map(grant).collect();
+            format!("granted {}", grants.join(" | "))
+        }
+        Reply::QueuedAll(places) => {
+            let place = |(lock, place): &(LockName, Queued)| format!("{lock} {}", queued(place));
+            let places: Vec<String> = places.iter().map(place).collect();
+            format!("queued {}", places.join(" | "))
+        }
+        Reply::ReleasedAll { changed } => format!("released {changed}"),
         Reply::DueDone { ended } => format!("done, {ended} ended"),
         Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
         Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
@@ -179,10 +189,15 @@ fn request(request: &ReleaseRequest) -> String {
     )
 }
 
+fn bundle(names: &[LockName]) -> String {
+    if names.is_empty() { String::new() } else { format!(" together {names:?}") }
+}
+
 /// What else there is to say of holders, a line each.
 fn note(note: &HolderNote) -> String {
-    let asked = note.release_request.as_ref().map_or(String::new(), request);
-    format!("  token={} asked for{asked}", note.token)
+    let asked = note.release_request.as_ref();
+    let asked = asked.map_or(String::new(), |asked| format!(" asked for{}", request(asked)));
+    format!("  token={}{asked}{}", note.token, bundle(&note.bundle))
 }
 
 fn holder(holder: &HolderView) -> String {
@@ -281,11 +296,12 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
             format!(" priority={}", waiter.priority)
         };
         format!(
-            "  {session}/{owner} ticket={ticket} since={}{}{}{priority}{}",
+            "  {session}/{owner} ticket={ticket} since={}{}{}{priority}{}{}",
             since.0,
             self::labels(labels),
             held(waiter.mode, waiter.permits, &[], None),
             value(waiter.value.as_ref()),
+            bundle(&waiter.bundle),
         )
     }));
     lines

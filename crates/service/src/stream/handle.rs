@@ -302,7 +302,10 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
         | Reply::DueDone { .. }
         | Reply::Broken { .. }
         | Reply::ReleaseAsked { .. }
-        | Reply::HandedOver(_) => Err(Failure::OutcomeUnknown),
+        | Reply::HandedOver(_)
+        | Reply::GrantedAll(_)
+        | Reply::QueuedAll(_)
+        | Reply::ReleasedAll { .. } => Err(Failure::OutcomeUnknown),
     }
 }
 

@@ -10,6 +10,7 @@ mod client;
 mod departure;
 mod due;
 mod following;
+mod kinds;
 mod leases;
 mod lock;
 mod nodes;

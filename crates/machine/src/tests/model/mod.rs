@@ -471,7 +471,9 @@ impl Model {
             | Command::Due { .. }
             | Command::Break(_)
             | Command::AskRelease(_)
-            | Command::HandOver(_) => unreachable!(),
+            | Command::HandOver(_)
+            | Command::AcquireAll(_)
+            | Command::ReleaseAll(_) => unreachable!(),
         }
     }
 }

@@ -1,0 +1,341 @@
+//! Several locks at once: a place in the queue of each, under one ticket, granted together or not at all.
+//!
+//! Owns the rule. A member goes behind everybody who waits and is overtaken by nobody, and it is granted when all members
+//! stand first and can hold; until then a lock in which one stands first is kept for it. All members come in one command,
+//! so that those who asked for several stand in the same order in every queue: they do not wait for each other in a
+//! circle, and smaller ones do not starve them. If a waiting member goes, for whatever reason, all go; one that holds
+//! goes alone. Refuses to know why somebody leaves. Bound: [`AcquireAll::LOCKS_MAX`] members.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AcquireAll, Bound, Data, EntryId, LockName, LossCause, Mode, OpenSession, OutOfBounds, Outcome,
+    Owner, Rejection, ReleaseAll, Reply, SessionEnd, SessionId, SessionName, Stamp, StandingAll,
+    Ticket,
+};
+
+use crate::Machine;
+use crate::apply::{Step, expired, limit_reached, no_session};
+use crate::contender::{Ask, Contender, Entries, Terms};
+use crate::deadlock::Wanted;
+use crate::locks::Claim;
+use crate::plant::Plant;
+use crate::sessions::Named;
+
+impl Machine {
+    /// Takes a place in the queue of each lock, and all locks if they are free.
+    pub(crate) fn acquire_all(&mut self, all: AcquireAll, step: &mut Step<'_>) -> Outcome {
+        check_bounds(&all)?;
+        let id = match self.sessions.named(&all.open.session) {
+            Some(Named::Open(id)) => Some(id),
+            Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
+                return Err(expired(all.open.session));
+            }
+            Some(Named::Ended { end: SessionEnd::Closed, .. }) | None => None,
+        };
+        let place = |lock| self.locks.find(id?, lock, &all.owner, Ticket(0)).cloned();
+        let places: Vec<_> = all.locks.iter().map(|lock| (lock, place(lock))).collect();
+        let first = places.iter().find_map(|(lock, place)| Some((*lock, place.clone()?)));
+        match first {
+            None => self.join_all(id, &all, step),
+            Some((lock, first)) => {
+                let members: Vec<_> = places.into_iter().filter_map(|(_, place)| place).collect();
+                let together = members.iter().all(|member| member.is_with(&first));
+                if first.bundle() != all.locks || members.len() != all.locks.len() || !together {
+                    return Err(Rejection::HasPlace { lock: lock.clone() });
+                }
+                self.acquire_all_again(&members, &all, step)
+            }
+        }
+    }
+
+    /// The owner has all of them already, or waits for them: the session shows life.
+    fn acquire_all_again(
+        &mut self,
+        members: &[Arc<Contender>],
+        all: &AcquireAll,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        for (lock, member) in all.locks.iter().zip(members) {
+            if member.mode != all.mode {
+                return Err(refused(lock, Rejection::ModeConflict { mode: member.mode }));
+            }
+            if member.waits() && !all.wait {
+                return Err(refused(lock, self.busy_for(lock, member)));
+            }
+        }
+        for (at, (lock, member)) in all.locks.iter().zip(members).enumerate() {
+            if at == 0 {
+                let OpenSession { ttl, labels, .. } = all.open.clone();
+                self.touch_by_name(member.session, ttl, labels, step);
+            }
+            if member.waits() {
+                self.amend(lock, member, |member| {
+                    (member.asked, member.wait_ms) = (step.revision, wait_of(all, at));
+                });
+            }
+        }
+        self.answer_all(&all.locks, &all.open.session, &all.owner, true)
+    }
+
+    /// New places. They are made one after the other, since each lock's directory may lie in another's; if one cannot be
+    /// made, none was.
+    fn join_all(
+        &mut self,
+        session: Option<SessionId>,
+        all: &AcquireAll,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        let ask = Ask::of_bundle(all.mode);
+        let at_once = all.locks.iter().all(|lock| self.admits(lock, ask, step.now));
+        if !all.wait {
+            for lock in &all.locks {
+                self.refuse_if_busy(lock, ask, step.now).map_err(|why| refused(lock, why))?;
+            }
+        }
+        let (before, said) = (self.clone(), step.said());
+        let joined = self.join_each(session, all, at_once, step).and_then(|()| {
+            let wanted = all.locks.iter().map(|lock| before.wanted(lock, ask, step.now)).collect();
+            let wanted: Vec<(LockName, Wanted)> = if at_once { Vec::new() } else { wanted };
+            before.refuse_deadlock(session, &all.owner, &wanted)
+        });
+        if let Err(rejection) = joined {
+            if !self.planted(Plant::BundleHalf) {
+                *self = before;
+                step.unsay(said);
+            }
+            return Err(rejection);
+        }
+        if let Some(first) = all.locks.first() {
+            self.grant_next(first, step);
+        }
+        self.answer_all(&all.locks, &all.open.session, &all.owner, false)
+    }
+
+    fn join_each(
+        &mut self,
+        session: Option<SessionId>,
+        all: &AcquireAll,
+        at_once: bool,
+        step: &mut Step<'_>,
+    ) -> Result<(), Rejection> {
+        if session.is_none() {
+            self.room_for_a_session()?;
+        }
+        self.room_for_places(session, all.locks.len())?;
+        let session = self.touch_or_begin(session, all.open.clone(), step);
+        let names: Arc<[LockName]> = all.locks.iter().cloned().collect();
+        for (at, lock) in all.locks.iter().enumerate() {
+            let joined = self.join_one(session, (lock, at), (all, &names), at_once, step);
+            joined.map_err(|why| refused(lock, why))?;
+        }
+        Ok(())
+    }
+
+    fn join_one(
+        &mut self,
+        session: SessionId,
+        (lock, at): (&LockName, usize),
+        (all, names): (&AcquireAll, &Arc<[LockName]>),
+        at_once: bool,
+        step: &mut Step<'_>,
+    ) -> Result<(), Rejection> {
+        let max = self.limits.waiters_per_lock_max;
+        let indexed = self.locks.get(lock);
+        if !at_once && indexed.is_some_and(|indexed| indexed.waiting() >= max) {
+            return Err(limit_reached(Bound::WaitersPerLock, max));
+        }
+        let is_semaphore = indexed.is_some_and(|indexed| indexed.policy().limit.is_some());
+        if is_semaphore && all.mode != Mode::Exclusive {
+            return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+        }
+        self.room_for_an_entry(0)?;
+        let site = self.room_at(lock, step)?;
+        for directory in &site.missing {
+            self.make_directory(directory, None, step);
+        }
+        let terms =
+            Terms { max_hold_ms: all.max_hold_ms, bundle: Some(Arc::clone(names)), ..Terms::PLAIN };
+        let name = all.open.session.clone();
+        let entries = Entries::of(EntryId::unnamed());
+        let contender = Contender {
+            path: site.path,
+            wait_ms: wait_of(all, at),
+            mode: all.mode,
+            fixed: true,
+            terms: terms.kept(),
+            ..Contender::new(site.sequence, session, name, all.owner.clone(), entries, step)
+        };
+        self.enqueue(lock, &site.directory, (Data::default(), None), contender, step);
+        Ok(())
+    }
+
+    /// Refuses some places too many.
+    fn room_for_places(&self, session: Option<SessionId>, count: usize) -> Result<(), Rejection> {
+        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
+        let max = self.limits.contenders_per_session_max;
+        if u64::from(places) + count as u64 > u64::from(max) {
+            return Err(limit_reached(Bound::ContendersPerSession, max));
+        }
+        Ok(())
+    }
+
+    fn admits(&self, lock: &LockName, ask: Ask, now: Stamp) -> bool {
+        self.locks.get(lock).is_none_or(|indexed| indexed.admits(ask, now))
+    }
+
+    fn wanted(&self, lock: &LockName, ask: Ask, now: Stamp) -> (LockName, Wanted) {
+        let rank = self.locks.get(lock).map_or(crate::rank::Rank::before_all(0), |indexed| {
+            indexed.rank_of(ask, now, u64::MAX)
+        });
+        (lock.clone(), Wanted::Place { ask, rank })
+    }
+
+    fn answer_all(
+        &self,
+        locks: &[LockName],
+        session: &SessionName,
+        owner: &Owner,
+        renewed: bool,
+    ) -> Outcome {
+        match self.standing_all(locks, session, owner) {
+            Some(StandingAll::Holding(mut grants)) => {
+                for grant in &mut grants {
+                    grant.renewed = renewed;
+                }
+                Ok(Reply::GrantedAll(grants))
+            }
+            Some(StandingAll::Waiting(places)) => Ok(Reply::QueuedAll(places)),
+            // Cannot be: the places were just made, or found.
+            None => Err(no_session(session.clone())),
+        }
+    }
+
+    /// Where one who asked for these locks at once stands; none if it does not have a place in each of them.
+    pub fn standing_all(
+        &self,
+        locks: &[LockName],
+        session: &SessionName,
+        owner: &Owner,
+    ) -> Option<StandingAll> {
+        let Some(Named::Open(id)) = self.sessions.named(session) else { return None };
+        let place = |lock| Some((lock, self.locks.find(id, lock, owner, Ticket(0))?));
+        let places: Vec<(&LockName, _)> = locks.iter().map(place).collect::<Option<_>>()?;
+        if places.iter().all(|(_, place)| place.hold.is_none()) {
+            let queued = |(lock, place): (&LockName, &Arc<Contender>)| {
+                Some((lock.clone(), self.queued_of(lock, place)?))
+            };
+            return Some(StandingAll::Waiting(
+                places.into_iter().map(queued).collect::<Option<_>>()?,
+            ));
+        }
+        let grant = |(lock, place): (&LockName, &Arc<Contender>)| self.grant_of(lock, place, false);
+        Some(StandingAll::Holding(places.into_iter().map(grant).collect::<Option<_>>()?))
+    }
+
+    /// Gives locks back, or leaves their queues. Where there is no place nothing is done.
+    pub(crate) fn release_all(&mut self, release: ReleaseAll, step: &mut Step<'_>) -> Outcome {
+        let ReleaseAll { locks, session, owner } = release;
+        if !AcquireAll::are_sound(&locks) {
+            return Err(Rejection::OutOfBounds { what: OutOfBounds::Locks });
+        }
+        let id = match self.sessions.named(&session) {
+            Some(Named::Open(id)) => id,
+            Some(Named::Ended { end: SessionEnd::Expired, .. }) => return Err(expired(session)),
+            Some(Named::Ended { end: SessionEnd::Closed, .. }) => {
+                return Ok(Reply::ReleasedAll { changed: 0 });
+            }
+            None => return Err(no_session(session)),
+        };
+        let mut changed = 0;
+        for lock in &locks {
+            let before = self.sessions.get(id).map_or(0, |session| session.contenders);
+            match self.locks.find(id, lock, &owner, Ticket(0)).map(|place| Claim::of(lock, place)) {
+                Some(claim) => self.leave(&claim, LossCause::Released, step),
+                None => self.take_note_of(&session, lock, step),
+            }
+            let after = self.sessions.get(id).map_or(0, |session| session.contenders);
+            changed += before.saturating_sub(after);
+        }
+        self.end_if_spent(id, step);
+        for lock in &locks {
+            self.grant_next(lock, step);
+        }
+        Ok(Reply::ReleasedAll { changed })
+    }
+
+    /// The other members of a place that waits, with their locks.
+    pub(crate) fn others_of(&self, lock: &LockName, member: &Contender) -> Vec<(LockName, Claim)> {
+        let others = member.bundle().iter().filter(|other| *other != lock);
+        let claim = |other: &LockName| {
+            let found = self.locks.find(member.session, other, &member.owner, member.ticket)?;
+            found.is_with(member).then(|| (other.clone(), Claim::of(other, found)))
+        };
+        others.filter_map(claim).collect()
+    }
+
+    /// Whether all members of one that stands first can hold now.
+    pub(crate) fn may_hold_all(&self, member: &Contender, now: Stamp) -> bool {
+        self.planted(Plant::BundleEager)
+            || member.bundle().iter().all(|name| {
+                self.locks.get(name).is_some_and(|lock| {
+                    let first = lock.waiters.get_min().map(|(_, first)| first);
+                    first.is_some_and(|first| {
+                        first.is_with(member) && lock.has_room_for(first.ask())
+                    }) && lock.is_open(now)
+                })
+            })
+    }
+
+    /// Grants all members of one that stands first.
+    pub(crate) fn grant_members(&mut self, member: &Contender, step: &mut Step<'_>) {
+        for name in member.bundle() {
+            self.reopen(name, step);
+            let first = self.locks.get(name).and_then(|lock| lock.waiters.get_min());
+            if let Some(first) = first.map(|(_, first)| Arc::clone(first)) {
+                self.grant(name, &first, step);
+            }
+            step.stale.insert(name.clone());
+        }
+    }
+}
+
+impl Contender {
+    /// The locks that it asked for at once, sorted; none if it asked for its own alone.
+    pub(crate) fn bundle(&self) -> &[LockName] {
+        self.terms().bundle.as_deref().unwrap_or(&[])
+    }
+
+    /// True if both came together, as members of one.
+    pub(crate) fn is_with(&self, other: &Self) -> bool {
+        self.ticket == other.ticket
+            && self.session == other.session
+            && self.owner == other.owner
+            && self.bundle() == other.bundle()
+            && !self.bundle().is_empty()
+    }
+}
+
+/// Of all members the first one tells how long its caller waits: one cancel ends the wait of all.
+fn wait_of(all: &AcquireAll, at: usize) -> Option<u64> {
+    all.wait_ms.filter(|_| at == 0)
+}
+
+/// Refuses what no call of ours asks for.
+fn check_bounds(all: &AcquireAll) -> Result<(), Rejection> {
+    let held =
+        all.max_hold_ms.is_none_or(|ms| (1..=holdfast_types::Acquire::HOLD_MAX_MS).contains(&ms));
+    let what = match () {
+        () if !AcquireAll::are_sound(&all.locks) => OutOfBounds::Locks,
+        () if !held => OutOfBounds::MaxHold,
+        () if all.mode == Mode::Upgradable => {
+            return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+        }
+        () => return Ok(()),
+    };
+    Err(Rejection::OutOfBounds { what })
+}
+
+fn refused(lock: &LockName, why: Rejection) -> Rejection {
+    Rejection::MemberRefused { lock: lock.clone(), why: Box::new(why) }
+}

@@ -1,0 +1,172 @@
+//! Several locks at once, deadlocks, and holds that others end or move, on any node.
+
+use std::time::Duration;
+
+use holdfast_service::{AcquireAllRequest, Answer, Failure, ListenRequest, Request, Service};
+use holdfast_types::{
+    AskRelease, Break, Broken, Grant, HandOver, Labels, LossCause, Owner, Reason, Rejection, Ttl,
+};
+
+use crate::nodes::*;
+
+const NO_WAIT: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_mins(1);
+
+fn all(names: &[&str], who: Option<&str>, wait: Duration) -> AcquireAllRequest {
+    AcquireAllRequest {
+        locks: names.iter().map(|name| lock(name)).collect(),
+        session: who.map(session),
+        owner: None,
+        ttl: Some(Ttl::DEFAULT),
+        wait,
+        labels: Labels::default(),
+        mode: None,
+        max_hold: None,
+    }
+}
+
+async fn take_all(service: &Service, request: AcquireAllRequest) -> Result<Vec<Grant>, Failure> {
+    match service.call(call(), Request::AcquireAll(request)).await?.reply {
+        Answer::GrantedAll { grants, .. } => Ok(grants),
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+fn owner(who: &str) -> (holdfast_types::SessionName, Owner) {
+    (session(who), Owner::unnamed())
+}
+
+fn reason() -> Reason {
+    Reason::new("maintenance").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
+    let nodes = Nodes::start(3).await;
+    let [one, two, three] = &nodes.services[..] else { panic!() };
+    take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    take(two, acquire("c", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let node = three.clone();
+    let waiting =
+        tokio::spawn(
+            async move { take_all(&node, all(&["c", "a", "b"], Some("you"), LONG)).await },
+        );
+    until(one, "b", |view| view.waiters_total == 1).await;
+    // What is free is kept for it.
+    let busy = rejection(take(two, acquire("b", Some("she"), 30_000, NO_WAIT)).await);
+    assert!(matches!(busy, Rejection::LockReserved { waiters: 1 }), "{busy:?}");
+    release(one, "a", "me").await.unwrap();
+    release(one, "c", "me").await.unwrap();
+    let grants = waiting.await.unwrap().unwrap();
+    let names: Vec<_> = grants.iter().map(|grant| grant.lock.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert!(grants.iter().is_sorted_by(|a, b| a.token < b.token && a.ticket == b.ticket));
+    // The same call renews.
+    let again = take_all(one, all(&["a", "b", "c"], Some("you"), NO_WAIT)).await.unwrap();
+    assert!(again.iter().zip(&grants).all(|(a, b)| a.token == b.token && a.renewed));
+    let (locks, owner) = (["b", "a"].map(lock).to_vec(), None);
+    let release = Request::ReleaseAll { locks, session: session("you"), owner };
+    let reply = two.call(call(), release).await.unwrap().reply;
+    assert!(matches!(reply, Answer::ReleasedAll { changed: 2 }), "{reply:?}");
+    assert_eq!(view(one, "c").await.holders_total, 1);
+    assert_eq!(view(one, "b").await.holders_total, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_several_that_ends_leaves_no_place_in_any_queue() {
+    let nodes = Nodes::start(3).await;
+    let [one, two, _] = &nodes.services[..] else { panic!() };
+    take(one, acquire("b", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let refused = take_all(two, all(&["a", "b"], Some("you"), Duration::from_millis(200))).await;
+    let Err(Failure::WaitTimeout { lock, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(lock.lock.as_str(), "b");
+    for name in ["a", "b"] {
+        assert_eq!(view(one, name).await.waiters_total, 0, "{name}");
+    }
+    let refused = rejection(take_all(two, all(&["a", "b"], Some("you"), NO_WAIT)).await);
+    let Rejection::MemberRefused { lock, why } = refused else { panic!("{refused:?}") };
+    assert!(lock.as_str() == "b" && matches!(*why, Rejection::LockBusy { .. }), "{why:?}");
+    // A caller without a session that hangs up leaves nothing behind either.
+    let node = two.clone();
+    let waiting = tokio::spawn(async move { take_all(&node, all(&["a", "b"], None, LONG)).await });
+    until(one, "a", |view| view.waiters_total == 1).await;
+    waiting.abort();
+    for name in ["a", "b"] {
+        until(one, name, |view| view.waiters_total == 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_would_wait_for_itself_is_told_the_circle() {
+    let nodes = Nodes::start(3).await;
+    let [one, two, _] = &nodes.services[..] else { panic!() };
+    take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    take(two, acquire("b", Some("you"), 30_000, NO_WAIT)).await.unwrap();
+    let node = one.clone();
+    let waiting =
+        tokio::spawn(async move { take(&node, acquire("b", Some("me"), 30_000, LONG)).await });
+    until(one, "b", |view| view.waiters_total == 1).await;
+    let refused = rejection(take(two, acquire("a", Some("you"), 30_000, LONG)).await);
+    let Rejection::Deadlock { cycle } = refused else { panic!("{refused:?}") };
+    let cycle: Vec<_> = cycle.iter().map(|(who, _, lock)| format!("{who} {lock}")).collect();
+    assert_eq!(cycle, ["you a", "me b"]);
+    release(two, "b", "you").await.unwrap();
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker() {
+    let nodes = Nodes::start(3).await;
+    let [one, two, three] = &nodes.services[..] else { panic!() };
+    let held = take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    let mut waiting = Vec::new();
+    for (number, (node, who)) in [(two, "you"), (three, "she"), (one, "he")].into_iter().enumerate()
+    {
+        let (node, request) = (node.clone(), acquire("a", Some(who), 30_000, LONG));
+        waiting.push(tokio::spawn(async move { take(&node, request).await }));
+        until(one, "a", |view| view.waiters_total as usize == number + 1).await;
+    }
+    let breaking = Break { lock: lock("a"), what: Broken::Ticket(held.ticket), reason: reason() };
+    let reply = two.call(call(), Request::Break(breaking)).await.unwrap().reply;
+    assert!(matches!(reply, Answer::Broken { places: 1 }), "{reply:?}");
+    let next = waiting.remove(0).await.unwrap().unwrap();
+    assert!(next.token > held.token && next.session == session("you"));
+    // Past her.
+    let hand_over = HandOver { lock: lock("a"), from: owner("you"), to: owner("he") };
+    let reply = three.call(call(), Request::HandOver(hand_over)).await.unwrap().reply;
+    let Answer::HandedOver(grant) = reply else { panic!("{reply:?}") };
+    let taken = waiting.remove(1).await.unwrap().unwrap();
+    assert_eq!((taken.token, taken.session.as_str()), (grant.token, "he"));
+    assert!(grant.token > next.token);
+    release(one, "a", "he").await.unwrap();
+    waiting.remove(0).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_hears_that_it_is_asked_and_loses_the_lock_if_it_does_not_listen() {
+    let nodes = Nodes::start(3).await;
+    let [one, two, three] = &nodes.services[..] else { panic!() };
+    let held = take(one, acquire("a", Some("me"), 3_600_000, NO_WAIT)).await.unwrap();
+    let (lock, deadline_ms) = (lock("a"), 1_500);
+    let holder = Some(owner("me"));
+    let ask = AskRelease { lock, holder, reason: Some(reason()), deadline_ms, revoke: true };
+    let reply = two.call(call(), Request::AskRelease(ask)).await.unwrap().reply;
+    assert!(matches!(reply, Answer::ReleaseAsked { holders: 1 }), "{reply:?}");
+    let shown = view(three, "a").await;
+    let note = shown.note(shown.holder().unwrap()).unwrap().release_request.clone().unwrap();
+    assert!(note.revoke && note.reason == Some(reason()), "{note:?}");
+    // Another node knows of it too, although nobody listened there.
+    let mut since = held.granted_in;
+    let mut heard = Vec::new();
+    while heard.len() < 2 {
+        let listen = ListenRequest { session: session("me"), since: Some(since), wait: PATIENCE };
+        let reply = three.call(call(), Request::Listen(listen)).await.unwrap().reply;
+        let Answer::Heard { heard: news, .. } = reply else { panic!("{reply:?}") };
+        assert_eq!(news.gap, None);
+        since = news.cursor;
+        heard.extend(news.events);
+    }
+    assert_eq!(heard[0].asked.as_ref().map(|asked| asked.deadline), Some(note.deadline));
+    assert!(heard[0].lost.is_none() && heard[0].token == held.token);
+    assert_eq!((heard[1].lost, heard[1].asked.clone()), (Some(LossCause::Revoked), None));
+}
