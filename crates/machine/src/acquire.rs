@@ -84,7 +84,8 @@ impl Machine {
         let entry = entry
             .filter(|entry| !contender.entries.contains(entry) || self.planted(Plant::EntryTwice));
         if entry.is_some() {
-            if !(reentrant && contender.terms().reentrant) {
+            let once = !(reentrant && contender.terms().reentrant);
+            if once && !self.planted(Plant::ReentrantBlind) {
                 return Err(Rejection::NotReentrant);
             }
             self.room_for_an_entry(contender.entries.count())?;
@@ -139,12 +140,12 @@ impl Machine {
         let rules = self.kind_for(&acquire)?;
         let Acquire { lock, open, owner, entry, wait, wait_ms, .. } = acquire;
         if !wait {
-            self.refuse_if_busy(&lock, ask, step.now)?;
+            self.refuse_if_busy(&lock, ask, step)?;
         }
         if session.is_none() {
             self.room_for_a_session()?;
         }
-        self.room_for_a_contender(session, &lock, ask, step.now)?;
+        self.room_for_a_contender(session, &lock, ask, step)?;
         self.room_for_an_entry(0)?;
         let site = self.room_at(&lock, step)?;
         // Last, because it takes longest.
@@ -204,11 +205,13 @@ impl Machine {
         &self,
         lock: &LockName,
         ask: Ask,
-        now: Stamp,
+        step: &Step<'_>,
     ) -> Result<(), Rejection> {
-        match self.locks.get(lock) {
-            Some(indexed) if !indexed.admits(ask, now) => Err(self.busy(indexed, None)),
-            Some(_) | None => Ok(()),
+        match (self.locks.get(lock), self.found_by_newcomer(lock, step)) {
+            (Some(indexed), Some(found)) if !found.admits(ask, step.now) => {
+                Err(self.busy(indexed, None))
+            }
+            (Some(_) | None, _) => Ok(()),
         }
     }
 
@@ -271,7 +274,7 @@ impl Machine {
         session: Option<SessionId>,
         lock: &LockName,
         ask: Ask,
-        now: Stamp,
+        step: &Step<'_>,
     ) -> Result<(), Rejection> {
         let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
         let max = self.limits.contenders_per_session_max;
@@ -279,8 +282,8 @@ impl Machine {
             return Err(limit_reached(Bound::ContendersPerSession, max));
         }
         let max = self.limits.waiters_per_lock_max;
-        match self.locks.get(lock) {
-            Some(lock) if lock.waiting() >= max && !lock.admits(ask, now) => {
+        match self.found_by_newcomer(lock, step) {
+            Some(lock) if lock.waiting() >= max && !lock.admits(ask, step.now) => {
                 Err(limit_reached(Bound::WaitersPerLock, max))
             }
             Some(_) | None => Ok(()),

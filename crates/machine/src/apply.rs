@@ -58,6 +58,12 @@ impl Step<'_> {
         Ok(())
     }
 
+    /// The same moment, to try out what is not to happen: what it says is kept apart.
+    pub(crate) fn aside<'b>(&self, events: &'b mut Vec<(Revision, Event)>) -> Step<'b> {
+        let Self { revision, now, ops, deleted, counted, .. } = *self;
+        Step { revision, now, events, ops, deleted, counted, stale: BTreeSet::new() }
+    }
+
     /// How much was said so far.
     pub(crate) fn said(&self) -> usize {
         self.events.len()

@@ -90,7 +90,7 @@ impl Machine {
         let at_once = all.locks.iter().all(|lock| self.admits(lock, ask, step.now));
         if !all.wait {
             for lock in &all.locks {
-                self.refuse_if_busy(lock, ask, step.now).map_err(|why| refused(lock, why))?;
+                self.refuse_if_busy(lock, ask, step).map_err(|why| refused(lock, why))?;
             }
         }
         let (before, said) = (self.clone(), step.said());
@@ -252,7 +252,9 @@ impl Machine {
             let before = self.sessions.get(id).map_or(0, |session| session.contenders);
             match self.locks.find(id, lock, &owner, Ticket(0)).map(|place| Claim::of(lock, place)) {
                 Some(claim) => self.leave(&claim, LossCause::Released, step),
-                None => self.take_note_of(&session, lock, step),
+                None => {
+                    self.take_note_of(&session, lock, step);
+                }
             }
             let after = self.sessions.get(id).map_or(0, |session| session.contenders);
             changed += before.saturating_sub(after);

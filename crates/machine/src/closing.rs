@@ -20,17 +20,18 @@ const DUE_MAX: u32 = 1_000;
 /// Why a lock is closed. Invariant: a lock keeps only those with at least one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Closings {
-    pub(crate) rest: Option<Rest>,
+    /// Until when those who gave it back wanted to keep it from others: the latest of these stamps.
+    pub(crate) min_hold: Option<Stamp>,
+    pub(crate) cooldown: Option<Rest>,
     pub(crate) delay: Option<Delay>,
 }
 
-/// A time that passes, whatever happens.
+/// The time between two grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rest {
+    /// The last grant.
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,
-    /// A minimal hold, or the time between two grants.
-    pub(crate) why: ClosedBy,
 }
 
 /// A time for those who lost the lock to notice it.
@@ -50,13 +51,14 @@ impl Delay {
 
 impl Closings {
     /// No reason at all.
-    pub(crate) const NONE: Self = Self { rest: None, delay: None };
+    pub(crate) const NONE: Self = Self { min_hold: None, cooldown: None, delay: None };
 
     /// The reason that lasts longest.
     pub(crate) fn closed(&self) -> Closed {
-        let rest = self.rest.map(|rest| (rest.until, rest.why));
+        let min_hold = self.min_hold.map(|until| (until, ClosedBy::MinHold));
+        let cooldown = self.cooldown.map(|rest| (rest.until, ClosedBy::Cooldown));
         let delay = self.delay.as_ref().map(|delay| (delay.until, ClosedBy::LockDelay));
-        let last = rest.max(delay).unwrap_or((Stamp(0), ClosedBy::LockDelay));
+        let last = min_hold.max(cooldown).max(delay).unwrap_or((Stamp(0), ClosedBy::LockDelay));
         Closed { until: last.0, why: last.1 }
     }
 
@@ -100,7 +102,7 @@ impl Closings {
 
     /// What is left of it, if anything.
     pub(crate) fn kept(self) -> Option<Arc<Self>> {
-        (self.rest.is_some() || self.delay.is_some()).then(|| Arc::new(self))
+        (self != Self::NONE).then(|| Arc::new(self))
     }
 }
 
@@ -114,14 +116,6 @@ impl Lock {
 /// That much later.
 fn later(stamp: Stamp, ms: u64) -> Stamp {
     Stamp(stamp.0.saturating_add(ms))
-}
-
-/// The one that ends later; of two that end together the first.
-fn longer(one: Option<Rest>, other: Option<Rest>) -> Option<Rest> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if other.until > one.until { other } else { one }),
-        (one, other) => one.or(other),
-    }
 }
 
 /// Whether a holder that was lost so may not know it.
@@ -185,8 +179,7 @@ impl Machine {
     ) {
         let (Some(hold), Some(indexed)) = (&gone.hold, self.locks.get(lock)) else { return };
         let min_hold = gone.terms().min_hold_ms.filter(|_| !self.planted(Plant::MinHoldBlind));
-        let until = min_hold.map(|ms| later(hold.since, ms)).filter(|until| *until > step.now);
-        let min_hold = until.map(|until| Rest { since: hold.since, until, why: ClosedBy::MinHold });
+        let min_hold = min_hold.map(|ms| later(hold.since, ms)).filter(|until| *until > step.now);
         let delay_ms = Some(indexed.policy().lock_delay_ms).filter(|ms| *ms > 0);
         let blind = self.planted(Plant::DelayBlind)
             || (self.planted(Plant::BrokenBlind) && cause == LossCause::Broken);
@@ -195,7 +188,7 @@ impl Machine {
             return;
         }
         let mut closings = indexed.closings();
-        closings.rest = longer(closings.rest, min_hold);
+        closings.min_hold = closings.min_hold.max(min_hold);
         if let Some(ms) = delay_ms {
             closings.delay_for(&gone.session_name, step.now, ms);
         }
@@ -209,10 +202,8 @@ impl Machine {
         if ms == 0 || self.planted(Plant::CooldownBlind) {
             return;
         }
-        let rest = Rest { since: step.now, until: later(step.now, ms), why: ClosedBy::Cooldown };
-        let mut closings = indexed.closings();
-        closings.rest = longer(closings.rest, Some(rest));
-        self.set_closed(lock, closings, step);
+        let cooldown = Some(Rest { since: step.now, until: later(step.now, ms) });
+        self.set_closed(lock, Closings { cooldown, ..indexed.closings() }, step);
     }
 
     /// The rules have changed: what closes the lock since some time ends by the new ones.
@@ -220,8 +211,11 @@ impl Machine {
         let Some(indexed) = self.locks.get(lock).filter(|lock| lock.closed.is_some()) else {
             return;
         };
+        if self.planted(Plant::RetimeBlind) {
+            return;
+        }
         let (policy, mut closings) = (*indexed.policy(), indexed.closings());
-        if let Some(rest) = closings.rest.as_mut().filter(|rest| rest.why == ClosedBy::Cooldown) {
+        if let Some(rest) = &mut closings.cooldown {
             rest.until = later(rest.since, policy.cooldown_ms);
         }
         if let Some(delay) = &mut closings.delay {
@@ -246,19 +240,21 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::take_note`], of one lock.
+    /// As [`Machine::take_note`], of one lock. False if nothing waited for that.
     pub(crate) fn take_note_of(
         &mut self,
         session: &SessionName,
         lock: &LockName,
         step: &mut Step<'_>,
-    ) {
-        let Some(indexed) = self.locks.get(lock) else { return };
+    ) -> bool {
+        let Some(indexed) = self.locks.get(lock) else { return false };
         let mut closings = indexed.closings();
-        if closings.noticed_by(session) && !self.planted(Plant::NoteBlind) {
+        let noticed = closings.noticed_by(session) && !self.planted(Plant::NoteBlind);
+        if noticed {
             self.set_closed(lock, closings, step);
             self.grant_next(lock, step);
         }
+        noticed
     }
 
     /// Closes a lock so, or opens it, in the index and on its directory.

@@ -135,7 +135,7 @@ impl Machine {
         match (&contends, kind) {
             (Some((lock, session)), _) => {
                 let ask = Ask::of_tree(mode_of_name(path.file_name()));
-                self.room_for_a_contender(Some(*session), lock, ask, step.now)?;
+                self.room_for_a_contender(Some(*session), lock, ask, step)?;
             }
             (None, Kind::Ephemeral(session)) => self.room_for_an_ephemeral(session)?,
             (None, Kind::Persistent | Kind::Container(_) | Kind::Ttl(_)) => {}
@@ -204,7 +204,7 @@ impl Machine {
     /// Refuses some znodes too many.
     pub(crate) fn room_for_znodes(&self, count: usize) -> Result<(), Rejection> {
         let max = self.limits.znodes_max;
-        if (self.tree.len() + count) as u64 > u64::from(max) {
+        if count > 0 && (self.tree.len() + count) as u64 > u64::from(max) {
             return Err(limit_reached(Bound::Znodes, max));
         }
         Ok(())

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Data, Event, FencingToken, LockName, LossCause, Mode, SessionEnd, SessionId, Stamp, ZnodePath,
+    Data, Event, FencingToken, LockName, LossCause, Mode, Policy, SessionEnd, SessionId, Stamp,
+    ZnodePath,
 };
 
 use crate::Machine;
@@ -81,6 +82,10 @@ impl Machine {
     /// Where a new contender goes in the order of the queue.
     fn rank_of(&self, indexed: &Lock, ask: Ask, now: Stamp, sequence: u64) -> Rank {
         let priority = if self.planted(Plant::PriorityBlind) { 0 } else { ask.priority };
+        if self.planted(Plant::OrderBlind) {
+            let plain = Rank::of(&Policy::DEFAULT, ask, now, sequence);
+            return plain.behind(indexed.waiters.get_max().map(|(last, _)| last));
+        }
         if self.planted(Plant::FixedBlind) {
             return Rank::of(indexed.policy(), ask, now, sequence);
         }
@@ -92,6 +97,19 @@ impl Machine {
         if self.locks.get(lock).is_some_and(|indexed| indexed.closed.is_some()) {
             self.grant_next(lock, step);
         }
+    }
+
+    /// A lock as a newcomer finds it: if its time has come, those who waited for that have gone before. Tried out on a
+    /// copy, because a newcomer that is refused changes nothing.
+    pub(crate) fn found_by_newcomer(&self, lock: &LockName, step: &Step<'_>) -> Option<Arc<Lock>> {
+        let indexed = self.locks.by_name.get(lock)?;
+        let goes_first = indexed.closed.is_some() && indexed.is_open(step.now);
+        if !goes_first || indexed.waiters.is_empty() || self.planted(Plant::NewcomerBlind) {
+            return Some(Arc::clone(indexed));
+        }
+        let (mut then, mut unsaid) = (self.clone(), Vec::new());
+        then.grant_next(lock, &mut step.aside(&mut unsaid));
+        then.locks.by_name.get(lock).cloned()
     }
 
     /// Takes a place out of a lock's queue, with its znode; with a waiting member of several go the others. Whoever calls

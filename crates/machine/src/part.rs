@@ -4,9 +4,9 @@
 //! which order parts come, and how a machine is made of them again.
 
 use holdfast_types::{
-    AclEntry, ClosedBy, Data, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, Mode,
-    NodeId, Outcome, Owner, Password, Policy, ReleaseRequest, RequestId, Revision, SessionEnd,
-    SessionId, SessionName, Stamp, Ttl, ZnodePath,
+    AclEntry, Data, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, Mode, NodeId,
+    Outcome, Owner, Password, Policy, ReleaseRequest, RequestId, Revision, SessionEnd, SessionId,
+    SessionName, Stamp, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -169,24 +169,24 @@ pub struct RulesPart {
     pub kept: bool,
 }
 
-/// Why a lock is closed: for at least one of two reasons.
+/// Why a lock is closed: for at least one of three reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClosedPart {
-    /// A time that passes whatever happens.
-    pub rest: Option<RestPart>,
+    /// Until when those who gave it back wanted to keep it from others.
+    pub min_hold: Option<Stamp>,
+    /// The time between two grants.
+    pub cooldown: Option<RestPart>,
     /// A time for those who lost the lock to notice it.
     pub delay: Option<DelayPart>,
 }
 
-/// See [`ClosedPart::rest`].
+/// See [`ClosedPart::cooldown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RestPart {
     /// Its beginning.
     pub since: Stamp,
     /// Its end.
     pub until: Stamp,
-    /// A minimal hold, or a cooldown.
-    pub why: ClosedBy,
 }
 
 /// See [`ClosedPart::delay`].
@@ -356,10 +356,10 @@ impl PastPart {
 
 impl ClosedPart {
     fn of(closings: &Closings) -> Self {
-        let Closings { rest, delay } = closings.clone();
-        let rest = rest.map(|Rest { since, until, why }| RestPart { since, until, why });
+        let Closings { min_hold, cooldown, delay } = closings.clone();
+        let cooldown = cooldown.map(|Rest { since, until }| RestPart { since, until });
         let delay = delay.map(|Delay { since, until, lost }| DelayPart { since, until, lost });
-        Self { rest, delay }
+        Self { min_hold, cooldown, delay }
     }
 }
 

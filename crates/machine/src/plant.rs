@@ -115,6 +115,18 @@ pub(crate) enum Plant {
     DeadlockEager,
     /// Whoever looks for deadlocks forgets those whom the newcomer overtakes.
     OvertakingBlind,
+    /// A newcomer does not see those who waited for the lock to open.
+    NewcomerBlind,
+    /// A lock that is closed by a rule stays so when the rule is changed.
+    RetimeBlind,
+    /// A waiter that asks for more permits than there are any more waits on.
+    TooLargeStays,
+    /// Whoever said it enters once enters again.
+    ReentrantBlind,
+    /// A lock's directory is swept with the rules that an operator set.
+    RulesSwept,
+    /// All come in the order of their coming, whatever the rules say.
+    OrderBlind,
 }
 
 impl Machine {

@@ -40,7 +40,8 @@ impl Machine {
             return Ok(Reply::PolicySet { policy });
         }
         let directory = self.directory_for_rules(lock, step)?;
-        self.set_rules(lock, &directory, Rules { policy, kept: true });
+        let kept = !self.planted(Plant::RulesSwept);
+        self.set_rules(lock, &directory, Rules { policy, kept });
         step.emit(Event::PolicySet { lock: lock.clone(), policy });
         self.turn_away_the_too_large(lock, policy.limit, step);
         self.retime(lock, step);
@@ -91,6 +92,9 @@ impl Machine {
         step: &mut Step<'_>,
     ) {
         let (Some(limit), Some(indexed)) = (limit, self.locks.get(lock)) else { return };
+        if self.planted(Plant::TooLargeStays) {
+            return;
+        }
         let waiters = indexed.waiters.values();
         let large = waiters.filter(|waiter| waiter.terms().permits > limit);
         let claims: Vec<Claim> = large.map(|waiter| Claim::of(lock, waiter)).collect();

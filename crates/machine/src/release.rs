@@ -25,12 +25,15 @@ impl Machine {
         let id = match self.sessions.named(&session) {
             Some(Named::Open(id)) => id,
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => return Err(expired(session)),
-            Some(Named::Ended { end: SessionEnd::Closed, .. }) => return Ok(NOTHING_TO_GIVE_UP),
+            Some(Named::Ended { end: SessionEnd::Closed, .. }) => {
+                self.take_note_of(&session, &lock, step);
+                return Ok(NOTHING_TO_GIVE_UP);
+            }
             None => return Err(no_session(session)),
         };
         let Some(contender) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
-            self.take_note_of(&session, &lock, step);
-            return self.release_again(id, &lock, &owner);
+            let lost = self.take_note_of(&session, &lock, step);
+            return self.release_again(id, lock, owner, lost);
         };
         let Some(entry) = entry else { return Ok(self.give_up(&lock, &contender, step)) };
         match contender.entries.leaving(&entry) {
@@ -73,10 +76,21 @@ impl Machine {
         Reply::Cancelled
     }
 
-    /// The owner has no place: it gave it up before, the lock is free, or it never had one.
-    fn release_again(&self, session: SessionId, lock: &LockName, owner: &Owner) -> Outcome {
-        let gave_up = self.sessions.get(session).is_some_and(|s| s.has_given_up(lock, owner));
-        let holder = self.locks.get(lock).and_then(|lock| self.first_holder(lock, None));
+    /// The owner has no place: it lost it and says now that it knows, it gave it up before, the lock is free, or it never
+    /// had one.
+    fn release_again(
+        &mut self,
+        session: SessionId,
+        lock: LockName,
+        owner: Owner,
+        lost: bool,
+    ) -> Outcome {
+        if lost && let Some(session) = self.sessions.get_mut(session) {
+            session.gave_up(lock, owner);
+            return Ok(NOTHING_TO_GIVE_UP);
+        }
+        let gave_up = self.sessions.get(session).is_some_and(|s| s.has_given_up(&lock, &owner));
+        let holder = self.locks.get(&lock).and_then(|lock| self.first_holder(lock, None));
         match holder {
             Some(holder) if !gave_up => Err(Rejection::NotHolder { holder: Box::new(holder) }),
             Some(_) | None => Ok(NOTHING_TO_GIVE_UP),

@@ -70,15 +70,12 @@ impl Machine {
             Some(Named::Open(id)) => {
                 self.refuse_if_moved(id, attachment)?;
                 self.end_session(id, SessionEnd::Closed, step);
-                self.take_note(&session, step);
             }
-            Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
-                self.sessions.forget(&session);
-                self.take_note(&session, step);
-            }
+            Some(Named::Ended { end: SessionEnd::Expired, .. }) => self.sessions.forget(&session),
             Some(Named::Ended { end: SessionEnd::Closed, .. }) => {}
             None => return Err(no_session(session)),
         }
+        self.take_note(&session, step);
         Ok(Reply::SessionEnded)
     }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Acquire, AcquireAll, ClosedBy, Policy};
+use holdfast_types::{Acquire, AcquireAll, Policy};
 
 use crate::closing::{Closings, Delay, Rest};
 use crate::contender::{Hold, Terms};
@@ -30,16 +30,16 @@ fn rules(RulesPart { policy, kept }: RulesPart) -> Option<Rules> {
     (policy.is_sound() && policy != Policy::DEFAULT).then_some(Rules { policy, kept })
 }
 
-fn closings(ClosedPart { rest, delay }: ClosedPart) -> Option<Closings> {
-    let rest = rest.map(|RestPart { since, until, why }| Rest { since, until, why });
+fn closings(ClosedPart { min_hold, cooldown, delay }: ClosedPart) -> Option<Closings> {
+    let cooldown = cooldown.map(|RestPart { since, until }| Rest { since, until });
     let delay = delay.map(|DelayPart { since, until, lost }| Delay { since, until, lost });
-    let rests = rest.is_none_or(|rest| rest.since <= rest.until && rest.why != ClosedBy::LockDelay);
+    let rests = cooldown.is_none_or(|rest| rest.since <= rest.until);
     let delays = delay.as_ref().is_none_or(|delay| {
         let sorted = delay.lost.is_sorted_by(|a, b| a < b);
         delay.since <= delay.until && sorted && delay.lost.len() <= Delay::LOST_MAX
     });
-    let closes = rest.is_some() || delay.is_some();
-    (rests && delays && closes).then_some(Closings { rest, delay })
+    let closings = Closings { min_hold, cooldown, delay };
+    (rests && delays && closings != Closings::NONE).then_some(closings)
 }
 
 /// What a contender asked for; none if none can.

@@ -4,8 +4,9 @@ use holdfast_types::*;
 use proptest::prelude::*;
 
 use super::changes::{Change, multi};
-use super::model::{Model, Node, Place};
-use super::words::{lock_name, path, session_name};
+use super::model::{Model, Node, Place, Session};
+use super::wishes::{lock, policy, wished};
+use super::words::{create, of_session, path, session_name};
 
 /// One step of a history. Numbers pick from what there is.
 #[derive(Clone, Debug)]
@@ -23,8 +24,26 @@ pub(super) enum Move {
     Attach(usize, u8),
     /// Closes the n-th session, through its connection or one before.
     Close(usize, bool),
+    /// The n-th place of all queues is given back.
+    GiveBack(usize),
+    /// The n-th place of all queues is asked for again, with an entry or a wish to wait or without.
+    AskAgain(usize, Option<EntryId>, bool),
+    /// A client of the tree comes to a lock.
+    Contend(SessionName, LockName, bool),
+    /// The limit of a semaphore falls below what the n-th waiter with several permits asks for.
+    Lower(usize),
+    /// Somebody urgent who does not want to wait comes just when something of the n-th lock is due.
+    Rush(usize, SessionName),
+    /// A session that lost a lock, or one of the last that ended, takes note of it.
+    Acknowledge(usize),
+    /// The leader's clockwork comes for the n-th lock of which something is due: just in time, or a moment too early.
+    Due(usize, bool),
+    /// Time passes until something of the n-th lock is due, and nobody comes for it.
+    Until(usize),
     /// Sends the n-th command before again.
     Retry(usize),
+    /// Sends the last commands again, in their order.
+    RetryAll(usize),
     /// Goes through a snapshot.
     Reload,
     /// Keeps a frozen view, to be looked at in the end.
@@ -34,6 +53,17 @@ pub(super) enum Move {
 }
 
 impl Move {
+    /// The stamp that this step needs at least.
+    pub(super) fn stamp(&self, model: &Model) -> u64 {
+        match self {
+            Move::Due(n, early) => {
+                due(model, *n).map_or(0, |(at, _)| at.saturating_sub(u64::from(*early)))
+            }
+            Move::Until(n) | Move::Rush(n, _) => due(model, *n).map_or(0, |(at, _)| at),
+            _ => 0,
+        }
+    }
+
     /// The command of this step in this state; none if it is no command, or nothing is there to pick.
     pub(super) fn command(&self, model: &Model, before: &[Command]) -> Option<Command> {
         let session = |n: usize| model.sessions.get(n % model.sessions.len().max(1));
@@ -57,18 +87,76 @@ impl Move {
                 let attachment = session.attachment.map(|at| Revision(at - u64::from(!current)));
                 Some(Command::CloseSession { session: session.name.clone(), attachment })
             }
+            Move::GiveBack(n) => give_back(model, *n),
+            Move::AskAgain(n, entry, wait) => ask_again(model, *n, entry.clone(), *wait),
+            Move::Contend(session, lock, reads) => {
+                let name = if *reads { "x__READ__" } else { "m-" };
+                let at = format!("/locks/{lock}/{name}");
+                let create = create(&at, CreateKind::Ephemeral, true, Vec::new());
+                Some(super::words::multi(of_session(session.as_str()), vec![create]))
+            }
+            Move::Lower(n) => lower(model, *n),
+            Move::Rush(n, session) => due(model, *n).map(|(_, lock)| {
+                let owner = Owner::new("t1").unwrap();
+                let plain = Acquire::new(lock, super::words::open(session.as_str()), owner);
+                Command::Acquire(Acquire { wait: false, priority: 9, ..plain })
+            }),
+            Move::Acknowledge(n) => {
+                let ended = model.ended.iter().rev().take(2).map(|(session, _)| session);
+                let known: Vec<_> = model.losers().into_iter().chain(ended).collect();
+                let session = (*known.get(n % known.len().max(1))?).clone();
+                Some(Command::CloseSession { session, attachment: None })
+            }
+            Move::Due(n, _) => due(model, *n).map(|(_, lock)| Command::Due { lock }),
             Move::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
-            Move::Reload | Move::Freeze | Move::Wait(_) => None,
+            Move::Until(_) | Move::RetryAll(_) | Move::Reload | Move::Freeze | Move::Wait(_) => {
+                None
+            }
         }
     }
 }
 
-fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
+/// The n-th lock of which something is due, and when.
+fn due(model: &Model, n: usize) -> Option<(u64, LockName)> {
+    let dues = model.dues();
+    dues.get(n % dues.len().max(1)).cloned()
+}
+
+fn lower(model: &Model, n: usize) -> Option<Command> {
+    let wants = |node: &&Node| {
+        node.place.as_ref().is_some_and(|place| place.hold.is_none() && place.permits > 1)
+    };
+    let waiters: Vec<_> = model.nodes.iter().filter(wants).collect();
+    let node = waiters.get(n % waiters.len().max(1))?;
+    let limit = Some(Some(node.place.as_ref()?.permits - 1));
+    let change = PolicyChange { limit, ..PolicyChange::default() };
+    Some(Command::SetPolicy { lock: node_parent(&node.path).as_lock()?, change })
+}
+
+fn ask_again(model: &Model, n: usize, entry: Option<EntryId>, wait: bool) -> Option<Command> {
+    let (node, place, session) = pick(model, n)?;
+    let open = super::words::open(session.name.as_str());
+    let plain = Acquire::new(node_parent(&node.path).as_lock()?, open, place.owner.clone());
+    Some(Command::Acquire(Acquire { entry, wait, ..plain }))
+}
+
+/// The n-th place of all queues.
+fn pick(model: &Model, n: usize) -> Option<(&Node, &Place, &Session)> {
     let places: Vec<_> = model.nodes.iter().filter(|node| node.place.is_some()).collect();
     let node = places.get(n % places.len().max(1))?;
-    let place = node.place.as_ref()?;
     let owner = node.stat.ephemeral_owner;
     let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
+    Some((node, node.place.as_ref()?, session))
+}
+
+fn give_back(model: &Model, n: usize) -> Option<Command> {
+    let (node, place, session) = pick(model, n)?;
+    let (lock, session) = (node_parent(&node.path).as_lock()?, session.name.clone());
+    Some(Command::Release(Release { lock, session, owner: place.owner.clone(), entry: None }))
+}
+
+fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
+    let (node, place, session) = pick(model, n)?;
     let ticket = node.stat.czxid.0;
     Some(Command::Cancel(Cancel {
         lock: node_parent(&node.path).as_lock()?,
@@ -82,8 +170,13 @@ fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
 fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
     let holds = |place: &Place| place.hold.is_some() && place.held != Mode::Exclusive;
     let holds = |node: &&Node| node.place.as_ref().is_some_and(holds);
-    let holders: Vec<_> = model.nodes.iter().filter(holds).collect();
-    let node = holders.get(n % holders.len().max(1))?;
+    let mut holders: Vec<_> = model.nodes.iter().filter(holds).collect();
+    if n.is_multiple_of(2) {
+        // There is more to convert to for the upgradable one.
+        holders.sort_by_key(|node| node.place.as_ref().unwrap().held != Mode::Upgradable);
+        holders.truncate(1);
+    }
+    let node = holders.get(n / 2 % holders.len().max(1))?;
     let owner = node.stat.ephemeral_owner;
     let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
     let lock = node_parent(&node.path).as_lock()?;
@@ -94,10 +187,6 @@ fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
 
 fn node_parent(of: &str) -> ZnodePath {
     path(of).parent().unwrap()
-}
-
-fn lock() -> impl Strategy<Value = LockName> {
-    prop::sample::select(vec!["a", "b", "a/c"]).prop_map(lock_name)
 }
 
 pub(super) fn session() -> impl Strategy<Value = SessionName> {
@@ -139,20 +228,17 @@ fn open_for_a_connection() -> impl Strategy<Value = Command> {
 }
 
 fn acquire() -> impl Strategy<Value = Command> {
-    (lock(), open(), owner(), entry(), prop::bool::weighted(0.8), mode()).prop_map(
-        |(lock, open, owner, entry, wait, mode)| {
+    let plain = (lock(), open(), owner(), entry(), prop::bool::weighted(0.7)).prop_map(
+        |(lock, open, owner, entry, wait)| {
             let wait_ms = (wait && entry.is_none()).then_some(5_000);
-            let plain = Acquire::new(lock, open, owner);
-            Command::Acquire(Acquire { entry, wait, wait_ms, mode, ..plain })
+            Acquire { entry, wait, wait_ms, ..Acquire::new(lock, open, owner) }
         },
-    )
+    );
+    plain.prop_flat_map(wished).prop_map(Command::Acquire)
 }
 
-fn mode() -> impl Strategy<Value = Option<Mode>> {
-    let [exclusive, shared, upgradable] = Mode::ALL.map(Some);
-    prop::sample::select(vec![
-        None, None, exclusive, shared, shared, shared, upgradable, upgradable,
-    ])
+fn converted() -> impl Strategy<Value = Mode> {
+    prop_oneof![3 => Just(Mode::Exclusive), 2 => prop::sample::select(Mode::ALL.to_vec())]
 }
 
 fn release() -> impl Strategy<Value = Command> {
@@ -162,7 +248,7 @@ fn release() -> impl Strategy<Value = Command> {
 }
 
 fn limits() -> impl Strategy<Value = Command> {
-    (2..6_u32, 12..26_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..4_u32).prop_map(
+    (2..6_u32, 12..30_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..4_u32).prop_map(
         |(sessions, znodes, waiters, contenders, entries, memo, ephemerals)| {
             Command::SetLimits(Limits {
                 sessions_max: sessions,
@@ -197,20 +283,34 @@ fn sweep() -> impl Strategy<Value = Command> {
 
 fn step() -> impl Strategy<Value = Move> {
     prop_oneof![
-        30 => acquire().prop_map(Move::Command),
-        15 => release().prop_map(Move::Command),
+        40 => acquire().prop_map(Move::Command),
+        10 => release().prop_map(Move::Command),
+        10 => any::<usize>().prop_map(Move::GiveBack),
+        6 => (any::<usize>(), entry(), any::<bool>())
+            .prop_map(|(n, entry, wait)| Move::AskAgain(n, entry, wait)),
+        6 => (session(), lock(), any::<bool>())
+            .prop_map(|(session, lock, reads)| Move::Contend(session, lock, reads)),
+        8 => any::<usize>().prop_map(Move::Until),
+        5 => any::<usize>().prop_map(Move::Lower),
+        5 => (any::<usize>(), session()).prop_map(|(n, session)| Move::Rush(n, session)),
+        12 => policy().prop_map(Move::Command),
+        3 => lock().prop_map(|lock| Move::Command(Command::Due { lock })),
+        10 => (any::<usize>(), prop::bool::weighted(0.3))
+            .prop_map(|(n, early)| Move::Due(n, early)),
+        6 => any::<usize>().prop_map(Move::Acknowledge),
         30 => multi().prop_map(Move::Multi),
         10 => session_command().prop_map(Move::Command),
         3 => (any::<usize>(), 1..3_u8).prop_map(|(n, password)| Move::Attach(n, password)),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(n, current)| Move::Close(n, current)),
-        8 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
-        8 => (any::<usize>(), prop::sample::select(Mode::ALL.to_vec()), any::<bool>())
+        10 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
+        8 => (any::<usize>(), converted(), any::<bool>())
             .prop_map(|(n, mode, wait)| Move::Convert(n, mode, wait)),
         6 => (any::<usize>(), prop::bool::weighted(0.7))
             .prop_map(|(n, right)| Move::Expire(n, right)),
-        12 => (0..6_usize).prop_map(Move::Retry),
+        10 => (0..6_usize).prop_map(Move::Retry),
+        1 => (2..8_usize).prop_map(Move::RetryAll),
         4 => sweep().prop_map(Move::Command),
-        1 => limits().prop_map(Move::Command),
+        2 => limits().prop_map(Move::Command),
         4 => Just(Move::Reload),
         1 => Just(Move::Freeze),
         5 => (1..50_u64).prop_map(Move::Wait),

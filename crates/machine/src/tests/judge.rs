@@ -6,7 +6,8 @@ use holdfast_types::*;
 
 use super::deadlocks;
 use super::history::Move;
-use super::model::{Model, Node};
+use super::model::Model;
+use super::promises::{self, ensure};
 use super::words::{lock_name, path, session_name};
 use crate::Machine;
 use crate::plant::Plant;
@@ -14,7 +15,7 @@ use crate::quota::Usage;
 use crate::znode::Acl;
 
 /// The names that histories use.
-const LOCKS: [&str; 3] = ["a", "a/c", "b"];
+const LOCKS: [&str; 4] = ["a", "a/c", "b", "s"];
 const SESSIONS: [&str; 6] = ["n1", "n2", "s1", "s2", "s3", "s4"];
 
 /// A machine on trial.
@@ -29,6 +30,7 @@ pub(super) struct Trial {
     token: u64,
     /// Every place in a queue there ever was: directory and number.
     places: BTreeSet<(ZnodePath, u64)>,
+    told: promises::Told,
 }
 
 impl Trial {
@@ -36,8 +38,8 @@ impl Trial {
         let mut machine = Machine::new();
         machine.plant = plant;
         let (commands, frozen) = (Vec::new(), Vec::new());
-        let (model, places) = (Model::new(), BTreeSet::new());
-        Self { machine, model, commands, frozen, stamp: 0, token: 0, places }
+        let (model, places, told) = (Model::new(), BTreeSet::new(), promises::Told::default());
+        Self { machine, model, commands, frozen, stamp: 0, token: 0, places, told }
     }
 
     /// Runs a whole history; the first disagreement is the error.
@@ -60,15 +62,29 @@ impl Trial {
                 return Ok(());
             }
             Move::Wait(time) => self.stamp += time,
+            Move::RetryAll(count) => {
+                let from = self.commands.len().saturating_sub(*count);
+                let again = self.commands[from..].to_vec();
+                return again.into_iter().try_for_each(|(_, command)| self.command(command));
+            }
             Move::Command(_)
             | Move::Multi(_)
             | Move::Attach(..)
             | Move::Close(..)
             | Move::Cancel(..)
             | Move::Convert(..)
+            | Move::GiveBack(..)
+            | Move::AskAgain(..)
+            | Move::Rush(..)
+            | Move::Lower(..)
+            | Move::Contend(..)
+            | Move::Until(..)
+            | Move::Acknowledge(..)
+            | Move::Due(..)
             | Move::Expire(..)
             | Move::Retry(_) => {}
         }
+        self.stamp = self.stamp.max(op.stamp(&self.model));
         let before: Vec<_> = self.commands.iter().map(|(_, command)| command.clone()).collect();
         match op.command(&self.model, &before) {
             Some(command) => self.command(command),
@@ -93,6 +109,9 @@ impl Trial {
         self.machine.check_invariants()?;
         self.check_grants(&applied)?;
         self.check_events(paths, &applied)?;
+        let locks = LOCKS.map(|lock| self.machine.lock(&lock_name(lock), usize::MAX));
+        self.told.hear(&applied, &locks)?;
+        ensure(outcome.is_ok() || applied.events.is_empty(), "what is refused changes nothing")?;
         self.compare()
     }
 
@@ -181,27 +200,26 @@ impl Trial {
         ensure(counts.grants == self.model.grants, "grants are counted")?;
         ensure(counts.sessions == self.model.sessions.len() as u64, "no session too many")?;
         LOCKS.iter().try_for_each(|lock| self.compare_lock(&lock_name(lock)))?;
+        self.compare_dues()?;
         SESSIONS.iter().try_for_each(|session| self.compare_session(&session_name(session)))
     }
 
     fn compare_lock(&self, lock: &LockName) -> Result<(), String> {
-        let view = self.machine.lock(lock, usize::MAX);
-        let ticket = |node: &&Node| Ticket(node.stat.czxid.0);
-        let tickets: Vec<_> = self.model.waiters(lock).iter().map(ticket).collect();
-        let seen: Vec<_> = view.waiters.iter().map(|waiter| waiter.ticket).collect();
-        ensure(seen == tickets, "the queue is in order")?;
-        let hold = |node: &&Node| node.place.as_ref().and_then(|place| place.hold);
-        let queue = self.model.queue(lock);
-        let tokens: Vec<_> = queue.iter().filter_map(hold).map(|(token, ..)| token).collect();
-        let seen: Vec<_> = view.holders.iter().map(|holder| holder.token.0).collect();
-        ensure(seen == tokens, "the holders are those")?;
-        let fence = self.machine.fence(lock);
-        let current = fence.current.map(|token| token.0);
-        ensure(current == tokens.iter().copied().max(), "the newest holder's token is current")?;
-        ensure(fence.floor.0 == self.model.floor(lock), "the floor is the oldest grant's")?;
-        let directory = self.model.find(&format!("/locks/{lock}"));
-        let last = directory.map(|node| node.last_token).filter(|token| *token > 0);
-        ensure(fence.highest.map(|token| token.0) == last, "the directory remembers its token")
+        let (view, expected) = (self.machine.lock(lock, usize::MAX), self.model.view(lock));
+        if view != expected {
+            return Err(format!("{lock} is {view:?}\nexpected {expected:?}"));
+        }
+        ensure(self.machine.fence(lock) == self.model.fence(lock), "the fence knows the lock")?;
+        promises::keeps(&view)
+    }
+
+    /// What is due is known, so that the leader can come for it.
+    fn compare_dues(&self) -> Result<(), String> {
+        let dues = self.model.dues();
+        let next = self.machine.next_due().map(|due| due.0);
+        ensure(next == dues.first().map(|(due, _)| *due), "the next that is due is known")?;
+        let due = self.machine.due_until(Stamp(u64::MAX), usize::MAX);
+        ensure(due == dues.into_iter().map(|(_, lock)| lock).collect::<Vec<_>>(), "all dues are")
     }
 
     fn compare_session(&self, name: &SessionName) -> Result<(), String> {
@@ -221,8 +239,4 @@ impl Trial {
         };
         if same { Ok(()) } else { Err(format!("session {name} is {status:?}")) }
     }
-}
-
-fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("not so: {sentence}")) }
 }

@@ -22,7 +22,7 @@ proptest! {
     /// Promises 1, 2, 4, 6 and 8: the machine does what the naive model does, whatever happens, retries and snapshots
     /// at any point included, and every invariant holds after every command.
     #[test]
-    fn the_machine_does_what_the_model_does(history in history(80)) {
+    fn the_machine_does_what_the_model_does(history in history(130)) {
         if let Err(what) = Trial::run(None, &history) {
             prop_assert!(false, "{what}");
         }
@@ -144,12 +144,28 @@ fn every_planted_bug_is_caught() {
         Plant::UpgradeEarly,
         Plant::UpgradeKeepsToken,
         Plant::DowngradeDeaf,
+        Plant::MinHoldBlind,
+        Plant::DelayBlind,
+        Plant::CooldownBlind,
+        Plant::PermitsBlind,
+        Plant::LimitOffByOne,
+        Plant::SlotTwice,
+        Plant::FixedBlind,
+        Plant::PriorityBlind,
+        Plant::MaxHoldBlind,
+        Plant::NoteBlind,
+        Plant::NewcomerBlind,
+        Plant::RetimeBlind,
+        Plant::TooLargeStays,
+        Plant::ReentrantBlind,
+        Plant::RulesSwept,
+        Plant::OrderBlind,
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
     let mut histories: Vec<Vec<Move>> = Vec::new();
     for _ in 0..400 {
-        histories.push(history(80).new_tree(&mut runner).unwrap().current());
+        histories.push(history(130).new_tree(&mut runner).unwrap().current());
     }
     for plant in plants {
         let caught = histories.iter().any(|history| Trial::run(Some(plant), history).is_err());

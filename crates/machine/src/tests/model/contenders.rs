@@ -1,93 +1,102 @@
-//! The model's locks: acquire, release, cancel.
+//! The model's contenders: acquire, release, cancel.
 
 use holdfast_types::*;
 
-use super::{Model, Node, Place, full, parent, znode};
+use super::closing::check_bounds;
+use super::locks::{Ask, place};
+use super::{Model, Node, Place, full};
+
+/// A session known by its name.
+pub(super) fn plain(session: SessionName) -> OpenSession {
+    let labels = Labels::default();
+    OpenSession { session, ttl: None, anonymous: false, labels, password: None }
+}
 
 impl Model {
     pub(super) fn acquire(&mut self, acquire: Acquire) -> Outcome {
-        let Acquire { lock, open, owner, entry, wait, mode, .. } = acquire;
-        let name = open.session.clone();
+        check_bounds(&acquire)?;
+        let name = acquire.open.session.clone();
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
             return Err(Rejection::SessionExpired { session: name });
         }
         let id = self.live(&name).map_or(0, |session| session.id);
-        if let Some(node) = self.own_place(&lock, id, &owner) {
-            let Place { mode: has, held, hold, .. } = node.place.clone().unwrap();
-            let wanted = mode.unwrap_or(has);
-            let weaker = held == Mode::Exclusive || held == Mode::Upgradable;
-            if wanted != has && (hold.is_none() || !weaker) {
-                return Err(Rejection::ModeConflict { mode: has });
-            }
-            let up = wanted == Mode::Exclusive && held == Mode::Upgradable && hold.is_some();
-            let alone = up && wanted != has && self.holders(&lock).len() == 1;
-            let path = node.path.clone();
-            if !wait && (hold.is_none() || up) && !alone {
-                let waiters = self.waiters(&lock).len() as u32;
-                let holder = self.other_holder(&lock, &path).unwrap().into();
-                return Err(Rejection::LockBusy { holder, waiters });
-            }
-            let entries = node.place.as_ref().unwrap().entries.clone();
-            let news = entry.filter(|entry| !entries.contains(entry));
-            if news.is_some() && entries.len() as u32 >= self.limits.entries_per_hold_max {
-                return full(Bound::EntriesPerHold, self.limits.entries_per_hold_max);
-            }
-            self.touch_by_name(&name, open.ttl);
-            let revision = self.revision;
-            let place = self.find_mut(&path).place.as_mut().unwrap();
-            place.mode = wanted;
-            if place.hold.is_none() || up {
-                place.asked = revision;
-            } else {
-                place.held = wanted;
-            }
-            if let Some(entry) = news {
-                place.left.retain(|left| *left != entry);
-                place.entries.push(entry);
-            }
-            self.settle();
-            return Ok(self.standing(&lock, &path, !up || wanted == has));
+        match self.own_place(&acquire.lock, id, &acquire.owner).cloned() {
+            Some(node) => self.acquire_again(&node, acquire),
+            None => self.join(acquire),
         }
-        self.join(lock, open, (owner, mode.unwrap_or_default()), entry, wait)
     }
 
-    pub(super) fn join(
-        &mut self,
-        lock: LockName,
-        open: OpenSession,
-        (owner, mode): (Owner, Mode),
-        entry: Option<EntryId>,
-        wait: bool,
-    ) -> Outcome {
+    fn acquire_again(&mut self, node: &Node, acquire: Acquire) -> Outcome {
+        let Acquire { lock, open, entry, wait, reentrant, value, .. } = acquire;
+        let (path, old) = (node.path.clone(), place(node).clone());
+        let limit = self.policy(&lock).limit;
+        if acquire.limit.is_some() && acquire.limit != limit {
+            return Err(Rejection::LimitMismatch { limit });
+        }
+        if acquire.permits.is_some_and(|permits| permits != old.permits) {
+            return Err(Rejection::PermitsMismatch { permits: old.permits });
+        }
+        let wanted = acquire.mode.unwrap_or(old.mode);
+        let holds = old.hold.is_some();
+        let weaker = old.held == Mode::Exclusive || old.held == Mode::Upgradable;
+        if wanted != old.mode && (!holds || !weaker || limit.is_some()) {
+            return Err(Rejection::ModeConflict { mode: old.mode });
+        }
+        let up = holds && wanted == Mode::Exclusive && old.held == Mode::Upgradable;
+        let alone = up && wanted != old.mode && self.holders(&lock).len() == 1;
+        if !wait && (!holds || up) && !alone {
+            return Err(self.busy(&lock, &path));
+        }
+        let news = entry.filter(|entry| !old.entries.contains(entry));
+        if news.is_some() && !(reentrant && old.reentrant) {
+            return Err(Rejection::NotReentrant);
+        }
+        if news.is_some() && old.entries.len() as u32 >= self.limits.entries_per_hold_max {
+            return full(Bound::EntriesPerHold, self.limits.entries_per_hold_max);
+        }
+        self.touch_by_name(&open.session, open.ttl);
+        let revision = self.revision;
+        let place = self.find_mut(&path).place.as_mut().unwrap();
+        place.mode = wanted;
+        place.value = value.or(old.value);
+        if let Some(entry) = news {
+            place.left.retain(|left| *left != entry);
+            place.entries.push(entry);
+        }
+        if !holds || up {
+            place.asked = revision;
+        } else {
+            place.held = wanted;
+        }
+        if up {
+            self.upgrade(&lock);
+        } else if wanted != old.mode {
+            // Weaker: others may be able to hold beside it now.
+            self.settle(&lock);
+        }
+        Ok(self.standing(&lock, &path, !up || wanted == old.mode))
+    }
+
+    fn join(&mut self, acquire: Acquire) -> Outcome {
+        let limit = self.kind(&acquire)?;
+        let Acquire { lock, open, .. } = acquire.clone();
         let name = open.session.clone();
         let known = self.live(&name).is_some();
-        if !wait && self.would_wait(&lock, mode) {
-            let waiters = self.waiters(&lock).len() as u32;
-            return Err(Rejection::LockBusy { holder: self.holder_view(&lock).into(), waiters });
+        let ask = ask_of(&acquire);
+        if !acquire.wait && self.found_by_newcomer(&lock).would_wait(&lock, ask) {
+            return Err(self.busy(&lock, ""));
         }
         if !known && self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         }
         let id = self.live(&name).map_or(0, |session| session.id);
-        if let Some(refused) = self.no_room(id, &lock, mode) {
+        if let Some(refused) = self.no_room(id, &lock, ask) {
             return Err(refused);
         }
         let directory = format!("/locks/{lock}");
-        let mut missing = Vec::new();
-        let mut at = directory.clone();
-        while self.find(&at).is_none() {
-            missing.insert(0, at.clone());
-            at = parent(&at);
-        }
-        if self.find(&at).unwrap().stat.ephemeral_owner > 0 {
-            return Err(Rejection::NoChildrenForEphemerals { path: znode(&at) });
-        }
-        let nearest = self.find(&at).unwrap();
-        let anyone =
-            |e: &AclEntry| e.perms.intersects(Perms::CREATE) && e.who == Identity::anyone();
-        if !nearest.acl.as_ref().is_none_or(|acl| acl.iter().any(anyone)) {
-            return Err(Rejection::NotAllowed { path: znode(&at), needed: Perms::CREATE });
-        }
+        let (nearest, missing) = self.missing(&directory)?;
+        self.anyone_may(&nearest, Perms::CREATE)?;
+        let nearest = self.find(&nearest).unwrap();
         let sequence = if missing.is_empty() { nearest.counter() } else { nearest.floor };
         let mut path = format!("{directory}/lock-{sequence:010}");
         if self.find(&path).is_some() {
@@ -105,42 +114,63 @@ impl Model {
             self.begin(&open);
         }
         missing.iter().for_each(|path| self.add_directory(path, None));
-        let entry = entry.unwrap_or_else(EntryId::unnamed);
-        self.contend(&path, (sequence, mode), &name, owner, entry, &[]);
+        if limit.is_some() {
+            let policy = Policy { limit, ..Policy::DEFAULT };
+            self.find_mut(&directory).rules = Some((policy, false));
+        }
+        self.contend(&path, sequence, acquire, false, &[]);
         Ok(self.standing(&lock, &path, false))
     }
 
-    pub(super) fn no_room(&self, id: u64, lock: &LockName, mode: Mode) -> Option<Rejection> {
+    pub(super) fn no_room(&self, id: u64, lock: &LockName, ask: Ask) -> Option<Rejection> {
         let Limits { contenders_per_session_max, waiters_per_lock_max, .. } = self.limits;
         if self.places(id) >= contenders_per_session_max {
             return full(Bound::ContendersPerSession, contenders_per_session_max).err();
         }
-        let waiters = self.waiters(lock).len() as u32;
-        if self.would_wait(lock, mode) && waiters >= waiters_per_lock_max {
+        let found = self.found_by_newcomer(lock);
+        let waiters = found.waiters(lock).len() as u32;
+        if waiters >= waiters_per_lock_max && found.would_wait(lock, ask) {
             return full(Bound::WaitersPerLock, waiters_per_lock_max).err();
         }
         None
     }
 
+    /// A new place at the end of the queue, or where its priority and the rules put it.
     pub(super) fn contend(
         &mut self,
         path: &str,
-        (sequence, mode): (u64, Mode),
-        name: &SessionName,
-        owner: Owner,
-        entry: EntryId,
+        sequence: u64,
+        acquire: Acquire,
+        fixed: bool,
         data: &[u8],
     ) {
-        let lock = znode(&parent(path)).as_lock().unwrap();
-        let asked = self.revision;
-        let session = self.live_mut(name);
+        let ask = Ask { fixed, ..ask_of(&acquire) };
+        let Acquire { lock, open, owner, entry, max_hold_ms, min_hold_ms, .. } = acquire;
+        // Who waited for the lock to open goes first.
+        self.settle(&lock);
+        let session = self.live_mut(&open.session);
         session.given_up.retain(|(l, o)| *l != lock || *o != owner);
         let id = session.id as i64;
-        let (entries, left) = (vec![entry], Vec::new());
-        let held = mode;
-        let place = Place { sequence, owner, asked, entries, left, mode, held, hold: None };
+        let place = Place {
+            sequence,
+            owner,
+            asked: self.revision,
+            entries: vec![entry.unwrap_or_else(EntryId::unnamed)],
+            left: Vec::new(),
+            mode: ask.mode,
+            held: ask.mode,
+            hold: None,
+            permits: ask.permits,
+            priority: ask.priority,
+            reentrant: acquire.reentrant,
+            max_hold: max_hold_ms,
+            min_hold: min_hold_ms,
+            value: acquire.value,
+            fixed,
+            rank: self.rank(&lock, ask),
+        };
         self.add(path, id, data, Some(place));
-        self.settle();
+        self.settle(&lock);
     }
 
     pub(super) fn release(&mut self, release: Release) -> Outcome {
@@ -148,18 +178,26 @@ impl Model {
         let nothing = Ok(Reply::Released(Released { entries_left: 0, changed: false }));
         let Some(session) = self.live(&name) else {
             return match self.end_of(&name) {
-                Some(SessionEnd::Closed) => nothing,
+                Some(SessionEnd::Closed) => {
+                    self.take_note_of(&name, &lock);
+                    nothing
+                }
                 Some(SessionEnd::Expired) | None => Err(self.gone(name)),
             };
         };
         let Some(node) = self.own_place(&lock, session.id, &owner) else {
-            let gave_up = session.given_up.contains(&(lock.clone(), owner));
-            if self.holder(&lock).is_none() || gave_up {
+            let gave_up = session.given_up.contains(&(lock.clone(), owner.clone()));
+            if self.take_note_of(&name, &lock) {
+                // What it gives back was taken from it.
+                self.live_mut(&name).given_up.push((lock, owner));
                 return nothing;
             }
-            return Err(Rejection::NotHolder { holder: self.holder_view(&lock).into() });
+            return match self.other_holder(&lock, "") {
+                Some(holder) if !gave_up => Err(Rejection::NotHolder { holder: holder.into() }),
+                Some(_) | None => nothing,
+            };
         };
-        let (path, place) = (node.path.clone(), node.place.clone().unwrap());
+        let (path, place) = (node.path.clone(), place(node).clone());
         if let Some(entry) = entry {
             let others = place.entries.len() as u32 - 1;
             if !place.entries.contains(&entry) {
@@ -180,21 +218,13 @@ impl Model {
         Ok(Reply::Released(Released { entries_left: 0, changed: true }))
     }
 
-    pub(super) fn give_up(
-        &mut self,
-        lock: &LockName,
-        path: &str,
-        name: &SessionName,
-        owner: Owner,
-    ) {
-        self.remove(path);
+    fn give_up(&mut self, lock: &LockName, path: &str, name: &SessionName, owner: Owner) {
+        self.leave(path, LossCause::Released);
         let session = self.live_mut(name);
         session.given_up.push((lock.clone(), owner));
-        let (id, anonymous) = (session.id, session.anonymous);
-        if anonymous && self.places(id) == 0 {
-            self.end(name, SessionEnd::Closed);
-        }
-        self.settle();
+        let id = session.id;
+        self.end_if_spent(id);
+        self.settle(lock);
     }
 
     pub(super) fn cancel(&mut self, cancel: Cancel) -> Reply {
@@ -206,10 +236,10 @@ impl Model {
         let meant = |node: &&&Node| {
             node.stat.czxid.0 == ticket.0
                 && node.stat.ephemeral_owner == id
-                && node.place.as_ref().unwrap().owner == owner
+                && place(node).owner == owner
         };
         let Some(node) = queue.iter().find(meant) else { return Reply::Cancelled };
-        let place = node.place.as_ref().unwrap();
+        let place = place(node);
         let path = node.path.clone();
         let converts = place.hold.is_some() && place.mode != place.held;
         if (place.hold.is_some() && !converts) || place.asked > asked.0 {
@@ -217,10 +247,15 @@ impl Model {
         }
         if converts {
             self.find_mut(&path).place.as_mut().unwrap().mode = Mode::Upgradable;
-            self.settle();
+            self.settle(&lock);
             return Reply::Cancelled;
         }
         self.give_up(&lock, &path, &name, owner);
         Reply::Cancelled
     }
+}
+
+fn ask_of(acquire: &Acquire) -> Ask {
+    let (mode, permits) = (acquire.mode.unwrap_or_default(), acquire.permits.unwrap_or(1));
+    Ask { mode, permits, priority: acquire.priority, fixed: false }
 }

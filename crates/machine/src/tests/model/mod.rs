@@ -1,13 +1,19 @@
-//! A deliberately naive machine: plain vectors, linear searches, no index, and one rule after every command: the first
-//! waiter of a lock that can hold it beside its holders does, until the first that cannot. Written for obviousness from the sentences of
-//! the design, not from the code it judges.
+//! A deliberately naive machine: plain vectors, linear searches, no index, and one rule whenever something happens to a
+//! lock: the first waiter that can hold it beside its holders does, until the first that cannot. Written for
+//! obviousness from the sentences of the design, not from the code it judges.
 
+mod closing;
 mod contenders;
+mod locks;
 mod rules;
 mod sessions;
 mod tree;
+mod views;
 
 use holdfast_types::*;
+
+use closing::Closing;
+use locks::Hold;
 
 /// A contender's side of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +26,18 @@ pub(super) struct Place {
     /// How it wants to hold, and how it does if it does.
     pub(super) mode: Mode,
     pub(super) held: Mode,
-    /// Token, stamp and revision of the grant.
-    pub(super) hold: Option<(u64, u64, u64)>,
+    pub(super) hold: Option<Hold>,
+    /// What it asked for.
+    pub(super) permits: u32,
+    priority: u8,
+    reentrant: bool,
+    max_hold: Option<u64>,
+    min_hold: Option<u64>,
+    value: Option<Data>,
+    /// Nobody who comes later goes before it.
+    fixed: bool,
+    /// Where it stands in the queue, given when it came.
+    rank: (u8, i64),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +54,9 @@ pub(super) struct Node {
     /// None lets everybody do everything.
     pub(super) acl: Option<Vec<AclEntry>>,
     pub(super) place: Option<Place>,
+    /// The rules of the lock whose directory it is, and whether an operator set them.
+    rules: Option<(Policy, bool)>,
+    closing: Option<Closing>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -144,74 +163,6 @@ impl Model {
         self.ended.iter().find(|(ended, _)| ended == name).map(|(_, end)| *end)
     }
 
-    /// The contenders of a lock, by number.
-    pub(super) fn queue(&self, lock: &LockName) -> Vec<&Node> {
-        let directory = format!("/locks/{lock}");
-        let inside = |node: &&Node| parent(&node.path) == directory && node.place.is_some();
-        let mut queue: Vec<_> = self.nodes.iter().filter(inside).collect();
-        queue.sort_by_key(|node| node.place.as_ref().unwrap().sequence);
-        queue
-    }
-
-    pub(super) fn holders(&self, lock: &LockName) -> Vec<&Node> {
-        let holds = |node: &&Node| node.place.as_ref().unwrap().hold.is_some();
-        self.queue(lock).into_iter().filter(holds).collect()
-    }
-
-    fn holder(&self, lock: &LockName) -> Option<&Node> {
-        self.holders(lock).first().copied()
-    }
-
-    /// Whether somebody could hold a lock beside those who do.
-    fn has_room(&self, lock: &LockName, mode: Mode) -> bool {
-        let holders = self.holders(lock);
-        let modes: Vec<_> = holders.iter().map(|node| node.place.as_ref().unwrap()).collect();
-        let weak =
-            modes.iter().all(|place| place.mode != Mode::Exclusive && place.held == place.mode);
-        let upgradable = modes.iter().any(|place| place.held == Mode::Upgradable);
-        match mode {
-            _ if holders.is_empty() => true,
-            Mode::Exclusive => false,
-            Mode::Shared => weak,
-            Mode::Upgradable => weak && !upgradable,
-        }
-    }
-
-    /// Makes the one that waits to be exclusive so, when it is alone.
-    fn upgrade(&mut self, lock: &LockName) {
-        let converts = |node: &&Node| {
-            let place = node.place.as_ref().unwrap();
-            place.mode != place.held
-        };
-        let holders = self.holders(lock);
-        let Some(first) = holders.first().filter(|_| holders.len() == 1).filter(|n| converts(n))
-        else {
-            return;
-        };
-        let first = (*first).clone();
-        self.hand_to(lock, &first);
-    }
-
-    fn hand_to(&mut self, lock: &LockName, next: &Node) {
-        self.grants += 1;
-        let hold = (self.grants, self.now, self.revision);
-        let place = self.find_mut(&next.path).place.as_mut().unwrap();
-        (place.hold, place.held) = (Some(hold), place.mode);
-        self.find_mut(&parent(&next.path)).last_token = hold.0;
-        let session = self.session_of(next).name.clone();
-        self.granted.push((lock.clone(), session, hold.0));
-    }
-
-    /// Whether a contender that comes now would have to wait.
-    pub(super) fn would_wait(&self, lock: &LockName, mode: Mode) -> bool {
-        !self.waiters(lock).is_empty() || !self.has_room(lock, mode)
-    }
-
-    pub(super) fn waiters(&self, lock: &LockName) -> Vec<&Node> {
-        let waits = |node: &&Node| node.place.as_ref().unwrap().hold.is_none();
-        self.queue(lock).into_iter().filter(waits).collect()
-    }
-
     fn places(&self, id: u64) -> u32 {
         let own = |node: &&Node| node.place.is_some() && node.stat.ephemeral_owner == id as i64;
         self.nodes.iter().filter(own).count() as u32
@@ -274,6 +225,8 @@ impl Model {
             last_token: 0,
             acl: None,
             place,
+            rules: None,
+            closing: None,
         });
     }
 
@@ -289,99 +242,6 @@ impl Model {
         above.stat.cversion += 1;
         above.stat.pzxid = revision;
         above.emptied_at = now;
-    }
-
-    /// The rule of the grant: every free lock with contenders goes to the first of them, locks by name.
-    fn settle(&mut self) {
-        let mut locks: Vec<LockName> = self
-            .nodes
-            .iter()
-            .filter(|node| node.place.is_some())
-            .filter_map(|node| znode(&parent(&node.path)).as_lock())
-            .collect();
-        locks.sort();
-        locks.dedup();
-        for lock in locks {
-            self.upgrade(&lock);
-            while let Some(first) = self.waiters(&lock).first().copied().cloned()
-                && self.has_room(&lock, first.place.as_ref().unwrap().mode)
-            {
-                self.hand_to(&lock, &first);
-            }
-        }
-    }
-
-    /// The smallest token that is still good.
-    pub(super) fn floor(&self, lock: &LockName) -> u64 {
-        let token = |node: &&Node| node.place.as_ref().unwrap().hold.unwrap().0;
-        self.holders(lock).iter().map(token).min().unwrap_or(self.grants + 1)
-    }
-
-    fn holder_view(&self, lock: &LockName) -> HolderView {
-        self.view_of(self.holder(lock).unwrap())
-    }
-
-    fn other_holder(&self, lock: &LockName, path: &str) -> Option<HolderView> {
-        let holders = self.holders(lock);
-        holders.into_iter().find(|node| node.path != path).map(|node| self.view_of(node))
-    }
-
-    fn view_of(&self, node: &Node) -> HolderView {
-        let place = node.place.as_ref().unwrap();
-        let (token, granted_at, _) = place.hold.unwrap();
-        HolderView {
-            session: self.session_of(node).name.clone(),
-            owner: place.owner.clone(),
-            token: FencingToken(token),
-            granted_at: Stamp(granted_at),
-            entries: place.entries.len() as u32,
-            labels: Labels::default(),
-            mode: place.held,
-            permits: 1,
-            slots: Vec::new(),
-            upgrading: place.mode != place.held,
-            ends_at: None,
-            value: None,
-        }
-    }
-
-    /// Where a contender stands, as the answer to an acquire.
-    fn standing(&self, lock: &LockName, path: &str, renewed: bool) -> Reply {
-        let node = self.find(path).unwrap();
-        let place = node.place.as_ref().unwrap();
-        let session = self.session_of(node);
-        let ticket = Ticket(node.stat.czxid.0);
-        let waiters = self.waiters(lock);
-        match place.hold.filter(|_| place.mode == place.held) {
-            Some((token, granted_at, granted_in)) => Reply::Granted(Grant {
-                lock: lock.clone(),
-                session: session.name.clone(),
-                owner: place.owner.clone(),
-                ticket,
-                token: FencingToken(token),
-                mode: place.mode,
-                permits: 1,
-                slots: Vec::new(),
-                floor: FencingToken(self.floor(lock)),
-                ends_at: None,
-                ttl: session.ttl,
-                entries: place.entries.len() as u32,
-                renewed,
-                waiters: waiters.len() as u32,
-                granted_at: Stamp(granted_at),
-                granted_in: Revision(granted_in),
-            }),
-            None => Reply::Queued(Queued {
-                ticket,
-                asked: Revision(place.asked),
-                ahead: waiters.iter().position(|waiter| waiter.path == path).unwrap_or(0) as u32,
-                holder: self.other_holder(lock, path).map(Box::new),
-                closed: None,
-                mode: place.mode,
-                session: SessionId(session.id),
-                ttl: session.ttl,
-            }),
-        }
     }
 
     pub(super) fn apply(&mut self, stamp: u64, command: Command) -> Outcome {
@@ -442,6 +302,8 @@ impl Model {
                     (false, Some(SessionEnd::Closed)) => {}
                     (false, None) => return Err(Rejection::NoSession { session }),
                 }
+                // Whoever closes a session knows that what it held is lost.
+                self.take_note(&session);
                 Ok(Reply::SessionEnded)
             }
             Command::ExpireSession { session, generation } => {
@@ -464,11 +326,11 @@ impl Model {
             Command::AttachSession { session, password, ttl } => {
                 self.attach_by_id(session, password, ttl)
             }
-            // Recipes have a model of their own.
+            Command::SetPolicy { lock, change } => self.set_policy(&lock, change),
+            Command::Due { lock } => Ok(self.due(&lock)),
+            // Recipes have a model of their own, and so has what ends or changes hands otherwise (`custody.rs`).
             Command::Multi(_)
             | Command::Recipe(_)
-            | Command::SetPolicy { .. }
-            | Command::Due { .. }
             | Command::Break(_)
             | Command::AskRelease(_)
             | Command::HandOver(_)

@@ -64,9 +64,11 @@ impl Model {
             let unused_before = empty_before.saturating_sub(4 * idle);
             let rank = |node: &&Node| {
                 let Stat { ephemeral_owner: owner, num_children, mtime, .. } = node.stat;
+                // What an operator set stays, and so does a lock that is closed.
+                let stays = node.closing.is_some() || node.rules.is_some_and(|(_, kept)| kept);
                 let ends = mtime.0 + (owner - TTL_OWNER).cast_unsigned();
                 match owner {
-                    _ if num_children > 0 || owner >= 0 => None,
+                    _ if num_children > 0 || owner >= 0 || stays => None,
                     CONTAINER_OWNER if node.created > 0 => {
                         (node.emptied_at < empty_before).then_some((0, node.emptied_at))
                     }

@@ -1,8 +1,10 @@
 //! The model's sessions: begin, touch, end.
 
+use std::collections::BTreeSet;
+
 use holdfast_types::*;
 
-use super::{Model, Node, Session, full};
+use super::{Model, Node, Session, full, parent, znode};
 
 impl Model {
     pub(super) fn begin(&mut self, open: &OpenSession) {
@@ -87,9 +89,25 @@ impl Model {
         let id = self.live(name).unwrap().id as i64;
         let own = |node: &&Node| node.stat.ephemeral_owner == id;
         let paths: Vec<_> = self.nodes.iter().filter(own).map(|n| n.path.clone()).collect();
-        paths.iter().for_each(|path| self.remove(path));
+        let contends = |path: &&String| self.find(path).unwrap().place.is_some();
+        let locks = paths.iter().filter(contends).filter_map(|p| znode(&parent(p)).as_lock());
+        let locks: BTreeSet<_> = locks.collect();
+        let cause = match end {
+            SessionEnd::Closed => LossCause::SessionClosed,
+            SessionEnd::Expired => LossCause::SessionExpired,
+        };
+        paths.iter().for_each(|path| self.leave(path, cause));
         self.sessions.retain(|session| session.name != *name);
         self.ended.push((name.clone(), end));
-        self.settle();
+        locks.iter().for_each(|lock| self.settle(lock));
+    }
+
+    /// A session that was made for one lock ends with its last place.
+    pub(super) fn end_if_spent(&mut self, id: u64) {
+        let spent = |session: &&Session| session.id == id && session.anonymous;
+        let name = self.sessions.iter().find(spent).map(|session| session.name.clone());
+        if let Some(name) = name.filter(|_| self.places(id) == 0) {
+            self.end(&name, SessionEnd::Closed);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use holdfast_types::*;
 
+use super::locks::{Ask, place};
 use super::{Model, Node, parent, refused, znode};
 
 /// On whose behalf an operation is done.
@@ -51,8 +52,7 @@ impl Model {
                 readable(path)?.is_some_and(|node| node.data == *data)
             }
             Condition::Holds { lock, token } => {
-                let token_of = |node: &&Node| node.place.as_ref().unwrap().hold.unwrap().0;
-                self.holders(lock).iter().any(|node| token_of(node) == token.0)
+                self.holders(lock).into_iter().any(|node| place(node).token() == Some(token.0))
             }
             Condition::SessionOpen { session } => self.live(session).is_some(),
         })
@@ -143,13 +143,14 @@ impl Model {
         all.push(path.clone());
         self.room_in_quotas(&path, &all, data.len())?;
         let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
-        self.room_for_owner(owner, lock.as_ref(), mode_of(&path))?;
+        self.room_for_owner(owner, lock.as_ref(), Ask::of_tree(mode_of(&path)))?;
         missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
         match (lock, &by.session) {
-            (Some(_), Some(name)) => {
-                let owner = Owner::unnamed();
-                let (at, entry) = ((sequence, mode_of(&path)), EntryId::unnamed());
-                self.contend(&path, at, &name.clone(), owner, entry, &data);
+            (Some(lock), Some(name)) => {
+                let open = super::contenders::plain(name.clone());
+                let mode = Some(mode_of(&path));
+                let plain = Acquire { mode, ..Acquire::new(lock, open, Owner::unnamed()) };
+                self.contend(&path, sequence, plain, true, &data);
             }
             _ => self.add(&path, owner, &data, None),
         }
@@ -157,11 +158,29 @@ impl Model {
         Ok(OpReply::Created { path: znode(&path), stat: self.find(&path).unwrap().stat })
     }
 
+    /// What is missing of a directory, parents first, and what it would lie in.
+    pub(super) fn missing(&self, directory: &str) -> Result<(String, Vec<String>)> {
+        let (mut nearest, mut missing) = (directory.to_owned(), Vec::new());
+        while self.find(&nearest).is_none() {
+            missing.insert(0, nearest.clone());
+            nearest = parent(&nearest);
+        }
+        if self.find(&nearest).unwrap().stat.ephemeral_owner > 0 {
+            return Err(Rejection::NoChildrenForEphemerals { path: znode(&nearest) });
+        }
+        Ok((nearest, missing))
+    }
+
+    /// Whether somebody who shows nothing may do this.
+    pub(super) fn anyone_may(&self, path: &str, needed: Perms) -> Result<()> {
+        may(self.find(path).unwrap(), needed, &By { session: None, shown: Vec::new() })
+    }
+
     /// A session has so many places, and so many ephemerals besides.
-    fn room_for_owner(&self, owner: i64, lock: Option<&LockName>, mode: Mode) -> Result<()> {
+    fn room_for_owner(&self, owner: i64, lock: Option<&LockName>, ask: Ask) -> Result<()> {
         let max = self.limits.ephemerals_per_session_max;
         match lock {
-            Some(lock) => self.no_room(owner.cast_unsigned(), lock, mode).map_or(Ok(()), Err),
+            Some(lock) => self.no_room(owner.cast_unsigned(), lock, ask).map_or(Ok(()), Err),
             None if owner > 0 && self.owned(owner) >= max as usize => {
                 Err(refused(Bound::EphemeralsPerSession, max))
             }
@@ -207,8 +226,10 @@ impl Model {
         for node in doomed.iter().filter(|node| node.stat.num_children > 0) {
             may(node, Perms::DELETE, by)?;
         }
-        doomed.iter().rev().for_each(|node| self.remove(&node.path));
-        self.settle();
+        doomed.iter().rev().for_each(|node| self.leave(&node.path, LossCause::Deleted));
+        if let Some(lock) = znode(&parent(path.as_str())).as_lock() {
+            self.settle(&lock);
+        }
         Ok(OpReply::Deleted { count: doomed.len() as u32 })
     }
 
