@@ -9,6 +9,7 @@ mod fence;
 mod look;
 mod recipes;
 mod run;
+mod sem;
 mod tree;
 
 pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
@@ -17,7 +18,8 @@ pub(crate) use recipes::{
     BarrierArgs, CounterCommand, DoubleBarrierCommand, EnterArgs, LatchCommand, LeaveArgs,
     RecipeArgs,
 };
-pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
+pub(crate) use run::{OnLoss, Permits, RunArgs, TakeArgs};
+pub(crate) use sem::{Order, RulesArgs, SemCommand, SemSetArgs};
 pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
@@ -126,6 +128,11 @@ pub(crate) enum ClientCommand {
     /// Look at nodes of the tree, and change them.
     #[command(subcommand)]
     Tree(TreeCommand),
+    /// Semaphores: locks of several permits.
+    #[command(subcommand)]
+    Sem(SemCommand),
+    /// Show the rules of a lock, or change them for everybody and at once.
+    Rules(RulesArgs),
     /// Latches: counted down once for each key, open at zero.
     #[command(subcommand)]
     Latch(LatchCommand),

@@ -189,8 +189,8 @@ fn refused(problem: &Problem) -> Stop {
 
 /// The answer is that it has not happened yet: to ask again at once would change nothing.
 fn is_not_yet(problem: &Problem) -> bool {
-    use ErrorCode::{LockBusy, NotYet, WaitTimeout};
-    [LockBusy, NotYet, WaitTimeout].contains(&problem.code)
+    use ErrorCode::{LockBusy, LockClosed, NotYet, WaitTimeout};
+    [LockBusy, LockClosed, NotYet, WaitTimeout].contains(&problem.code)
 }
 
 fn fix(problem: &Problem) -> Option<&str> {

@@ -15,9 +15,9 @@ use crate::serve::Signals;
 pub(super) async fn run(args: LockArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
     let client = client_for(&args.take, &args.target)?;
-    let guard = take(&args.take, &args.target, &client, |lock| lock, &mut signals).await?;
+    let guard = take(&args.take, &args.target, &client, &mut signals).await?;
     let token = || guard.token().to_string();
-    answer(args.target.output, guard.grant(), token, token);
+    answer(args.target.output, &guard.grant(), token, token);
     hold(guard, &args, &client.0, &mut signals).await
 }
 

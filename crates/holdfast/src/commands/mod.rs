@@ -13,6 +13,7 @@ mod ls;
 mod naming;
 mod recipes;
 mod run;
+mod sem;
 mod status;
 mod taking;
 mod top;
@@ -57,6 +58,8 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::History(args) => history::run(&args).await,
             ClientCommand::Wait(args) => until::run(&args).await,
             ClientCommand::Tree(command) => tree::run(command).await,
+            ClientCommand::Sem(command) => sem::run(command).await,
+            ClientCommand::Rules(args) => sem::rules(&args).await,
             ClientCommand::Latch(command) => recipes::latch(command).await,
             ClientCommand::Barrier(args) => recipes::barrier(args).await,
             ClientCommand::DoubleBarrier(command) => double::run(command).await,

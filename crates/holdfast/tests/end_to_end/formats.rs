@@ -7,7 +7,9 @@ use serde_json::Value;
 use crate::program::{DevCluster, eventually, holdfast};
 
 fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{text}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{text}")))
+        .collect()
 }
 
 #[test]
@@ -70,7 +72,10 @@ fn locks_are_listed_by_what_is_asked_for() {
 fn many_rows_are_a_document_each_with_jsonl() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let nodes = lines(&cluster.client(&["status", "-o", "jsonl"]).stdout);
-    assert_eq!(nodes.iter().map(|node| node["id"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(
+        nodes.iter().map(|node| node["id"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
     for (command, count) in [
         (&["run", "job", "--", "true"][..], 0),
         (&["history", "job", "-o", "jsonl"], 1),
@@ -130,8 +135,10 @@ fn members_enter_together_by_one_command_and_leave_by_another() {
     let run = |line: &[String]| {
         cluster.spawn_client(&line.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    let enter = |session| [line("enter", session), vec!["--parties".to_owned(), "2".to_owned()]].concat();
-    let who = |format: &str| cluster.client(&["double-barrier", "who", "batch", "-o", format]).stdout;
+    let enter =
+        |session| [line("enter", session), vec!["--parties".to_owned(), "2".to_owned()]].concat();
+    let who =
+        |format: &str| cluster.client(&["double-barrier", "who", "batch", "-o", format]).stdout;
     assert_eq!(who("table"), "nobody is at batch\n");
     let mut first = run(&enter("one"));
     eventually("the first waits", || who("table").contains("waits to enter"));
