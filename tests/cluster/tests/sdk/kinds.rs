@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_client::{Client, Error, LockName, Loss, Mode};
+use holdfast_client::{Client, Error, LockName, Loss, Mode, blocking};
 use holdfast_tests_cluster::{Cluster, DEADLINE, until};
 
 use crate::program::addresses;
@@ -133,6 +133,33 @@ async fn a_semaphore_gives_out_its_permits_and_no_more_and_its_limit_is_live() {
         one.semaphore("pool", 1).wait(DEADLINE).acquire().await.is_ok(),
         "it goes with its session"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_without_async_have_the_same_kinds() {
+    let cluster = Cluster::three().await;
+    let nodes = addresses(&cluster);
+    let work = move || -> Result<(), Error> {
+        let client = blocking::Client::new(nodes)?;
+        let reader = client.lock("page").shared().acquire()?;
+        let mut editor = client.lock("page").upgradable().acquire()?;
+        assert!(matches!(editor.upgrade(Duration::ZERO), Err(Error::Busy(_))));
+        reader.release()?;
+        let token = editor.upgrade(DEADLINE)?;
+        editor.downgrade(Mode::Shared)?;
+        assert_eq!((editor.token(), editor.mode()), (token, Mode::Shared));
+        let pool = client.semaphore("pool", 2);
+        let permit = pool.clone().permits(2).acquire()?;
+        assert_eq!((permit.permits(), permit.slots()), (2, vec![0, 1]));
+        assert!(matches!(pool.clone().try_acquire(), Err(Error::Busy(_))));
+        pool.set_limit(3)?;
+        let third = client.semaphore("pool", 3).wait(DEADLINE).acquire()?;
+        assert_eq!(third.marks(), ["pool#2"]);
+        third.release()?;
+        permit.into_guard().release()?;
+        editor.release()
+    };
+    tokio::task::spawn_blocking(work).await.expect("a thread").expect("all of it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
