@@ -159,7 +159,10 @@ async fn programs_without_async_have_the_same_kinds() {
         permit.into_guard().release()?;
         editor.release()
     };
-    tokio::task::spawn_blocking(work).await.expect("a thread").expect("all of it");
+    // A thread of its own: the blocking client refuses to be used inside a runtime.
+    let thread = std::thread::spawn(work);
+    let done = tokio::task::spawn_blocking(move || thread.join()).await.expect("a thread");
+    done.expect("no panic").expect("all of it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
