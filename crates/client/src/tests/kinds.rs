@@ -133,3 +133,57 @@ async fn a_longest_hold_counts_from_the_sending_and_not_from_a_clock_that_is_beh
         assert!(guard.deadline() > before + left * 49 / 50, "{told}");
     }
 }
+
+/// A node whose renewals say that nothing is held, because it lags; asked for the lock it names other holders, and then
+/// ours if `listed`, of so many in all. `good` is what it says of our token.
+async fn lagging(listed: bool, total: u32, good: bool) -> (Guard, Arc<AtomicUsize>) {
+    let renewals = Arc::new(AtomicUsize::new(0));
+    let counter = renewals.clone();
+    let holder = |session: &str, token: u64| {
+        format!(
+            r#"{{"session":"{session}","token":{token},"since_ms":1,"entries":1,"labels":{{}},"mode":"shared"}}"#
+        )
+    };
+    let ours = if listed { format!(",{}", holder("me", 7)) } else { String::new() };
+    let lock = format!(
+        r#"{{"lock":"job","mode":"shared","held":true,"holders":[{}{ours}],"holders_total":{total},"waiters":0,"queue":[],"last_token":9}}"#,
+        holder("other", 5)
+    );
+    let fence = r#"{"lock":"job","token":7,"valid":true,"current":9,"highest":9,"revision":9}"#;
+    let (address, _) = node(move |_, line| {
+        Some(match line {
+            line if takes(line) => (200, granted(7, "shared").replace("30000", "900")),
+            line if line.starts_with("GET /v1/fence/job?token=7") && good => {
+                (200, fence.to_owned())
+            }
+            line if line.starts_with("GET /v1/fence/") => problem("stale-token", 412, false),
+            line if line.starts_with("GET /v1/locks/") => (200, lock.clone()),
+            line if line.starts_with("DELETE") => (204, String::new()),
+            line => {
+                counter.fetch_add(usize::from(line.starts_with("POST")), Ordering::SeqCst);
+                (200, session("", 900))
+            }
+        })
+    })
+    .await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    (client.lock("job").shared().acquire().await.unwrap(), renewals)
+}
+
+#[tokio::test]
+async fn a_holder_that_is_not_the_first_is_still_a_holder() {
+    for (listed, total) in [(true, 2), (false, 300)] {
+        let (guard, renewals) = lagging(listed, total, true).await;
+        until("renewals", || renewals.load(Ordering::SeqCst) >= 3).await;
+        assert_eq!(guard.ensure(), Ok(()), "listed: {listed}");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_is_neither_listed_nor_good_has_lost() {
+    for (total, good) in [(1, true), (300, false)] {
+        let (guard, _) = lagging(false, total, good).await;
+        let lost = tokio::time::timeout(Duration::from_secs(10), guard.lost()).await;
+        assert_eq!(lost.unwrap(), Loss::TakenAway, "of {total}");
+    }
+}
