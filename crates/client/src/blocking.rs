@@ -4,16 +4,19 @@
 //! an async runtime. Bounds: as the async client's.
 
 mod recipes;
+mod semaphore;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_types::FencingToken;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::argument;
-use crate::{Error, Hold, Loss};
+use crate::{Error, Hold, Loss, Mode};
 
 pub use recipes::{Barrier, Counter, DoubleBarrier, Inside, Latch};
+pub use semaphore::{Permit, Semaphore};
 
 /// What was dropped is given this time to be given back before the runtime ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -109,6 +112,16 @@ impl Lock {
         self
     }
 
+    /// Holds beside others who share it; see [`crate::Lock::shared`].
+    pub fn shared(self) -> Self {
+        self.with(crate::Lock::shared)
+    }
+
+    /// Shares it with the right to become exclusive; see [`crate::Lock::upgradable`].
+    pub fn upgradable(self) -> Self {
+        self.with(crate::Lock::upgradable)
+    }
+
     /// How long the lock outlives a holder that died.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|lock| lock.ttl(ttl))
@@ -171,6 +184,22 @@ impl std::ops::Deref for Guard {
 }
 
 impl Guard {
+    /// Becomes exclusive; see [`crate::Guard::upgrade`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn upgrade(&mut self, wait: Duration) -> Result<FencingToken, Error> {
+        self.engine.run(self.guard.upgrade(wait))
+    }
+
+    /// Lets others in who share the lock; see [`crate::Guard::downgrade`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn downgrade(&mut self, to: Mode) -> Result<(), Error> {
+        self.engine.run(self.guard.downgrade(to))
+    }
+
     /// Waits up to `patience` for the lock to be lost; none if it is still held then.
     pub fn lost_within(&self, patience: Duration) -> Option<Loss> {
         let lost = async {

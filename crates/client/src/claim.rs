@@ -19,6 +19,8 @@ pub(crate) enum Stage {
     Waiting,
     /// Held with this token.
     Held(FencingToken),
+    /// Held with this token, and asked for in another mode, which may give it another one.
+    Changing(FencingToken),
     /// Being given up; the cluster may not know yet.
     Leaving,
 }
@@ -63,7 +65,7 @@ pub(crate) enum Match {
     Known,
     /// It is not a guard's yet: these wait for it.
     Awaited(Vec<Arc<Claim>>),
-    /// Nobody here knows of it.
+    /// Nobody here knows of it, or what was told is old.
     Nobodys,
 }
 
@@ -87,26 +89,32 @@ impl Claims {
         let all = self.0.borrow();
         let token = |claim: &Arc<Claim>| match claim.stage() {
             Stage::Held(token) => Some((claim.clone(), token)),
-            Stage::Waiting | Stage::Leaving => None,
+            Stage::Waiting | Stage::Changing(_) | Stage::Leaving => None,
         };
         all.iter().filter_map(token).collect()
     }
 
+    /// Several claims of one lock stand side by side if they share it, so a hold is a claim's only by its token.
     pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> Match {
         let all = self.0.borrow();
-        let same: Vec<_> = all.iter().filter(|claim| claim.lock == *lock).collect();
-        let is_waiting = |claim: &&&Arc<Claim>| claim.stage() == Stage::Waiting;
-        let waiting: Vec<_> =
-            same.iter().filter(is_waiting).map(|claim| (*claim).clone()).collect();
-        if same.iter().any(|claim| claim.stage() == Stage::Held(token)) {
-            Match::Known
-        } else if !waiting.is_empty() {
-            Match::Awaited(waiting)
-        } else if same.is_empty() {
-            Match::Nobodys
-        } else {
-            Match::Known
+        let same = || all.iter().filter(|claim| claim.lock == *lock);
+        let is_its = |claim: &Arc<Claim>| {
+            let stage = claim.stage();
+            stage == Stage::Held(token) || stage == Stage::Changing(token)
+        };
+        if same().any(is_its) {
+            return Match::Known;
         }
+        let asks =
+            |claim: &&Arc<Claim>| matches!(claim.stage(), Stage::Waiting | Stage::Changing(_));
+        let asking: Vec<_> = same().filter(asks).cloned().collect();
+        if asking.is_empty() { Match::Nobodys } else { Match::Awaited(asking) }
+    }
+
+    /// Whether something is claimed for this owner, or was and is on its way back.
+    pub(crate) fn is_owner(&self, lock: &LockName, owner: Option<&Owner>) -> bool {
+        let all = self.0.borrow();
+        all.iter().any(|claim| claim.lock == *lock && claim.owner.as_ref() == owner)
     }
 }
 
@@ -160,9 +168,14 @@ mod tests {
         claims.add(second.clone());
         assert!(matches!(found(&claims, "a", 8), Match::Awaited(waiting) if waiting.len() == 1));
         claims.remove(&second);
-        assert!(matches!(found(&claims, "a", 8), Match::Known), "a stale look at our own lock");
+        assert!(matches!(found(&claims, "a", 8), Match::Nobodys), "beside our own shared hold");
+        assert!(claims.is_owner(&first.lock, None));
+        first.enter(Stage::Changing(FencingToken(7)));
+        assert!(matches!(found(&claims, "a", 7), Match::Known));
+        assert!(matches!(found(&claims, "a", 8), Match::Awaited(_)), "it may be its new token");
         claims.remove(&first);
         assert!(matches!(found(&claims, "a", 8), Match::Nobodys));
+        assert!(!claims.is_owner(&first.lock, None));
     }
 
     #[test]

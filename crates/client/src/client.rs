@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{ClusterBody, ListParams, LockBody, LocksBody, ReleaseParams, lock_path};
+use holdfast_api::{
+    ClusterBody, ListParams, LockBody, LocksBody, PolicyBody, PolicyParams, ReleaseParams,
+    lock_path,
+};
 use holdfast_types::{LockName, SessionName};
 
 use crate::calls::Calls;
@@ -182,6 +185,19 @@ impl Client {
     /// See [`Error`].
     pub async fn look(&self, lock: &LockName) -> Result<LockBody, Error> {
         self.calls.get(lock_path(lock)).await
+    }
+
+    /// Changes the rules of a lock, for everybody and at once; answers with all of them. What is none stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is to become a semaphore, or a lock, while it is used; otherwise see [`Error`].
+    pub async fn set_rules(
+        &self,
+        lock: &LockName,
+        rules: &PolicyParams,
+    ) -> Result<PolicyBody, Error> {
+        let target = format!("{}?{}", lock_path(lock), rules.to_query());
+        self.calls.ask_for(reqwest::Method::PATCH, target).await
     }
 
     /// One page of locks.

@@ -190,7 +190,9 @@ fn refusal<T>(base: &str, status: reqwest::StatusCode, bytes: &[u8]) -> Step<T> 
     };
     let reason = format!("{base}: {}: {}", problem.code, problem.title);
     let is = |codes: &[ErrorCode]| codes.contains(&problem.code);
-    if is(&[ErrorCode::LockBusy, ErrorCode::WaitTimeout, ErrorCode::NotYet]) {
+    let busy =
+        [ErrorCode::LockBusy, ErrorCode::LockClosed, ErrorCode::WaitTimeout, ErrorCode::NotYet];
+    if is(&busy) {
         Step::Refused(Error::Busy(Box::new(problem)))
     } else if is(&[ErrorCode::SessionExpired]) {
         Step::Refused(Error::Lost(Loss::SessionEnded))

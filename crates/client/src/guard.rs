@@ -30,9 +30,9 @@ use crate::{Error, Loss};
 #[derive(Debug)]
 #[must_use = "dropping the guard gives the lock back"]
 pub struct Guard {
-    hold: Hold,
-    wanted: Wanted,
-    used: Use,
+    pub(crate) hold: Hold,
+    pub(crate) wanted: Wanted,
+    pub(crate) used: Use,
     cancel: CancellationToken,
     sentinel: JoinHandle<()>,
     released: bool,

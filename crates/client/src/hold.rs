@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::GrantBody;
-use holdfast_types::{FencingToken, LockName, SessionName};
+use holdfast_types::{FencingToken, LockName, Mode, SessionName};
+use tokio::sync::watch;
 
 use crate::Loss;
 use crate::calls::timer;
@@ -20,28 +21,35 @@ use crate::session::Session;
 pub struct Hold {
     pub(crate) session: Arc<Session>,
     pub(crate) claim: Arc<Claim>,
-    pub(crate) grant: Arc<GrantBody>,
+    /// As the cluster answered it last: another mode may come with another token.
+    pub(crate) grant: Arc<watch::Sender<Arc<GrantBody>>>,
 }
 
 impl Hold {
-    /// The proof of order to carry into every write that the lock protects.
+    /// The proof of order to carry into every write that the lock protects. An [upgrade](crate::Guard::upgrade) gives
+    /// another one, in every view of the hold.
     pub fn token(&self) -> FencingToken {
-        self.grant.token
+        self.grant.borrow().token
     }
 
     /// The lock.
     pub fn lock(&self) -> &LockName {
-        &self.grant.lock
+        &self.claim.lock
     }
 
     /// The session that holds it.
     pub fn session(&self) -> &SessionName {
-        &self.grant.session
+        &self.session.name
     }
 
-    /// The grant as the node answered it.
-    pub fn grant(&self) -> &GrantBody {
-        &self.grant
+    /// How it is held.
+    pub fn mode(&self) -> Mode {
+        self.grant.borrow().mode
+    }
+
+    /// The grant as a node answered it last.
+    pub fn grant(&self) -> Arc<GrantBody> {
+        self.grant.borrow().clone()
     }
 
     /// Whether the lock is certainly still held.

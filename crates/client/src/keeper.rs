@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{HoldBody, LockBody, ReleaseParams, lock_path};
+use holdfast_api::{
+    FenceBody, HoldBody, HolderBody, LockBody, ReleaseParams, fence_path, lock_path,
+};
 use holdfast_types::{FencingToken, LockName};
 
 use crate::calls::{Calls, timer};
@@ -126,11 +128,24 @@ async fn compare(
 /// tell, the session's life is what counts.
 async fn is_holder(calls: &Calls, session: &Session, lock: &LockName, token: FencingToken) -> bool {
     match calls.get::<LockBody>(lock_path(lock)).await {
-        Ok(body) => body
-            .holder()
-            .is_some_and(|holder| holder.session == session.name && holder.token == token),
+        Ok(body) if body.holders.iter().any(|holder| is_ours(session, holder, token)) => true,
+        // Of many holders only the first are listed; the token is the cluster's own, so it can be asked for.
+        Ok(body) if lists_all(&body) => false,
+        Ok(_) => {
+            let judged =
+                calls.get::<FenceBody>(format!("{}?token={token}", fence_path(lock))).await;
+            !matches!(judged, Err(Error::Refused(_)))
+        }
         Err(_) => true,
     }
+}
+
+fn is_ours(session: &Session, holder: &HolderBody, token: FencingToken) -> bool {
+    holder.session == session.name && holder.token == token
+}
+
+fn lists_all(body: &LockBody) -> bool {
+    usize::try_from(body.holders_total).is_ok_and(|total| total <= body.holders.len())
 }
 
 /// A hold of our own session for which there is no guard: only ours to give up if the session is, and its owner was
@@ -140,10 +155,11 @@ async fn give_up_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
         return;
     }
     let Ok(body) = calls.get::<LockBody>(lock_path(&hold.lock)).await else { return };
-    let Some(holder) = body.holder() else { return };
-    let ours = holder.session == session.name && holder.token == hold.token;
-    let nobodys = matches!(session.claims.matching(&hold.lock, hold.token), Match::Nobodys);
-    if ours && nobodys && is_own_name(holder.owner.as_ref()) {
+    let mut holders = body.holders.iter();
+    let Some(holder) = holders.find(|holder| is_ours(session, holder, hold.token)) else { return };
+    let nobodys = matches!(session.claims.matching(&hold.lock, hold.token), Match::Nobodys)
+        && !session.claims.is_owner(&hold.lock, holder.owner.as_ref());
+    if nobodys && is_own_name(holder.owner.as_ref()) {
         let params = ReleaseParams {
             session: session.name.clone(),
             owner: holder.owner.clone(),

@@ -27,6 +27,7 @@ mod calls;
 mod claim;
 mod client;
 mod clock;
+mod convert;
 mod endpoint;
 mod error;
 mod exchange;
@@ -39,6 +40,7 @@ mod lock;
 mod loss;
 mod random;
 pub mod recipes;
+mod semaphore;
 mod session;
 mod sessions;
 #[cfg(test)]
@@ -51,8 +53,11 @@ pub use endpoint::EndpointError;
 pub use error::Error;
 pub use guard::Guard;
 pub use hold::Hold;
+pub use holdfast_api::PolicyParams;
+pub use holdfast_types::{FencingToken, LockName, Mode, QueueOrder, SessionName};
 pub use lock::Lock;
 pub use loss::Loss;
+pub use semaphore::{Permit, Semaphore};
 pub use session::SessionHandle;
 pub use tokio_util::sync::CancellationToken;
 

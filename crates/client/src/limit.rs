@@ -23,10 +23,14 @@ struct Beacon {
 }
 
 impl Limits {
-    /// The bounds of a hold that begins now.
-    pub(crate) fn new(beacon: Option<Duration>, max: Option<Duration>, now: Moment) -> Self {
+    /// The bounds of a hold that begins now: how often it is touched, how long it may last and when that is over.
+    pub(crate) fn new(
+        beacon: Option<Duration>,
+        max: Option<(Duration, Moment)>,
+        now: Moment,
+    ) -> Self {
         let beacon = beacon.map(|every| Beacon { every, until: now.plus(every) });
-        Self { beacon, max: max.map(|max| (max, now.plus(max))), lost: None }
+        Self { beacon, max, lost: None }
     }
 
     /// When the next bound is crossed, none if there are none; or the loss.
@@ -88,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_longest_time_counts_however_often_it_is_touched() {
-        let mut limits = Limits::new(Some(SECOND), Some(SECOND * 2), at(0));
+        let mut limits = Limits::new(Some(SECOND), Some((SECOND * 2, at(2_000))), at(0));
         for ms in [500, 1_000, 1_500, 1_900] {
             assert_eq!(limits.touch(at(ms)), Ok(()));
         }
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_first_reason_stays() {
-        let mut limits = Limits::new(None, Some(SECOND), at(0));
+        let mut limits = Limits::new(None, Some((SECOND, at(1_000))), at(0));
         limits.lose(Loss::TakenAway, at(500));
         assert_eq!(limits.standing(at(2_000)), Err(Loss::TakenAway));
     }

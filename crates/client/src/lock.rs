@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use holdfast_types::{EntryId, Labels, LockName, Owner};
+use holdfast_api::TermsParams;
+use holdfast_types::{EntryId, Labels, LockName, Mode, Owner};
 
 use crate::claim::own_name;
 use crate::error::argument;
@@ -42,7 +43,8 @@ pub struct Lock {
     wait: Option<Duration>,
     labels: BTreeMap<String, String>,
     beacon: Option<Duration>,
-    max_hold: Option<Duration>,
+    mode: Option<Mode>,
+    terms: TermsParams,
 }
 
 impl Lock {
@@ -55,7 +57,8 @@ impl Lock {
             wait: None,
             labels: BTreeMap::new(),
             beacon: None,
-            max_hold: None,
+            mode: None,
+            terms: TermsParams::default(),
         }
     }
 
@@ -99,9 +102,61 @@ impl Lock {
         self
     }
 
-    /// The lock is given back after so long, whether the work has ended or not.
+    /// The hold ends after so long, whether the work has ended or not, and however often it is renewed. The guard says so
+    /// first, the cluster a moment later. From 1 ms to 7 days.
     pub fn max_hold(mut self, max: Duration) -> Self {
-        self.max_hold = Some(max);
+        self.terms.max_hold = Some(max);
+        self
+    }
+
+    /// Nobody else gets the lock for so long after the grant, even if it is given back before: a job that must not run
+    /// twice in that time. From 1 ms to 7 days.
+    pub fn min_hold(mut self, min: Duration) -> Self {
+        self.terms.min_hold = Some(min);
+        self
+    }
+
+    /// Holds beside others who share it, and beside one upgradable holder.
+    pub fn shared(mut self) -> Self {
+        self.mode = Some(Mode::Shared);
+        self
+    }
+
+    /// Holds beside those who share it, with the right to become exclusive: [`Guard::upgrade`]. There is one such holder at
+    /// a time.
+    pub fn upgradable(mut self) -> Self {
+        self.mode = Some(Mode::Upgradable);
+        self
+    }
+
+    /// Says that it is a semaphore of so many permits; the first who says so makes it one. See [`Client::semaphore`].
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.terms.limit = Some(limit);
+        self
+    }
+
+    /// Takes so many permits of a semaphore at once, or none; one if not said.
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.terms.permits = Some(permits);
+        self
+    }
+
+    /// How urgent it is, from 0 to 9: a level is worth ten seconds of waiting unless the lock's rules say otherwise, so that
+    /// nobody waits for ever.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.terms.priority = priority;
+        self
+    }
+
+    /// An [owner](Lock::owner) who has it already is refused at once, instead of entering once more.
+    pub fn not_reentrant(mut self) -> Self {
+        self.terms.reentrant = false;
+        self
+    }
+
+    /// Shown beside the place to everybody who looks: an address, the number of a job. At most 4 KiB.
+    pub fn value(mut self, value: impl Into<String>) -> Self {
+        self.terms.value = Some(value.into());
         self
     }
 
@@ -192,7 +247,8 @@ impl Lock {
                 Labels::new(labels).map_err(argument)?
             },
             beacon: self.beacon,
-            max_hold: self.max_hold,
+            mode: self.mode,
+            terms: self.terms.clone(),
             call_patience: self.client.call_patience(),
         })
     }

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 mod guards;
+mod kinds;
 mod renewal;
 
 /// Waits for a condition, with a deadline.

@@ -7,15 +7,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::{AcquireParams, GrantBody, WAIT_MAX};
-use holdfast_types::{EntryId, Labels, LockName, Owner};
+use holdfast_api::{AcquireParams, GrantBody, TermsParams, WAIT_MAX};
+use holdfast_types::{EntryId, Labels, LockName, Mode, Owner, SessionName};
+use tokio::sync::watch;
 
 use crate::claim::{Claim, Stage, own_name};
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::exchange::{Answered, Ended};
 use crate::hold::Hold;
-use crate::lease::Acknowledged;
+use crate::lease::{Acknowledged, deadline};
 use crate::limit::Limits;
 use crate::session::Use;
 use crate::{Error, Guard, random};
@@ -39,7 +40,7 @@ impl Patience {
     }
 
     /// What one call may wait, in the whole milliseconds of the API.
-    fn of_one_call(self) -> Duration {
+    pub(crate) fn of_one_call(self) -> Duration {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let wait = left.unwrap_or(WAIT_MAX).min(WAIT_MAX);
         Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
@@ -58,7 +59,9 @@ pub(crate) struct Wanted {
     pub(crate) entry: EntryId,
     pub(crate) labels: Labels,
     pub(crate) beacon: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
+    /// None asks for no mode: exclusively, or as it is held already.
+    pub(crate) mode: Option<Mode>,
+    pub(crate) terms: TermsParams,
     pub(crate) call_patience: Duration,
 }
 
@@ -66,7 +69,8 @@ impl Wanted {
     /// The same lock for the same owner, for another guard.
     pub(crate) fn once_more(&self) -> Result<Self, Error> {
         let entry = EntryId::new(own_name(random::bits()?)).map_err(argument)?;
-        Ok(Self { entry, ..self.clone() })
+        // It may be held in another mode by now.
+        Ok(Self { entry, mode: None, ..self.clone() })
     }
 
     /// Asks until it is granted, the patience ends, or the session does.
@@ -77,7 +81,7 @@ impl Wanted {
             let (used, claim) = (&asked.used, &asked.claim);
             let session = used.session();
             let wait = patience.of_one_call();
-            let params = self.params(session.name.clone(), wait);
+            let params = self.params(session.name.clone(), self.mode, wait);
             let calls =
                 crate::calls::Calls { patience: self.call_patience, ..session.calls.clone() };
             asked.state = State::Doubtful;
@@ -102,16 +106,31 @@ impl Wanted {
         }
     }
 
-    fn params(&self, session: holdfast_types::SessionName, wait: Duration) -> AcquireParams {
+    pub(crate) fn params(
+        &self,
+        session: SessionName,
+        mode: Option<Mode>,
+        wait: Duration,
+    ) -> AcquireParams {
         AcquireParams {
             session: Some(session),
             owner: self.owner.clone(),
             entry: Some(self.entry.clone()),
             wait,
+            mode,
             labels: self.labels.clone(),
+            terms: self.terms.clone(),
             ..AcquireParams::default()
         }
     }
+}
+
+/// When a hold that has a longest time ends on this side, and what that time is. The cluster counts from the grant, which
+/// is not before `counted_from`; what it says is left may have been told by a wall clock that is behind.
+fn own_end(grant: &GrantBody, wanted: &Wanted, counted_from: Moment) -> Option<(Duration, Moment)> {
+    let max = wanted.terms.max_hold?;
+    let left = grant.ends_in_ms.map_or(max, Duration::from_millis).min(max);
+    Some((max, deadline(counted_from, left)))
 }
 
 /// What the cluster may know of a place.
@@ -146,12 +165,13 @@ impl Asked {
         let counted_from = sent.plus(Duration::from_millis(grant.waited_ms));
         let expires_in = Duration::from_millis(grant.expires_in_ms);
         session.acknowledge(Acknowledged { counted_from, held: expires_in })?;
-        let limits = Limits::new(wanted.beacon, wanted.max_hold, Moment::now());
+        let limits =
+            Limits::new(wanted.beacon, own_end(&grant, &wanted, counted_from), Moment::now());
         self.claim.limits.send_replace(limits);
         self.claim.enter(Stage::Held(grant.token));
         self.state = State::Granted;
-        let hold =
-            Hold { session: session.clone(), claim: self.claim.clone(), grant: grant.into() };
+        let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
+        let hold = Hold { session: session.clone(), claim: self.claim.clone(), grant };
         let used = Use::of(session);
         Ok(Guard::new(hold, wanted, used))
     }

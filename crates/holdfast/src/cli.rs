@@ -9,12 +9,17 @@ mod fence;
 mod look;
 mod recipes;
 mod run;
+mod sem;
 mod tree;
 
 pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
-pub(crate) use look::{HistoryArgs, TopArgs, WaitArgs};
-pub(crate) use recipes::{BarrierArgs, CounterCommand, LatchCommand, RecipeArgs};
-pub(crate) use run::{OnLoss, RunArgs, TakeArgs};
+pub(crate) use look::{DoctorArgs, HistoryArgs, LsArgs, LsSort, TopArgs, WaitArgs, WhoArgs};
+pub(crate) use recipes::{
+    BarrierArgs, CounterCommand, DoubleBarrierCommand, EnterArgs, LatchCommand, LeaveArgs,
+    RecipeArgs,
+};
+pub(crate) use run::{OnLoss, Permits, RunArgs, TakeArgs};
+pub(crate) use sem::{Order, RulesArgs, SemCommand, SemSetArgs};
 pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
@@ -37,6 +42,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Say what an error code means, whether to retry, and what to do next.
     Explain(ExplainArgs),
+    /// Print what lets a shell complete this program's commands and options.
+    Completions(CompletionsArgs),
     /// Everything that talks to a running cluster.
     #[command(flatten)]
     Client(ClientCommand),
@@ -94,6 +101,8 @@ pub(crate) struct DevArgs {
 pub(crate) enum ClientCommand {
     /// Show the cluster's nodes.
     Status(Target),
+    /// Check the nodes one by one and the cluster as a whole; say what is wrong and what to do.
+    Doctor(DoctorArgs),
     /// Take a lock, print its fencing token, hold it until ^C.
     Lock(LockArgs),
     /// Run a command while holding a lock, and stop it before the lock can be lost.
@@ -119,11 +128,19 @@ pub(crate) enum ClientCommand {
     /// Look at nodes of the tree, and change them.
     #[command(subcommand)]
     Tree(TreeCommand),
+    /// Semaphores: locks of several permits.
+    #[command(subcommand)]
+    Sem(SemCommand),
+    /// Show the rules of a lock, or change them for everybody and at once.
+    Rules(RulesArgs),
     /// Latches: counted down once for each key, open at zero.
     #[command(subcommand)]
     Latch(LatchCommand),
     /// Arrive at a barrier and wait for the others; print the place in the order of arrival.
     Barrier(BarrierArgs),
+    /// Double barriers: members enter together and leave together.
+    #[command(subcommand)]
+    DoubleBarrier(DoubleBarrierCommand),
     /// Counters of 64 bits that never wrap.
     #[command(subcommand)]
     Counter(CounterCommand),
@@ -155,6 +172,8 @@ pub(crate) enum Format {
     Table,
     /// For programs: one JSON document, as the HTTP API answers it.
     Json,
+    /// For programs that read line by line: one JSON document to each row or event.
+    Jsonl,
     /// The one value that matters, for shell variables.
     Value,
 }
@@ -175,6 +194,17 @@ pub(crate) struct LockArgs {
 pub(crate) struct ExplainArgs {
     /// The code, as problems and messages name it: lock-busy. Without it, all of them are listed.
     pub(crate) code: Option<String>,
+    /// How to print the answer.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+/// `holdfast completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// `holdfast unlock`.
@@ -185,26 +215,6 @@ pub(crate) struct UnlockArgs {
     /// The session that holds it or waits for it.
     #[arg(long, env = "HOLDFAST_SESSION")]
     pub(crate) session: String,
-    /// Where to ask.
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
-/// `holdfast ls`.
-#[derive(Debug, Args)]
-pub(crate) struct LsArgs {
-    /// Only locks whose names begin with this.
-    pub(crate) prefix: Option<String>,
-    /// Where to ask.
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
-/// `holdfast who`.
-#[derive(Debug, Args)]
-pub(crate) struct WhoArgs {
-    /// The lock.
-    pub(crate) name: String,
     /// Where to ask.
     #[command(flatten)]
     pub(crate) target: Target,

@@ -9,6 +9,7 @@
 mod bench;
 mod cli;
 mod commands;
+mod completions;
 mod config;
 mod dev;
 mod exit;
@@ -44,6 +45,10 @@ fn run(command: cli::Command) -> Result<(), exit::Stop> {
         cli::Command::Dev(args) => dev::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Explain(args) => explain::run(&args),
+        cli::Command::Completions(args) => {
+            completions::run(&args);
+            Ok(())
+        }
         cli::Command::Client(command) => commands::run(command),
     }
 }

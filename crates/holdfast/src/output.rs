@@ -5,6 +5,9 @@
 use std::io::Write;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::cli::Format;
 
 /// Writes an answer and a line end to stdout.
 pub(crate) fn print(text: &str) {
@@ -23,10 +26,40 @@ pub(crate) fn complain(text: &str) {
 }
 
 /// Writes a value as one line of JSON to stdout.
-pub(crate) fn print_json(value: &impl serde::Serialize) {
+pub(crate) fn print_json(value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => print(&text),
         Err(error) => complain(&format!("holdfast: cannot write the answer as JSON: {error}")),
+    }
+}
+
+/// Writes one answer: a document, the value that matters, or what people read.
+pub(crate) fn answer(
+    format: Format,
+    body: &impl Serialize,
+    value: impl FnOnce() -> String,
+    people: impl FnOnce() -> String,
+) {
+    match format {
+        Format::Json | Format::Jsonl => print_json(body),
+        Format::Value => print(&value()),
+        Format::Table => print(&people()),
+    }
+}
+
+/// Writes an answer of many rows: the whole as one document, a document or a value to each row, or what people read.
+pub(crate) fn answer_rows<R: Serialize>(
+    format: Format,
+    body: &impl Serialize,
+    rows: impl IntoIterator<Item = R>,
+    value: impl Fn(R) -> String,
+    people: impl FnOnce() -> String,
+) {
+    match format {
+        Format::Json => print_json(body),
+        Format::Jsonl => rows.into_iter().for_each(|row| print_json(&row)),
+        Format::Value => rows.into_iter().for_each(|row| print(&value(row))),
+        Format::Table => print(&people()),
     }
 }
 

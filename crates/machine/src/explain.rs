@@ -119,6 +119,6 @@ impl Machine {
                 best.pop_first();
             }
         }
-        best.into_iter().rev().map(|(_, name)| self.lock(name.0, 0)).collect()
+        best.into_iter().rev().map(|(_, name)| self.lock_in_list(name.0)).collect()
     }
 }

@@ -82,7 +82,7 @@ impl LoadReport {
 
     pub(super) fn print(&self, format: Format) {
         match format {
-            Format::Json => print_json(self),
+            Format::Json | Format::Jsonl => print_json(self),
             Format::Value => print(&format!("{:.0}", self.cycles_per_second)),
             Format::Table => {
                 let header = [
@@ -163,7 +163,7 @@ pub(super) struct FailoverReport {
 impl FailoverReport {
     pub(super) fn print(&self, format: Format) {
         match format {
-            Format::Json => print_json(self),
+            Format::Json | Format::Jsonl => print_json(self),
             Format::Value => print(&format!("{:.0}", self.times.p99)),
             Format::Table => {
                 let header = [
@@ -226,7 +226,7 @@ impl BulkReport {
 
     fn print(&self, format: Format) {
         match format {
-            Format::Json => print_json(self),
+            Format::Json | Format::Jsonl => print_json(self),
             Format::Value => print(&format!("{:.0}", self.per_second)),
             Format::Table => {
                 let Self { what, count, seconds, per_second, lost, .. } = self;

@@ -1,10 +1,75 @@
-//! The command line of `holdfast top`, `holdfast history` and `holdfast wait`.
+//! The command line of what looks: `holdfast doctor`, `ls`, `who`, `top`, `history` and `wait`.
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{Target, duration};
+
+/// `holdfast doctor`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 if nothing has failed (warnings do not count), 1 if something has."
+)]
+pub(crate) struct DoctorArgs {
+    /// Take and give back no probe lock: change nothing.
+    #[arg(long)]
+    pub(crate) look_only: bool,
+    /// The probe lock that is taken and given back through every node.
+    #[arg(long, value_name = "NAME", default_value = "holdfast-doctor")]
+    pub(crate) probe: String,
+    /// Where to ask: every address is checked on its own.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `holdfast ls`.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Only locks whose names begin with this.
+    pub(crate) prefix: Option<String>,
+    /// Only locks that are held.
+    #[arg(long)]
+    pub(crate) held: bool,
+    /// Only locks that are waited for.
+    #[arg(long)]
+    pub(crate) waiting: bool,
+    /// Only locks that this session holds or waits for.
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+    /// In which order.
+    #[arg(long, value_enum, default_value_t = LsSort::Name)]
+    pub(crate) sort: LsSort,
+    /// So many at most.
+    #[arg(short = 'n', long, value_parser = count)]
+    pub(crate) count: Option<usize>,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// In which order locks are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LsSort {
+    /// By name.
+    Name,
+    /// Those that most wait for first.
+    Waiting,
+    /// Those that are held for longest first.
+    Held,
+    /// Those that most hold first.
+    Holders,
+}
+
+/// `holdfast who`.
+#[derive(Debug, Args)]
+pub(crate) struct WhoArgs {
+    /// The lock.
+    pub(crate) name: String,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
 
 /// `holdfast top`.
 #[derive(Debug, Args)]

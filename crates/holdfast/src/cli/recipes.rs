@@ -1,4 +1,4 @@
-//! The command line of `holdfast latch`, `holdfast barrier` and `holdfast counter`.
+//! The command line of `holdfast latch`, `holdfast barrier`, `holdfast double-barrier` and `holdfast counter`.
 
 use std::time::Duration;
 
@@ -77,6 +77,45 @@ pub(crate) struct BarrierArgs {
     /// How long the others wait if this process dies.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) ttl: Duration,
+}
+
+/// `holdfast double-barrier`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DoubleBarrierCommand {
+    /// Enter together with others; print the place in the order of arrival.
+    Enter(EnterArgs),
+    /// Leave, and wait until all have left.
+    Leave(LeaveArgs),
+    /// Show who waits to enter and who is inside.
+    Who(RecipeArgs),
+}
+
+/// `holdfast double-barrier enter`.
+#[derive(Debug, Args)]
+pub(crate) struct EnterArgs {
+    /// How many enter together.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) parties: u32,
+    /// The time-to-live of the session, if it has none yet: nobody renews it after this command.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+    /// Which, and whose place.
+    #[command(flatten)]
+    pub(crate) place: LeaveArgs,
+}
+
+/// `holdfast double-barrier leave`.
+#[derive(Debug, Args)]
+pub(crate) struct LeaveArgs {
+    /// Which double barrier.
+    #[command(flatten)]
+    pub(crate) barrier: RecipeArgs,
+    /// Whose place: it has left when this session ends. Under `holdfast run` and `holdfast lock` it is theirs.
+    #[arg(long, env = "HOLDFAST_SESSION", value_name = "SESSION")]
+    pub(crate) session: String,
+    /// How long to wait for the others.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    pub(crate) wait: Duration,
 }
 
 /// `holdfast counter`.

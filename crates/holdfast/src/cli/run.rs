@@ -24,12 +24,51 @@ pub(crate) struct TakeArgs {
     /// Do not wait.
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_once: bool,
+    /// Hold it together with others who share it.
+    #[arg(long, conflicts_with = "permits")]
+    pub(crate) shared: bool,
+    /// Take so many permits of a semaphore; with `/LIMIT` the first who says so makes it one of that limit.
+    #[arg(long, value_name = "N[/LIMIT]", value_parser = permits)]
+    pub(crate) permits: Option<Permits>,
+    /// The hold ends after so long, however often it is renewed: of `run` the command is stopped before.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) max_hold: Option<Duration>,
+    /// Nobody else gets it for so long after the grant, even if it is given back before.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) min_hold: Option<Duration>,
+    /// How urgent it is, 0 to 9: a level is worth ten seconds of waiting.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=9))]
+    pub(crate) priority: u8,
+    /// Shown beside the place to everybody who looks: an address, the number of a job.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) value: Option<String>,
     /// Shown to those who wait; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) label: Vec<(String, String)>,
     /// No progress on stderr.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// Permits of a semaphore, and its limit if it is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Permits {
+    pub(crate) count: u32,
+    pub(crate) limit: Option<u32>,
+}
+
+fn permits(text: &str) -> Result<Permits, String> {
+    let number = |text: &str| text.parse().ok().filter(|count| *count > 0);
+    let (count, limit) = match text.split_once('/') {
+        Some((count, limit)) => (number(count), number(limit).map(Some)),
+        None => (number(text), Some(None)),
+    };
+    match (count, limit) {
+        (Some(count), Some(limit)) if limit.is_none_or(|limit| count <= limit) => {
+            Ok(Permits { count, limit })
+        }
+        _ => Err(format!("{text:?} is neither permits, like 1, nor permits of a limit, like 1/4")),
+    }
 }
 
 /// What becomes of the command when the lock is about to be lost.
@@ -49,15 +88,13 @@ pub(crate) enum OnLoss {
     override_usage = "holdfast run [OPTIONS] <NAME> -- <COMMAND> [ARGS]...",
     after_help = "Exit codes: the command's own (128 + n if signal n ended it), 75 if the lock was not acquired, 76 if \
                   it was lost and the command was killed, 126 or 127 if the command could not be started.\n\
-                  The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR."
+                  The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR; with --max-hold \
+                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS."
 )]
 pub(crate) struct RunArgs {
     /// Which lock, and how.
     #[command(flatten)]
     pub(crate) take: TakeArgs,
-    /// The command may run for so long, then it is stopped as if the lock were lost.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) max_hold: Option<Duration>,
     /// What becomes of the command when the lock is about to be lost.
     #[arg(long, value_enum, default_value_t = OnLoss::Term)]
     pub(crate) on_loss: OnLoss,
@@ -104,10 +141,24 @@ mod tests {
         assert_eq!(args.command, ["backup", "--wait", "3"]);
         assert_eq!((args.take.try_once, args.take.wait), (true, None));
         assert_eq!(
-            (args.max_hold, args.grace),
+            (args.take.max_hold, args.grace),
             (Some(Duration::from_hours(2)), Duration::from_secs(5))
         );
         assert_eq!((args.on_loss, args.busy_exit), (OnLoss::Term, 75));
+    }
+
+    #[test]
+    fn permits_are_so_many_or_so_many_of_a_limit() {
+        let permits = |text: &str| {
+            parse(&format!("holdfast run pool --permits {text} -- true"))
+                .map(|args| args.take.permits)
+        };
+        assert_eq!(permits("2"), Ok(Some(Permits { count: 2, limit: None })));
+        assert_eq!(permits("1/4"), Ok(Some(Permits { count: 1, limit: Some(4) })));
+        for wrong in ["0", "5/4", "1/", "x", "1/0", "-1/4"] {
+            assert!(permits(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse("holdfast run pool --shared --permits 1 -- true").is_err());
     }
 
     #[test]

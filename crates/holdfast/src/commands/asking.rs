@@ -69,10 +69,7 @@ impl Asking {
     pub(super) fn new(target: &Target, user: Option<&str>) -> Result<Self, Stop> {
         // Says what is wrong with an address.
         connect(target)?;
-        let addresses = target.addr.iter().map(|address| {
-            let address = address.trim().trim_end_matches('/').trim_start_matches("http://");
-            format!("http://{address}")
-        });
+        let addresses = target.addr.iter().map(|address| base_of(address));
         let authorization = match user {
             Some(user) if user.contains(':') => Some(format!("Basic {}", STANDARD.encode(user))),
             Some(_) => return Err(Stop::failed("--user is NAME:PASSWORD, with a colon")),
@@ -147,6 +144,12 @@ impl Asking {
     }
 }
 
+/// An address as it may be typed, with its scheme.
+pub(super) fn base_of(address: &str) -> String {
+    let address = address.trim().trim_end_matches('/').trim_start_matches("http://");
+    format!("http://{address}")
+}
+
 /// Sorts an answer that is not a success.
 fn sorted(address: &str, bytes: &[u8]) -> Step {
     let Ok(problem) = serde_json::from_slice::<Problem>(bytes) else {
@@ -155,7 +158,7 @@ fn sorted(address: &str, bytes: &[u8]) -> Step {
     let reason = format!("{address}: {}: {}", problem.code, problem.title);
     if matches!(problem.code, ErrorCode::OutcomeUnknown | ErrorCode::Internal) {
         Step::Perhaps(reason)
-    } else if problem.retryable {
+    } else if problem.retryable && !is_not_yet(&problem) {
         Step::Next(reason)
     } else {
         Step::Refused(Box::new(problem))
@@ -175,7 +178,19 @@ fn refused(problem: &Problem) -> Stop {
     if let Some(fix) = fix(problem) {
         text = format!("{text} ({fix})");
     }
-    if problem.code == ErrorCode::SessionExpired { Stop::Lost(text) } else { Stop::failed(text) }
+    if problem.code == ErrorCode::SessionExpired {
+        Stop::Lost(text)
+    } else if is_not_yet(problem) {
+        Stop::NotAcquired(text)
+    } else {
+        Stop::failed(text)
+    }
+}
+
+/// The answer is that it has not happened yet: to ask again at once would change nothing.
+fn is_not_yet(problem: &Problem) -> bool {
+    use ErrorCode::{LockBusy, LockClosed, NotYet, WaitTimeout};
+    [LockBusy, LockClosed, NotYet, WaitTimeout].contains(&problem.code)
 }
 
 fn fix(problem: &Problem) -> Option<&str> {

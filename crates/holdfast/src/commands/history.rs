@@ -6,9 +6,9 @@ use holdfast_api::{HistoryBody, PastHoldBody, escape_query, history_path};
 
 use super::asking::{Ask, Asking};
 use super::{for_people, lock_name};
-use crate::cli::{Format, HistoryArgs};
+use crate::cli::HistoryArgs;
 use crate::exit::Stop;
-use crate::output::{print, print_json, table};
+use crate::output::{answer_rows, table};
 
 pub(super) async fn run(args: &HistoryArgs) -> Result<(), Stop> {
     let lock = lock_name(&args.name)?;
@@ -18,11 +18,8 @@ pub(super) async fn run(args: &HistoryArgs) -> Result<(), Stop> {
     }
     let mut asking = Asking::new(&args.target, None)?;
     let body: HistoryBody = asking.json(&Ask::get(target)).await?;
-    match args.target.output {
-        Format::Json => print_json(&body),
-        Format::Value => body.holds.iter().for_each(|hold| print(&hold.token.to_string())),
-        Format::Table => print(&show(&body, now_ms())),
-    }
+    let token = |hold: &PastHoldBody| hold.token.to_string();
+    answer_rows(args.target.output, &body, &body.holds, token, || show(&body, now_ms()));
     Ok(())
 }
 

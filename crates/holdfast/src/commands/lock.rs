@@ -7,19 +7,17 @@ use holdfast_client::{Client, Guard};
 
 use super::for_people;
 use super::taking::{client_for, take};
-use crate::cli::{Format, LockArgs};
+use crate::cli::LockArgs;
 use crate::exit::Stop;
-use crate::output::{print, print_json};
+use crate::output::answer;
 use crate::serve::Signals;
 
 pub(super) async fn run(args: LockArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
     let client = client_for(&args.take, &args.target)?;
-    let guard = take(&args.take, &args.target, &client, |lock| lock, &mut signals).await?;
-    match args.target.output {
-        Format::Json => print_json(guard.grant()),
-        Format::Table | Format::Value => print(&guard.token().to_string()),
-    }
+    let guard = take(&args.take, &args.target, &client, &mut signals).await?;
+    let token = || guard.token().to_string();
+    answer(args.target.output, &guard.grant(), token, token);
     hold(guard, &args, &client.0, &mut signals).await
 }
 

@@ -4,12 +4,16 @@
 //! Answers go to stdout, everything else to stderr. Without a cluster to be found, the error says where was looked.
 
 mod asking;
+mod doctor;
+mod double;
 mod fence;
 mod history;
 mod lock;
 mod ls;
+mod naming;
 mod recipes;
 mod run;
+mod sem;
 mod status;
 mod taking;
 mod top;
@@ -24,7 +28,7 @@ use std::time::Duration;
 
 use holdfast_api::HolderBody;
 use holdfast_client::{Client, Error};
-use holdfast_types::LockName;
+use holdfast_types::{Labels, LockName};
 
 use crate::cli::{ClientCommand, Target};
 use crate::exit::Stop;
@@ -42,6 +46,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
     runtime.block_on(async {
         match command {
             ClientCommand::Status(target) => status::run(&target).await,
+            ClientCommand::Doctor(args) => doctor::run(&args).await,
             ClientCommand::Lock(args) => lock::run(args).await,
             ClientCommand::Run(args) => run::run(args).await,
             ClientCommand::Leash => run::leash().await,
@@ -53,8 +58,11 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::History(args) => history::run(&args).await,
             ClientCommand::Wait(args) => until::run(&args).await,
             ClientCommand::Tree(command) => tree::run(command).await,
+            ClientCommand::Sem(command) => sem::run(command).await,
+            ClientCommand::Rules(args) => sem::rules(&args).await,
             ClientCommand::Latch(command) => recipes::latch(command).await,
             ClientCommand::Barrier(args) => recipes::barrier(args).await,
+            ClientCommand::DoubleBarrier(command) => double::run(command).await,
             ClientCommand::Counter(command) => recipes::counter(command).await,
             ClientCommand::Watch(args) => watch::run(&args).await,
         }
@@ -88,12 +96,16 @@ fn stop(target: &Target, error: &Error) -> Stop {
 
 /// `web-3 (host=web-3 pid=812)`.
 fn name_of(holder: &HolderBody) -> String {
-    let labels: Vec<String> =
-        holder.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    if labels.is_empty() {
-        return holder.session.to_string();
+    match labelled(&holder.labels) {
+        labels if labels.is_empty() => holder.session.to_string(),
+        labels => format!("{} ({labels})", holder.session),
     }
-    format!("{} ({})", holder.session, labels.join(" "))
+}
+
+/// `host=web-3 pid=812`
+fn labelled(labels: &Labels) -> String {
+    let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    pairs.join(" ")
 }
 
 /// A length of time for people: `812ms`, `12s`, `4m12s`, `3h5m`, `2d4h`.

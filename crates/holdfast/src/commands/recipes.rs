@@ -8,9 +8,9 @@ use holdfast_api::CounterBody;
 use holdfast_client::{Client, Error};
 
 use super::{connect, stop};
-use crate::cli::{BarrierArgs, CounterCommand, Format, LatchCommand, RecipeArgs, Target};
+use crate::cli::{BarrierArgs, CounterCommand, LatchCommand, RecipeArgs, Target};
 use crate::exit::Stop;
-use crate::output::{print, print_json};
+use crate::output::answer;
 use crate::serve::Signals;
 
 /// What is left behind is given up in this time.
@@ -97,10 +97,8 @@ pub(super) async fn counter(command: CounterCommand) -> Result<(), Stop> {
 }
 
 fn show(target: &Target, body: &impl serde::Serialize, value: &str) {
-    match target.output {
-        Format::Json => print_json(body),
-        Format::Table | Format::Value => print(value),
-    }
+    let value = || value.to_owned();
+    answer(target.output, body, value, value);
 }
 
 fn ended(target: &Target, error: &Error) -> Stop {

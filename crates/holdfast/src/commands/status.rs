@@ -15,6 +15,8 @@ pub(super) async fn run(target: &Target) -> Result<(), Stop> {
         .map_err(|error| stop(target, &error))?;
     match target.output {
         Format::Json => print_json(&cluster),
+        Format::Jsonl => cluster.nodes.iter().for_each(print_json),
+        // The leader's address, not the nodes'.
         Format::Value => print(&leader_http(&cluster).unwrap_or_default()),
         Format::Table => print(&show(&cluster)),
     }

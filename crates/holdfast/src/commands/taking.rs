@@ -9,7 +9,7 @@ use holdfast_client::{Client, ClientBuilder, Error, Guard, Lock};
 
 use super::waiting::report_waiting;
 use super::{for_people, lock_name, name_of, stop};
-use crate::cli::{TakeArgs, Target};
+use crate::cli::{Permits, TakeArgs, Target};
 use crate::exit::Stop;
 use crate::output::complain;
 use crate::serve::Signals;
@@ -45,10 +45,9 @@ pub(super) async fn take(
     args: &TakeArgs,
     target: &Target,
     (client, session): &(Client, String),
-    more: impl FnOnce(Lock) -> Lock,
     signals: &mut Signals,
 ) -> Result<Guard, Stop> {
-    let lock = more(client.lock(&args.name).as_session());
+    let lock = wanted(client.lock(&args.name).as_session(), args);
     let taken = {
         let taking = async {
             match (args.try_once, args.wait) {
@@ -76,6 +75,21 @@ pub(super) async fn take(
     }
 }
 
+/// Everything that is asked for beyond the name.
+fn wanted(lock: Lock, args: &TakeArgs) -> Lock {
+    let mut lock = lock.priority(args.priority);
+    if args.shared {
+        lock = lock.shared();
+    }
+    if let Some(Permits { count, limit }) = args.permits {
+        lock = lock.permits(count);
+        lock = limit.into_iter().fold(lock, Lock::limit);
+    }
+    lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);
+    lock = args.min_hold.into_iter().fold(lock, Lock::min_hold);
+    args.value.iter().fold(lock, Lock::value)
+}
+
 /// Gives back what is left, so that nobody waits for a process that is gone.
 async fn leave(client: &Client, args: &TakeArgs) {
     let left = tokio::time::timeout(FAREWELL, client.close()).await;
@@ -86,11 +100,14 @@ async fn leave(client: &Client, args: &TakeArgs) {
 
 fn not_taken(args: &TakeArgs, target: &Target, error: &Error) -> Stop {
     let Error::Busy(_) = error else { return stop(target, error) };
-    let holder = match error.holder() {
-        Some(holder) => {
+    let holder = match (error.holder(), error.problem()) {
+        (Some(holder), _) => {
             format!("held by {} for {}", name_of(holder), for_people(holder.since_ms))
         }
-        None => "held by somebody else".to_owned(),
+        (None, Some(problem)) if !problem.detail.is_empty() => {
+            format!("closed: {}", problem.detail)
+        }
+        (None, _) => "held by somebody else".to_owned(),
     };
     let advice =
         if args.try_once { "queue for it with --wait 30s" } else { "wait longer with --wait" };

@@ -6,10 +6,11 @@ use std::time::Duration;
 use holdfast_api::{ContentionBody, ExplainedBody, ListParams, Sort, TimesBody};
 
 use super::asking::{Ask, Asking};
-use super::{for_people, name_of};
+use super::for_people;
+use super::naming::{holders_in_short, longest_held};
 use crate::cli::{Format, TopArgs};
 use crate::exit::Stop;
-use crate::output::{print, print_json, table};
+use crate::output::{answer_rows, table};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// From the top left corner, and nothing below.
@@ -29,12 +30,10 @@ pub(super) async fn run(args: &TopArgs) -> Result<(), Stop> {
     loop {
         ticks.tick().await;
         let body: ContentionBody = asking.json(&ask).await?;
-        match args.target.output {
-            Format::Json => print_json(&body),
-            Format::Value => body.locks.iter().for_each(|lock| print(lock.lock.lock.as_str())),
-            Format::Table if live => print(&format!("{CLEAR}{}", show(&body))),
-            Format::Table => print(&show(&body)),
-        }
+        let name = |lock: &ExplainedBody| lock.lock.lock.to_string();
+        let clear = if live { CLEAR } else { "" };
+        let people = || format!("{clear}{}", show(&body));
+        answer_rows(args.target.output, &body, &body.locks, name, people);
         if !live {
             return Ok(());
         }
@@ -55,8 +54,8 @@ fn row(explained: &ExplainedBody) -> [String; 10] {
     [
         lock.lock.to_string(),
         lock.waiters.to_string(),
-        lock.holder().map_or_else(none, name_of),
-        lock.holder().map_or_else(none, |holder| for_people(holder.since_ms)),
+        holders_in_short(lock).unwrap_or_else(none),
+        longest_held(lock).map_or_else(none, for_people),
         waits,
         waits_p50,
         waits_p99,

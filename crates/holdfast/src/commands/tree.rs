@@ -11,9 +11,9 @@ use holdfast_types::{CreateKind, SessionName, ZnodePath};
 use reqwest::Method;
 
 use super::asking::{Ask, Asking};
-use crate::cli::{CreateArgs, Format, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs};
+use crate::cli::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs};
 use crate::exit::Stop;
-use crate::output::{complain, print, print_json, table};
+use crate::output::{answer, answer_rows, complain, table};
 
 pub(super) async fn run(command: TreeCommand) -> Result<(), Stop> {
     match command {
@@ -62,11 +62,8 @@ async fn get(node: &NodeArgs) -> Result<(), Stop> {
 async fn stat(node: &NodeArgs) -> Result<(), Stop> {
     let target = format!("{}?stat", tree_path(&path_of(node)?));
     let body: ZnodeBody = asking(node)?.json(&Ask::get(target)).await?;
-    match node.target.output {
-        Format::Json => print_json(&body),
-        Format::Value => print(&body.stat.version.to_string()),
-        Format::Table => print(&table(["fact", "value"], facts(&body))),
-    }
+    let version = || body.stat.version.to_string();
+    answer(node.target.output, &body, version, || table(["fact", "value"], facts(&body)));
     Ok(())
 }
 
@@ -109,14 +106,9 @@ async fn ls(args: &TreeLsArgs) -> Result<(), Stop> {
             break;
         }
     }
-    match node.target.output {
-        Format::Json => print_json(&found),
-        Format::Value => found.iter().for_each(|child| print(&child.name)),
-        Format::Table => {
-            let head = ["name", "kind", "version", "bytes", "children"];
-            print(&table(head, found.iter().map(row)));
-        }
-    }
+    let head = ["name", "kind", "version", "bytes", "children"];
+    let name = |child: &ChildBody| child.name.clone();
+    answer_rows(node.target.output, &found, &found, name, || table(head, found.iter().map(row)));
     Ok(())
 }
 
@@ -151,10 +143,8 @@ async fn create(args: &CreateArgs) -> Result<(), Stop> {
     let body = data_of(&args.data)?;
     let ask = Ask { method, condition, body, again: false, ..Ask::get(target) };
     let body: ZnodeBody = asking(&args.node)?.json(&ask).await?;
-    match args.node.target.output {
-        Format::Json => print_json(&body),
-        Format::Value | Format::Table => print(body.path.as_str()),
-    }
+    let path = || body.path.to_string();
+    answer(args.node.target.output, &body, path, path);
     Ok(())
 }
 
@@ -179,11 +169,9 @@ async fn set(args: &SetArgs) -> Result<(), Stop> {
     let again = args.version.is_none();
     let ask = Ask { method: Method::PUT, condition, body, again, ..Ask::get(tree_path(&path)) };
     let body: ZnodeBody = asking(&args.node)?.json(&ask).await?;
-    match args.node.target.output {
-        Format::Json => print_json(&body),
-        Format::Value => print(&body.stat.version.to_string()),
-        Format::Table => print(&format!("{path} has version {}", body.stat.version)),
-    }
+    let version = || body.stat.version.to_string();
+    let people = || format!("{path} has version {}", body.stat.version);
+    answer(args.node.target.output, &body, version, people);
     Ok(())
 }
 

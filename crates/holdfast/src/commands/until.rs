@@ -23,7 +23,7 @@ pub(super) async fn run(args: &WaitArgs) -> Result<(), Stop> {
     loop {
         let body: LockBody = asking.json(&Ask::get(lock_path(&lock))).await?;
         if body.held == args.held {
-            if args.target.output == Format::Json {
+            if matches!(args.target.output, Format::Json | Format::Jsonl) {
                 print_json(&body);
             }
             return Ok(());

@@ -7,12 +7,12 @@ use holdfast_api::LockBody;
 use holdfast_client::Client;
 use holdfast_types::LockName;
 
-use super::{for_people, name_of};
+use super::naming::state_of;
 use crate::output::complain;
 
 /// A wait shorter than this is not worth a word.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How often the queue is looked at. A line is written only if holder or place have changed.
+/// How often the queue is looked at. A line is written only if holders or place have changed.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Reports until dropped.
@@ -24,13 +24,11 @@ pub(super) async fn report_waiting(client: &Client, lock: &str, session: &str) -
         if let Ok(name) = LockName::new(lock) {
             match client.look(&name).await {
                 Ok(body) => {
-                    let (holder, place) = (
-                        body.holder().map(|holder| holder.session.clone()),
-                        place_of(&body, session),
-                    );
-                    if said.as_ref() != Some(&(holder.clone(), place)) {
-                        complain(&describe(&body, place));
-                        said = Some((holder, place));
+                    let holders = body.holders.iter().map(|holder| holder.session.clone());
+                    let now = (holders.collect::<Vec<_>>(), place_of(&body, session));
+                    if said.as_ref() != Some(&now) {
+                        complain(&describe(&body, now.1));
+                        said = Some(now);
                     }
                 }
                 Err(error) => {
@@ -53,17 +51,11 @@ fn place_of(body: &LockBody, session: &str) -> Option<u32> {
 }
 
 fn describe(body: &LockBody, place: Option<u32>) -> String {
-    let holder = match body.holder() {
-        Some(holder) => {
-            format!("held by {} for {}", name_of(holder), for_people(holder.since_ms))
-        }
-        None => "free".to_owned(),
-    };
     let queue = match place {
         Some(place) => format!("you are {} of {}", ordinal(place), body.waiters),
         None => format!("{} waiting", body.waiters),
     };
-    format!("waiting for {}: {holder}, {queue}", body.lock)
+    format!("waiting for {}: {}, {queue}", body.lock, state_of(body))
 }
 
 fn ordinal(number: u32) -> String {
@@ -102,6 +94,26 @@ mod tests {
         assert_eq!(
             describe(&body, place_of(&body, "me")),
             "waiting for nightly: held by web-3 (pid=812) for 4m12s, you are 2nd of 3"
+        );
+    }
+
+    #[test]
+    fn several_holders_are_all_in_the_line() {
+        let holder = |session: &str, ms: u32| {
+            format!(
+                r#"{{"session":"{session}","token":1,"since_ms":{ms},"entries":1,"labels":{{}},"mode":"shared"}}"#
+            )
+        };
+        let json = format!(
+            r#"{{"lock":"nightly","mode":"shared","held":true,"holders":[{},{}],"holders_total":2,"waiters":1,
+            "queue":[{{"session":"me-812-ab","since_ms":0,"labels":{{}}}}],"last_token":1}}"#,
+            holder("web-3", 1_000),
+            holder("web-4", 252_000)
+        );
+        let body: LockBody = serde_json::from_str(&json).unwrap();
+        assert_eq!(
+            describe(&body, place_of(&body, "me-812")),
+            "waiting for nightly: held by web-3 and web-4 for up to 4m12s, you are 1st of 1"
         );
     }
 }

@@ -8,7 +8,7 @@ use holdfast_types::Revision;
 use super::asking::{Ask, Asking};
 use crate::cli::{Format, WatchArgs};
 use crate::exit::Stop;
-use crate::output::{print, print_json};
+use crate::output::answer;
 
 /// How long one node is asked to wait for a change.
 const WAIT: Duration = Duration::from_secs(20);
@@ -44,11 +44,7 @@ async fn poll(asking: &mut Asking, params: &WatchParams) -> Result<WatchBody, St
 }
 
 fn tell(format: Format, change: &ChangeBody) {
-    match format {
-        Format::Json => print_json(change),
-        Format::Value => print(change.path.as_str()),
-        Format::Table => print(&line(change)),
-    }
+    answer(format, change, || change.path.to_string(), || line(change));
 }
 
 /// `12  granted  /locks/orders  token 4  me`

@@ -10,9 +10,11 @@
 mod bench;
 mod cluster_config;
 mod dev;
+mod doctor;
 mod endpoint;
 mod explain;
 mod fence;
+mod formats;
 mod guide;
 mod knowing;
 #[path = "../../../fence/tests/scratch/leash.rs"]

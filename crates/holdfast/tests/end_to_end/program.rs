@@ -207,11 +207,10 @@ impl DevCluster {
             }
             before_ready.extend([line.as_str(), "\n"]);
         };
-        let nodes = before_ready
-            .lines()
-            .filter(|line| line.contains("127.0.0.1") && !line.starts_with("curl"))
-            .count();
-        Self { program, port, nodes: u16::try_from(nodes).unwrap(), before_ready, ready }
+        let mut cluster = Self { program, port, nodes: 0, before_ready, ready };
+        cluster.nodes = u16::try_from(cluster.node_pids().len()).unwrap();
+        assert!(cluster.nodes > 0, "{}", cluster.before_ready);
+        cluster
     }
 
     /// The first node's HTTP port.

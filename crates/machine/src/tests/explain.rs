@@ -115,4 +115,6 @@ fn the_longest_queues_come_first_and_no_more_than_asked_for() {
     };
     assert_eq!(wanted("", 2), [("x/b".to_owned(), 4), ("b".to_owned(), 3)]);
     assert_eq!(wanted("a", 10), [("a".to_owned(), 1)]);
+    let views = machine.most_wanted(&LockFilter::default(), 1);
+    assert_eq!((views[0].holders.len(), views[0].waiters.len()), (1, 0), "with its holder");
 }

@@ -25,6 +25,19 @@ async fn the_examples_do_what_they_say() {
     assert_eq!(with_lock.line().await.as_deref(), Some("sum 55"));
     assert!(with_lock.end().await.success());
 
+    let mut kinds = Program::start("kinds", &[&nodes]);
+    for line in [
+        "reading: shared and upgradable",
+        "writing with a new token: true",
+        "reading again with the same token: true",
+        "3 permits: kinds/pool#0 kinds/pool#1 kinds/pool#2",
+        "two more are too many: true",
+        "lost: no progress was shown for 200ms, so it was given back",
+    ] {
+        assert_eq!(kinds.line().await.as_deref(), Some(line));
+    }
+    assert!(kinds.end().await.success());
+
     let mut blocking = Program::start("blocking", &[&nodes, "blocking"]);
     let line = blocking.line().await.expect("a line");
     assert!(line.starts_with("token "), "{line}");

@@ -8,6 +8,7 @@ mod examples;
 mod failing;
 mod gate;
 mod holding;
+mod kinds;
 mod losing;
 mod program;
 mod recipes;

@@ -58,10 +58,12 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
     };
     match args.target.output {
         Format::Table => print(&story(&seen, [stale.0, token.0], &args.lock)),
-        Format::Json => print_json(&json!({ "verdict": verdict.word(), "lock": args.lock,
+        Format::Json | Format::Jsonl => {
+            print_json(&json!({ "verdict": verdict.word(), "lock": args.lock,
             "older": { "token": stale.0, "write": seen.older.words() },
             "newer": { "token": token.0, "write": seen.newer.words(), "again": seen.newer_again.words() },
-            "without": { "write": seen.without.words() } })),
+            "without": { "write": seen.without.words() } }));
+        }
         Format::Value => print(verdict.word()),
     }
     verdict.end(&seen, args.target.output)

@@ -10,9 +10,9 @@ use holdfast_fence::recipes;
 
 use super::asking::{Ask, Asking};
 use super::lock_name;
-use crate::cli::{FenceCheckArgs, FenceCommand, FenceInitArgs, Format};
+use crate::cli::{FenceCheckArgs, FenceCommand, FenceInitArgs};
 use crate::exit::Stop;
-use crate::output::{print, print_json};
+use crate::output::{answer, print};
 
 pub(super) async fn run(command: FenceCommand) -> Result<(), Stop> {
     match command {
@@ -46,13 +46,8 @@ async fn check(args: &FenceCheckArgs) -> Result<(), Stop> {
     let lock = lock_name(&args.name)?;
     let question = format!("{}?token={}", fence_path(&lock), args.token);
     let body: FenceBody = Asking::new(&args.target, None)?.json(&Ask::get(question)).await?;
-    match args.target.output {
-        Format::Json => print_json(&body),
-        Format::Value => print("valid"),
-        Format::Table => print(&format!(
-            "token {} of {} is good: its holder has the lock now",
-            body.token, body.lock
-        )),
-    }
+    let people =
+        || format!("token {} of {} is good: its holder has the lock now", body.token, body.lock);
+    answer(args.target.output, &body, || "valid".to_owned(), people);
     Ok(())
 }

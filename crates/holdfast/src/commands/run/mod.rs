@@ -34,11 +34,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
     let target = Target { addr: args.addr.clone(), output: Format::Value };
     let client = client_for(&args.take, &target)?;
-    let bounded = |lock: holdfast_client::Lock| match args.max_hold {
-        Some(max) => lock.max_hold(max),
-        None => lock,
-    };
-    let guard = match take(&args.take, &target, &client, bounded, &mut signals).await {
+    let guard = match take(&args.take, &target, &client, &mut signals).await {
         Err(Stop::NotAcquired(reason)) if !args.take.quiet => {
             return Err(Stop::Code(args.busy_exit, Some(reason)));
         }
@@ -200,8 +196,13 @@ fn spawn(args: &RunArgs, guard: &Guard, group: i32) -> Result<Child, Stop> {
         .env("HOLDFAST_TOKEN", guard.token().to_string())
         .env("HOLDFAST_SESSION", guard.session().as_str())
         .env("HOLDFAST_ADDR", args.addr.join(","))
-        .env_remove("HOLDFAST_DEADLINE");
-    if let Some(max) = args.max_hold {
+        .env_remove("HOLDFAST_DEADLINE")
+        .env_remove("HOLDFAST_SLOTS");
+    let slots: Vec<String> = guard.grant().slots.iter().map(u32::to_string).collect();
+    if !slots.is_empty() {
+        command.env("HOLDFAST_SLOTS", slots.join(","));
+    }
+    if let Some(max) = args.take.max_hold {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         command.env("HOLDFAST_DEADLINE", now.saturating_add(max).as_secs().to_string());
     }

@@ -1,0 +1,189 @@
+//! What is asked for beside the name, and a hold in between two modes, against nodes that answer as written here.
+
+use super::*;
+use crate::Mode;
+
+/// A grant in a mode.
+fn granted(token: u64, mode: &str) -> String {
+    grant(token, 0, 30_000).replace(r#""mode":"exclusive""#, &format!(r#""mode":"{mode}""#))
+}
+
+/// A node that grants what it is asked for, with what it was asked; an upgrade gets what `upgrade` says.
+async fn upgrading(
+    upgrade: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
+) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (noted, upgrades) = (lines.clone(), AtomicUsize::new(0));
+    let (address, _) = node(move |_, line| {
+        noted.lock().unwrap().push(line.to_owned());
+        match line {
+            line if !takes(line) => usual(line, ""),
+            line if line.contains("mode=exclusive") => {
+                upgrade(upgrades.fetch_add(1, Ordering::SeqCst))
+            }
+            line if line.contains("mode=shared") => Some((200, granted(8, "shared"))),
+            _ => Some((200, granted(7, "upgradable"))),
+        }
+    })
+    .await;
+    (client([address]), lines)
+}
+
+fn asked(lines: &std::sync::Mutex<Vec<String>>, what: &str) -> usize {
+    let lines = lines.lock().unwrap();
+    lines.iter().filter(|line| takes(line) && line.contains(what)).count()
+}
+
+#[tokio::test]
+async fn everything_that_is_asked_for_is_sent() {
+    let (client, lines) = upgrading(|_| None).await;
+    let lock = client.lock("job").permits(2).limit(8).priority(5).value("10.0.0.7");
+    let minute = Duration::from_mins(1);
+    let _guard = lock.max_hold(minute).min_hold(minute).not_reentrant().acquire().await.unwrap();
+    for what in [
+        "permits=2",
+        "limit=8",
+        "priority=5",
+        "value=10.0.0.7",
+        "max_hold=1m",
+        "min_hold=1m",
+        "reentrant=false",
+    ] {
+        assert_eq!(asked(&lines, what), 1, "{what}: {lines:?}");
+    }
+    let _shared = client.lock("job").shared().acquire().await.unwrap();
+    assert_eq!(asked(&lines, "mode=shared"), 1);
+    assert_eq!(asked(&lines, "mode="), 1, "a plain lock names no mode: {lines:?}");
+}
+
+#[tokio::test]
+async fn an_upgrade_shows_its_new_token_in_every_view_and_a_downgrade_keeps_it() {
+    let (client, _) = upgrading(|_| Some((200, granted(8, "exclusive")))).await;
+    let mut guard = client.lock("job").upgradable().acquire().await.unwrap();
+    let view = guard.hold();
+    assert_eq!(guard.upgrade(Duration::ZERO).await.unwrap().0, 8);
+    assert_eq!((view.token().0, view.mode()), (8, Mode::Exclusive));
+    guard.downgrade(Mode::Shared).await.unwrap();
+    assert_eq!((view.token().0, view.mode()), (8, Mode::Shared));
+}
+
+#[tokio::test]
+async fn a_guard_that_enters_once_more_asks_for_no_mode() {
+    let (client, lines) = upgrading(|_| Some((200, granted(7, "exclusive")))).await;
+    let guard = client.lock("job").upgradable().acquire().await.unwrap();
+    let _again = guard.reenter().await.unwrap();
+    assert_eq!(asked(&lines, "mode="), 1, "it may hold in another mode by now: {lines:?}");
+}
+
+#[tokio::test]
+async fn an_upgrade_that_is_refused_changes_nothing_and_one_in_doubt_is_taken_back() {
+    let (client, lines) = upgrading(|call| match call {
+        0 => Some(problem("lock-busy", 423, true)),
+        // Perhaps done: the connection is dropped.
+        _ => None,
+    })
+    .await;
+    let mut guard = client.lock("job").upgradable().acquire().await.unwrap();
+    let busy = guard.upgrade(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(busy, Error::Busy(_)), "{busy:?}");
+    assert_eq!(asked(&lines, "mode=upgradable"), 1);
+    let doubt = guard.upgrade(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
+    assert_eq!(asked(&lines, "mode=upgradable"), 2, "it is made certain: {lines:?}");
+    assert_eq!((guard.mode(), guard.is_held()), (Mode::Upgradable, true));
+}
+
+#[tokio::test]
+async fn an_upgrade_whose_future_is_dropped_is_taken_back_in_the_background() {
+    let (client, lines) = upgrading(|_| Some(problem("no-leader", 503, true))).await;
+    let mut guard = client.lock("job").upgradable().acquire().await.unwrap();
+    let upgrade = guard.upgrade(Duration::from_mins(1));
+    assert!(tokio::time::timeout(Duration::from_millis(100), upgrade).await.is_err());
+    until("it is taken back", || asked(&lines, "mode=upgradable") == 2).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_hold_that_the_cluster_forgot_is_lost_by_the_downgrade() {
+    let (address, _) = node(|_, line| match line {
+        line if !takes(line) => usual(line, ""),
+        line if line.contains("mode=shared") => Some(problem("mode-conflict", 409, false)),
+        _ => Some((200, granted(7, "exclusive"))),
+    })
+    .await;
+    let mut guard = acquire(&client([address])).await.unwrap();
+    let refused = guard.downgrade(Mode::Shared).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(_)), "{refused:?}");
+    assert_eq!(guard.ensure(), Err(Loss::TakenAway));
+}
+
+#[tokio::test]
+async fn a_longest_hold_counts_from_the_sending_and_not_from_a_clock_that_is_behind() {
+    let ends = |ms: u64| {
+        grant(7, 0, 60_000).replace(r#""revision""#, &format!(r#""ends_in_ms":{ms},"revision""#))
+    };
+    for told in [4_000, 90_000] {
+        let answer = ends(told);
+        let (address, _) = lock_node(move |_| Some((200, answer.clone()))).await;
+        let before = Instant::now();
+        let max = Duration::from_secs(10);
+        let guard = client([address]).lock("job").max_hold(max).acquire().await.unwrap();
+        let left = Duration::from_millis(told).min(max);
+        assert!(guard.deadline() < Instant::now() + left, "{told}");
+        assert!(guard.deadline() > before + left * 49 / 50, "{told}");
+    }
+}
+
+/// A node whose renewals say that nothing is held, because it lags; asked for the lock it names other holders, and then
+/// ours if `listed`, of so many in all. `good` is what it says of our token.
+async fn lagging(listed: bool, total: u32, good: bool) -> (Guard, Arc<AtomicUsize>) {
+    let renewals = Arc::new(AtomicUsize::new(0));
+    let counter = renewals.clone();
+    let holder = |session: &str, token: u64| {
+        format!(
+            r#"{{"session":"{session}","token":{token},"since_ms":1,"entries":1,"labels":{{}},"mode":"shared"}}"#
+        )
+    };
+    let ours = if listed { format!(",{}", holder("me", 7)) } else { String::new() };
+    let lock = format!(
+        r#"{{"lock":"job","mode":"shared","held":true,"holders":[{}{ours}],"holders_total":{total},"waiters":0,"queue":[],"last_token":9}}"#,
+        holder("other", 5)
+    );
+    let fence = r#"{"lock":"job","token":7,"valid":true,"current":9,"highest":9,"revision":9}"#;
+    let (address, _) = node(move |_, line| {
+        Some(match line {
+            line if takes(line) => (200, granted(7, "shared").replace("30000", "900")),
+            line if line.starts_with("GET /v1/fence/job?token=7") && good => {
+                (200, fence.to_owned())
+            }
+            line if line.starts_with("GET /v1/fence/") => problem("stale-token", 412, false),
+            line if line.starts_with("GET /v1/locks/") => (200, lock.clone()),
+            line if line.starts_with("DELETE") => (204, String::new()),
+            line => {
+                counter.fetch_add(usize::from(line.starts_with("POST")), Ordering::SeqCst);
+                (200, session("", 900))
+            }
+        })
+    })
+    .await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    (client.lock("job").shared().acquire().await.unwrap(), renewals)
+}
+
+#[tokio::test]
+async fn a_holder_that_is_not_the_first_is_still_a_holder() {
+    for (listed, total) in [(true, 2), (false, 300)] {
+        let (guard, renewals) = lagging(listed, total, true).await;
+        until("renewals", || renewals.load(Ordering::SeqCst) >= 3).await;
+        assert_eq!(guard.ensure(), Ok(()), "listed: {listed}");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_is_neither_listed_nor_good_has_lost() {
+    for (total, good) in [(1, true), (300, false)] {
+        let (guard, _) = lagging(false, total, good).await;
+        let lost = tokio::time::timeout(Duration::from_secs(10), guard.lost()).await;
+        assert_eq!(lost.unwrap(), Loss::TakenAway, "of {total}");
+    }
+}

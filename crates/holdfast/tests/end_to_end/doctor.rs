@@ -1,0 +1,104 @@
+//! `holdfast doctor` on clusters that are well and ill: what it finds, and its exit code.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::program::{DevCluster, Program, eventually, free_ports, send};
+
+/// Verdict and finding of each check, the address apart.
+fn checks(json: &str) -> Vec<(String, String, String)> {
+    let examination: Value = serde_json::from_str(json).unwrap_or_else(|_| panic!("{json}"));
+    let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    let all = examination["checks"].as_array().unwrap().iter();
+    all.map(|check| (text(check, "verdict"), text(check, "check"), text(check, "found"))).collect()
+}
+
+#[test]
+fn a_cluster_that_is_well_is_said_to_be_and_every_node_was_tried() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let end = cluster.client(&["doctor", "-o", "json"]);
+    assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""), "{}", end.stdout);
+    let found = checks(&end.stdout);
+    let count = |check: &str| found.iter().filter(|(_, name, _)| name == check).count();
+    for (check, times) in [
+        ("answers", 3),
+        ("ready", 3),
+        ("disk", 3),
+        ("round trip", 3),
+        ("cluster", 1),
+        ("leader", 1),
+        ("members", 1),
+        ("version", 1),
+        ("clocks", 1),
+        ("replication", 1),
+    ] {
+        assert_eq!(count(check), times, "{check}: {found:?}");
+    }
+    // The disk and the load of the machine under test are not ours to promise.
+    let ill = found.iter().filter(|(verdict, check, _)| {
+        verdict == "fail" || (verdict == "warn" && check != "disk" && check != "round trip")
+    });
+    assert_eq!(ill.count(), 0, "{found:?}");
+    assert!(cluster.client(&["ls"]).stdout.lines().count() == 1, "the probe is given back");
+    let lines = cluster.client(&["doctor", "-o", "jsonl", "--look-only"]).stdout;
+    assert!(!lines.contains("round trip") && lines.lines().count() == 15, "{lines}");
+    assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{lines}");
+}
+
+#[test]
+fn a_node_that_is_gone_is_found_and_the_exit_code_says_so() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    send(cluster.node_pids()[2], Signal::SIGKILL);
+    let doctor = || cluster.client(&["doctor"]);
+    eventually("the others notice", || doctor().stdout.contains("2 of 3 healthy"));
+    let end = doctor();
+    assert_eq!(end.code, Some(1), "{}", end.stdout);
+    let gone = format!("127.0.0.1:{}", cluster.port() + 20);
+    let row = |check: &str| {
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rows = end.stdout.lines().map(words);
+        rows.filter(|row| row.split_once(' ').is_some_and(|(_, row)| row.starts_with(check)))
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        row("answers").iter().any(|row| row.starts_with("fail") && row.contains(&gone)),
+        "{}",
+        end.stdout
+    );
+    assert!(row("answers")[2].contains("start the node"), "{}", end.stdout);
+    assert!(row("members")[0].starts_with("warn") && row("members")[0].contains("node 3"));
+    assert_eq!(row("round trip").len(), 2, "{}", end.stdout);
+}
+
+#[test]
+fn nobody_there_is_a_failure_and_one_address_of_three_a_warning() {
+    let port = free_ports(1);
+    let address = format!("127.0.0.1:{port}");
+    let mut nobody = Program::spawn(&["doctor", "-o", "value", "--addr", &address], &[]);
+    let end = nobody.wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(1), "fail\n"), "{}", end.stderr);
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let first = format!("127.0.0.1:{}", cluster.port());
+    let end = cluster.client(&["doctor", "--look-only", "--addr", &first]);
+    assert_eq!(end.code, Some(0), "{}", end.stdout);
+    assert!(end.stdout.contains(&format!("HOLDFAST_ADDR={first},127.0.0.1:")), "{}", end.stdout);
+}
+
+#[test]
+fn two_clusters_are_not_taken_for_one() {
+    let (one, other) = (DevCluster::start(&["--nodes", "1"]), DevCluster::start(&["--nodes", "1"]));
+    let both = format!("127.0.0.1:{},127.0.0.1:{}", one.port(), other.port());
+    let end = one.client(&["doctor", "--addr", &both]);
+    assert_eq!(end.code, Some(1), "{}", end.stdout);
+    assert!(end.stdout.contains("not one cluster"), "{}", end.stdout);
+}
+
+#[test]
+fn a_probe_that_somebody_holds_is_no_illness() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let mut holder = cluster.spawn_client(&["lock", "probe", "--session", "me"]);
+    holder.next_stdout_line();
+    let end = cluster.client(&["doctor", "--probe", "probe"]);
+    assert_eq!(end.code, Some(0), "{}", end.stdout);
+    assert!(end.stdout.contains("probe is held by me"), "{}", end.stdout);
+}
