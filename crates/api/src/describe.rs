@@ -133,7 +133,7 @@ impl Form {
     /// Its kind in one word or two.
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::Name { .. } => "name",
+            Self::Name { .. } | Self::Locks => "name",
             Self::Path { .. } => "path",
             Self::Text => "text",
             Self::Duration { .. } => "duration",
@@ -142,7 +142,6 @@ impl Form {
             Self::Word(_) => "word",
             Self::Flag => "flag",
             Self::AccessEntry => "scheme:id:perms",
-            Self::Locks => "name",
             Self::Base64 => "base 64",
             Self::Conditions => "conditions",
             Self::Operations => "operations",
