@@ -1,6 +1,21 @@
-//! The report: one page with plots, one summary in Markdown, both made of rows alone.
+//! The report: one page with plots and one summary in Markdown, both made of rows alone.
+//!
+//! Owns the order of the parts. `figures` puts repetitions together, `wins` finds where others are better, `document` and
+//! `html` write, `svg` draws. Refuses to leave out what speaks against us, or a system that could not be measured.
+
+mod document;
+mod faults;
+mod figures;
+mod ground;
+mod html;
+mod pace;
+mod svg;
+mod wins;
 
 use std::path::{Path, PathBuf};
+
+use document::{Block, Table};
+use figures::Figures;
 
 use crate::Row;
 
@@ -15,8 +30,16 @@ pub struct Pages {
 
 impl Pages {
     /// Of these rows, of one run or of several.
-    pub fn of(_rows: &[Row]) -> Self {
-        Self { markdown: String::new(), html: String::new() }
+    pub fn of(rows: &[Row]) -> Self {
+        let figures = Figures::of(rows);
+        let mut blocks = ground::beginning(&figures);
+        blocks.extend(pace::speed(&figures));
+        blocks.extend(faults::fairness(&figures));
+        blocks.extend(faults::safety(&figures));
+        blocks.extend(faults::failover(&figures));
+        blocks.extend(beaten(&figures));
+        blocks.extend(ground::end(&figures));
+        Self { markdown: document::markdown(&blocks), html: html::page(&blocks) }
     }
 
     /// Writes `comparison.md` and `comparison.html` into a directory, and answers their paths.
@@ -31,4 +54,27 @@ impl Pages {
         }
         Ok(paths)
     }
+}
+
+/// Where others are better than ours.
+fn beaten(figures: &Figures<'_>) -> Vec<Block> {
+    let mut table = Table::with(["system", "better in", "by up to", "why"]);
+    for win in wins::wins(figures) {
+        table.add([
+            win.system.clone(),
+            win.property.text().to_owned(),
+            win.by(),
+            win.why().to_owned(),
+        ]);
+    }
+    let words = if table.is_empty() {
+        "Nowhere in these rows."
+    } else {
+        "Only what no repetition contradicts, and at least 5%:"
+    };
+    vec![
+        Block::Heading("Where others are better than holdfast, and why".to_owned()),
+        Block::Text(words.to_owned()),
+        Block::Table(table),
+    ]
 }
