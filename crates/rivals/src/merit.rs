@@ -75,8 +75,6 @@ enum Design {
     ZooKeeper,
     /// Three nodes, synced.
     Etcd,
-    /// Ours by another door.
-    Ours,
     /// Not known here.
     Other,
 }
@@ -86,7 +84,7 @@ enum Design {
 pub fn why(system: &str, property: Property) -> &'static str {
     let design = design(system);
     match property {
-        Property::Throughput | Property::Time | Property::Processor => cost(design, system),
+        Property::Throughput | Property::Time | Property::Processor => cost(design),
         Property::HandOver => hand_over(design, system),
         Property::RoundTrips => {
             "it needs fewer requests for one lock; each of ours waits for two disks anyway"
@@ -109,7 +107,6 @@ fn design(system: &str) -> Design {
         "redis" | "redisson" => Design::Memory,
         "zookeeper" => Design::ZooKeeper,
         "etcd" => Design::Etcd,
-        "holdfast" => Design::Ours,
         "postgres" | "mariadb" if name.ends_with("-lock-table") => Design::WrittenRow,
         "postgres" if name.ends_with("-advisory") => Design::InServer,
         "mariadb" if name.ends_with("-get-lock") => Design::InServer,
@@ -119,7 +116,7 @@ fn design(system: &str) -> Design {
     }
 }
 
-fn cost(design: Design, system: &str) -> &'static str {
+fn cost(design: Design) -> &'static str {
     match design {
         Design::Memory => {
             "one server, in memory: nothing is written to a disk and nothing is copied before the answer, so an acknowledged lock may be lost with the machine"
@@ -148,12 +145,6 @@ fn cost(design: Design, system: &str) -> &'static str {
         Design::Etcd => {
             "it promises as much: three nodes, synced on a majority. Here it simply does it better"
         }
-        Design::Ours if system.contains("zookeeper") => {
-            "the same servers by another door: small binary frames on one connection cost less than HTTP"
-        }
-        Design::Ours => {
-            "the same servers and the same calls; the client keeps its connections and its session"
-        }
         Design::Other => "not known to this tool",
     }
 }
@@ -177,8 +168,7 @@ fn hand_over(design: Design, system: &str) -> &'static str {
         | Design::WrittenRow
         | Design::ZooKeeper
         | Design::Etcd
-        | Design::Ours
-        | Design::Other => cost(design, system),
+        | Design::Other => cost(design),
     }
 }
 
@@ -198,9 +188,6 @@ fn failover(design: Design) -> &'static str {
             "nobody had to notice or to vote: the tool started the same server again at once, on the same disk, which must still be there"
         }
         Design::ZooKeeper | Design::Etcd => "it noticed and voted sooner",
-        Design::Ours => {
-            "the same cluster by another door: the clients try other nodes at another pace"
-        }
         Design::Other => "not known to this tool",
     }
 }
@@ -220,7 +207,6 @@ fn safety(design: Design) -> &'static str {
         | Design::WrittenRow => {
             "in this run the fault missed the moment in which it hurts; what it cannot do is in its list, each with a test that shows it"
         }
-        Design::Ours => "the same cluster by another door",
         Design::Other => "not known to this tool",
     }
 }
@@ -243,8 +229,6 @@ mod tests {
             "mariadb-nowait",
             "zookeeper-curator",
             "etcd-lock",
-            "holdfast-sdk",
-            "holdfast-zookeeper",
         ] {
             for property in Property::ALL {
                 let why = why(system, property);

@@ -10,6 +10,8 @@ mod ground;
 mod html;
 mod pace;
 mod svg;
+#[cfg(test)]
+mod tests;
 mod wins;
 
 use std::path::{Path, PathBuf};
@@ -58,14 +60,14 @@ impl Pages {
 
 /// Where others are better than ours.
 fn beaten(figures: &Figures<'_>) -> Vec<Block> {
-    let mut table = Table::with(["system", "better in", "by up to", "why"]);
-    for win in wins::wins(figures) {
-        table.add([
-            win.system.clone(),
-            win.property.text().to_owned(),
-            win.by(),
-            win.why().to_owned(),
-        ]);
+    let mut table =
+        Table::with(["system", "better in, by up to (in how many of the cases)", "why"]);
+    let wins = wins::wins(figures);
+    // What has the same reason stands together.
+    for alike in wins.chunk_by(|one, next| one.system == next.system && one.why() == next.why()) {
+        let better: Vec<String> = alike.iter().map(wins::Win::by).collect();
+        let Some(first) = alike.first() else { continue };
+        table.add([first.system.clone(), better.join("; "), first.why().to_owned()]);
     }
     let words = if table.is_empty() {
         "Nowhere in these rows."

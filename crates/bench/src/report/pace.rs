@@ -47,7 +47,7 @@ fn rates(figures: &Figures<'_>, locks: Locks, title: &str) -> Vec<Block> {
     if cases.is_empty() {
         return Vec::new();
     }
-    let header = cases.iter().map(|case| clients(case.clients));
+    let header = cases.iter().map(|case| words(*case));
     let mut table = Table::with(std::iter::once("system".to_owned()).chain(header));
     for system in figures.systems() {
         let cells = cases.iter().map(|case| rate(figures, system, *case));
@@ -56,10 +56,6 @@ fn rates(figures: &Figures<'_>, locks: Locks, title: &str) -> Vec<Block> {
     let lines = lines(figures, &cases, |case| f64::from(case.clients), Cell::rate);
     let plot = svg::lines(title, "clients", "cycles a second", &lines);
     vec![Block::Text(title.to_owned()), Block::Table(table), Block::Plot(plot)]
-}
-
-fn clients(count: u32) -> String {
-    if count == 1 { "1 client".to_owned() } else { format!("{count} clients") }
 }
 
 /// `12,345 (12,000–12,600) ×0.8`.

@@ -15,6 +15,8 @@ use crate::statistics::{Spread, number, per};
 
 /// Less than this is no difference.
 const MARGIN: f64 = 1.05;
+/// How the names of our doors begin.
+const OUR_DOORS: &str = "holdfast-";
 
 /// One system that is better in one property.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +48,7 @@ impl Win {
         } else {
             String::new()
         };
-        format!("{factor}{} ({} of {} cases)", self.case, self.cases, self.of)
+        format!("{}: {factor}{} ({} of {})", self.property.text(), self.case, self.cases, self.of)
     }
 }
 
@@ -83,6 +85,11 @@ pub(super) fn wins(figures: &Figures<'_>) -> Vec<Win> {
     found.into_values().filter(|win| win.cases > 0).collect()
 }
 
+/// Whether it is none of our doors, which are compared in the tables alone.
+fn is_other(system: &str) -> bool {
+    !system.starts_with(OUR_DOORS)
+}
+
 /// The factor by which theirs is above ours.
 fn above(theirs: Option<Spread>, ours: Option<Spread>) -> Option<f64> {
     let (theirs, ours) = (theirs?, ours?);
@@ -99,7 +106,7 @@ fn below(theirs: Option<Spread>, ours: Option<Spread>) -> Option<f64> {
 
 fn speed<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
     let mut found = Vec::new();
-    for (system, cells) in figures.speed.iter().filter(|(system, _)| **system != OURS) {
+    for (system, cells) in figures.speed.iter().filter(|(system, _)| is_other(system)) {
         for (case, theirs) in cells {
             if let Some(ours) = figures.ours(*case) {
                 found.extend(in_one_case(system, *case, theirs, ours));
@@ -139,6 +146,7 @@ fn in_one_case<'a>(system: &'a str, case: CaseKey, theirs: &Cell, ours: &Cell) -
 /// A case in a few words.
 pub(super) fn words(case: CaseKey) -> String {
     match (case.locks, case.load) {
+        (Locks::Spread, Load::Closed) if case.clients == 1 => "1 client".to_owned(),
         (Locks::Spread, Load::Closed) => format!("{} clients", case.clients),
         (Locks::Hot, Load::Closed) => format!("{} clients on one lock", case.clients),
         (_, Load::Open(rate)) => format!("open loop at {rate}/s"),
@@ -151,7 +159,7 @@ fn order<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
     let Some(ours) = figures.fairness.iter().find(|row| row.system == OURS) else {
         return Vec::new();
     };
-    let others = figures.fairness.iter().filter(|row| row.system != OURS);
+    let others = figures.fairness.iter().filter(|row| is_other(&row.system));
     let one = |property, system, case: &str, factor| Match {
         property,
         system,
@@ -169,7 +177,7 @@ fn order<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
 fn gaps<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
     let ours = figures.failover.iter().find(|row| row.system == OURS);
     let ours = ours.and_then(|row| Spread::of(&row.gaps_ms));
-    let others = figures.failover.iter().filter(|row| row.system != OURS);
+    let others = figures.failover.iter().filter(|row| is_other(&row.system));
     let one = |system, factor| Match {
         system,
         property: Property::Failover,
@@ -196,7 +204,7 @@ fn harm<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
         Spread::of(&[number(row.oversold + row.lost_updates + row.double_holders)])
     };
     let mut found = Vec::new();
-    for row in measured().filter(|row| family(&row.system) != OURS) {
+    for row in measured().filter(|row| is_other(&row.system)) {
         let Some(ours) = measured().find(|ours| ours.system == OURS && ours.fault == row.fault)
         else {
             continue;

@@ -114,9 +114,9 @@ async fn open(system: &Arc<dyn System>, clients: u32) -> Result<Vec<Box<dyn Riva
             opening.spawn(async move { system.client().await });
             left -= 1;
         }
-        let failed = |why: String| {
-            format!("{} of {clients} clients could connect, and then: {why}", open.len())
-        };
+        let so_far = open.len();
+        let failed =
+            |why: String| format!("{so_far} of {clients} clients could connect, and then: {why}");
         let late = || failed(format!("no answer within {} s", OPEN.as_secs()));
         let opened = timeout_at(deadline.into(), opening.join_next()).await;
         let Some(opened) = opened.map_err(|_| late())? else { return Ok(open) };
