@@ -11,7 +11,7 @@ use holdfast_bench::progress::Progress;
 use holdfast_bench::settings::{Arguments, Everything, Part, Wanted};
 use holdfast_bench::{Records, Row, Settings, failover, fairness, report, safety, speed, stage};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a shell says of a program that ^C has ended.
 const INTERRUPTED: u8 = 130;
@@ -22,14 +22,21 @@ async fn main() -> ExitCode {
     if matches!(part, Part::Worker) {
         return safety::work().await;
     }
+    let mut interrupts = match Interrupts::listen() {
+        Ok(interrupts) => interrupts,
+        Err(error) => {
+            warn(&format!("cannot listen to signals: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
     allow_connections();
     let progress = Progress::new();
     let ended = tokio::select! {
         done = act(&part, &progress) => done.map(|()| ExitCode::SUCCESS),
-        why = interrupted() => why.map(|why| {
+        why = interrupts.heard() => {
             progress.note(why);
-            ExitCode::from(INTERRUPTED)
-        }),
+            Ok(ExitCode::from(INTERRUPTED))
+        }
     };
     progress.finish();
     ended.unwrap_or_else(|why| {
@@ -100,17 +107,26 @@ fn write_pages(rows: &Path, docs: Option<&Path>) -> Result<(), String> {
     Ok(())
 }
 
-/// ^C, or to be asked to end; what runs is dropped then, and with it the servers.
-async fn interrupted() -> Result<&'static str, String> {
-    let mut asked = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
-    let mut hung_up = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
-    let pressed = tokio::select! {
-        pressed = tokio::signal::ctrl_c() => pressed,
-        _ = asked.recv() => Ok(()),
-        _ = hung_up.recv() => Ok(()),
-    };
-    pressed.map_err(|error| error.to_string())?;
-    Ok("interrupted: the servers are stopped; what was measured so far can be reported on")
+/// What ends a run from outside. Listened to from before its first server starts: whatever comes later is heard.
+struct Interrupts([Signal; 3]);
+
+impl Interrupts {
+    fn listen() -> std::io::Result<Self> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [pressed, asked, hung_up] = kinds.map(signal);
+        Ok(Self([pressed?, asked?, hung_up?]))
+    }
+
+    /// ^C, or to be asked to end; what runs is dropped then, and with it the servers.
+    async fn heard(&mut self) -> &'static str {
+        let [pressed, asked, hung_up] = &mut self.0;
+        tokio::select! {
+            _ = pressed.recv() => {}
+            _ = asked.recv() => {}
+            _ = hung_up.recv() => {}
+        }
+        "interrupted: the servers are stopped; what was measured so far can be reported on"
+    }
 }
 
 /// 256 clients with five connections each are more than what most shells allow at first.
