@@ -173,7 +173,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// The system of a name that has something added after a blank, such as a fence.
+/// The system of a name that has something added, such as `+fence`.
 pub(super) fn family(name: &str) -> &str {
-    name.split(' ').next().unwrap_or(name)
+    name.split([' ', '+']).next().unwrap_or(name)
 }

@@ -94,7 +94,13 @@ fn where_another_is_better_the_page_says_so_and_why() {
     rows.push(Row::Failover(Failover { gaps_ms: vec![400.0], ..failover("zookeeper-curator") }));
     rows.push(fairness("holdfast-http", [1, 0, 2], 1));
     rows.push(fairness("redisson-fair", [0, 1, 2], 0));
-    for (system, oversold) in [("holdfast-http", 2), ("postgres-advisory", 0), ("redlock", 5)] {
+    for (system, oversold) in [
+        ("holdfast-http", 2),
+        ("holdfast-http+fence", 0),
+        ("no-lock", 0),
+        ("postgres-advisory", 0),
+        ("redlock", 5),
+    ] {
         rows.push(Row::Safety(Safety { oversold, ..sale(system) }));
     }
     let markdown = Pages::of(&rows).markdown;
@@ -108,7 +114,9 @@ fn where_another_is_better_the_page_says_so_and_why() {
     assert!(line(beaten, "| zookeeper-curator |").contains("after a loss: 2×"), "{beaten}");
     assert!(line(beaten, "| redisson-fair |").contains("order of grants"), "{beaten}");
     assert!(line(beaten, "| postgres-advisory |").contains("it has no time-out"), "{beaten}");
-    assert!(!beaten.contains("etcd-lock") && !beaten.contains("redlock"), "{beaten}");
+    for none in ["etcd-lock", "redlock", "no-lock", "+fence"] {
+        assert!(!beaten.contains(none), "{none}: {beaten}");
+    }
 }
 
 fn failover(system: &str) -> Failover {

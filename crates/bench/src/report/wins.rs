@@ -9,7 +9,7 @@ use holdfast_rivals::{Property, why};
 
 use super::figures::{CaseKey, Cell, Figures, family};
 use super::svg::label;
-use crate::catalogue::{OURS, place};
+use crate::catalogue::{OURS, named, place};
 use crate::record::{Load, Locks};
 use crate::statistics::{Spread, number, per};
 
@@ -85,9 +85,9 @@ pub(super) fn wins(figures: &Figures<'_>) -> Vec<Win> {
     found.into_values().filter(|win| win.cases > 0).collect()
 }
 
-/// Whether it is none of our doors, which are compared in the tables alone.
+/// Whether it is a system, and none of our doors: those are compared in the tables alone, and so is what locks nothing.
 fn is_other(system: &str) -> bool {
-    !system.starts_with(OUR_DOORS)
+    named(family(system)).is_some() && !system.starts_with(OUR_DOORS)
 }
 
 /// The factor by which theirs is above ours.

@@ -1,4 +1,4 @@
-//! The order of grants of planted locks.
+//! The order of grants of planted locks. On one thread: a contender has asked before the next one comes, however busy the machine.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::planted::{Manner, Planted};
 
 const ROUNDS: Rounds = Rounds { contenders: 5, apart: Duration::from_millis(20), rounds: 2 };
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn first_come_first_served_has_no_inversions() {
     let row = measure(&Planted::system(Manner::FirstIn), ROUNDS).await;
     assert_eq!(row.orders, [[0, 1, 2, 3, 4]; 2]);
@@ -20,14 +20,14 @@ async fn first_come_first_served_has_no_inversions() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn last_come_first_served_has_them_all() {
     let row = measure(&Planted::system(Manner::LastIn), ROUNDS).await;
     assert_eq!(row.orders, [[4, 3, 2, 1, 0]; 2]);
     assert_eq!(row.inversions, [pairs(5); 2]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_lock_that_nobody_gets_is_trouble() {
     let row = measure(&Planted::system(Manner::Busy), ROUNDS).await;
     assert!(row.trouble.unwrap().contains("round 1: somebody else has the lock"));
