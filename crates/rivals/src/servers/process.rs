@@ -188,13 +188,13 @@ impl Server {
     }
 
     /// Whether it has ended by itself.
-    pub(super) fn ended(&mut self) -> bool {
+    pub fn ended(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
         child.try_wait().is_ok_and(|status| status.is_some())
     }
 
     /// The end of its log.
-    pub(super) fn tail(&self) -> String {
+    pub fn tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         let from = lines.len().saturating_sub(TAIL_LINES);
