@@ -16,7 +16,8 @@ const LIBRARIES: &str = "/usr/lib";
 /// is ready to answer.
 const LIBC: &str = "libc.so.6";
 /// What to say when there is none.
-pub const MISSING: &str = "libfaketime is not installed; on Debian, as root: apt-get install faketime";
+pub const MISSING: &str =
+    "libfaketime is not installed; on Debian, as root: apt-get install faketime";
 
 /// Nanoseconds of the machine's monotonic clock.
 pub fn now_ns() -> u64 {

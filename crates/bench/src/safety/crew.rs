@@ -25,7 +25,7 @@ pub const REPORTS_MAX: usize = 1024;
 const WORDS_MAX: usize = 16;
 
 /// The hidden subcommand that makes this program a worker.
-pub const SUBCOMMAND: &str = "worker";
+const SUBCOMMAND: &str = "worker";
 
 /// Workers that were started.
 #[derive(Debug)]
@@ -44,13 +44,15 @@ struct Worker {
     pid: Pid,
 }
 
-impl Crew {
+impl Default for Crew {
     /// Nobody yet.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let (sender, reports) = mpsc::channel(REPORTS_MAX);
         Self { workers: Vec::new(), reports, sender, seen: Seen::default() }
     }
+}
 
+impl Crew {
     /// Starts one more, with these variables in its environment besides.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! Owns the order of events; each step waits for what was seen, with a deadline. One worker, the first, takes the lock and
 //! stops in the middle of a sale; the others queue up behind it; then the fault strikes. A holder that lives goes on when
-//! [`ENOUGH`] others have sold or after [`SALE`], whichever is first: well within its lease, so that it is in the right.
+//! [`ENOUGH`] others have sold or after [`SALE`], whichever is first: well within its lease, so that it is in the right. A
+//! lock that lives with its connection has no lease; when its servers are restarted, its sale takes up to [`LONG_SALE`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +29,8 @@ const WARM: u32 = 3;
 const ENOUGH: usize = 5;
 /// The longest that a sale with a live holder takes.
 pub const SALE: Duration = Duration::from_millis(1_800);
+/// The same where nothing but the connection ends the lock: no lease says how long a sale may take.
+pub const LONG_SALE: Duration = Duration::from_secs(8);
 /// The shortest that a leader is isolated.
 const ISOLATED: Duration = Duration::from_secs(5);
 /// How far clocks are moved.
@@ -53,7 +56,7 @@ pub struct Sale {
 }
 
 impl Sale {
-    /// Four workers of this program, 100 pieces, 5 ms between reading and writing, leases of 3 s, stuck after 15 s.
+    /// Four workers of this program, 100 pieces, 5 ms between reading and writing, leases of 3 s, stuck after 20 s.
     pub fn of(program: PathBuf) -> Self {
         Self {
             program,
@@ -61,7 +64,7 @@ impl Sale {
             pieces: 100,
             think: Duration::from_millis(5),
             lease: Duration::from_secs(3),
-            bound: Duration::from_secs(15),
+            bound: Duration::from_secs(20),
         }
     }
 
@@ -112,17 +115,16 @@ pub async fn play(
     let database = shop::connect(stage.shop, "judge").await.map_err(|error| error.to_string())?;
     let sale = stage.sale;
     shop::open(&database, stage.lock, sale.pieces, entrant.fenced).await?;
-    match fault {
-        Fault::ServerClock => scene.with_clocks(stage.directory).await?,
-        Fault::Promoted => scene.with_copy(stage.directory).await?,
-        _ => {}
+    if fault == Fault::ServerClock {
+        scene.with_clocks(stage.directory).await?;
     }
-    let clock = match fault {
-        Fault::ClientClock => Some(client_clock(stage.directory)?),
-        _ => None,
-    };
+    if fault == Fault::Promoted {
+        scene.with_copy(stage.directory).await?;
+    }
+    let is_moved = fault == Fault::ClientClock;
+    let clock = is_moved.then(|| client_clock(stage.directory)).transpose()?;
     let mut crew = hire(stage, scene, entrant, clock.as_ref()).await?;
-    let mut drama = Drama { sale, scene, crew: &mut crew, fault, struck_ns: 0, clock };
+    let mut drama = Drama { sale, entrant, scene, crew: &mut crew, fault, struck_ns: 0, clock };
     let played = drama.play().await;
     let struck = drama.struck_ns;
     let trouble = crew.seen.trouble();
@@ -146,7 +148,7 @@ async fn hire(
     entrant: Entrant,
     clock: Option<&WallClock>,
 ) -> Result<Crew, String> {
-    let (sale, mut crew) = (stage.sale, Crew::new());
+    let (sale, mut crew) = (stage.sale, Crew::default());
     for worker in 0..sale.workers {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let plan = Plan {
@@ -178,6 +180,7 @@ fn verdict(seen: &Seen, books: Books, fault: Fault, struck: u64, next: Option<u6
 
 struct Drama<'a> {
     sale: &'a Sale,
+    entrant: Entrant,
     scene: &'a mut Scene,
     crew: &'a mut Crew,
     fault: Fault,
@@ -308,17 +311,19 @@ impl Drama<'_> {
     async fn go_on_in_time(&mut self, began: Instant) {
         let struck = self.struck_ns;
         let enough = move |seen: &Seen| seen.done_after(Some(HOLDER), struck) >= ENOUGH;
-        self.crew.until(began + SALE, enough).await;
+        self.crew.until(began + self.longest(), enough).await;
         self.crew.order(HOLDER, Order::GoOn).await;
+    }
+
+    fn longest(&self) -> Duration {
+        let restarted = self.fault == Fault::ServersRestarted;
+        if restarted && self.entrant.lives_with_connection() { LONG_SALE } else { SALE }
     }
 
     /// Everybody who lives sells until the shelf is empty.
     async fn sell_out(&mut self) -> Result<(), String> {
         // What was ordered before is done first, and each order ends with one word.
-        let ordered = match self.fault {
-            Fault::None => 1,
-            _ => 3,
-        };
+        let ordered = if self.fault == Fault::None { 1 } else { 3 };
         self.everybody(Order::Sell(u32::MAX)).await;
         self.wait("the shelf to be empty", move |seen| {
             let workers = seen.idle.iter().enumerate();

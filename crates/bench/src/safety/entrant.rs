@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_rivals::servers::Kind;
-use holdfast_rivals::{System, Trouble};
+use holdfast_rivals::{Caveat, System, Trouble};
 
 use super::fault::Fault;
 use super::no_lock::{self, NoLock};
@@ -104,6 +104,12 @@ impl Entrant {
         }
     }
 
+    /// Whether the servers let go of the lock when a connection ends, and nothing but that ends it.
+    pub fn lives_with_connection(self) -> bool {
+        let system = self.system(&Places::nowhere(), Duration::from_secs(1));
+        system.is_ok_and(|system| system.caveats().contains(&Caveat::DiesWithConnection))
+    }
+
     /// Why a fault makes no sense for it, if so.
     pub fn spared(self, fault: Fault) -> Option<&'static str> {
         match fault {
@@ -118,9 +124,7 @@ impl Entrant {
             Fault::Promoted if !self.is_redis() => {
                 Some("set up as one server without a copy, as most people run it for locks")
             }
-            Fault::LeaderIsolated if !self.is_cluster() => {
-                Some("its servers elect no leader")
-            }
+            Fault::LeaderIsolated if !self.is_cluster() => Some("its servers elect no leader"),
             Fault::ServerClock if self.kind() == Some(Kind::Etcd) => Some(
                 "etcd is written in Go and asks the kernel for the time, not the C library: libfaketime does not reach it",
             ),
@@ -148,6 +152,13 @@ mod tests {
         assert_eq!(full[0], Entrant::NO_LOCK);
         assert!(full.iter().any(|entrant| entrant.name() == "redis-getset"));
         assert_eq!(Entrant::named("redlock+fence"), None);
+    }
+
+    #[test]
+    fn advisory_locks_live_with_their_connection_and_leases_do_not() {
+        let lives = |name: &str| Entrant::named(name).unwrap().lives_with_connection();
+        assert!(lives("postgres-advisory") && lives("mariadb-for-update"));
+        assert!(!lives("holdfast-http") && !lives("redlock") && !lives("postgres-lock-table"));
     }
 
     #[test]

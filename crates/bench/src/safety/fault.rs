@@ -63,7 +63,8 @@ impl Fault {
                 "the wall clock of a waiting worker is set ahead by an hour (libfaketime; monotonic clocks stay)"
             }
             Self::ServersRestarted => {
-                "kill -9 of all servers of the lock at once, started again at once with their disks"
+                "kill -9 of all servers of the lock at once, started again at once with their disks, in the middle of a sale \
+                 of at most 1.8 s, or 8 s for a lock without a lease, which lives with its connection"
             }
             Self::Promoted => {
                 "the cable between Redis and its copy is cut, a worker takes the lock, kill -9 of the Redis, \

@@ -4,6 +4,7 @@
 //! that no fault strikes; the lock's servers are real ones (`scene`). A case that cannot be played is a row that says why,
 //! and the others go on; one that hangs ends by its deadline ([`Sale::deadline`]).
 
+pub mod caller;
 pub mod clock;
 pub mod count;
 pub mod crew;

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holdfast_rivals::Trouble;
-use holdfast_rivals::servers::{
-    Durable, Kind, Leash, Redis, Server, ask, leader, zookeeper_doors,
-};
+use holdfast_rivals::servers::{Durable, Kind, Leash, Redis, Server, ask, leader, zookeeper_doors};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep, timeout};
 

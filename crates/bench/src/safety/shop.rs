@@ -91,9 +91,7 @@ impl Counter {
     /// [`FenceError::Stale`] if it is not.
     pub async fn write(&mut self, seen: i64, token: Option<u64>) -> Result<(), FenceError> {
         let transaction = match &self.fence {
-            Some(fence) => {
-                begin_as(&mut self.client, fence, shown(token), &self.worker).await?
-            }
+            Some(fence) => begin_as(&mut self.client, fence, shown(token), &self.worker).await?,
             None => self.client.transaction().await?,
         };
         let token = token.map(u64::cast_signed);

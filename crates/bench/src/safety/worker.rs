@@ -6,15 +6,15 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_fence::FenceError;
-use holdfast_rivals::{Hold, Rival, System, Trouble};
+use holdfast_rivals::{Hold, Trouble};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
+use super::caller::Caller;
 use super::clock::now_ns;
 use super::entrant::Entrant;
 use super::message::{Ended, Halt, Order, Plan, Report};
@@ -22,10 +22,6 @@ use super::shop::{self, Counter};
 
 /// Orders that wait.
 pub const ORDERS_MAX: usize = 16;
-/// How long one request for the lock waits.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What a call may take beside that; then the connection is given up.
-const CALL: Duration = Duration::from_secs(2);
 /// Before a connection is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Before the next sale.
@@ -68,7 +64,7 @@ async fn hear(
         match serde_json::from_str(&line).map_err(words)? {
             // One that waits already is enough.
             Order::GoOn => drop(go_on.try_send(())),
-            order => orders.send(order).await.map_err(words)?,
+            order @ (Order::Sell(_) | Order::Halt(_)) => orders.send(order).await.map_err(words)?,
         }
     }
     Ok(())
@@ -85,8 +81,9 @@ async fn obey(
     let lease = Duration::from_millis(plan.lease_ms);
     let entrant = Entrant::named(&plan.system).ok_or("no lock of this name")?;
     let system = entrant.system(&plan.places, lease).map_err(words)?;
-    let client = Some(system.client().await.map_err(words)?);
-    let mut worker = Worker { plan, system, client, counter, go };
+    let mut caller = Caller::new(system);
+    caller.connect().await.map_err(words)?;
+    let mut worker = Worker { plan, caller, counter, go };
     say(&Report::Ready)?;
     while let Some(order) = orders.recv().await {
         match order {
@@ -107,8 +104,7 @@ fn say(report: &Report) -> Result<(), String> {
 
 struct Worker {
     plan: Plan,
-    system: Arc<dyn System>,
-    client: Option<Box<dyn Rival>>,
+    caller: Caller,
     counter: Counter,
     go: mpsc::Receiver<()>,
 }
@@ -147,26 +143,15 @@ impl Worker {
     async fn enter(&mut self) -> Result<Hold, String> {
         say(&Report::Asks)?;
         loop {
-            match self.ask().await {
+            match self.caller.take(&self.plan.lock).await {
                 Ok(hold) => return Ok(hold),
                 Err(Trouble::Busy) => {}
                 Err(trouble) => {
                     say(&Report::Trouble { words: trouble.to_string() })?;
-                    self.client = None;
                     sleep(PAUSE).await;
                 }
             }
         }
-    }
-
-    async fn ask(&mut self) -> Result<Hold, Trouble> {
-        if self.client.is_none() {
-            let opened = timeout(CALL, self.system.client()).await;
-            self.client = Some(opened.map_err(|_| late("connecting"))??);
-        }
-        let Some(client) = &mut self.client else { return Err(late("connecting")) };
-        let asked = timeout(PATIENCE + CALL, client.acquire(&self.plan.lock, PATIENCE)).await;
-        asked.map_err(|_| late("acquire"))?
     }
 
     /// Read, think, look, write.
@@ -199,18 +184,11 @@ impl Worker {
     }
 
     async fn leave(&mut self, hold: Hold) -> Result<(), String> {
-        let Some(client) = &mut self.client else { return Ok(()) };
-        let released = timeout(CALL, client.release(hold)).await;
-        if let Err(trouble) = released.unwrap_or_else(|_| Err(late("release"))) {
+        if let Err(trouble) = self.caller.give_back(hold).await {
             say(&Report::Trouble { words: trouble.to_string() })?;
-            self.client = None;
         }
         Ok(())
     }
-}
-
-fn late(what: &str) -> Trouble {
-    Trouble::Unreachable(format!("{what}: no answer in time"))
 }
 
 /// Now; or when its worker stopped to believe in it, if it looked and gave up.
