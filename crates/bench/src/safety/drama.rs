@@ -15,10 +15,10 @@ use super::clock::{WallClock, now_ns};
 use super::count::{Books, double_holders};
 use super::crew::{Crew, Seen};
 use super::entrant::Entrant;
-use super::fault::Fault;
 use super::message::{Halt, Order, Plan};
 use super::scene::Scene;
 use super::shop;
+use crate::fault::Fault;
 
 /// The worker that the fault is about, and the one whose clock is moved.
 const HOLDER: usize = 0;
@@ -161,7 +161,7 @@ async fn hire(
             fenced: entrant.fenced,
             think_ms: millis(sale.think),
         };
-        let variables = clock.filter(|_| worker == FAST).map(WallClock::variables);
+        let variables = clock.filter(|_| worker == FAST).map(|clock| clock.variables(false));
         crew.hire(&sale.program, &plan, &variables.unwrap_or_default()).await?;
     }
     Ok(crew)

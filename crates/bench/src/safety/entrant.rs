@@ -8,10 +8,10 @@ use std::time::Duration;
 use holdfast_rivals::servers::Kind;
 use holdfast_rivals::{Caveat, System, Trouble};
 
-use super::fault::Fault;
 use super::no_lock::{self, NoLock};
 use crate::catalogue::{self, Chosen, Listed};
 use crate::connect::Places;
+use crate::fault::Fault;
 
 /// What is added to the name of a system whose token goes with every write.
 const WITH_FENCE: &str = "+fence";

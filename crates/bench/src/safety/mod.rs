@@ -10,7 +10,6 @@ pub mod count;
 pub mod crew;
 pub mod drama;
 pub mod entrant;
-pub mod fault;
 pub mod message;
 pub mod no_lock;
 pub mod relay;
@@ -28,10 +27,10 @@ use tokio::time::timeout;
 
 pub use drama::{Sale, Verdict};
 pub use entrant::Entrant;
-pub use fault::Fault;
 pub use scene::Scene;
 pub use worker::work;
 
+use crate::fault::Fault;
 use crate::progress::Progress;
 use crate::record::{Safety, Size};
 use crate::{Records, Row, Settings};

@@ -1,6 +1,6 @@
 //! The faults: what is broken while somebody holds the lock.
 //!
-//! Owns their names and their words for the report. Refuses to break anything: `drama` does.
+//! Owns their names and their words for the report. Refuses to break anything: `safety` does, and the report needs only the words.
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
