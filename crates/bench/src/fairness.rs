@@ -61,7 +61,7 @@ pub async fn run(
     progress: &Progress,
 ) -> Result<(), String> {
     let rounds = Rounds::of(settings);
-    progress.expect(u64::try_from(settings.systems.len()).unwrap_or(0));
+    progress.add_steps(u64::try_from(settings.systems.len()).unwrap_or(0));
     for kind in kinds(&settings.systems, 1) {
         let mut hall = Hall::closed(kind);
         for listed in settings.systems.iter().filter(|listed| listed.kind == kind) {

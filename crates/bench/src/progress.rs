@@ -36,7 +36,7 @@ impl Progress {
     }
 
     /// So many steps more.
-    pub fn expect(&self, steps: u64) {
+    pub fn add_steps(&self, steps: u64) {
         self.bar.inc_length(steps);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns the command line's words and their meaning. A run that was made smaller by hand is no full run, and says so.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
@@ -175,7 +175,7 @@ impl Settings {
         let mut settings = vec![("systems".to_owned(), names.join(", "))];
         settings.extend(more);
         Ok(Run {
-            command: command(),
+            command: command(std::env::args().skip(1)),
             began: said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
             commit: said_by("git", &["describe", "--always", "--dirty"]),
             size: self.size,
@@ -230,22 +230,25 @@ fn systems(names: &[String], size: Size) -> Result<Vec<&'static Listed>, Setting
     Ok(found)
 }
 
-/// The command line as it was given, with quotes where a shell needs them, from the program's name on.
-fn command() -> String {
-    let mut words: Vec<String> = std::env::args().collect();
-    if let Some(first) = words.first_mut() {
-        let name = Path::new(&first).file_name().map(|name| name.to_string_lossy().into_owned());
-        *first = name.unwrap_or_default();
+/// The line that repeats a run from the root of the repository, with quotes where a shell needs them. `scripts/compare`
+/// calls `compare all`, and finds a place for the rows itself: those of two runs are not to be mixed.
+fn command(arguments: impl Iterator<Item = String>) -> String {
+    let mut words: Vec<String> = arguments.collect();
+    let mut line = "target/release/compare".to_owned();
+    if words.first().is_some_and(|part| part == "all") {
+        "scripts/compare".clone_into(&mut line);
+        words.remove(0);
+        if let Some(at) = words.iter().position(|word| word == "--out") {
+            words.drain(at..words.len().min(at + 2));
+        }
+        words.retain(|word| !word.starts_with("--out="));
     }
     let plain = |c: char| c.is_alphanumeric() || "/.,-_=:".contains(c);
     let quoted = |word: &String| {
-        if word.chars().all(plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
+        let whole = !word.is_empty() && word.chars().all(plain);
+        if whole { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    std::iter::once(line).chain(words.iter().map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -281,6 +284,19 @@ mod tests {
         let names: Vec<_> = found.iter().map(|listed| listed.name).collect();
         assert_eq!(names, ["holdfast-http", "redlock"]);
         assert_eq!(settings("--systems every").unwrap().systems.len(), ALL.len());
+    }
+
+    #[test]
+    fn a_line_that_repeats_a_run_can_be_pasted() {
+        for (given, expected) in [
+            ("speed --quick --out a", "target/release/compare speed --quick --out a"),
+            ("all --quick --out a --docs docs", "scripts/compare --quick --docs docs"),
+            ("all --out=a", "scripts/compare"),
+            ("all --out", "scripts/compare"),
+            ("fairness --out it's", "target/release/compare fairness --out 'it'\\''s'"),
+        ] {
+            assert_eq!(command(given.split(' ').map(str::to_owned)), expected);
+        }
     }
 
     #[test]

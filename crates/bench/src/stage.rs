@@ -77,8 +77,8 @@ impl Stage {
         ))
     }
 
-    /// Processor seconds that the servers and all processes that they started have used so far; none if that cannot be
-    /// read.
+    /// Processor seconds that the servers and all processes that they started have used so far, in steps of the kernel's tick
+    /// (10 ms); none if that cannot be read.
     pub fn processor_seconds(&self) -> Option<f64> {
         let processes = processes();
         let mut tree: BTreeSet<u32> = self.servers.iter().map(Server::pid).collect();

@@ -14,6 +14,8 @@ use crate::statistics::{number, per};
 
 const MICROS_MAX: u64 = 600_000_000;
 const DIGITS: u8 = 3;
+/// Less processor time than this, seconds, cannot be told from the kernel's ticks of 10 ms.
+const PROCESSOR_MIN: f64 = 0.05;
 
 /// Counts of one client, or of all.
 #[derive(Debug)]
@@ -110,6 +112,7 @@ impl Counts {
             polls: each(self.tally.polls),
             wakeups: each(self.tally.wakeups),
             cpu_seconds: processor_seconds
+                .filter(|seconds| *seconds >= PROCESSOR_MIN)
                 .and_then(|seconds| per(seconds * 1_000.0, number(self.ended))),
             overlaps: self.overlaps,
             scheduled,
@@ -170,5 +173,6 @@ mod tests {
     fn nothing_measured_is_no_ratio() {
         let measured = Counts::new().unwrap().measured(WINDOW, 0, Some(1.0));
         assert_eq!((measured.round_trips, measured.cpu_seconds), (None, None));
+        assert_eq!(counts([1]).measured(WINDOW, 0, Some(0.01)).cpu_seconds, None, "one tick");
     }
 }

@@ -36,7 +36,7 @@ pub async fn run(
 ) -> Result<(), String> {
     let plan = Plan::of(settings);
     let of_each = plan.cases.len() * settings.systems.len();
-    progress.expect(u64::from(plan.repetitions) * u64::try_from(of_each).unwrap_or(0));
+    progress.add_steps(u64::from(plan.repetitions) * u64::try_from(of_each).unwrap_or(0));
     for repetition in 1..=plan.repetitions {
         for kind in kinds(&settings.systems, repetition) {
             let turn = Turn { kind, repetition, settings, records, progress, plan: &plan };
