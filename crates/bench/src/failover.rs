@@ -88,7 +88,7 @@ pub async fn run(
         Size::Tiny => 1,
     };
     let chosen = || settings.systems.iter().filter_map(|listed| Some((*listed, Way::of(listed)?)));
-    progress.expect(u64::from(trials) * u64::try_from(chosen().count()).unwrap_or(0));
+    progress.add_steps(u64::from(trials) * u64::try_from(chosen().count()).unwrap_or(0));
     for (listed, way) in chosen() {
         let row = measure(listed, way, trials, &settings.directory, progress).await;
         if let Some(trouble) = &row.trouble {

@@ -47,7 +47,7 @@ pub async fn run(
 ) -> Result<(), String> {
     let sale = sale(settings.size)?;
     let entrants = Entrant::among(&settings.systems);
-    progress.expect(u64::try_from(entrants.len() * Fault::ALL.len()).unwrap_or(0));
+    progress.add_steps(u64::try_from(entrants.len() * Fault::ALL.len()).unwrap_or(0));
     let shop = Shop::start(&settings.directory).await?;
     for entrant in entrants {
         let mut booth = Booth { sale: &sale, shop: &shop, entrant, kept: None };
