@@ -62,14 +62,12 @@ impl WallClock {
         std::fs::rename(fresh, &self.file)
     }
 
-    /// The environment of a process that lives by it; it looks how far the clock is off at every call, or once a
-    /// second if it is one that asks too often for that.
-    pub fn variables(&self, asks_often: bool) -> Vec<(String, String)> {
-        let looking = if asks_often { "FAKETIME_CACHE_DURATION" } else { "FAKETIME_NO_CACHE" };
+    /// The environment of a process that lives by it; it looks how far the clock is off whenever it asks for the time.
+    pub fn variables(&self) -> Vec<(String, String)> {
         let pairs = [
             ("LD_PRELOAD", format!("{}:{LIBC}", self.library.display())),
             ("FAKETIME_TIMESTAMP_FILE", self.file.display().to_string()),
-            (looking, "1".to_owned()),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
             ("DONT_FAKE_MONOTONIC", "1".to_owned()),
         ];

@@ -161,7 +161,7 @@ async fn hire(
             fenced: entrant.fenced,
             think_ms: millis(sale.think),
         };
-        let variables = clock.filter(|_| worker == FAST).map(|clock| clock.variables(false));
+        let variables = clock.filter(|_| worker == FAST).map(WallClock::variables);
         crew.hire(&sale.program, &plan, &variables.unwrap_or_default()).await?;
     }
     Ok(crew)

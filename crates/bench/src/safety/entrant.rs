@@ -128,6 +128,10 @@ impl Entrant {
             Fault::ServerClock if self.kind() == Some(Kind::Etcd) => Some(
                 "etcd is written in Go and asks the kernel for the time, not the C library: libfaketime does not reach it",
             ),
+            Fault::ServerClock if self.kind() == Some(Kind::ZooKeeper) => Some(
+                "its nodes do not get to serve under libfaketime, which their Java virtual machines ask for the time too \
+                 often; sessions are said to go by the monotonic clock",
+            ),
             Fault::HolderPaused
             | Fault::HolderKilled
             | Fault::ServersRestarted

@@ -146,19 +146,13 @@ impl Scene {
     /// # Errors
     /// In words.
     pub async fn with_clocks(&mut self, directory: &Path) -> Result<(), String> {
-        let asks_often = self.asks_often();
         for (at, server) in self.servers.iter_mut().enumerate() {
             let file = clock_file(directory, at)?;
             let clock = WallClock::right(&file).map_err(words)?;
-            server.restart(&clock.variables(asks_often)).map_err(words)?;
+            server.restart(&clock.variables()).map_err(words)?;
             self.clocks.push(clock);
         }
         self.serving().await
-    }
-
-    /// A virtual machine of Java that looks into a file whenever it asks for the time gets nothing else done.
-    fn asks_often(&self) -> bool {
-        self.entrant.kind() == Some(Kind::ZooKeeper)
     }
 
     /// Moves the wall clocks of a majority, the leader's first.
@@ -239,8 +233,7 @@ impl Scene {
     /// # Errors
     /// In words.
     pub fn restart(&mut self, at: usize) -> Result<(), String> {
-        let variables = self.clocks.get(at).map(|clock| clock.variables(self.asks_often()));
-        let variables = variables.unwrap_or_default();
+        let variables = self.clocks.get(at).map(WallClock::variables).unwrap_or_default();
         let server = self.servers.get_mut(at).ok_or("there is no such server")?;
         server.restart(&variables).map_err(words)
     }
