@@ -55,7 +55,8 @@ pub struct Wanted {
     /// Where rows go, one file a part; rows that are there stay.
     #[arg(long, value_name = "DIR", default_value = "target/comparison")]
     pub out: PathBuf,
-    /// Where servers keep their files while they run. It should be on a disk: what is synced is synced there.
+    /// Where servers keep their files while they run [default: /var/tmp]. It has to be on a disk, and every user has to reach
+    /// it: `PostgreSQL` does not run as root.
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Length of one window of the speed, seconds.
@@ -149,7 +150,7 @@ impl Settings {
     pub fn of(wanted: &Wanted) -> Result<Self, SettingsError> {
         let size = size(wanted);
         check(wanted)?;
-        let directory = wanted.directory.clone().unwrap_or_else(std::env::temp_dir);
+        let directory = wanted.directory.clone().unwrap_or_else(on_disk);
         // Servers change their directory before they read their files.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
         Ok(Self {
@@ -183,6 +184,12 @@ impl Settings {
             machine: looked.map_err(failed)?,
         })
     }
+}
+
+/// Where files may lie that every user may reach: what is temporary elsewhere is often in memory.
+fn on_disk() -> PathBuf {
+    let place = PathBuf::from("/var/tmp");
+    if place.is_dir() { place } else { std::env::temp_dir() }
 }
 
 /// A run that was cut down by hand is none that conclusions may be drawn from.

@@ -1,10 +1,9 @@
 //! The parts about order, safety and failover.
 
 use super::document::{Block, Table};
-use super::figures::{Figures, family};
+use super::figures::Figures;
 use super::pace::spread;
 use super::svg::{self, Dots, label};
-use crate::catalogue::place;
 use crate::record::{Failover, Fairness, Safety};
 use crate::statistics::{Spread, number, pairs, quantile};
 
@@ -112,7 +111,8 @@ pub(super) fn failover(figures: &Figures<'_>) -> Vec<Block> {
     for row in &figures.failover {
         table.add(gaps(row));
     }
-    let rows: Vec<Dots> = figures.failover.iter().filter_map(|row| dots(row)).collect();
+    let rows: Vec<Dots> =
+        figures.failover.iter().filter_map(|row| dots(row, figures.colour(&row.system))).collect();
     vec![
         Block::Heading("Failover".to_owned()),
         Block::Text(
@@ -132,10 +132,9 @@ fn gaps(row: &Failover) -> [String; 6] {
     [row.system.clone(), trials, at(0.5), at(0.99), at(1.0), row.how.clone()]
 }
 
-fn dots(row: &Failover) -> Option<Dots> {
+fn dots(row: &Failover, colour: usize) -> Option<Dots> {
     let values =
         row.gaps_ms.iter().map(|gap| (*gap, format!("{}: {} ms", row.system, label(*gap))));
     let values: Vec<(f64, String)> = values.collect();
-    let colour = place(family(&row.system));
     (!values.is_empty()).then(|| Dots { name: row.system.clone(), colour, values })
 }

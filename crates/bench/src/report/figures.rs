@@ -146,6 +146,15 @@ impl<'a> Figures<'a> {
         systems
     }
 
+    /// The number of a system's colour: the same in every plot, and no other's as far as colours last.
+    pub(super) fn colour(&self, system: &str) -> usize {
+        let mut systems: Vec<&str> = self.speed.keys().copied().collect();
+        systems.extend(self.failover.iter().map(|row| family(&row.system)));
+        systems.sort_by_key(|system| (place(system), *system));
+        systems.dedup();
+        systems.iter().position(|known| *known == family(system)).unwrap_or(0)
+    }
+
     /// Cases of the speed that fit.
     pub(super) fn cases(&self, fits: impl Fn(&CaseKey) -> bool) -> Vec<CaseKey> {
         let cases: BTreeSet<CaseKey> =

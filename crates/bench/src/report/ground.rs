@@ -6,6 +6,9 @@ use crate::catalogue::{Waiting, named, place};
 use crate::machine::Machine;
 use crate::record::{Run, Size};
 
+/// File systems without a disk.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
 /// From the title to the systems.
 pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
     let mut blocks = vec![
@@ -19,6 +22,13 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
     ];
     let size = figures.runs.iter().map(|run| run.size).min();
     blocks.extend(size.and_then(warning).map(|words| Block::Warning(words.to_owned())));
+    if figures.runs.iter().any(|run| IN_MEMORY.contains(&run.machine.file_system.as_str())) {
+        blocks.push(Block::Warning(
+            "The servers kept their files in memory: what they synced reached no disk. Name a directory on a disk with \
+             `--directory`."
+                .to_owned(),
+        ));
+    }
     blocks.push(Block::Link(
         "The page with plots and every case".to_owned(),
         "comparison.html".to_owned(),

@@ -4,7 +4,7 @@ use super::document::{Block, Table};
 use super::figures::{CaseKey, Cell, Figures};
 use super::svg::{self, Dots, Line, Point, label};
 use super::wins::words;
-use crate::catalogue::{OURS, Waiting, named, place};
+use crate::catalogue::{OURS, Waiting, named};
 use crate::record::{Load, Locks, Measured};
 use crate::statistics::Spread;
 
@@ -87,7 +87,7 @@ fn lines(
             (median > 0.0).then(|| Point { x: across(case), y: median, low: min, high: max })
         };
         let points: Vec<Point> = cases.iter().filter_map(point).collect();
-        Line { name: (*system).to_owned(), colour: place(system), points }
+        Line { name: (*system).to_owned(), colour: figures.colour(system), points }
     };
     figures.systems().iter().map(line).filter(|line| !line.points.is_empty()).collect()
 }
@@ -145,7 +145,7 @@ fn dots(figures: &Figures<'_>, case: CaseKey) -> Vec<Dots> {
             Some((median, format!("{system}, {quantile}: {} ms", label(median))))
         });
         let values: Vec<(f64, String)> = values.collect();
-        let row = Dots { name: (*system).to_owned(), colour: place(system), values };
+        let row = Dots { name: (*system).to_owned(), colour: figures.colour(system), values };
         (!row.values.is_empty()).then_some(row)
     };
     figures.systems().iter().filter_map(row).collect()

@@ -19,6 +19,7 @@ const BOTTOM: f64 = 50.0;
 const LINES_HEIGHT: f64 = 420.0;
 const ROW: f64 = 24.0;
 const NAME: f64 = 200.0;
+const NAMED: f64 = 18.0;
 
 /// A point of a line, with what it was in the least and the greatest repetition.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,6 +107,14 @@ impl Axis {
         Self { from, to, at, length }
     }
 
+    /// From the first to the last of these, exactly.
+    fn between(values: &[f64], at: f64, length: f64) -> Self {
+        let log =
+            |value: Option<&f64>| value.filter(|value| **value > 0.0).map(|value| value.log10());
+        let (from, to) = (log(values.first()).unwrap_or(0.0), log(values.last()).unwrap_or(1.0));
+        Self { from, to: if to > from { to } else { from + 1.0 }, at, length }
+    }
+
     /// Where a value is; what is below the axis is at its beginning.
     fn place(&self, value: f64) -> f64 {
         let log = if value > 0.0 { value.log10() } else { self.from };
@@ -172,10 +181,11 @@ pub(super) fn lines(title: &str, across: &str, up: &str, lines: &[Line]) -> Stri
     let mut xs: Vec<f64> = points().map(|point| point.x).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
-    let x = Axis::over(xs.iter().copied(), LEFT, width);
+    let x = Axis::between(&xs, LEFT, width);
     let y = Axis::over(points().flat_map(|point| [point.low, point.high]), 0.0, height);
     let y_at = |value: f64| TOP + height - y.place(value);
-    let mut svg = open(LINES_HEIGHT, title);
+    let names = f64::from(u32::try_from(lines.len()).unwrap_or(u32::MAX));
+    let mut svg = open(LINES_HEIGHT.max(2.0 * TOP + NAMED * names), title);
     for tick in y.ticks() {
         let at = y_at(tick);
         put!(
@@ -249,7 +259,7 @@ impl Line {
 
 fn legend(svg: &mut String, number: usize, line: &Line, x: f64) {
     let rows = u32::try_from(number).unwrap_or(u32::MAX);
-    let y = TOP + 10.0 + 18.0 * f64::from(rows);
+    let y = TOP + 10.0 + NAMED * f64::from(rows);
     let (colour, dashes) = (colour(line.colour), dashes(line.colour));
     put!(
         svg,
@@ -381,6 +391,20 @@ mod tests {
         assert!((axis.place(1.0) - 10.0).abs() < 1e-9 && (axis.place(1000.0) - 110.0).abs() < 1e-9);
         assert!(axis.place(0.0) <= axis.place(3.0) && axis.place(3.0) < axis.place(700.0));
         assert_eq!(axis.ticks().len(), 4);
+    }
+
+    #[test]
+    fn a_legend_longer_than_the_plot_makes_the_picture_longer() {
+        let line = |colour: usize| Line {
+            name: colour.to_string(),
+            colour,
+            points: vec![point(1.0, 1.0)],
+        };
+        let height = |count: usize| {
+            let svg = lines("t", "a", "u", &(0..count).map(line).collect::<Vec<_>>());
+            svg.split('"').nth(1).unwrap().rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert!(height(3) < height(40) && height(40) > 40.0 * NAMED);
     }
 
     #[test]

@@ -155,6 +155,16 @@ fn a_run_that_cannot_say_much_says_so() {
 }
 
 #[test]
+fn files_in_memory_are_no_disk_and_the_page_says_so() {
+    for (file_system, warned) in [("tmpfs", true), ("ext4", false)] {
+        let Row::Run(mut row) = run(Size::Full) else { panic!("a run") };
+        file_system.clone_into(&mut row.machine.file_system);
+        let page = Pages::of(&[Row::Run(row)]).markdown;
+        assert_eq!(page.contains("reached no disk"), warned, "{file_system}");
+    }
+}
+
+#[test]
 fn machine_command_versions_and_caveats_are_on_both_pages() {
     let rows = [run(Size::Full), about("redlock"), about("holdfast-http")];
     let pages = Pages::of(&rows);
