@@ -43,6 +43,11 @@ pub enum Form {
         /// The largest.
         max: u64,
     },
+    /// A whole number from 1, or `none`.
+    Limit {
+        /// The largest.
+        max: u64,
+    },
     /// A whole number of 64 bits, with a sign.
     Whole,
     /// One of these words.
@@ -82,6 +87,9 @@ impl Form {
             Self::Number { min, max } => {
                 json!({ "type": "integer", "minimum": min, "maximum": max })
             }
+            Self::Limit { max } => json!({
+                "oneOf": [{ "type": "integer", "minimum": 1, "maximum": max }, { "const": "none" }],
+            }),
             Self::Whole => {
                 json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX })
             }
@@ -108,6 +116,7 @@ impl Form {
             }
             Self::Number { min, max } => format!("{min} to {max}"),
             Self::Word(words) => words.join(", "),
+            Self::Limit { max } => format!("1 to {max}, or none"),
             Self::AccessEntry => "as often as wanted".to_owned(),
             Self::Whole => "64 bits".to_owned(),
             Self::Text | Self::Flag | Self::Base64 | Self::Conditions | Self::Operations => {
@@ -123,7 +132,7 @@ impl Form {
             Self::Path { .. } => "path",
             Self::Text => "text",
             Self::Duration { .. } => "duration",
-            Self::Number { .. } => "number",
+            Self::Number { .. } | Self::Limit { .. } => "number",
             Self::Whole => "whole number",
             Self::Word(_) => "word",
             Self::Flag => "flag",
@@ -157,6 +166,10 @@ pub enum Unsaid {
     Number(u64),
     /// As if this duration were given.
     Duration(Duration),
+    /// As if the flag were given.
+    Set,
+    /// What was stays.
+    Kept,
 }
 
 /// One parameter of a call.
@@ -246,7 +259,8 @@ impl Param {
     /// What it is when it is not given, as the query would spell it.
     pub fn default(&self) -> Option<String> {
         match self.unsaid {
-            Unsaid::Nothing | Unsaid::Refused(_) => None,
+            Unsaid::Nothing | Unsaid::Refused(_) | Unsaid::Kept => None,
+            Unsaid::Set => Some("true".to_owned()),
             Unsaid::Word(word) => Some(word.to_owned()),
             Unsaid::Number(number) => Some(number.to_string()),
             Unsaid::Duration(duration) => Some(format_duration(duration)),
@@ -259,12 +273,15 @@ impl Param {
         if let Some(object) = schema.as_object_mut() {
             let default = match self.unsaid {
                 Unsaid::Number(number) => Some(json!(number)),
-                Unsaid::Nothing | Unsaid::Refused(_) | Unsaid::Word(_) | Unsaid::Duration(_) => {
-                    self.default().map(Value::from)
-                }
+                Unsaid::Set => Some(json!(true)),
+                Unsaid::Nothing
+                | Unsaid::Refused(_)
+                | Unsaid::Word(_)
+                | Unsaid::Duration(_)
+                | Unsaid::Kept => self.default().map(Value::from),
             };
             let default = match (default, self.form) {
-                (None, Form::Flag) if !self.is_needed() => Some(json!(false)),
+                (None, Form::Flag) if self.unsaid == Unsaid::Nothing => Some(json!(false)),
                 (default, _) => default,
             };
             object.extend(default.map(|default| ("default".to_owned(), default)));
@@ -285,6 +302,7 @@ impl Param {
             | Form::Path { .. }
             | Form::Text
             | Form::Duration { .. }
+            | Form::Limit { .. }
             | Form::Word(_)
             | Form::AccessEntry
             | Form::Base64

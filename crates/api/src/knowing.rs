@@ -102,6 +102,8 @@ pub enum EventKind {
     Granted,
     /// The session no longer holds it.
     Lost,
+    /// The session holds it, and is asked to give it back.
+    ReleaseRequested,
 }
 
 /// Something that happened to a session's locks.
@@ -122,6 +124,9 @@ pub struct EventBody {
     /// Why it ended: `released`, `session-closed`, `session-expired`, `deleted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// Why it is asked for, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl EventBody {
@@ -135,7 +140,13 @@ impl EventBody {
     ) -> Self {
         let kind = if lost.is_some() { EventKind::Lost } else { EventKind::Granted };
         let cause = lost.map(|cause| cause.as_str().to_owned());
-        Self { revision, kind, lock, owner: named(owner), token, cause }
+        Self { revision, kind, lock, owner: named(owner), token, cause, reason: None }
+    }
+
+    /// The same hold goes on, and its holder is asked to give it back.
+    #[must_use]
+    pub fn asked(self, reason: Option<String>) -> Self {
+        Self { kind: EventKind::ReleaseRequested, reason, ..self }
     }
 }
 

@@ -48,8 +48,9 @@ pub use lock::{
 pub use params::{
     AcquireParams, Aspect, ChangeParams, CloseParams, DeleteParams, FenceModeParam, FenceParams,
     HistoryParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams, LIST_LIMIT_DEFAULT,
-    LIST_LIMIT_MAX, ListParams, MakeParams, Moment, NodeParams, OpenParams, PostParams, PutParams,
-    REASON_BYTES_MAX, ReadParams, ReadyParams, ReleaseParams, Sort, WAIT_MAX, WatchParams,
+    LIST_LIMIT_MAX, ListParams, MakeParams, Moment, NodeParams, OpenParams, PolicyParams,
+    PostParams, PutParams, REASON_BYTES_MAX, ReadParams, ReadyParams, ReleaseParams, Sort,
+    TermsParams, WAIT_MAX, WatchParams,
 };
 pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};

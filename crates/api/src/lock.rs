@@ -480,6 +480,7 @@ mod tests {
             floor: FencingToken(5),
             policy: Policy::DEFAULT,
             closed: Some(Closed { until: Stamp(4_000), why: ClosedBy::Cooldown }),
+            notes: Vec::new(),
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();

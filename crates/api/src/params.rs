@@ -6,9 +6,11 @@
 pub(crate) mod about;
 mod fence;
 mod lock;
+mod policy;
 mod query;
 mod read;
 mod session;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -25,10 +27,12 @@ pub(crate) use query::Query;
 
 pub use fence::{FenceModeParam, FenceParams};
 pub use lock::{AcquireParams, ReleaseParams};
+pub use policy::PolicyParams;
 pub use read::{HistoryParams, ListParams, Moment, ReadParams, ReadyParams, Sort};
 pub use session::{
     CloseParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams, OpenParams, REASON_BYTES_MAX,
 };
+pub use terms::TermsParams;
 pub use tree::{Aspect, ChangeParams, DeleteParams, MakeParams, NodeParams, PostParams, PutParams};
 pub use watch::WatchParams;
 
@@ -85,6 +89,18 @@ fn limit(fields: &Fields<'_>) -> Result<usize, Refusal> {
         let detail = format!("'limit' is not a number from 1 to {LIST_LIMIT_MAX}");
         Refusal::of("limit", ErrorCode::InvalidArgument, detail)
             .hint("ask for the rest with page_token")
+    })
+}
+
+/// A whole number within bounds, if it is given.
+fn number(fields: &Fields<'_>, key: &str, (min, max): (u64, u64)) -> Result<Option<u64>, Refusal> {
+    let Some(text) = fields.value(key) else { return Ok(None) };
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    let within = |number: &u64| digits && (min..=max).contains(number);
+    text.parse().ok().filter(within).map(Some).ok_or_else(|| {
+        let detail = format!("'{key}' is not a number from {min} to {max}");
+        Refusal::of(key, ErrorCode::InvalidArgument, detail)
+            .hint("write it in digits, or leave it out")
     })
 }
 

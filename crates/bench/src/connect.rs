@@ -27,6 +27,16 @@ pub struct Places {
 }
 
 impl Places {
+    /// The same, with another of the nodes first, so that clients are spread over them.
+    #[must_use]
+    pub fn from_node(mut self, node: usize) -> Self {
+        for addresses in [&mut self.nodes, &mut self.zookeeper] {
+            let by = node % addresses.len().max(1);
+            addresses.rotate_left(by);
+        }
+        self
+    }
+
     /// Somewhere, for what is never connected to.
     pub(crate) fn nowhere() -> Self {
         let nodes = vec![SocketAddr::from(([127, 0, 0, 1], 9))];

@@ -14,6 +14,7 @@ pub mod connect;
 pub mod failover;
 #[cfg(feature = "all")]
 pub mod fairness;
+pub mod fault;
 pub mod machine;
 pub mod progress;
 pub mod record;

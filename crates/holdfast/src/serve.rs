@@ -62,8 +62,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Stop> {
     let config = Config::load(&sources(args)).map_err(Stop::failed)?;
     telemetry::start(config.node, &config.log_level, config.log_format).map_err(Stop::Failed)?;
     raise_open_files();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Stop::failed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(config.threads)
+        .enable_all()
+        .build()
+        .map_err(Stop::failed)?;
     let end = runtime.block_on(node(config, args));
     // A thread that still reads stdin must not keep us.
     runtime.shutdown_background();

@@ -28,6 +28,8 @@ enum Action {
     Acquire,
     /// `DELETE /v1/locks/{name}`
     Release,
+    /// `PATCH /v1/locks/{name}`
+    SetPolicy,
     /// `GET /v1/locks/{name}`
     ReadLock,
     /// `GET /v1/locks`
@@ -138,6 +140,7 @@ impl Action {
             | Self::CountDown
             | Self::ArriveAtBarrier
             | Self::AddToCounter => Some(Method::POST),
+            Self::SetPolicy => Some(Method::PATCH),
             Self::ReadLock
             | Self::ListLocks
             | Self::ReadSession
@@ -165,7 +168,7 @@ impl Action {
     /// The path as metrics and logs name it: no name of a lock or a session is in it.
     pub(crate) const fn route(self) -> Route {
         match self {
-            Self::Acquire | Self::Release | Self::ReadLock => Route::Lock,
+            Self::Acquire | Self::Release | Self::SetPolicy | Self::ReadLock => Route::Lock,
             Self::ListLocks => Route::Locks,
             Self::CreateSession | Self::ListSessions => Route::Sessions,
             Self::OpenSession | Self::CloseSession | Self::ReadSession => Route::Session,

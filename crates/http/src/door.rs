@@ -123,6 +123,7 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
     match action {
         Action::Acquire => locks::acquire(exchange).await,
         Action::Release => locks::release(exchange).await,
+        Action::SetPolicy => locks::set_policy(exchange).await,
         Action::ReadLock => locks::read(exchange).await,
         Action::ListLocks => locks::list(exchange).await,
         Action::CreateSession => sessions::create(exchange).await,
@@ -181,6 +182,7 @@ pub(crate) const fn is_asked_by_somebody(action: Action) -> bool {
         | Action::NoSuchPath => false,
         Action::Acquire
         | Action::Release
+        | Action::SetPolicy
         | Action::ReadLock
         | Action::ListLocks
         | Action::CreateSession
@@ -224,6 +226,7 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         Action::KeepManyAlive => Some(Kind::Sessions),
         Action::Acquire
         | Action::Release
+        | Action::SetPolicy
         | Action::CreateSession
         | Action::OpenSession
         | Action::KeepAlive

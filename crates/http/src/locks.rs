@@ -1,12 +1,16 @@
 //! Taking locks, giving them back, and looking at them.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 
 use holdfast_api::{
     AcquireParams, FENCING_TOKEN, GrantBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_ENTRIES_LEFT,
-    HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, ReadParams, ReleaseParams, Sort,
+    HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, PolicyBody, PolicyParams,
+    ReadParams, ReleaseParams, Sort, TermsParams,
 };
 use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response, Terms};
+use holdfast_types::{Data, PolicyChange};
 
 use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;
@@ -35,9 +39,10 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
         labels,
         mode,
         for_connection,
+        terms,
         redirect: _,
     } = params;
-    let terms = Terms::default();
+    let terms = service_terms(terms);
     let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode, terms };
     if for_connection || accepts_events(&exchange.parts.headers) {
         return acquiring::stream(exchange, request, for_connection).await;
@@ -52,6 +57,41 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
         Reply::json(StatusCode::OK, &body)
     };
     Ok(reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision))
+}
+
+fn service_terms(terms: TermsParams) -> Terms {
+    let TermsParams { permits, limit, priority, reentrant, max_hold, min_hold, value } = terms;
+    let value = value.map(|value| Data::from(value.into_bytes()));
+    Terms { permits, limit, priority, reentrant, max_hold, min_hold, value }
+}
+
+/// `PATCH /v1/locks/{name}`
+pub(crate) async fn set_policy(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let lock = exchange.lock(LOCKS)?;
+    let params = PolicyParams::parse(&exchange.fields(&PolicyParams::KEYS)?).map_err(of_refusal)?;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let PolicyParams { limit, order, ageing, lock_delay, cooldown, detect_deadlocks, redirect: _ } =
+        params;
+    let change = PolicyChange {
+        limit,
+        order,
+        ageing_ms: ageing.map(whole_ms),
+        lock_delay_ms: lock_delay.map(whole_ms),
+        cooldown_ms: cooldown.map(whole_ms),
+        detect_deadlocks,
+        segments: None,
+    };
+    let Response { reply, revision, .. } =
+        exchange.ask(Request::SetPolicy { lock, change }).await?;
+    let Answer::Policy(policy) = reply else { return Err(astray()) };
+    Ok(Reply::json(StatusCode::OK, &PolicyBody::new(policy)).at(revision))
+}
+
+/// Of a duration that was read with whole milliseconds and bounds.
+fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `DELETE /v1/locks/{name}`

@@ -16,7 +16,8 @@ use axum::http::StatusCode;
 use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, Refusal, format_duration};
 use holdfast_service::Failure;
 use holdfast_types::{
-    Bound, Closed, HolderView, LockName, LockView, Rejection, Revision, SessionName, Stamp,
+    Bound, Closed, ClosedBy, HolderView, LockName, LockView, Rejection, Revision, SessionName,
+    Stamp,
 };
 
 /// A problem on its way to the client.
@@ -183,6 +184,10 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
         Rejection::NotReentrant => lock::not_reentrant(case),
         Rejection::InUse { contenders } => lock::in_use(contenders, case),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, case),
+        Rejection::Deadlock { cycle } => lock::deadlock(&cycle, case),
+        Rejection::NobodyHolds => lock::nobody_holds(case),
+        Rejection::HoldsAlready { holder } => lock::holds_already(&holder, case),
+        Rejection::CannotOvertake => lock::cannot_overtake(case),
         Rejection::NotHolder { holder } => not_holder(*holder, case),
         Rejection::NoSuchEntry { entry } => {
             let detail = format!("the hold has no entry '{entry}', and it never left");
@@ -305,7 +310,12 @@ fn busy(code: ErrorCode, holder: Option<HolderView>, waiters: u32, case: &Case<'
 /// Nobody holds the lock, and nobody gets it yet.
 fn lock_closed(closed: Closed, waiters: u32, case: &Case<'_>) -> Fault {
     let left = closed.until.0.saturating_sub(case.now.0);
-    let detail = format!("nobody holds it, and nobody gets it for another {left} ms");
+    let why = match closed.why {
+        ClosedBy::MinHold => "its last holder asked for that (min_hold)",
+        ClosedBy::Cooldown => "it was granted a short while ago (cooldown)",
+        ClosedBy::LockDelay => "its last holder was lost and may not know it (lock_delay)",
+    };
+    let detail = format!("nobody holds it, and nobody gets it for another {left} ms: {why}");
     let facts = Facts {
         lock: case.lock.cloned(),
         waiters: Some(waiters),

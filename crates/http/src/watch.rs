@@ -153,7 +153,8 @@ fn change(item: WatchItem) -> Told {
         WatchItem::Lost { revision, lock, session, .. } => {
             Told::Change(ChangeBody::of_lock(revision, lock, session, None))
         }
-        WatchItem::Bookmark { .. } => Told::Bookmark,
+        // The holder is told with its keepalive; for others nothing has changed.
+        WatchItem::ReleaseAsked { .. } | WatchItem::Bookmark { .. } => Told::Bookmark,
         WatchItem::Compacted { restart_from } => Told::Compacted(restart_from),
         WatchItem::ShuttingDown => Told::ShuttingDown,
     }

@@ -16,6 +16,7 @@ use crate::apply::{Step, expired, limit_reached};
 use crate::contender::{Ask, Contender, Entries, Terms};
 use crate::convert::Conversion;
 use crate::create::{child_path, room_in_counter};
+use crate::deadlock::Wanted;
 use crate::locks::Lock;
 use crate::multi::By;
 use crate::plant::Plant;
@@ -85,6 +86,10 @@ impl Machine {
             }
             self.room_for_an_entry(contender.entries.count())?;
         }
+        if conversion == Conversion::Up && !alone {
+            let wanted = [(lock.clone(), Wanted::Upgrade(contender.sequence()))];
+            self.refuse_deadlock(Some(contender.session), &contender.owner, &wanted)?;
+        }
         let value = value.filter(|value| contender.terms().value.as_ref() != Some(value));
         self.touch_by_name(contender.session, open.ttl, open.labels, step);
         let minted = self.planted(Plant::RenewalMints).then(|| self.mint());
@@ -142,6 +147,8 @@ impl Machine {
         self.room_for_znodes(site.missing.len() + 1)?;
         let new = site.missing.iter().chain(Some(&site.path));
         self.tree.room_in_quotas(&site.path, &new, 0)?;
+        // Last, because it takes longest.
+        self.refuse_waiting_for_itself(session, &owner, &lock, ask, step.now)?;
 
         let name = open.session.clone();
         let session = self.touch_or_begin(session, open, step);
@@ -197,6 +204,25 @@ impl Machine {
         match self.locks.get(lock) {
             Some(indexed) if !indexed.admits(ask, now) => Err(self.busy(indexed, None)),
             Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Refuses a new place that would wait for its own owner.
+    fn refuse_waiting_for_itself(
+        &self,
+        session: Option<SessionId>,
+        owner: &Owner,
+        lock: &LockName,
+        ask: Ask,
+        now: Stamp,
+    ) -> Result<(), Rejection> {
+        match self.locks.get(lock).filter(|indexed| !indexed.admits(ask, now)) {
+            Some(indexed) => {
+                let rank = indexed.rank_of(ask, now, u64::MAX);
+                let wanted = [(lock.clone(), Wanted::Place { ask, rank })];
+                self.refuse_deadlock(session, owner, &wanted)
+            }
+            None => Ok(()),
         }
     }
 

@@ -4,8 +4,9 @@
 //! Refuses to know what any command does.
 
 use holdfast_types::{
-    Applied, Bound, Cancel, Command, Entry, Event, FencingToken, Incarnation, LockName, Multi,
-    NodeId, Outcome, Rejection, Release, Reply, Revision, SessionName, Stamp, ZnodePath,
+    Applied, Bound, Break, Cancel, Command, Entry, Event, FencingToken, HandOver, Incarnation,
+    LockName, Multi, NodeId, Outcome, Rejection, Release, Reply, Revision, SessionName, Stamp,
+    ZnodePath,
 };
 
 use crate::{Machine, digest};
@@ -127,6 +128,9 @@ impl Machine {
             Command::Recipe(recipe) => self.recipe(recipe, step),
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change, step),
             Command::Due { lock } => Ok(self.do_what_is_due(&lock, step)),
+            Command::Break(breaking) => Ok(self.break_places(breaking, step)),
+            Command::AskRelease(ask) => self.ask_release(ask, step),
+            Command::HandOver(hand_over) => self.hand_over(hand_over, step),
         }
     }
 
@@ -148,7 +152,9 @@ impl Machine {
             Command::Release(Release { lock, .. })
             | Command::Cancel(Cancel { lock, .. })
             | Command::SetPolicy { lock, .. }
+            | Command::Break(Break { lock, .. })
             | Command::Due { lock } => of(lock),
+            Command::HandOver(HandOver { lock, .. }) => of(lock) + 1,
             Command::Multi(multi) => all + multi.then.len().max(multi.otherwise.len()) as u64,
             Command::CloseSession { .. } | Command::ExpireSession { .. } => {
                 all + u64::from(self.limits.contenders_per_session_max).min(self.locks.held)
@@ -159,6 +165,7 @@ impl Machine {
             | Command::SetLimits(_)
             | Command::RegisterNode { .. }
             | Command::AttachSession { .. }
+            | Command::AskRelease(_)
             | Command::Recipe(_) => 0,
         };
         if needed > left { Err(limit_reached(Bound::Counter, FencingToken::END)) } else { Ok(()) }

@@ -127,25 +127,27 @@ fn longer(one: Option<Rest>, other: Option<Rest>) -> Option<Rest> {
 /// Whether a holder that was lost so may not know it.
 fn is_unclean(cause: LossCause) -> bool {
     match cause {
-        LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked => true,
+        LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked | LossCause::Broken => {
+            true
+        }
         LossCause::Released
         | LossCause::SessionClosed
         | LossCause::Deleted
-        | LossCause::Broken
         | LossCause::HandedOver
         | LossCause::LimitLowered => false,
     }
 }
 
 impl Machine {
-    /// Does what is due of a lock now: ends holds that lasted as long as they may, opens it, and grants it on. At most
+    /// Does what is due of a lock now: ends holds that lasted as long as they may, or were asked for in vain, opens it, and
+    /// grants it on. At most
     /// [`DUE_MAX`] holds: the rest is due still.
     pub(crate) fn do_what_is_due(&mut self, lock: &LockName, step: &mut Step<'_>) -> Reply {
         let mut ended = 0;
         while ended < DUE_MAX
-            && let Some(overdue) = self.overdue_holder(lock, step.now)
+            && let Some((overdue, cause)) = self.overdue_holder(lock, step.now)
         {
-            self.leave(&overdue, LossCause::MaxHold, step);
+            self.leave(&overdue, cause, step);
             self.end_if_spent(overdue.session, step);
             ended += 1;
         }
@@ -153,10 +155,13 @@ impl Machine {
         Reply::DueDone { ended }
     }
 
-    fn overdue_holder(&self, lock: &LockName, now: Stamp) -> Option<Claim> {
+    fn overdue_holder(&self, lock: &LockName, now: Stamp) -> Option<(Claim, LossCause)> {
         let holders = &self.locks.get(lock).filter(|_| !self.planted(Plant::MaxHoldBlind))?.holders;
         let (_, sequence) = holders.first_end().filter(|(end, _)| *end <= now)?;
-        holders.get(sequence).map(|holder| Claim::of(lock, holder))
+        let holder = holders.get(sequence)?;
+        let (_, cause) = holder.taken_at()?;
+        let blind = cause == LossCause::Revoked && self.planted(Plant::RevokeBlind);
+        (!blind).then(|| (Claim::of(lock, holder), cause))
     }
 
     /// Locks of which something is due at a stamp, the longest due first; at most `count_max`.
@@ -183,7 +188,9 @@ impl Machine {
         let until = min_hold.map(|ms| later(hold.since, ms)).filter(|until| *until > step.now);
         let min_hold = until.map(|until| Rest { since: hold.since, until, why: ClosedBy::MinHold });
         let delay_ms = Some(indexed.policy().lock_delay_ms).filter(|ms| *ms > 0);
-        let delay_ms = delay_ms.filter(|_| is_unclean(cause) && !self.planted(Plant::DelayBlind));
+        let blind = self.planted(Plant::DelayBlind)
+            || (self.planted(Plant::BrokenBlind) && cause == LossCause::Broken);
+        let delay_ms = delay_ms.filter(|_| is_unclean(cause) && !blind);
         if min_hold.is_none() && delay_ms.is_none() {
             return;
         }

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Data, EntryId, FencingToken, Mode, Owner, Revision, SessionId, SessionName, Stamp,
-    Ticket, ZnodePath,
+    Acquire, Data, EntryId, FencingToken, LossCause, Mode, Owner, ReleaseRequest, Revision,
+    SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 use crate::rank::Rank;
@@ -53,6 +53,8 @@ pub(crate) struct Hold {
     pub(crate) since: Stamp,
     /// On a semaphore: one to each permit, sorted. Empty on a lock.
     pub(crate) slots: Arc<[u32]>,
+    /// It is asked for.
+    pub(crate) asked_for: Option<Box<ReleaseRequest>>,
 }
 
 /// What a contender asked for, if it is not the plain thing.
@@ -157,6 +159,19 @@ impl Contender {
     pub(crate) fn ends_at(&self) -> Option<Stamp> {
         let since = self.hold.as_ref()?.since;
         Some(Stamp(since.0.saturating_add(self.terms().max_hold_ms?)))
+    }
+
+    /// That it is asked to give the lock back.
+    pub(crate) fn asked_for(&self) -> Option<&ReleaseRequest> {
+        self.hold.as_ref()?.asked_for.as_deref()
+    }
+
+    /// When its hold is taken away, and why.
+    pub(crate) fn taken_at(&self) -> Option<(Stamp, LossCause)> {
+        let ends = self.ends_at().map(|end| (end, LossCause::MaxHold));
+        let revoked = self.asked_for().filter(|request| request.revoke);
+        let revoked = revoked.map(|request| (request.deadline, LossCause::Revoked));
+        [ends, revoked].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 }
 

@@ -44,6 +44,18 @@ impl Machine {
                 contender.hold = Some(Box::new(self.hold_for(lock, &contender, step)));
             }
         }
+        self.put_in(lock, directory, (data, acl), contender, step)
+    }
+
+    /// Puts a contender into a lock's queue as it is, holding or waiting, with its znode.
+    pub(crate) fn put_in(
+        &mut self,
+        lock: &LockName,
+        directory: &ZnodePath,
+        (data, acl): (Data, Acl),
+        contender: Contender,
+        step: &mut Step<'_>,
+    ) -> Arc<Contender> {
         let contender = Arc::new(contender);
         let kind = Kind::Ephemeral(contender.session);
         let mut node = Znode::new(kind, data, step.revision, step.now);
@@ -139,24 +151,34 @@ impl Machine {
     fn grant(&mut self, lock: &LockName, next: &Arc<Contender>, step: &mut Step<'_>) {
         let hold = self.hold_for(lock, next, step);
         let granted = Arc::new(Contender { hold: Some(Box::new(hold)), ..(**next).clone() });
-        let directory = self.locks.change(lock, |indexed| {
+        self.locks.change(lock, |indexed| {
             indexed.take(&next.rank);
             indexed.put(Arc::clone(&granted));
-            indexed.directory.clone()
         });
         self.locks.waits.leave(next);
+        self.note_contender(&granted);
+        self.granted(lock, &granted, step);
+    }
+
+    /// Says that somebody who waited holds, and does what follows from it.
+    pub(crate) fn granted(&mut self, lock: &LockName, granted: &Contender, step: &mut Step<'_>) {
+        let directory = self.locks.get(lock).map(|indexed| indexed.directory.clone());
         if let Some(token) = granted.token() {
             self.note_token(directory.as_ref(), token);
         }
-        self.note_contender(&granted);
-        if let Some(grant) = self.grant_of(lock, &granted, false) {
+        if let Some(grant) = self.grant_of(lock, granted, false) {
             step.emit(Event::Granted(grant));
         }
         self.close_after_grant(lock, step);
     }
 
     /// The hold that a contender is granted now.
-    fn hold_for(&mut self, lock: &LockName, contender: &Contender, step: &Step<'_>) -> Hold {
+    pub(crate) fn hold_for(
+        &mut self,
+        lock: &LockName,
+        contender: &Contender,
+        step: &Step<'_>,
+    ) -> Hold {
         let indexed = self.locks.get(lock);
         let slots = match indexed.map(|indexed| (&indexed.holders, indexed.policy().limit)) {
             Some((_, Some(_))) if self.planted(Plant::SlotTwice) => {
@@ -172,6 +194,7 @@ impl Machine {
             mode: contender.mode,
             since: step.now,
             slots,
+            asked_for: None,
         }
     }
 
@@ -199,7 +222,7 @@ impl Machine {
     }
 
     /// Writes a changed contender on its znode.
-    fn note_contender(&mut self, contender: &Arc<Contender>) {
+    pub(crate) fn note_contender(&mut self, contender: &Arc<Contender>) {
         if let Some(node) = self.tree.get_mut(&contender.path) {
             node.role = Role::Contender(Arc::clone(contender));
         }

@@ -70,7 +70,7 @@ impl Crowd {
     fn add(&mut self, holder: Arc<Contender>) {
         let (sequence, Some(hold)) = (holder.sequence(), &holder.hold) else { return };
         self.by_token.insert(hold.token, sequence);
-        self.ends.extend(holder.ends_at().map(|end| (end, sequence)));
+        self.ends.extend(holder.taken_at().map(|(end, _)| (end, sequence)));
         self.permits += u64::from(holder.terms().permits);
         match hold.mode {
             Mode::Exclusive => self.exclusive += 1,
@@ -93,7 +93,7 @@ impl Crowd {
             }
             hold.slots.iter().for_each(|slot| self.slots.give(*slot));
         }
-        if let Some(end) = holder.ends_at() {
+        if let Some((end, _)) = holder.taken_at() {
             self.ends.remove(&(end, sequence));
         }
         Some(holder)
@@ -211,7 +211,7 @@ impl Holders {
     pub(crate) fn first_end(&self) -> Option<(Stamp, u64)> {
         match self {
             Self::Nobody => None,
-            Self::One(one) => one.ends_at().map(|end| (end, one.sequence())),
+            Self::One(one) => one.taken_at().map(|(end, _)| (end, one.sequence())),
             Self::Several(crowd) => crowd.ends.get_min().copied(),
         }
     }

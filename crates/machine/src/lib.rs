@@ -18,6 +18,8 @@ mod closing;
 mod contender;
 mod convert;
 mod create;
+mod custody;
+mod deadlock;
 mod digest;
 mod dump;
 mod ending;

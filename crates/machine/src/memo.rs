@@ -5,13 +5,16 @@
 //! [`Memo::BYTES_MAX`]; the oldest answer is forgotten first.
 
 use std::collections::VecDeque;
+use std::hash::Hasher as _;
 
 use holdfast_types::{
-    OpReply, Outcome, Reply, RequestId, Revision, SessionEnd, SessionId, SessionName, ZnodePath,
+    Multi, Op, OpReply, Outcome, Reply, RequestId, Revision, SessionEnd, SessionId, SessionName,
+    ZnodePath,
 };
 
 use crate::Machine;
 use crate::apply::{Step, expired, no_session};
+use crate::digest::Fold;
 use crate::plant::Plant;
 use crate::sessions::Named;
 
@@ -37,6 +40,36 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
         Ok(Reply::Multi { results, .. }) => 256 + results.iter().map(result).sum::<usize>(),
         Ok(_) | Err(_) => 256 + ZnodePath::MAX_LEN,
     }
+}
+
+/// The id under which an answer is remembered: the request's, and what it asked for. The same id given to another call is
+/// another id, so that a call never gets the answer to a different one. Two hashes of 64 bits.
+pub(crate) fn scoped(scope: &[&str], request: Option<&RequestId>) -> Option<RequestId> {
+    let request = request?;
+    let half = |seed| {
+        let mut fold = Fold::from(seed);
+        for part in scope.iter().chain([&request.as_str()]) {
+            fold.write_usize(part.len());
+            fold.write(part.as_bytes());
+        }
+        fold.finish()
+    };
+    RequestId::new(format!("~{:016x}{:016x}", half(1), half(2))).ok()
+}
+
+/// What a multi asks for: its operations and their places, whatever they write there.
+pub(crate) fn scope_of(multi: &Multi) -> Vec<&str> {
+    let mut scope = vec!["multi"];
+    for op in multi.then.iter().chain(&multi.otherwise) {
+        match op {
+            Op::Create(create) => scope.extend(["create", create.directory.as_str(), &create.name]),
+            Op::Delete { path, .. } => scope.extend(["delete", path.as_str()]),
+            Op::SetData { path, .. } => scope.extend(["set", path.as_str()]),
+            Op::SetAcl { path, .. } => scope.extend(["acl", path.as_str()]),
+            Op::Check { path, .. } => scope.extend(["check", path.as_str()]),
+        }
+    }
+    scope
 }
 
 impl Memo {

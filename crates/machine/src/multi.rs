@@ -14,6 +14,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::acl;
 use crate::apply::Step;
+use crate::memo::{scope_of, scoped};
 use crate::plant::Plant;
 use crate::sessions::Named;
 
@@ -29,8 +30,10 @@ pub(crate) struct By<'a> {
 impl Machine {
     /// Does the operations, all or none.
     pub(crate) fn multi(&mut self, multi: Multi, step: &mut Step<'_>) -> Outcome {
+        let request = multi.caller.request.as_ref();
+        let request = request.and_then(|request| scoped(&scope_of(&multi), Some(request)));
         let Multi { caller, conditions, then, otherwise } = multi;
-        let Caller { session, attachment, request, identities } = caller;
+        let Caller { session, attachment, request: _, identities } = caller;
         self.once(step, (session, attachment, request), |machine, session, step| {
             let by = By { session, shown: &identities };
             step.spend_ops(conditions.len() + then.len() + otherwise.len())?;

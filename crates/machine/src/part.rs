@@ -5,8 +5,8 @@
 
 use holdfast_types::{
     AclEntry, ClosedBy, Data, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, Mode,
-    NodeId, Outcome, Owner, Password, Policy, RequestId, Revision, SessionEnd, SessionId,
-    SessionName, Stamp, Ttl, ZnodePath,
+    NodeId, Outcome, Owner, Password, Policy, ReleaseRequest, RequestId, Revision, SessionEnd,
+    SessionId, SessionName, Stamp, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -259,6 +259,8 @@ pub struct HoldPart {
     pub since: Stamp,
     /// Slots of a semaphore, one to each permit, sorted.
     pub slots: Vec<u32>,
+    /// That it is asked for.
+    pub asked_for: Option<ReleaseRequest>,
 }
 
 /// See [`Part::End`].
@@ -400,6 +402,7 @@ impl HoldPart {
             mode: hold.mode,
             since: hold.since,
             slots: hold.slots.to_vec(),
+            asked_for: hold.asked_for.as_deref().cloned(),
         }
     }
 }

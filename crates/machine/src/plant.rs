@@ -89,6 +89,24 @@ pub(crate) enum Plant {
     MaxHoldBlind,
     /// Who loses a lock need not take note of it for the lock to open.
     NoteBlind,
+    /// What an operator breaks does not close the lock.
+    BrokenBlind,
+    /// A hold that was asked for in vain goes on.
+    RevokeBlind,
+    /// Asking again for a hold puts the deadline off.
+    AskedAgain,
+    /// A hold that is handed over goes to the first in line.
+    HandedToFirst,
+    /// A hold that is handed over keeps its token.
+    HandedToken,
+    /// A hold is handed past a client of the tree.
+    HandedPast,
+    /// Nobody looks for deadlocks.
+    DeadlockBlind,
+    /// A semaphore with one holder that waits is taken for a deadlock, whoever else could give back.
+    DeadlockEager,
+    /// Whoever looks for deadlocks forgets those whom the newcomer overtakes.
+    OvertakingBlind,
 }
 
 impl Machine {

@@ -32,6 +32,11 @@ impl Rank {
         Self { class, at, sequence }
     }
 
+    /// Of a place that a hold was handed to: it goes before everybody who waits.
+    pub(crate) fn before_all(sequence: u64) -> Self {
+        Self { class: 0, at: i64::MIN, sequence }
+    }
+
     /// The same, but behind another one.
     pub(crate) fn behind(self, other: Option<&Self>) -> Self {
         match other {

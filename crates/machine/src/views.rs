@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    FencingToken, Grant, HolderView, Labels, LockName, LockView, Policy, Queued, Ttl, WaiterView,
+    FencingToken, Grant, HolderNote, HolderView, Labels, LockName, LockView, Policy, Queued, Ttl,
+    WaiterView,
 };
 
 use crate::Machine;
@@ -123,6 +124,7 @@ impl Machine {
             floor: self.floor_of(Some(indexed)),
             policy: *indexed.policy(),
             closed: indexed.closed.as_ref().map(|closings| closings.closed()),
+            notes: indexed.holders.iter().take(holders_max).filter_map(|h| note_of(h)).collect(),
         }
     }
 
@@ -139,6 +141,7 @@ impl Machine {
             floor: self.floor_of(None),
             policy: Policy::DEFAULT,
             closed: None,
+            notes: Vec::new(),
         }
     }
 
@@ -152,6 +155,13 @@ impl Machine {
         let session = self.sessions.get(contender.session);
         session.map(|session| session.labels.clone()).unwrap_or_default()
     }
+}
+
+/// What else there is to say of a holder, if anything.
+fn note_of(holder: &Contender) -> Option<HolderNote> {
+    let release_request = holder.asked_for().cloned();
+    let token = holder.token()?;
+    release_request.is_some().then_some(HolderNote { token, release_request })
 }
 
 fn count(n: u64) -> u32 {

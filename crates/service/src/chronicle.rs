@@ -156,6 +156,8 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Item> {
         | Event::PolicySet { .. }
         | Event::Closed { .. }
         | Event::Opened { .. }
+        | Event::Broken { .. }
+        | Event::ReleaseAsked { .. }
         | Event::Recipe(_)
         | Event::SessionTouched { .. }
         | Event::SessionEnded { .. }

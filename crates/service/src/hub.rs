@@ -105,7 +105,13 @@ impl Hub {
             | Event::PolicySet { .. }
             | Event::Closed { .. }
             | Event::Opened { .. }
+            | Event::ReleaseAsked { .. }
             | Event::NodeRegistered { .. } => {}
+            Event::Broken { lock, session, owner, ticket, token, reason } => {
+                let token = token.map_or(0, |token| token.0);
+                tracing::info!(target: "audit", action = "break", %lock, %session, %owner, %ticket, token, %reason,
+                    "an operator took a place away");
+            }
             Event::Recipe(event) => self.gatherers.see(event),
             Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
         }

@@ -91,7 +91,10 @@ impl Lines {
             | Event::Left { lock, .. }
             | Event::PolicySet { lock, .. }
             | Event::Closed { lock, .. }
-            | Event::Opened { lock } => lock,
+            | Event::Opened { lock }
+            | Event::ReleaseAsked { lock, .. } => lock,
+            // That the place is gone is told next.
+            Event::Broken { .. } => return,
             Event::Recipe(_)
             | Event::SessionTouched { .. }
             | Event::SessionEnded { .. }

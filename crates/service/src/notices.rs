@@ -1,4 +1,5 @@
-//! What happened to sessions whose clients ask for it with their keepalives: grants and losses since a revision.
+//! What happened to sessions whose clients ask for it with their keepalives: grants, losses and requests to release since
+//! a revision.
 //!
 //! Owns a short memory for each session that has asked on this node lately. Nothing is lost silently: what is no longer
 //! remembered, or happened while the session asked another node and is forgotten there, is said to be a gap. Refuses to
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Applied, Event, FencingToken, LockName, LossCause, Owner, Revision, SessionName,
+    Applied, Event, FencingToken, LockName, LossCause, Owner, ReleaseRequest, Revision, SessionName,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -32,8 +33,10 @@ pub struct SessionEvent {
     pub owner: Owner,
     /// The token of the hold.
     pub token: FencingToken,
-    /// Why the hold ended; none if it began.
+    /// Why the hold ended; none if it began, or goes on.
     pub lost: Option<LossCause>,
+    /// The hold goes on, and the holder is asked to give it back.
+    pub asked: Option<ReleaseRequest>,
 }
 
 /// What a session finds.
@@ -222,18 +225,26 @@ pub(crate) fn session_event(
     match event {
         Event::Granted(grant) => {
             let (lock, owner) = (grant.lock.clone(), grant.owner.clone());
-            let event = SessionEvent { revision, lock, owner, token: grant.token, lost: None };
+            let (token, lost, asked) = (grant.token, None, None);
+            let event = SessionEvent { revision, lock, owner, token, lost, asked };
             Some((&grant.session, event))
         }
         Event::Lost { lock, session, owner, token, cause, .. } => {
             let (lock, owner, lost) = (lock.clone(), owner.clone(), Some(*cause));
-            Some((session, SessionEvent { revision, lock, owner, token: *token, lost }))
+            let (token, asked) = (*token, None);
+            Some((session, SessionEvent { revision, lock, owner, token, lost, asked }))
+        }
+        Event::ReleaseAsked { lock, session, owner, token, request, .. } => {
+            let (lock, owner, token) = (lock.clone(), owner.clone(), *token);
+            let (lost, asked) = (None, Some(request.clone()));
+            Some((session, SessionEvent { revision, lock, owner, token, lost, asked }))
         }
         Event::Left { .. }
         | Event::Converted(_)
         | Event::PolicySet { .. }
         | Event::Closed { .. }
         | Event::Opened { .. }
+        | Event::Broken { .. }
         | Event::Recipe(_)
         | Event::SessionTouched { .. }
         | Event::SessionEnded { .. }

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Data, EntryId, Incarnation, Labels, Limits, LockName, Mode, Multi, NodeId, Owner, Password,
-    PolicyChange, Recipe, Revision, SessionId, SessionName, Stamp, Ticket, Ttl,
+    AskRelease, Break, Data, EntryId, HandOver, Incarnation, Labels, Limits, LockName, Mode, Multi,
+    NodeId, Owner, Password, PolicyChange, Recipe, Revision, SessionId, SessionName, Stamp, Ticket,
+    Ttl,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -91,6 +92,12 @@ pub enum Command {
         /// Which lock.
         lock: LockName,
     },
+    /// Takes places away from whoever has them, by an operator's will. Nobody there is no error.
+    Break(Break),
+    /// Asks holders to give a lock back, and if wanted takes it away from those that do not in time.
+    AskRelease(AskRelease),
+    /// Hands a hold to another live session, under a new token and with nobody in between.
+    HandOver(HandOver),
 }
 
 /// See [`Command::OpenSession`].

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Closed, FencingToken, Grant, LockName, NodeId, Outcome, Owner, Policy, RecipeEvent, Revision,
-    SessionId, SessionName, Stamp, Ticket, Ttl, ZnodePath,
+    Closed, FencingToken, Grant, LockName, NodeId, Outcome, Owner, Policy, Reason, RecipeEvent,
+    ReleaseRequest, Revision, SessionId, SessionName, Stamp, Ticket, Ttl, ZnodePath,
 };
 
 /// The result of applying one entry.
@@ -187,5 +187,35 @@ pub enum Event {
     Opened {
         /// Which lock.
         lock: LockName,
+    },
+    /// An operator takes a place away; that it is gone is told next.
+    Broken {
+        /// Which lock.
+        lock: LockName,
+        /// Whose place.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+        /// The place.
+        ticket: Ticket,
+        /// Under which token it was held; none if it waited.
+        token: Option<FencingToken>,
+        /// Why.
+        reason: Reason,
+    },
+    /// A holder is asked to give the lock back.
+    ReleaseAsked {
+        /// Which lock.
+        lock: LockName,
+        /// Which holder.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+        /// Its place.
+        ticket: Ticket,
+        /// Its token.
+        token: FencingToken,
+        /// By when, and why.
+        request: ReleaseRequest,
     },
 }

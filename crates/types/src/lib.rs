@@ -9,6 +9,7 @@
 
 mod acl;
 mod command;
+mod custody;
 mod data;
 mod event;
 mod ids;
@@ -27,14 +28,17 @@ mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
 pub use command::{Acquire, Cancel, Command, Entry, OpenSession, Release};
+pub use custody::{AskRelease, Break, Broken, HandOver, ReleaseRequest};
 pub use data::Data;
 pub use event::{Applied, Event, LossCause, SessionEnd};
 pub use ids::{FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
-pub use name::{EntryId, Labels, LockName, NameError, Owner, RecipeName, RequestId, SessionName};
+pub use name::{
+    EntryId, Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, SessionName,
+};
 pub use outcome::{
-    Bound, Grant, OpReply, OutOfBounds, Outcome, Queued, Rejection, Released, Reply,
+    Blocked, Bound, Grant, OpReply, OutOfBounds, Outcome, Queued, Rejection, Released, Reply,
 };
 pub use path::ZnodePath;
 pub use policy::{Closed, ClosedBy, Mode, Policy, PolicyChange, QueueOrder};
@@ -45,6 +49,6 @@ pub use recipe::{
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError};
 pub use view::{
-    FenceView, HolderView, LockView, NodeView, Page, SessionStatus, SessionView, Standing,
-    WaiterView,
+    FenceView, HolderNote, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
+    Standing, WaiterView,
 };

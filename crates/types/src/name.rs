@@ -143,6 +143,10 @@ name! {
     EntryId, "the entry id", 64, check_flat
 }
 name! {
+    /// Why somebody takes a lock away from another, or asks for it. Any text in one line.
+    Reason, "the reason", 256, check_controls
+}
+name! {
     /// Names one attempt at a change, so that a retry gets the first answer.
     RequestId, "the request id", 64, check_flat
 }

@@ -75,6 +75,18 @@ pub enum Reply {
         /// How many holds ended.
         ended: u32,
     },
+    /// Places were taken away.
+    Broken {
+        /// How many.
+        places: u32,
+    },
+    /// Holders are asked to give the lock back.
+    ReleaseAsked {
+        /// How many.
+        holders: u32,
+    },
+    /// Another session holds the lock now.
+    HandedOver(Grant),
 }
 
 /// What one operation of a multi did.
@@ -352,7 +364,31 @@ pub enum Rejection {
         /// Which.
         what: OutOfBounds,
     },
+    /// The caller would wait for itself.
+    Deadlock {
+        /// Who waits for what, from the caller on: each for the next, the last for the caller. Of a longer circle the first
+        /// [`Rejection::CYCLE_MAX`]. The caller is missing if its session is new.
+        cycle: Vec<Blocked>,
+    },
+    /// Nobody holds the lock, so that there is nothing to hand over.
+    NobodyHolds,
+    /// Whoever the lock is to be handed to holds it already.
+    HoldsAlready {
+        /// Who.
+        holder: Box<HolderView>,
+    },
+    /// A client of the tree waits before the one that the lock is to be handed to, or is the one itself and others wait
+    /// before it: such clients go by the order of the queue alone.
+    CannotOvertake,
 }
+
+impl Rejection {
+    /// How many of a circle are named.
+    pub const CYCLE_MAX: usize = 16;
+}
+
+/// One of a circle: a session, its owner, and the lock it waits for.
+pub type Blocked = (SessionName, Owner, LockName);
 
 /// A number that no call of ours makes so large or so small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -369,4 +405,6 @@ pub enum OutOfBounds {
     MinHold,
     /// A rule of a policy.
     Policy,
+    /// The deadline of a request to release.
+    Deadline,
 }

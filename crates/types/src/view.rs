@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Closed, Data, FencingToken, Grant, Labels, LockName, Mode, Owner, Policy, Queued, Revision,
-    SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    Closed, Data, FencingToken, Grant, Labels, LockName, Mode, Owner, Policy, Queued,
+    ReleaseRequest, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// A holder as others see it.
@@ -83,12 +83,28 @@ pub struct LockView {
     pub policy: Policy,
     /// Until when it is granted to nobody, if it is closed.
     pub closed: Option<Closed>,
+    /// What else there is to say of those of [`LockView::holders`] of whom there is.
+    pub notes: Vec<HolderNote>,
+}
+
+/// What is said of few holders only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderNote {
+    /// Which: the token that it holds under.
+    pub token: FencingToken,
+    /// It is asked to give the lock back.
+    pub release_request: Option<ReleaseRequest>,
 }
 
 impl LockView {
     /// The first of the holders.
     pub fn holder(&self) -> Option<&HolderView> {
         self.holders.first()
+    }
+
+    /// What else there is to say of a holder.
+    pub fn note(&self, holder: &HolderView) -> Option<&HolderNote> {
+        self.notes.iter().find(|note| note.token == holder.token)
     }
 }
 

@@ -77,6 +77,10 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         | Rejection::NotReentrant
         | Rejection::InUse { .. }
         | Rejection::OutOfBounds { .. }
+        | Rejection::Deadlock { .. }
+        | Rejection::NobodyHolds
+        | Rejection::HoldsAlready { .. }
+        | Rejection::CannotOvertake
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
         | Rejection::NodeTaken

@@ -230,6 +230,11 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
+        path: "crates/bench/tests/sale/program.rs",
+        function: "until",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
         path: "crates/bench/tests/it/until.rs",
         function: "until",
         reason: "the step of the wait for a condition, with a deadline",

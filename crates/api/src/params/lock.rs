@@ -5,6 +5,7 @@ use std::time::Duration;
 use holdfast_types::{EntryId, Labels, Mode, Owner, SessionName, Ttl};
 
 use super::query::Query;
+use super::terms::{self, TermsParams};
 use super::{REDIRECT, about, labels, name, ttl, wait};
 use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
 
@@ -27,6 +28,8 @@ pub struct AcquireParams {
     pub for_connection: bool,
     /// Shown to those who wait.
     pub labels: Labels,
+    /// What else is said about the place.
+    pub terms: TermsParams,
     /// Answer 307 to the leader.
     pub redirect: bool,
 }
@@ -34,9 +37,12 @@ pub struct AcquireParams {
 impl AcquireParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "entry", "ttl", "wait", "mode", "hold"],
-        flags: &[REDIRECT],
-        later: &["permits", "limit", "max_hold", "min_hold", "segments", "priority"],
+        values: &[
+            "session", "owner", "entry", "ttl", "wait", "mode", "hold", "permits", "limit",
+            "priority", "max_hold", "min_hold", "value",
+        ],
+        flags: &["reentrant", REDIRECT],
+        later: &["segments", "segment"],
         labels: true,
         about: &[
             Param::name(
@@ -50,8 +56,9 @@ impl AcquireParams {
             about::WAIT,
             Param::word(
                 "mode",
-                &["exclusive", "shared"],
-                "How to hold it: alone, or together with others who share it; a renewal keeps what it has",
+                &["exclusive", "shared", "upgradable"],
+                "How to hold it: alone, together with others who share it, or so and with the right to become exclusive; \
+                 a renewal keeps what it has, and another mode than that of a hold converts it",
             )
             .unsaid(Unsaid::Word("exclusive")),
             Param::word(
@@ -59,6 +66,13 @@ impl AcquireParams {
                 &["connection"],
                 "The lock lives as long as the connection, which is a stream of events, and needs no session",
             ),
+            terms::PERMITS,
+            terms::LIMIT,
+            terms::PRIORITY,
+            terms::REENTRANT,
+            terms::MAX_HOLD,
+            terms::MIN_HOLD,
+            terms::VALUE,
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -78,6 +92,7 @@ impl AcquireParams {
             wait: wait(&fields)?.unwrap_or_default(),
             mode: mode(&fields)?,
             for_connection,
+            terms: TermsParams::parse(&fields)?,
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -93,6 +108,7 @@ impl AcquireParams {
         query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
         query.text("mode", self.mode.map(Mode::as_str));
         query.text("hold", self.for_connection.then_some("connection"));
+        self.terms.write(&mut query);
         query.flag(REDIRECT, self.redirect);
         query.labels(&self.labels);
         query.0
@@ -159,21 +175,13 @@ impl ReleaseParams {
 }
 
 fn mode(fields: &Fields<'_>) -> Result<Option<Mode>, Refusal> {
-    match fields.value("mode") {
-        None => Ok(None),
-        Some("exclusive") => Ok(Some(Mode::Exclusive)),
-        Some("shared") => Ok(Some(Mode::Shared)),
-        Some("upgradable") => {
-            let detail = "'mode=upgradable' is not supported yet";
-            Err(Refusal::of("mode", ErrorCode::Unsupported, detail)
-                .hint("take the lock exclusively"))
-        }
-        Some(_) => {
-            let detail = "'mode' is neither 'exclusive' nor 'shared'";
-            Err(Refusal::of("mode", ErrorCode::InvalidArgument, detail)
-                .hint("leave it out for an exclusive lock"))
-        }
-    }
+    let Some(text) = fields.value("mode") else { return Ok(None) };
+    let mode = Mode::ALL.into_iter().find(|mode| mode.as_str() == text);
+    mode.map(Some).ok_or_else(|| {
+        let detail = "'mode' is none of 'exclusive', 'shared' and 'upgradable'".to_owned();
+        Refusal::of("mode", ErrorCode::InvalidArgument, detail)
+            .hint("leave it out for an exclusive lock")
+    })
 }
 
 fn hold(fields: &Fields<'_>) -> Result<bool, Refusal> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use holdfast_types::{EntryId, FencingToken, Mode, Owner, SessionName};
+use holdfast_types::{EntryId, FencingToken, Mode, Owner, QueueOrder, SessionName};
 
 use super::*;
 use crate::{ErrorCode, Refusal};
@@ -61,10 +61,56 @@ fn a_bare_number_is_refused_in_query_and_body() {
 }
 
 #[test]
-fn modes_of_the_future_are_unsupported_and_named() {
-    assert_eq!(refused("mode=upgradable").0, ErrorCode::Unsupported);
+fn terms_have_bounds() {
+    let terms = |query: &str| acquire(query).unwrap().terms;
+    assert_eq!(terms("permits=10000").permits, Some(10_000));
+    assert_eq!(terms("limit=8").limit, Some(8));
+    assert_eq!((terms("priority=9").priority, terms("").priority), (9, 0));
+    assert_eq!([terms("reentrant").reentrant, terms("reentrant=false").reentrant], [true, false]);
+    assert_eq!(terms("max_hold=720h").max_hold, Some(Duration::from_hours(720)));
+    assert_eq!(terms("value=web-3%3A8080").value.as_deref(), Some("web-3:8080"));
+    let long = format!("value={}", "x".repeat(4097));
+    for query in [
+        "permits=0",
+        "permits=10001",
+        "limit=0",
+        "limit=many",
+        "priority=10",
+        "permits=-1",
+        long.as_str(),
+    ] {
+        assert_eq!(refused(query).0, ErrorCode::InvalidArgument, "{query}");
+    }
+    for query in ["max_hold=0s", "max_hold=720h1ms", "min_hold=5"] {
+        assert_eq!(refused(query).0, ErrorCode::BadDuration, "{query}");
+    }
+}
+
+#[test]
+fn a_change_of_rules_keeps_its_bounds() {
+    let parse = |query| PolicyParams::parse(&Fields::parse(Some(query), &PolicyParams::KEYS)?);
+    assert_eq!(parse("limit=none").unwrap().limit, Some(None));
+    assert_eq!(parse("limit=3").unwrap().limit, Some(Some(3)));
+    assert_eq!(parse("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
+    assert_eq!(parse("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
+    assert_eq!(parse("lock_delay=0s").unwrap().lock_delay, Some(Duration::ZERO));
+    assert_eq!(parse("").unwrap(), PolicyParams::default());
+    for query in ["limit=0", "limit=nobody", "order=lifo"] {
+        assert_eq!(parse(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+    }
+    for query in ["lock_delay=61s", "cooldown=169h", "ageing=25h", "cooldown=5"] {
+        assert_eq!(parse(query).unwrap_err().code, ErrorCode::BadDuration, "{query}");
+    }
+    let full =
+        "limit=2&order=reader-first&ageing=1s&lock_delay=5s&cooldown=1m&detect_deadlocks=true";
+    assert_eq!(parse(full).unwrap().to_query(), full);
+}
+
+#[test]
+fn what_is_not_there_yet_is_unsupported_and_named() {
+    assert_eq!(acquire("mode=upgradable").unwrap().mode, Some(Mode::Upgradable));
     assert_eq!(refused("mode=odd").0, ErrorCode::InvalidArgument);
-    for key in ["permits", "limit", "max_hold", "min_hold", "segments"] {
+    for key in ["segments", "segment"] {
         let (code, detail, _) = refused(&format!("{key}=1"));
         assert_eq!(code, ErrorCode::Unsupported, "{key}");
         assert!(detail.contains(key), "{detail}");
@@ -122,6 +168,23 @@ fn any_labels() -> impl Strategy<Value = Labels> {
         .prop_map(|labels: BTreeMap<_, _>| Labels::new(labels).unwrap())
 }
 
+fn any_terms() -> impl Strategy<Value = TermsParams> {
+    let count = || proptest::option::of(1..=10_000_u32);
+    let hold = || proptest::option::of((1..=2_592_000_000_u64).prop_map(Duration::from_millis));
+    let value = proptest::option::of(flat());
+    (count(), count(), 0..=9_u8, any::<bool>(), hold(), hold(), value).prop_map(
+        |(permits, limit, priority, reentrant, max_hold, min_hold, value)| TermsParams {
+            permits,
+            limit,
+            priority,
+            reentrant,
+            max_hold,
+            min_hold,
+            value,
+        },
+    )
+}
+
 #[test]
 fn a_connection_that_holds_needs_no_session() {
     assert!(acquire("hold=connection&ttl=5s&label.host=a").unwrap().for_connection);
@@ -160,7 +223,8 @@ proptest! {
         entry in proptest::option::of(flat()),
         ttl in proptest::option::of(1_000..=86_400_000_u64),
         wait in 0..=300_000_u64,
-        mode in proptest::sample::select(vec![None, Some(Mode::Exclusive), Some(Mode::Shared)]),
+        mode in proptest::option::of(proptest::sample::select(Mode::ALL.to_vec())),
+        terms in any_terms(),
         labels in any_labels(),
         redirect: bool,
     ) {
@@ -173,6 +237,7 @@ proptest! {
             mode,
             labels,
             for_connection: false,
+            terms,
             redirect,
         };
         prop_assert_eq!(acquire(&params.to_query()).unwrap(), params);

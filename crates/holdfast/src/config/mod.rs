@@ -62,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) node: NodeId,
     /// Where the log, the snapshots and the identity live.
     pub(crate) data_dir: PathBuf,
+    /// Threads that serve clients and peers, at least 1.
+    pub(crate) threads: usize,
     /// All nodes, this one included.
     pub(crate) members: BTreeMap<NodeId, Member>,
     /// Where this node listens for clients.
@@ -110,6 +112,9 @@ impl Config {
             cluster: layers.required("cluster", check::cluster_name)?,
             node,
             data_dir: layers.required("data_dir", units::path)?,
+            threads: layers
+                .optional("threads", units::threads)?
+                .unwrap_or_else(half_the_processors),
             members,
             http_listen: layers.optional("http.listen", Address::read)?.unwrap_or(own_http),
             zookeeper,
@@ -123,4 +128,10 @@ impl Config {
             log_format: layers.or("log.format", units::log_format, LogFormat::Auto)?,
         })
     }
+}
+
+/// The other half is for what has threads of its own (the log, `apply`), and for the system. More threads than that cost
+/// more in waking each other than they bring: docs/performance.md.
+fn half_the_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))
 }

@@ -5,6 +5,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cluster",
     "node",
     "data_dir",
+    "threads",
     "http.listen",
     "zookeeper.enabled",
     "zookeeper.listen",

@@ -217,6 +217,18 @@ fn a_duration_without_a_unit_is_refused_with_the_fix() {
 }
 
 #[test]
+fn threads_are_half_the_processors_unless_the_file_says_otherwise() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let threads = file(GOOD).load().threads;
+    assert!(threads >= 1 && threads <= processors, "{threads} of {processors}");
+    assert_eq!(file(GOOD).env("HOLDFAST_THREADS", "6").load().threads, 6);
+    for wrong in ["0", "257", "many"] {
+        let complaint = file(GOOD).env("HOLDFAST_THREADS", wrong).complaint();
+        assert_says(&complaint, &["HOLDFAST_THREADS", "threads", "write"]);
+    }
+}
+
+#[test]
 fn a_size_without_a_unit_is_refused_with_the_fix() {
     let complaint = file(&format!("{GOOD}\n[storage]\ndisk_reserve = 64\n")).complaint();
     assert_says(&complaint, &["storage.disk_reserve", "bare number", "\"64MiB\""]);

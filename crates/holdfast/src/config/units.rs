@@ -10,6 +10,9 @@ use super::source::Scalar;
 const SIZE_UNITS: &[(&str, u64)] =
     &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
 
+/// The most threads that serve clients and peers.
+const THREADS_MAX: usize = 256;
+
 /// A duration such as `150ms` or `1m30s`.
 pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
     match value {
@@ -59,6 +62,14 @@ pub(super) fn count(value: &Scalar) -> Result<usize, String> {
         Scalar::Truth(_) | Scalar::Other(_) => None,
     };
     count.ok_or_else(|| format!("is no count: write {wanted}"))
+}
+
+/// A number of threads: one at least.
+pub(super) fn threads(value: &Scalar) -> Result<usize, String> {
+    match count(value)? {
+        threads @ 1..=THREADS_MAX => Ok(threads),
+        _ => Err(format!("is out of bounds: write a number from 1 to {THREADS_MAX}")),
+    }
 }
 
 /// Yes or no.

@@ -316,7 +316,10 @@ fn failure(codes: &[ErrorCode], problem: &Value) -> Value {
         { "type": "object", "properties": { "code": { "enum": names } } },
     ] });
     let soon = Header::number("retry-after", "Seconds after which to come back");
-    let comes_back = codes.iter().any(|code| matches!(of_code(*code).as_u16(), 429 | 503));
+    let comes_back = |code: &ErrorCode| {
+        *code == ErrorCode::LockClosed || matches!(of_code(*code).as_u16(), 429 | 503)
+    };
+    let comes_back = codes.iter().any(comes_back);
     let extra: &[Header] = if comes_back { &[soon] } else { &[] };
     json!({
         "description": told.join(" "),

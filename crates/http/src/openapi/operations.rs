@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use holdfast_api::{
     AcquireParams, ContentionBody, ErrorCode, ExplainedBody, FENCING_TOKEN, FenceBody, FenceParams,
     GrantBody, HOLDFAST_ENTRIES_LEFT, HistoryBody, HistoryParams, ListParams, LockBody, LocksBody,
-    ReadParams, ReleaseParams, Schemas,
+    PolicyBody, PolicyParams, ReadParams, ReleaseParams, Schemas,
 };
 
 use super::{Answer, Content, Header, Operation, Reach, node, recipes, sessions, tree};
@@ -15,6 +15,7 @@ pub(crate) fn of(action: Action) -> Option<Operation> {
     Some(match action {
         Action::Acquire => acquire(),
         Action::Release => release(),
+        Action::SetPolicy => set_policy(),
         Action::ReadLock => read_lock(),
         Action::ListLocks => list_locks(),
         Action::Fence => fence(),
@@ -79,10 +80,26 @@ fn acquire() -> Operation {
             ErrorCode::EphemeralParent,
             ErrorCode::SessionExpired,
             ErrorCode::ModeConflict,
+            ErrorCode::LimitMismatch,
+            ErrorCode::NotReentrant,
+            ErrorCode::LockClosed,
             ErrorCode::LockBusy,
             ErrorCode::WaitTimeout,
             ErrorCode::TooManyWaiters,
         ],
+    }
+}
+
+fn set_policy() -> Operation {
+    Operation {
+        id: "setPolicy",
+        summary: "Change the rules of a lock, while it is in use",
+        about: "What is not named stays as it is. Nobody who holds is sent away. Answers the rules as they are then.",
+        keys: PolicyParams::KEYS,
+        headers: &[],
+        reach: Reach::Change,
+        answers: vec![Answer::json(StatusCode::OK, "The rules", Schemas::of::<PolicyBody>)],
+        codes: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
     }
 }
 

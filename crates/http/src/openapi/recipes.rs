@@ -198,7 +198,6 @@ pub(super) fn add_to_counter() -> Operation {
             Answer::json(StatusCode::OK, "The counter", Schemas::of::<CounterBody>)
                 .or("text/plain", Content::Text)
                 .with(&[VERSION]),
-            Answer::empty(StatusCode::NO_CONTENT, "The first answer under this request id"),
         ],
         codes: &[
             ErrorCode::NotFound,
@@ -221,7 +220,6 @@ pub(super) fn set_counter() -> Operation {
             Answer::json(StatusCode::OK, "The counter", Schemas::of::<CounterBody>)
                 .or("text/plain", Content::Text)
                 .with(&[VERSION]),
-            Answer::empty(StatusCode::NO_CONTENT, "The first answer under this request id"),
         ],
         codes: &[
             ErrorCode::NotFound,
@@ -241,14 +239,7 @@ pub(super) fn delete_counter() -> Operation {
         keys: CounterParams::DELETE_KEYS,
         headers: &[],
         reach: Reach::Change,
-        answers: vec![
-            Answer::empty(StatusCode::NO_CONTENT, "It is gone"),
-            Answer::json(
-                StatusCode::OK,
-                "The first answer under this request id",
-                Schemas::of::<CounterBody>,
-            ),
-        ],
+        answers: vec![Answer::empty(StatusCode::NO_CONTENT, "It is gone")],
         codes: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
     }
 }

@@ -1,7 +1,7 @@
 //! The part of the table that is about kinds of locks: modes, permits, rules.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{Mode, OutOfBounds};
+use holdfast_types::{Blocked, HolderView, Mode, OutOfBounds};
 
 use super::{Case, Fault, sealed};
 
@@ -44,9 +44,34 @@ pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
         OutOfBounds::MaxHold => "max_hold",
         OutOfBounds::MinHold => "min_hold",
         OutOfBounds::Policy => "a rule",
+        OutOfBounds::Deadline => "the deadline",
     };
     let detail = format!("{what} is out of its bounds");
     about(ErrorCode::InvalidArgument, detail, "ask for less", case)
+}
+
+pub(super) fn deadlock(cycle: &[Blocked], case: &Case<'_>) -> Fault {
+    let waits = cycle.iter().map(|(session, _, lock)| format!("'{session}' waits for '{lock}'"));
+    let waits: Vec<String> = waits.collect();
+    let detail = format!("a deadlock: {}", waits.join(", "));
+    let hint = "release what you hold, then ask again";
+    about(ErrorCode::InUse, detail, hint, case)
+}
+
+pub(super) fn nobody_holds(case: &Case<'_>) -> Fault {
+    let hint = "take it instead";
+    about(ErrorCode::NotHolder, "nobody holds it".to_owned(), hint, case)
+}
+
+pub(super) fn holds_already(holder: &HolderView, case: &Case<'_>) -> Fault {
+    let detail = format!("'{}' holds it already", holder.session);
+    about(ErrorCode::InUse, detail, "release it instead", case)
+}
+
+pub(super) fn cannot_overtake(case: &Case<'_>) -> Fault {
+    let detail = "a ZooKeeper client waits before the one it is to be handed to".to_owned();
+    let hint = "release it instead, or hand it to a session that does not wait for it";
+    about(ErrorCode::InUse, detail, hint, case)
 }
 
 fn about(code: ErrorCode, detail: String, hint: &'static str, case: &Case<'_>) -> Fault {

@@ -58,6 +58,10 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
         | Rejection::NotReentrant
         | Rejection::InUse { .. }
         | Rejection::OutOfBounds { .. }
+        | Rejection::Deadlock { .. }
+        | Rejection::NobodyHolds
+        | Rejection::HoldsAlready { .. }
+        | Rejection::CannotOvertake
         | Rejection::NotHolder { .. }
         | Rejection::NoSuchEntry { .. }
         | Rejection::LimitReached { .. }

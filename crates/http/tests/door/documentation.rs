@@ -15,12 +15,11 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md"
 const FIRST: &str = "\n## Waiting and knowing\n";
 const LAST: &str = "\n## Cluster and node\n";
 /// Before numbers that differ from run to run.
-const VARIABLE: [&str; 13] = [
+const VARIABLE: [&str; 16] = [
     "revision\":",
     "revision: ",
     "_at_ms\":",
     "age_ms\":",
-    "expires_in_ms\":",
     "session_number\":",
     "restart_from\":",
     "id: ",
@@ -28,6 +27,10 @@ const VARIABLE: [&str; 13] = [
     "generation\":",
     "index\":",
     "waited_ms\":",
+    "since_ms\":",
+    "s_in_ms\":",
+    "for another ",
+    "retry_after_ms\":",
     "\"counter\":\"hits\",\"version\":",
 ];
 

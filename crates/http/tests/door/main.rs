@@ -13,6 +13,7 @@ mod described;
 mod description;
 mod documentation;
 mod head;
+mod kinds;
 mod knowing;
 mod locks;
 mod lost;

@@ -56,6 +56,7 @@ pub(super) fn terms(part: TermsPart) -> Option<Box<Terms>> {
 
 /// What a grant left on a holder.
 pub(super) fn hold(part: HoldPart) -> Hold {
-    let HoldPart { token, granted_at, granted_in, mode, since, slots } = part;
-    Hold { token, granted_at, granted_in, mode, since, slots: slots.into() }
+    let HoldPart { token, granted_at, granted_in, mode, since, slots, asked_for } = part;
+    let (slots, asked_for) = (slots.into(), asked_for.map(Box::new));
+    Hold { token, granted_at, granted_in, mode, since, slots, asked_for }
 }

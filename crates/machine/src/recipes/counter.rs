@@ -7,16 +7,22 @@ use holdfast_types::{
     Count, CountChange, CounterView, Outcome, RecipeName, RecipeRejection, RecipeReply, Reply,
 };
 
-use super::{refused, scoped};
+use super::refused;
 use crate::Machine;
 use crate::apply::Step;
+use crate::memo::scoped;
 use crate::plant::Plant;
 
 impl Machine {
     /// Changes a counter, once for each request id of a session.
     pub(super) fn count(&mut self, count: Count, step: &mut Step<'_>) -> Outcome {
         let Count { counter, session, request, change } = count;
-        let request = scoped("counter", &counter, "", request.as_ref());
+        let asked = match change {
+            CountChange::Add { .. } => "add",
+            CountChange::Set { .. } => "set",
+            CountChange::Delete => "delete",
+        };
+        let request = scoped(&["counter", counter.as_str(), asked], request.as_ref());
         self.once(step, (session, None, request), |machine, _, step| {
             machine.change_counter(counter, change, step)
         })

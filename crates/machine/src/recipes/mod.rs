@@ -18,7 +18,6 @@ mod parts;
 mod reads;
 mod waits;
 
-use std::hash::Hasher as _;
 use std::sync::Arc;
 
 use holdfast_types::{
@@ -29,7 +28,7 @@ use imbl::OrdMap;
 
 use crate::Machine;
 use crate::apply::{Step, limit_reached};
-use crate::digest::Fold;
+use crate::memo::scoped;
 
 pub(crate) use parts::RecipeKind;
 pub use parts::{BarrierPart, DoublePart, LatchPart, MemberPart, RecipePart, RoundPart};
@@ -103,26 +102,7 @@ fn refused(rejection: RecipeRejection) -> Rejection {
     Rejection::Recipe(rejection)
 }
 
-/// The id under which a session remembers an answer about one recipe and one owner: the same id used for another one is
-/// another id, so that nobody passes a barrier because of what was answered at a different one. Two hashes of 64 bits.
-fn scoped(
-    kind: &str,
-    name: &RecipeName,
-    who: &str,
-    request: Option<&RequestId>,
-) -> Option<RequestId> {
-    let half = |seed| {
-        let mut fold = Fold::from(seed);
-        for part in [kind, name.as_str(), who, request?.as_str()] {
-            fold.write_usize(part.len());
-            fold.write(part.as_bytes());
-        }
-        Some(fold.finish())
-    };
-    RequestId::new(format!("~{:016x}{:016x}", half(1)?, half(2)?)).ok()
-}
-
-/// The same for an arrival.
+/// The id under which the answer to an arrival is remembered.
 fn scoped_arrival(
     gate: Gate,
     name: &RecipeName,
@@ -133,7 +113,7 @@ fn scoped_arrival(
         Gate::Barrier => "barrier",
         Gate::Double => "double",
     };
-    scoped(kind, name, owner.as_str(), request)
+    scoped(&[kind, name.as_str(), owner.as_str()], request)
 }
 
 /// Refuses a number that is 0 or beyond its bound.

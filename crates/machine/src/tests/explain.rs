@@ -3,6 +3,7 @@
 use holdfast_types::*;
 
 use super::words::{self, lock_name};
+use crate::plant::Plant;
 use crate::{CHAIN_MAX, LockFilter, Machine};
 
 fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
@@ -26,6 +27,7 @@ fn two_links() -> Machine {
 #[test]
 fn a_chain_names_who_waits_for_what_and_who_holds_that() {
     let mut machine = two_links();
+    machine.plant = Some(Plant::DeadlockBlind);
     let chain = machine.blocking_chain(&lock_name("a"));
     assert_eq!(chain.len(), 1);
     assert_eq!((chain[0].session.as_str(), chain[0].waits_for.as_str()), ("one", "b"));

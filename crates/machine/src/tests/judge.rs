@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use holdfast_types::*;
 
+use super::deadlocks;
 use super::history::Move;
 use super::model::{Model, Node};
 use super::words::{lock_name, path, session_name};
@@ -79,15 +80,29 @@ impl Trial {
         self.commands.push((self.stamp, command.clone()));
         let entry = Entry { stamped_at: Stamp(self.stamp), commands: vec![command.clone()] };
         let paths: BTreeSet<_> = self.model.nodes.iter().map(|node| path(&node.path)).collect();
+        let before = self.machine.clone();
         let applied = self.machine.apply(entry);
-        let expected = self.model.apply(self.stamp, command);
         let outcome = &applied.outcomes[0];
+        if let (Err(Rejection::Deadlock { .. }), Command::Acquire(acquire)) = (outcome, &command) {
+            return self.deadlock(&before, acquire);
+        }
+        let expected = self.model.apply(self.stamp, command);
         if *outcome != expected {
             return Err(format!("outcome {outcome:?}\nexpected {expected:?}"));
         }
         self.machine.check_invariants()?;
         self.check_grants(&applied)?;
         self.check_events(paths, &applied)?;
+        self.compare()
+    }
+
+    /// The model knows no deadlocks; the state says whether it was one. The command took a revision.
+    fn deadlock(&mut self, before: &Machine, acquire: &Acquire) -> Result<(), String> {
+        let real = deadlocks::closes_a_circle(before, Stamp(self.stamp), acquire);
+        ensure(real, "who is refused would have waited for itself")?;
+        let (session, generation) = (SessionId(u64::MAX), 0);
+        drop(self.model.apply(self.stamp, Command::ExpireSession { session, generation }));
+        self.machine.check_invariants()?;
         self.compare()
     }
 

@@ -14,9 +14,12 @@
 mod bounds;
 mod bytes;
 mod changes;
+mod custody;
+mod deadlocks;
 mod explain;
 mod history;
 mod judge;
+mod kinds;
 mod large;
 mod model;
 mod properties;

@@ -36,6 +36,9 @@ fn reply(reply: &Reply) -> String {
         }
         Reply::Recipe(reply) => super::recipes::words::reply(reply),
         Reply::Swept { count } => format!("swept {count}"),
+        Reply::Broken { places } => format!("broken {places}"),
+        Reply::ReleaseAsked { holders } => format!("asked {holders}"),
+        Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
         Reply::DueDone { ended } => format!("done, {ended} ended"),
         Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
         Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
@@ -159,7 +162,27 @@ fn policy(policy: &Policy) -> String {
             write!(text, " {name}={ms}").unwrap();
         }
     }
+    if !policy.detect_deadlocks {
+        text.push_str(" deadlocks=false");
+    }
     text
+}
+
+fn request(request: &ReleaseRequest) -> String {
+    let ReleaseRequest { reason, asked_at, deadline, revoke } = request;
+    format!(
+        " at {} by {}{}{}",
+        asked_at.0,
+        deadline.0,
+        if *revoke { " or else" } else { "" },
+        reason.as_ref().map_or(String::new(), |reason| format!(" {reason:?}")),
+    )
+}
+
+/// What else there is to say of holders, a line each.
+fn note(note: &HolderNote) -> String {
+    let asked = note.release_request.as_ref().map_or(String::new(), request);
+    format!("  token={} asked for{asked}", note.token)
 }
 
 fn holder(holder: &HolderView) -> String {
@@ -228,6 +251,13 @@ pub(super) fn event(event: &Event) -> String {
         Event::Converted(grant) => format!("converted {}", self::grant(grant)),
         Event::PolicySet { lock, policy } => format!("policy of {lock}{}", self::policy(policy)),
         Event::Closed { lock, closed } => format!("{lock}{}", self::closed(Some(closed))),
+        Event::Broken { lock, session, owner, ticket, token, reason } => {
+            let held = token.map_or("waiting".to_owned(), |token| format!("token={token}"));
+            format!("{session}/{owner} broken at {lock} ticket={ticket} {held} {reason:?}")
+        }
+        Event::ReleaseAsked { lock, session, owner, token, request, .. } => {
+            format!("{session}/{owner} token={token} asked for {lock}{}", self::request(request))
+        }
         Event::Opened { lock } => format!("{lock} open"),
         Event::QuotaPassed { path } => format!("the soft quota of {path} is passed"),
     }
@@ -242,6 +272,7 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
         view.lock, view.waiters_total
     )];
     lines.extend(view.holders.iter().skip(1).map(|other| format!("  and {}", self::holder(other))));
+    lines.extend(view.notes.iter().map(note));
     lines.extend(view.waiters.iter().map(|waiter| {
         let WaiterView { session, owner, ticket, since, labels, .. } = waiter;
         let priority = if waiter.priority == 0 {

@@ -330,6 +330,7 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
                         mode: Mode::Exclusive,
                         since: Stamp(0),
                         slots: Vec::new(),
+                        asked_for: None,
                     });
                 }
                 (11, Some(contender)) => contender.asked = Revision(number),

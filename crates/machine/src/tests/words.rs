@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_types::*;
 
-use super::{recipes, render};
+use super::{kinds, recipes, render};
 use crate::{LockFilter, Machine};
 
 /// One line, cut into words: the positional ones, and those of the form `key=value` or `key`.
@@ -206,6 +206,9 @@ impl<'a> Words<'a> {
     pub(super) fn command(&self, machine: &Machine) -> Command {
         if let Some(recipe) = recipes::words::recipe(self) {
             return Command::Recipe(recipe);
+        }
+        if let Some(command) = kinds::command(self) {
+            return command;
         }
         if let Some(op) = self.op() {
             return multi(self.caller(), vec![op]);

@@ -299,7 +299,10 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
         | Reply::LimitsSet
         | Reply::NodeRegistered
         | Reply::PolicySet { .. }
-        | Reply::DueDone { .. } => Err(Failure::OutcomeUnknown),
+        | Reply::DueDone { .. }
+        | Reply::Broken { .. }
+        | Reply::ReleaseAsked { .. }
+        | Reply::HandedOver(_) => Err(Failure::OutcomeUnknown),
     }
 }
 

@@ -176,6 +176,8 @@ impl Streams {
             | Event::PolicySet { .. }
             | Event::Closed { .. }
             | Event::Opened { .. }
+            | Event::Broken { .. }
+            | Event::ReleaseAsked { .. }
             | Event::NodeRegistered { .. } => {}
         }
     }

@@ -224,12 +224,15 @@ fn cost(noted: &Noted) -> usize {
 
 /// What a change means to a session, if it is about one of its locks.
 fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
-    let (lock, session, owner, token, lost) = match &noted.item {
+    let (lock, session, owner, token, lost, asked) = match &noted.item {
         WatchItem::Granted { lock, token, session, owner, .. } => {
-            (lock, session, owner, token, None)
+            (lock, session, owner, token, None, None)
         }
         WatchItem::Lost { lock, session, owner, token, cause, .. } => {
-            (lock, session, owner, token, Some(*cause))
+            (lock, session, owner, token, Some(*cause), None)
+        }
+        WatchItem::ReleaseAsked { lock, session, owner, token, request, .. } => {
+            (lock, session, owner, token, None, Some(request.clone()))
         }
         WatchItem::Change { .. }
         | WatchItem::Bookmark { .. }
@@ -242,6 +245,7 @@ fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
         owner: owner.clone(),
         token: *token,
         lost,
+        asked,
     };
     (session == wanted).then(event)
 }
@@ -266,6 +270,11 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
             let (path, token, cause) = (ZnodePath::of_lock(&lock), *token, *cause);
             Some((path, WatchItem::Lost { revision, lock, session, owner, token, cause }))
         }
+        Event::ReleaseAsked { lock, session, owner, token, request, .. } => {
+            let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
+            let (path, token, request) = (ZnodePath::of_lock(&lock), *token, request.clone());
+            Some((path, WatchItem::ReleaseAsked { revision, lock, session, owner, token, request }))
+        }
         Event::Left { .. }
         | Event::SessionTouched { .. }
         | Event::SessionEnded { .. }
@@ -276,6 +285,7 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
         | Event::PolicySet { .. }
         | Event::Closed { .. }
         | Event::Opened { .. }
+        | Event::Broken { .. }
         | Event::NodeRegistered { .. } => None,
     }
 }

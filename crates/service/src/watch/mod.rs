@@ -14,7 +14,8 @@ mod reader;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    FencingToken, Identity, LockName, LossCause, Owner, Rejection, Revision, SessionName, ZnodePath,
+    FencingToken, Identity, LockName, LossCause, Owner, Rejection, ReleaseRequest, Revision,
+    SessionName, ZnodePath,
 };
 
 pub use filter::WatchFilter;
@@ -86,6 +87,21 @@ pub enum WatchItem {
         token: FencingToken,
         /// Why.
         cause: LossCause,
+    },
+    /// A holder is asked to give a lock back.
+    ReleaseAsked {
+        /// When.
+        revision: Revision,
+        /// Which lock.
+        lock: LockName,
+        /// Whose hold.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+        /// The token it is held under.
+        token: FencingToken,
+        /// By when, and why.
+        request: ReleaseRequest,
     },
     /// Everything up to here was told: a place to go on from, even if nothing happens for long.
     Bookmark {

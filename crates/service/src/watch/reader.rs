@@ -106,6 +106,7 @@ impl WatchStream {
                 WatchItem::Change { path, .. } => is_visible(machine, path, &self.identities),
                 WatchItem::Granted { .. }
                 | WatchItem::Lost { .. }
+                | WatchItem::ReleaseAsked { .. }
                 | WatchItem::Bookmark { .. }
                 | WatchItem::Compacted { .. }
                 | WatchItem::ShuttingDown => true,

@@ -48,7 +48,7 @@ pub(super) struct Session {
     pub(super) generation: u64,
     anonymous: bool,
     given_up: Vec<(LockName, Owner)>,
-    memo: Vec<(RequestId, Outcome)>,
+    memo: Vec<((RequestId, Vec<String>), Outcome)>,
     pub(super) password: Option<Password>,
     pub(super) attachment: Option<u64>,
 }
@@ -395,6 +395,9 @@ impl Model {
         }
         self.refuse_moved(&name, multi.caller.attachment)?;
         let Some(request) = multi.caller.request.clone() else { return self.multi(multi) };
+        // The id of another call is another id.
+        let asked: Vec<String> = multi.then.iter().chain(&multi.otherwise).map(asked).collect();
+        let request = (request, asked);
         let memo = &self.live(&name).unwrap().memo;
         if let Some((_, first)) = memo.iter().find(|(id, _)| *id == request) {
             return first.clone();
@@ -465,7 +468,21 @@ impl Model {
             Command::Multi(_)
             | Command::Recipe(_)
             | Command::SetPolicy { .. }
-            | Command::Due { .. } => unreachable!(),
+            | Command::Due { .. }
+            | Command::Break(_)
+            | Command::AskRelease(_)
+            | Command::HandOver(_) => unreachable!(),
         }
+    }
+}
+
+/// Which operation on which znode.
+fn asked(op: &Op) -> String {
+    match op {
+        Op::Create(create) => format!("create {} {}", create.directory, create.name),
+        Op::Delete { path, .. } => format!("delete {path}"),
+        Op::SetData { path, .. } => format!("set {path}"),
+        Op::SetAcl { path, .. } => format!("acl {path}"),
+        Op::Check { path, .. } => format!("check {path}"),
     }
 }

@@ -73,7 +73,13 @@ impl Model {
         let Count { counter, session, request, change } = count;
         let Some(session) = session else { return self.change(counter, change) };
         let Some(id) = self.live(&session) else { return self.gone(session) };
-        let request = request.map(|request| format!("counter {counter} {request}"));
+        // The id of another call is another id.
+        let asked = match change {
+            CountChange::Add { .. } => "add",
+            CountChange::Set { .. } => "set",
+            CountChange::Delete => "delete",
+        };
+        let request = request.map(|request| format!("counter {counter} {asked} {request}"));
         if let Some(first) = self.recall(id, request.as_ref()) {
             return first;
         }

@@ -1,0 +1,312 @@
+//! Deadlocks: whether somebody who would have to wait would wait for itself.
+//!
+//! Owns the question who waits for whom. An agent is an owner of a session. It waits for the holders that are in its way
+//! and for everybody who goes before it in the queue; on a semaphore it waits for its holders only when those that could
+//! still give back are too few. A newcomer that closes a circle is refused, and nothing changes: the others are as they
+//! were. Places that come through the tree are never refused, since their clients have no word for it, but they count.
+//! Refuses to know time: a wait or a hold that would end by itself counts like any other.
+//! Bounds: a search looks at [`STEPS_MAX`] places and then gives up, so a larger circle is not found; an answer names
+//! [`Rejection::CYCLE_MAX`] of a circle. For whom nobody waits, and who overtakes nobody, there is no search.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use holdfast_types::{Blocked, LockName, Mode, Owner, Rejection, SessionId};
+
+use crate::Machine;
+use crate::contender::{Ask, Contender};
+use crate::locks::Lock;
+use crate::plant::Plant;
+use crate::rank::Rank;
+
+/// Places looked at for one newcomer.
+const STEPS_MAX: usize = 4_096;
+
+/// Who waits and holds.
+type Agent<'a> = (SessionId, &'a Owner);
+
+/// What a newcomer wants, and would have to wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// A place in the queue.
+    Place { ask: Ask, rank: Rank },
+    /// To hold exclusively what it holds upgradably, under this number.
+    Upgrade(u64),
+}
+
+/// One wait of an agent.
+#[derive(Debug)]
+struct Wish<'a> {
+    agent: usize,
+    lock: &'a LockName,
+    /// What may be missing for ever of the semaphore's permits; 0 on a lock.
+    slack: u64,
+    /// The newcomer's new wish.
+    new: bool,
+    /// The agent that made it hopeless.
+    stuck_on: Option<usize>,
+}
+
+/// What was found so far. The newcomer is agent 0.
+#[derive(Debug)]
+struct Search<'a> {
+    machine: &'a Machine,
+    wanted: &'a [(LockName, Wanted)],
+    numbers: BTreeMap<Agent<'a>, usize>,
+    agents: Vec<Agent<'a>>,
+    wishes: Vec<Wish<'a>>,
+    /// To each agent: wishes that it stands in the way of, and how much it takes from their slack.
+    blocks: Vec<Vec<(usize, u64)>>,
+    steps: usize,
+}
+
+impl Machine {
+    /// Refuses a newcomer that would wait for itself. A new session is none yet.
+    pub(crate) fn refuse_deadlock(
+        &self,
+        session: Option<SessionId>,
+        owner: &Owner,
+        wanted: &[(LockName, Wanted)],
+    ) -> Result<(), Rejection> {
+        let searched = |(lock, _): &&(LockName, Wanted)| {
+            self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks)
+        };
+        let wanted: Vec<_> = wanted.iter().filter(searched).cloned().collect();
+        let overtakes = |(lock, wanted): &(LockName, Wanted)| match wanted {
+            Wanted::Place { rank, .. } => self.is_before_somebody(lock, rank),
+            Wanted::Upgrade(_) => false,
+        };
+        let waited_for = session.is_some_and(|session| self.is_waited_for(session, owner));
+        if wanted.is_empty()
+            || !(waited_for || wanted.iter().any(overtakes))
+            || self.planted(Plant::DeadlockBlind)
+        {
+            return Ok(());
+        }
+        // No live session has the number 0.
+        let newcomer = (session.unwrap_or(SessionId(0)), owner);
+        match Search::of(self, newcomer, &wanted).circle() {
+            Some(cycle) => Err(Rejection::Deadlock { cycle }),
+            None => Ok(()),
+        }
+    }
+
+    fn is_before_somebody(&self, lock: &LockName, rank: &Rank) -> bool {
+        let last = self.locks.get(lock).and_then(|lock| lock.waiters.get_max());
+        last.is_some_and(|(last, _)| last > rank)
+    }
+
+    /// Whether somebody may wait for an agent that has places already.
+    fn is_waited_for(&self, session: SessionId, owner: &Owner) -> bool {
+        let claims = self.locks.claims_of(session).take(STEPS_MAX);
+        claims.filter(|claim| claim.owner == *owner).any(|claim| {
+            let Some(lock) = claim.lock.as_ref().and_then(|lock| self.locks.get(lock)) else {
+                return false;
+            };
+            let last = lock.waiters.get_max().is_some_and(|(last, _)| *last > claim.rank);
+            let holds = lock.holders.get(claim.rank.sequence).is_some();
+            last || (holds && (!lock.waiters.is_empty() || lock.holders.upgrading().is_some()))
+        })
+    }
+}
+
+impl<'a> Search<'a> {
+    /// Everybody whom the newcomer would wait for, directly or not, as far as the bound lets it look.
+    fn of(machine: &'a Machine, newcomer: Agent<'a>, wanted: &'a [(LockName, Wanted)]) -> Self {
+        let mut search = Self {
+            machine,
+            wanted,
+            numbers: BTreeMap::new(),
+            agents: Vec::new(),
+            wishes: Vec::new(),
+            blocks: Vec::new(),
+            steps: 0,
+        };
+        search.number(newcomer);
+        for (name, wanted) in wanted {
+            let Some(lock) = machine.locks.get(name) else { continue };
+            let wish = search.wish(0, name, true);
+            match wanted {
+                Wanted::Place { ask, rank } => search.waits_in_queue(wish, lock, (*ask, rank)),
+                Wanted::Upgrade(sequence) => search.waits_to_be_alone(wish, lock, *sequence),
+            }
+        }
+        let mut at = 0;
+        while let Some(agent) = search.agents.get(at).copied()
+            && search.steps <= STEPS_MAX
+        {
+            search.waits_already(at, agent);
+            at += 1;
+        }
+        search
+    }
+
+    fn number(&mut self, agent: Agent<'a>) -> usize {
+        if let Some(number) = self.numbers.get(&agent) {
+            return *number;
+        }
+        let number = self.agents.len();
+        self.agents.push(agent);
+        self.blocks.push(Vec::new());
+        self.numbers.insert(agent, number);
+        number
+    }
+
+    fn wish(&mut self, agent: usize, lock: &'a LockName, new: bool) -> usize {
+        self.wishes.push(Wish { agent, lock, slack: 0, new, stuck_on: None });
+        self.wishes.len() - 1
+    }
+
+    /// Counts one more place. False if it was one too many.
+    fn step(&mut self) -> bool {
+        self.steps += 1;
+        self.steps <= STEPS_MAX
+    }
+
+    /// Somebody is in the way of a wish; nobody is in its own.
+    fn block(&mut self, wish: usize, agent: usize, weight: u64) {
+        let own = self.wishes.get(wish).is_none_or(|wish| wish.agent == agent);
+        if let Some(blocks) = self.blocks.get_mut(agent).filter(|_| !own) {
+            blocks.push((wish, weight));
+        }
+    }
+
+    fn blocked_by(&mut self, wish: usize, place: &'a Contender, weight: u64) {
+        let agent = self.number((place.session, &place.owner));
+        self.block(wish, agent, weight);
+    }
+
+    /// What an agent waits for already.
+    fn waits_already(&mut self, at: usize, (session, owner): Agent<'a>) {
+        let machine = self.machine;
+        for claim in machine.locks.claims_of(session) {
+            if !self.step() {
+                return;
+            }
+            let Some(name) = claim.lock.as_ref().filter(|_| claim.owner == *owner) else {
+                continue;
+            };
+            let Some(lock) = machine.locks.get(name) else { continue };
+            let Some(place) = lock.contender(&claim.rank).filter(|place| place.waits()) else {
+                continue;
+            };
+            let wish = self.wish(at, name, false);
+            if place.converts() {
+                self.waits_to_be_alone(wish, lock, place.sequence());
+                continue;
+            }
+            self.waits_in_queue(wish, lock, (place.ask(), &place.rank));
+            // The newcomer goes before it, though it came later.
+            let overtaken = |(other, wanted): &(LockName, Wanted)| {
+                other == name
+                    && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
+                    && !machine.planted(Plant::OvertakingBlind)
+            };
+            if self.wanted.iter().any(overtaken) {
+                self.block(wish, 0, u64::MAX);
+            }
+        }
+    }
+
+    /// Who is in the way of a place in a queue. Whoever stands before it and has no other place can wait for nothing else
+    /// than it, and is not looked at any further: what is in its way counts as in the way of those behind it.
+    fn waits_in_queue(&mut self, wish: usize, lock: &'a Lock, (ask, rank): (Ask, &Rank)) {
+        let (mut modes, mut most, mut others) = (BTreeSet::from([ask.mode]), ask.permits, vec![]);
+        let newcomer = self.agents.first().map(|(session, _)| *session);
+        for (_, ahead) in lock.waiters.range(..*rank) {
+            if !self.step() {
+                break;
+            }
+            let session = self.machine.sessions.get(ahead.session);
+            let elsewhere = session.is_some_and(|session| session.contenders > 1);
+            if elsewhere || Some(ahead.session) == newcomer {
+                others.push(&**ahead);
+                continue;
+            }
+            modes.insert(ahead.mode);
+            most = most.max(ahead.terms().permits);
+        }
+        if let (Some(limit), Some(wish)) = (lock.policy().limit, self.wishes.get_mut(wish)) {
+            let eager = self.machine.planted(Plant::DeadlockEager);
+            wish.slack = if eager { 0 } else { limit.saturating_sub(most).into() };
+        }
+        for holder in lock.holders.iter() {
+            let weight = match lock.policy().limit {
+                Some(_) => holder.terms().permits.into(),
+                None if modes.iter().any(|mode| is_in_the_way(holder, *mode)) => u64::MAX,
+                None => continue,
+            };
+            if !self.step() {
+                return;
+            }
+            self.blocked_by(wish, holder, weight);
+        }
+        for other in others {
+            self.blocked_by(wish, other, u64::MAX);
+        }
+    }
+
+    /// Who is in the way of a holder that wants to be alone.
+    fn waits_to_be_alone(&mut self, wish: usize, lock: &'a Lock, sequence: u64) {
+        for holder in lock.holders.iter().filter(|holder| holder.sequence() != sequence) {
+            if !self.step() {
+                return;
+            }
+            self.blocked_by(wish, holder, u64::MAX);
+        }
+    }
+
+    /// The circle that a new wish closes: whatever waits for the newcomer, near ones first, is hopeless, until that is.
+    fn circle(mut self) -> Option<Vec<Blocked>> {
+        let mut via: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut hopeless = VecDeque::from([0]);
+        while let Some(agent) = hopeless.pop_front() {
+            for (at, weight) in self.blocks.get_mut(agent).map(std::mem::take).unwrap_or_default() {
+                let Some(wish) = self.wishes.get_mut(at).filter(|w| w.stuck_on.is_none()) else {
+                    continue;
+                };
+                if wish.slack >= weight {
+                    wish.slack -= weight;
+                    continue;
+                }
+                wish.stuck_on = Some(agent);
+                match (wish.agent, wish.new) {
+                    (0, true) => return Some(self.named(at, &via)),
+                    (0, false) => {}
+                    (other, _) if via.contains_key(&other) => {}
+                    (other, _) => {
+                        via.insert(other, at);
+                        hopeless.push_back(other);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The wishes of a circle, from the newcomer's on, as far as they are named.
+    fn named(&self, first: usize, via: &BTreeMap<usize, usize>) -> Vec<Blocked> {
+        let mut circle = Vec::new();
+        let mut at = Some(first);
+        while let Some(wish) = at.and_then(|at| self.wishes.get(at))
+            && circle.len() < Rejection::CYCLE_MAX
+        {
+            if let Some((session, owner)) = self.agents.get(wish.agent)
+                && let Some(session) = self.machine.session_name(*session)
+            {
+                circle.push((session, (*owner).clone(), wish.lock.clone()));
+            }
+            at = wish.stuck_on.and_then(|agent| via.get(&agent).copied());
+        }
+        circle
+    }
+}
+
+/// Whether a holder of a lock keeps a place from being granted in this mode.
+fn is_in_the_way(holder: &Contender, mode: Mode) -> bool {
+    let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
+    match (held, mode) {
+        (Mode::Exclusive, _) | (_, Mode::Exclusive) | (Mode::Upgradable, Mode::Upgradable) => true,
+        (Mode::Upgradable, Mode::Shared) => holder.converts(),
+        (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
+    }
+}

@@ -1,0 +1,254 @@
+//! Deadlocks: the search finds what a naive one over the whole state finds, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_types::*;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::words::{self, lock_name, session_name};
+use crate::contender::Contender;
+use crate::locks::Lock;
+use crate::plant::Plant;
+use crate::{LockFilter, Machine};
+
+type Agent = (SessionName, Owner);
+
+/// Everybody who waits in vain once an agent never gives anything back, this one's own waits included if they do.
+fn hopeless(machine: &Machine, first: &Agent) -> BTreeSet<(Agent, LockName)> {
+    let (mut lost, mut stuck) = (BTreeSet::from([first.clone()]), BTreeSet::new());
+    loop {
+        let before = (lost.len(), stuck.len());
+        for (name, lock) in &machine.locks.by_name {
+            let converting = lock.holders.iter().filter(|holder| holder.converts());
+            for place in lock.waiters.values().chain(converting) {
+                if waits_in_vain(lock, place, &lost) {
+                    stuck.insert((agent(place), name.clone()));
+                    lost.insert(agent(place));
+                }
+            }
+        }
+        if before == (lost.len(), stuck.len()) {
+            return stuck;
+        }
+    }
+}
+
+fn agent(place: &Contender) -> Agent {
+    (place.session_name.clone(), place.owner.clone())
+}
+
+fn waits_in_vain(lock: &Lock, place: &Contender, lost: &BTreeSet<Agent>) -> bool {
+    let me = agent(place);
+    let lost = |other: &Contender| agent(other) != me && lost.contains(&agent(other));
+    if place.converts() {
+        return lock.holders.iter().any(|holder| lost(holder));
+    }
+    if lock.waiters.values().any(|other| other.rank < place.rank && lost(other)) {
+        return true;
+    }
+    // What is held when all who can have given back.
+    let kept: Vec<_> = lock.holders.iter().filter(|holder| lost(holder)).collect();
+    if let Some(limit) = lock.policy().limit {
+        let permits: u32 = kept.iter().map(|holder| holder.terms().permits).sum();
+        return permits + place.terms().permits > limit;
+    }
+    kept.iter().any(|holder| {
+        let held = holder.hold.as_ref().unwrap().mode;
+        let shares = match (held, place.mode) {
+            (Mode::Shared, Mode::Shared | Mode::Upgradable) => true,
+            (Mode::Upgradable, Mode::Shared) => !holder.converts(),
+            _ => false,
+        };
+        !shares
+    })
+}
+
+/// Whether an acquire would close a circle: it is done without a search, and the state is looked at.
+pub(super) fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
+    let mut blind = machine.clone();
+    blind.plant = Some(Plant::DeadlockBlind);
+    let commands = vec![Command::Acquire(acquire.clone())];
+    let applied = blind.apply(Entry { stamped_at: stamp, commands });
+    let newcomer = (acquire.open.session.clone(), acquire.owner.clone());
+    let waited = hopeless(machine, &newcomer).contains(&(newcomer.clone(), acquire.lock.clone()));
+    matches!(applied.outcomes[0], Ok(Reply::Queued(_)))
+        && !waited
+        && hopeless(&blind, &newcomer).contains(&(newcomer, acquire.lock.clone()))
+}
+
+/// The circle that was told is one: each waits for something that the next is in the way of.
+fn check_circle(machine: &Machine, cycle: &[Blocked], acquire: &Acquire) -> Result<(), String> {
+    let mut blind = machine.clone();
+    blind.plant = Some(Plant::DeadlockBlind);
+    let commands = vec![Command::Acquire(acquire.clone())];
+    blind.apply(Entry { stamped_at: machine.now(), commands });
+    for (at, (session, owner, lock)) in cycle.iter().enumerate() {
+        let (next_session, next_owner, _) = &cycle[(at + 1) % cycle.len()];
+        let view = blind.lock(lock, usize::MAX);
+        let here = |s: &SessionName, o: &Owner| {
+            view.waiters.iter().any(|w| (&w.session, &w.owner) == (s, o))
+                || view.holders.iter().any(|h| (&h.session, &h.owner) == (s, o))
+        };
+        if !here(session, owner) || !here(next_session, next_owner) {
+            return Err(format!("{session} and {next_session} do not meet at {lock}: {cycle:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Acquire { lock: usize, session: usize, owner: bool, mode: usize, permits: u32, priority: u8 },
+    Release { lock: usize, session: usize, owner: bool },
+    Close(usize),
+}
+
+const LOCKS: [&str; 5] = ["a", "b", "c", "sem", "urgent"];
+
+fn step() -> impl Strategy<Value = Step> {
+    let acquire =
+        (0..5_usize, 0..5_usize, prop::bool::weighted(0.2), 0..5_usize, 1..3_u32, 0..3_u8);
+    prop_oneof![
+        8 => acquire.prop_map(|(lock, session, owner, mode, permits, priority)| {
+            Step::Acquire { lock, session, owner, mode, permits, priority }
+        }),
+        1 => (0..5_usize, 0..5_usize, prop::bool::weighted(0.2))
+            .prop_map(|(lock, session, owner)| Step::Release { lock, session, owner }),
+        1 => (0..5_usize).prop_map(Step::Close),
+    ]
+}
+
+impl Step {
+    fn command(&self) -> Command {
+        let session = |n: usize| format!("s{n}");
+        let owner = |other: bool| if other { Owner::new("t").unwrap() } else { Owner::unnamed() };
+        match *self {
+            Self::Acquire { lock, session: n, owner: other, mode, permits, priority } => {
+                let [_, shared, upgradable] = Mode::ALL;
+                let mode =
+                    [None, None, Some(shared), Some(upgradable), Some(Mode::Exclusive)][mode];
+                let semaphore = LOCKS[lock] == "sem";
+                let plain =
+                    Acquire::new(lock_name(LOCKS[lock]), words::open(&session(n)), owner(other));
+                Command::Acquire(Acquire {
+                    mode: mode.filter(|_| !semaphore),
+                    permits: semaphore.then_some(permits),
+                    limit: semaphore.then_some(3),
+                    priority: if LOCKS[lock] == "urgent" { priority } else { 0 },
+                    ..plain
+                })
+            }
+            Self::Release { lock, session: n, owner: other } => Command::Release(Release {
+                lock: lock_name(LOCKS[lock]),
+                session: session_name(&session(n)),
+                owner: owner(other),
+                entry: None,
+            }),
+            Self::Close(n) => {
+                let session = session_name(&session(n));
+                Command::CloseSession { session, attachment: None }
+            }
+        }
+    }
+}
+
+/// Runs a history and compares every acquire with the naive judgement.
+fn trial(plant: Option<Plant>, steps: &[Step]) -> Result<usize, String> {
+    let mut machine = Machine::new();
+    machine.plant = plant;
+    let mut found = 0;
+    for (now, step) in steps.iter().enumerate() {
+        let (stamp, command) = (Stamp(now as u64), step.command());
+        let expected = match &command {
+            Command::Acquire(acquire) => closes_a_circle(&machine, stamp, acquire),
+            _ => false,
+        };
+        let before = machine.clone();
+        let entry = Entry { stamped_at: stamp, commands: vec![command.clone()] };
+        let outcome = machine.apply(entry).outcomes.remove(0);
+        let refused = matches!(outcome, Err(Rejection::Deadlock { .. }));
+        if refused != expected {
+            return Err(format!("{command:?}: {outcome:?}, a deadlock: {expected}"));
+        }
+        if let (Err(Rejection::Deadlock { cycle }), Command::Acquire(acquire)) =
+            (&outcome, &command)
+        {
+            found += 1;
+            check_circle(&before, cycle, acquire)?;
+            let (places, kept) = (contents(&before), contents(&machine));
+            if places != kept {
+                return Err(format!("{command:?} left something behind"));
+            }
+        }
+        machine.check_invariants()?;
+    }
+    Ok(found)
+}
+
+fn contents(machine: &Machine) -> BTreeMap<String, usize> {
+    let page = machine.locks(&LockFilter::default(), None, 100);
+    let view = |view: LockView| (format!("{view:?}"), 1);
+    page.items.into_iter().map(view).collect()
+}
+
+fn config() -> Config {
+    Config { failure_persistence: None, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_deadlock_is_refused_exactly_when_it_would_be_one(
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        if let Err(what) = trial(None, &steps) {
+            prop_assert!(false, "{what}");
+        }
+    }
+}
+
+#[test]
+fn every_planted_bug_of_the_search_is_caught() {
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let steps = prop::collection::vec(step(), 60);
+    let histories: Vec<_> =
+        (0..300).map(|_| steps.new_tree(&mut runner).unwrap().current()).collect();
+    let found: usize = histories.iter().map(|steps| trial(None, steps).unwrap()).sum();
+    assert!(found > 300, "only {found} deadlocks in all histories");
+    for plant in [Plant::DeadlockBlind, Plant::DeadlockEager, Plant::OvertakingBlind] {
+        let caught = histories.iter().any(|steps| trial(Some(plant), steps).is_err());
+        assert!(caught, "{plant:?} was not caught");
+    }
+}
+
+/// The search is bounded, and so is the answer: of a long circle it names the first, of one too long nothing is known.
+#[test]
+fn a_circle_is_named_up_to_its_bound_and_searched_for_up_to_another() {
+    let ring = |length: usize| {
+        let mut machine = Machine::new();
+        let acquire = |machine: &mut Machine, lock: usize, session: usize| {
+            let lock = lock_name(&format!("l{lock}"));
+            let acquire = Acquire::new(lock, words::open(&format!("s{session}")), Owner::unnamed());
+            let commands = vec![Command::Acquire(acquire)];
+            machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0)
+        };
+        for n in 0..length {
+            acquire(&mut machine, n, n).unwrap();
+        }
+        for n in 1..length {
+            acquire(&mut machine, n, n - 1).unwrap();
+        }
+        acquire(&mut machine, 0, length - 1)
+    };
+    let Err(Rejection::Deadlock { cycle }) = ring(3) else { panic!("not found") };
+    let locks: Vec<_> =
+        cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect();
+    assert_eq!(locks, ["s2 l0", "s0 l1", "s1 l2"]);
+    let Err(Rejection::Deadlock { cycle }) = ring(500) else { panic!("not found") };
+    assert_eq!(cycle.len(), Rejection::CYCLE_MAX);
+    assert!(matches!(ring(5_000), Ok(Reply::Queued(_))));
+}

@@ -1,0 +1,35 @@
+//! The words of golden scripts for what is done with holds by others, and for several locks at once.
+
+use holdfast_types::*;
+
+use super::words::{Words, lock_name, session_name};
+
+/// The command of a line, if it is one of these.
+pub(super) fn command(words: &Words<'_>) -> Option<Command> {
+    let lock = || lock_name(words.at(1));
+    let reason = || words.value("reason").map(|reason| Reason::new(reason).unwrap());
+    let to = words.value("to_owner").map_or_else(Owner::unnamed, |name| Owner::new(name).unwrap());
+    Some(match words.at(0) {
+        "break" => {
+            let what = match (words.number("ticket"), words.number("sequence")) {
+                (Some(ticket), _) => Broken::Ticket(Ticket(ticket)),
+                (None, Some(sequence)) => Broken::Sequence(sequence),
+                (None, None) => Broken::Holders,
+            };
+            Command::Break(Break { lock: lock(), what, reason: reason().unwrap() })
+        }
+        "ask" => Command::AskRelease(AskRelease {
+            lock: lock(),
+            holder: words.value("session").map(|name| (session_name(name), words.owner())),
+            reason: reason(),
+            deadline_ms: words.number("deadline").unwrap(),
+            revoke: words.flag("revoke"),
+        }),
+        "hand" => Command::HandOver(HandOver {
+            lock: lock(),
+            from: (session_name(words.at(2)), words.owner()),
+            to: (session_name(words.at(3)), to),
+        }),
+        _ => return None,
+    })
+}
