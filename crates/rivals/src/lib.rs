@@ -16,6 +16,7 @@ mod caveat;
 pub mod etcd;
 #[cfg(feature = "holdfast")]
 pub mod holdfast;
+mod merit;
 mod patience;
 mod poll;
 #[cfg(feature = "redis")]
@@ -29,6 +30,7 @@ mod trouble;
 pub mod zookeeper;
 
 pub use caveat::Caveat;
+pub use merit::{Property, why};
 pub use patience::{Patience, nonce};
 pub use poll::Pause;
 pub use rival::{Answer, Hold, Rival, System, Tally};

@@ -230,6 +230,21 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
+        path: "crates/bench/tests/sale/program.rs",
+        function: "until",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
+        path: "crates/bench/tests/it/until.rs",
+        function: "until",
+        reason: "the step of the wait for a condition, with a deadline",
+    },
+    Exception {
+        path: "crates/bench/tests/it/planted.rs",
+        function: "acquire",
+        reason: "how long a planted lock takes is what the loops are judged by",
+    },
+    Exception {
         path: "crates/fence/tests/scratch/mod.rs",
         function: "wait_until_ready",
         reason: "the step of the wait, with a deadline, for a database server to accept connections",

@@ -84,9 +84,11 @@ impl Rival for Http {
             let said = self.send(self.calls.put(target), patience + CALL).await?;
             let token = said.get("token").and_then(Value::as_u64);
             let token = token.ok_or_else(|| Trouble::Refused(format!("no token in {said}")))?;
-            // Counted from the sending: a wait may have renewed the session since, and that only makes it longer.
-            let hold = Hold::new(lock, &*self.session).fenced(token);
-            Ok(if patience.is_zero() { hold.for_ttl(since, self.ttl) } else { hold })
+            let millis = |field| said.get(field).and_then(Value::as_u64).map(Duration::from_millis);
+            let (waited, left) = (millis("waited_ms"), millis("expires_in_ms"));
+            // Counted from the sending: so the client gives up before the server does.
+            let certain = waited.unwrap_or_default() + left.unwrap_or_default();
+            Ok(Hold::new(lock, &*self.session).fenced(token).for_ttl(since, certain))
         })
     }
 

@@ -6,6 +6,7 @@
 
 mod etcd;
 mod holdfast;
+mod leader;
 mod mariadb;
 mod port;
 mod postgres;
@@ -20,7 +21,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use leader::leader;
 pub use process::{Leash, Server};
+pub use ready::ask;
 pub use redis::Redis;
 pub use roster::{Entry, Roster};
 

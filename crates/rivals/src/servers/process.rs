@@ -1,7 +1,8 @@
 //! One running server process: its log, its signals, its end.
 //!
 //! Owns the child. On a leash it gets its signal to stop from the kernel when the thread that started it ends (`setpriv
-//! --pdeathsig`), so that no test leaves a server behind, not even one that is killed.
+//! --pdeathsig`), so that no test leaves a server behind, not even one that is killed. It can be made to crash and be
+//! started again in its place, with what it had on its disk.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -55,35 +56,28 @@ pub struct Server {
     address: SocketAddr,
     directory: PathBuf,
     stop: Signal,
+    again: Again,
+}
+
+/// What it takes to start it in its directory, the first time as later.
+#[derive(Debug)]
+struct Again {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    user: Option<(Uid, Gid)>,
+    leash: Leash,
 }
 
 impl Launch<'_> {
     /// Starts it; its output goes to a file `log` in its directory.
     pub(super) fn start(self) -> Result<Server, Cause> {
-        let log = append_to(&self.directory.join(LOG))?;
-        let errors = log.try_clone().map_err(system_error("a second handle of a log"))?;
-        let mut command = match self.leash {
-            Leash::Loose => Command::new(self.program),
-            Leash::WithUs => {
-                let mut command = Command::new("setpriv");
-                let signal = self.stop.as_str().trim_start_matches("SIG");
-                command.args(["--pdeathsig", signal, "--"]).arg(self.program);
-                command
-            }
+        let again = Again {
+            program: self.program.to_owned(),
+            arguments: self.arguments,
+            user: self.user,
+            leash: self.leash,
         };
-        command.args(&self.arguments).current_dir(self.directory).process_group(0);
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        // What a server is told, it is told here.
-        command.env("LC_ALL", "C.UTF-8");
-        let ours = std::env::vars_os().map(|(name, _)| name);
-        for name in ours.filter(|name| name.to_string_lossy().starts_with(OURS)) {
-            command.env_remove(name);
-        }
-        if let Some((uid, gid)) = self.user {
-            command.uid(uid.as_raw()).gid(gid.as_raw());
-        }
-        let child = command.spawn();
-        let child = child.map_err(system_error(format!("start {}", self.program.display())))?;
+        let child = again.spawn(self.directory, self.stop, &[])?;
         Ok(Server {
             name: self.name.to_owned(),
             pid: child.id(),
@@ -91,7 +85,43 @@ impl Launch<'_> {
             child: Some(child),
             address: self.address,
             directory: self.directory.to_owned(),
+            again,
         })
+    }
+}
+
+impl Again {
+    fn spawn(
+        &self,
+        directory: &Path,
+        stop: Signal,
+        variables: &[(String, String)],
+    ) -> Result<Child, Cause> {
+        let log = append_to(&directory.join(LOG))?;
+        let errors = log.try_clone().map_err(system_error("a second handle of a log"))?;
+        let mut command = match self.leash {
+            Leash::Loose => Command::new(&self.program),
+            Leash::WithUs => {
+                let mut command = Command::new("setpriv");
+                let signal = stop.as_str().trim_start_matches("SIG");
+                command.args(["--pdeathsig", signal, "--"]).arg(&self.program);
+                command
+            }
+        };
+        command.args(&self.arguments).current_dir(directory).process_group(0);
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        // What a server is told, it is told here.
+        command.env("LC_ALL", "C.UTF-8");
+        let ours = std::env::vars_os().map(|(name, _)| name);
+        for name in ours.filter(|name| name.to_string_lossy().starts_with(OURS)) {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid.as_raw()).gid(gid.as_raw());
+        }
+        let child = command.spawn();
+        child.map_err(system_error(format!("start {}", self.program.display())))
     }
 }
 
@@ -134,14 +164,37 @@ impl Server {
         self.end();
     }
 
+    /// Kills it with all its processes by SIGKILL, whatever its kind, and waits for the end. Its files stay.
+    pub fn crash(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        // Who ends by itself meanwhile need not be killed.
+        for process in tree(self.pid) {
+            drop(signal_to(process, Signal::SIGKILL));
+        }
+        drop(child.wait());
+    }
+
+    /// Starts it again in its place, crashing it before if it runs, with these variables of the environment besides.
+    /// Does not wait until it serves.
+    ///
+    /// # Errors
+    /// [`Cause::System`] if it cannot be started.
+    pub fn restart(&mut self, variables: &[(String, String)]) -> Result<(), Cause> {
+        self.crash();
+        let child = self.again.spawn(&self.directory, self.stop, variables)?;
+        self.pid = child.id();
+        self.child = Some(child);
+        Ok(())
+    }
+
     /// Whether it has ended by itself.
-    pub(super) fn ended(&mut self) -> bool {
+    pub fn ended(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
         child.try_wait().is_ok_and(|status| status.is_some())
     }
 
     /// The end of its log.
-    pub(super) fn tail(&self) -> String {
+    pub fn tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         let from = lines.len().saturating_sub(TAIL_LINES);
@@ -183,6 +236,22 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A process and all below it, the process first.
+fn tree(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten();
+        for task in tasks.flatten() {
+            let children = std::fs::read_to_string(task.path().join("children"));
+            let children = children.unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    found
 }
 
 /// Sends a signal to a process.

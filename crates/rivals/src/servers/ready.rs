@@ -46,8 +46,8 @@ pub(super) async fn serving(server: &mut Server, sign: &Sign<'_>) -> Result<(), 
     }
 }
 
-/// What is there to be read after a question, until the other side closes or pauses.
-async fn ask(address: SocketAddr, question: &str) -> Option<String> {
+/// What a server has to say to a question, until it closes, pauses or has said a line; none if it does not answer.
+pub async fn ask(address: SocketAddr, question: &str) -> Option<String> {
     let mut socket = TcpStream::connect(address).await.ok()?;
     socket.write_all(question.as_bytes()).await.ok()?;
     let mut answer = vec![0; usize::try_from(ANSWER_MAX).ok()?];

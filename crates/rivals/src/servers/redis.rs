@@ -68,6 +68,8 @@ impl Redis {
         let append = if self.durable == Durable::Synced { "yes" } else { "no" };
         let mut arguments = vec!["--port", &port, "--bind", "127.0.0.1", "--save", ""];
         arguments.extend(["--appendonly", append, "--appendfsync", "always"]);
+        // A copy that is started here need not wait for others to come.
+        arguments.extend(["--repl-diskless-sync-delay", "0"]);
         let leader =
             self.follows.map(|leader| (leader.ip().to_string(), leader.port().to_string()));
         if let Some((host, port)) = &leader {

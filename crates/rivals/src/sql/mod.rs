@@ -96,10 +96,24 @@ pub async fn systems(
     url: &str,
     settings: Settings,
 ) -> Result<Vec<SqlSystem>, Trouble> {
+    make_tables(database, url).await?;
+    Ok(listed(database, url, settings))
+}
+
+/// Makes the tables if they are not there.
+///
+/// # Errors
+/// [`Trouble::Unreachable`] if the database does not answer.
+pub async fn make_tables(database: Database, url: &str) -> Result<(), Trouble> {
     let mut door = Door::open(database, url).await?;
     for table in database.words().tables {
         door.run(table).await?;
     }
+    Ok(())
+}
+
+/// Every lock in the database of this URL; nothing is sent to it yet.
+pub fn listed(database: Database, url: &str, settings: Settings) -> Vec<SqlSystem> {
     let named: Make = |door, _| Ok(Box::new(Advisory::new(door)));
     let named = match database {
         Database::Postgres => (["postgres-advisory"; 2], Advisory::BY_NUMBER, named),
@@ -109,5 +123,5 @@ pub async fn systems(
         let name = if database == Database::Postgres { postgres } else { mariadb };
         SqlSystem { name, caveats, make, database, url: url.to_owned(), settings }
     };
-    Ok(KINDS.into_iter().chain([named]).map(system).collect())
+    KINDS.into_iter().chain([named]).map(system).collect()
 }

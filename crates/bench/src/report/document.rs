@@ -1,0 +1,127 @@
+//! A page as blocks, and its Markdown.
+//!
+//! Owns the kinds of blocks, so that the summary and the page with plots say the same. Words between backticks are code in
+//! both.
+
+use std::fmt::Write as _;
+
+/// A piece of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Block {
+    /// The title of the page.
+    Title(String),
+    /// The title of a part.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// A paragraph that must not be overlooked.
+    Warning(String),
+    /// Lines for a shell.
+    Code(String),
+    /// Points of a list.
+    List(Vec<String>),
+    /// A table; the first column names the rows.
+    Table(Table),
+    /// Words that lead to a file beside the page.
+    Link(String, String),
+    /// An SVG picture, on the page with plots alone.
+    Plot(String),
+    /// On the page with plots alone: too long for a summary.
+    Detail(Table),
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    /// Names of columns.
+    pub(super) header: Vec<String>,
+    /// Cells, row by row.
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these columns, and no rows.
+    pub(super) fn with<T: Into<String>>(header: impl IntoIterator<Item = T>) -> Self {
+        Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    /// One row more.
+    pub(super) fn add<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Whether there is anything in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+/// The blocks as Markdown.
+pub(super) fn markdown(blocks: &[Block]) -> String {
+    let mut text = String::new();
+    for block in blocks {
+        if let Some(written) = written(block) {
+            text.push_str(&written);
+            text.push_str("\n\n");
+        }
+    }
+    let end = text.trim_end().len();
+    text.truncate(end);
+    text.push('\n');
+    text
+}
+
+fn written(block: &Block) -> Option<String> {
+    Some(match block {
+        Block::Title(words) => format!("# {words}"),
+        Block::Heading(words) => format!("## {words}"),
+        Block::Text(words) => words.clone(),
+        Block::Warning(words) => format!("**{words}**"),
+        Block::Code(lines) => format!("```sh\n{}\n```", lines.trim_end()),
+        Block::List(points) => {
+            points.iter().map(|point| format!("- {point}")).collect::<Vec<_>>().join("\n")
+        }
+        Block::Table(table) if table.is_empty() => return None,
+        Block::Table(table) => rows(table),
+        Block::Link(words, target) => format!("[{words}]({target})"),
+        Block::Plot(_) | Block::Detail(_) => return None,
+    })
+}
+
+fn rows(table: &Table) -> String {
+    let line = |cells: &[String]| {
+        let cells = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+        format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+    };
+    let mut text = line(&table.header);
+    // A string takes everything.
+    let _ = write!(text, "\n|{}", "---|".repeat(table.header.len()));
+    for row in &table.rows {
+        text.push('\n');
+        text.push_str(&line(row));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_has_every_block_but_plots_and_details() {
+        let mut table = Table::with(["a", "b"]);
+        table.add(["1|2", "3\n4"]);
+        let text = markdown(&[
+            Block::Title("T".to_owned()),
+            Block::Plot("<svg></svg>".to_owned()),
+            Block::Table(table.clone()),
+            Block::Detail(table),
+            Block::Table(Table::with(["left out"])),
+            Block::List(vec!["x".to_owned(), "y".to_owned()]),
+            Block::Code("run\n".to_owned()),
+        ]);
+        let expected =
+            "# T\n\n| a | b |\n|---|---|\n| 1\\|2 | 3 4 |\n\n- x\n- y\n\n```sh\nrun\n```\n";
+        assert_eq!(text, expected);
+    }
+}

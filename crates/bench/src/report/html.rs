@@ -1,0 +1,114 @@
+//! The blocks as one HTML page that needs no other file, no script and no network.
+
+use super::document::{Block, Table};
+use super::svg::escaped;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+color:#1a1a1a;background:#fff}table{border-collapse:collapse;font-size:.85rem;margin:1rem 0;display:block;overflow-x:auto}\
+th,td{border:1px solid #ccc;padding:.25rem .5rem;text-align:right}th:first-child,td:first-child{text-align:left}\
+td.words{text-align:left}code,pre{background:#f3f3f3;padding:.1rem .25rem}pre{padding:.75rem;overflow-x:auto}\
+.warning{background:#fff3cd;border-left:.4rem solid #d39e00;padding:.75rem 1rem}svg{width:100%;height:auto;margin:1rem 0}\
+svg text{font:12px system-ui,sans-serif;fill:#1a1a1a}svg .grid{stroke:#ddd}svg .box{fill:none;stroke:#bbb}";
+
+/// Cells longer than this are prose and stand at the left.
+const PROSE: usize = 40;
+
+/// The page.
+pub(super) fn page(blocks: &[Block]) -> String {
+    let title = blocks.iter().find_map(|block| match block {
+        Block::Title(words) => Some(words.as_str()),
+        Block::Heading(_)
+        | Block::Text(_)
+        | Block::Warning(_)
+        | Block::Code(_)
+        | Block::List(_)
+        | Block::Table(_)
+        | Block::Link(..)
+        | Block::Plot(_)
+        | Block::Detail(_) => None,
+    });
+    let body: Vec<String> = blocks.iter().map(block).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>{}</title><style>{STYLE}</style></head>\n<body>\n{}\n</body></html>\n",
+        escaped(title.unwrap_or_default()),
+        body.join("\n")
+    )
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Title(words) => format!("<h1>{}</h1>", prose(words)),
+        Block::Heading(words) => format!("<h2>{}</h2>", prose(words)),
+        Block::Text(words) => format!("<p>{}</p>", prose(words)),
+        Block::Warning(words) => {
+            format!("<p class=\"warning\"><strong>{}</strong></p>", prose(words))
+        }
+        Block::Code(lines) => format!("<pre>{}</pre>", escaped(lines.trim_end())),
+        Block::List(points) => {
+            let points = points.iter().map(|point| format!("<li>{}</li>", prose(point)));
+            format!("<ul>{}</ul>", points.collect::<String>())
+        }
+        Block::Table(table) | Block::Detail(table) => rows(table),
+        // It leads from the summary to this page.
+        Block::Link(..) => String::new(),
+        Block::Plot(svg) => svg.clone(),
+    }
+}
+
+fn rows(table: &Table) -> String {
+    if table.is_empty() {
+        return String::new();
+    }
+    let head = table.header.iter().map(|cell| format!("<th>{}</th>", prose(cell)));
+    let body = table.rows.iter().map(|row| {
+        let cells = row.iter().map(|cell| {
+            let class = if cell.len() > PROSE { " class=\"words\"" } else { "" };
+            format!("<td{class}>{}</td>", prose(cell))
+        });
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    });
+    format!(
+        "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>",
+        head.collect::<String>(),
+        body.collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// Words, with those between backticks as code.
+fn prose(words: &str) -> String {
+    let pieces = words.split('`').enumerate();
+    let marked = pieces.map(|(at, piece)| {
+        if at % 2 == 1 { format!("<code>{}</code>", escaped(piece)) } else { escaped(piece) }
+    });
+    marked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_said_is_never_a_mark_of_the_page() {
+        let evil = "<script>alert(1)</script>".to_owned();
+        let mut table = Table::with([evil.clone()]);
+        table.add([evil.clone()]);
+        let page = page(&[
+            Block::Title(evil.clone()),
+            Block::Text(evil.clone()),
+            Block::Warning(evil.clone()),
+            Block::List(vec![evil.clone()]),
+            Block::Code(evil.clone()),
+            Block::Detail(table),
+        ]);
+        assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
+    }
+
+    #[test]
+    fn a_page_names_no_other_file() {
+        let page = page(&[Block::Text("`a`".to_owned()), Block::Plot("<svg></svg>".to_owned())]);
+        assert!(page.contains("<code>a</code>") && page.contains("<svg>"));
+        assert!(!page.contains("src=") && !page.contains("href=") && !page.contains("url("));
+    }
+}
