@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    ClusterBody, ListParams, LockBody, LocksBody, PolicyBody, PolicyParams, ReleaseParams,
-    lock_path,
+    AskParams, AskedBody, BreakParams, BrokenBody, ClusterBody, ListParams, LockBody, LocksBody,
+    PolicyBody, PolicyParams, ReleaseParams, lock_path,
 };
 use holdfast_types::{LockName, SessionName};
 
@@ -185,6 +185,32 @@ impl Client {
     /// See [`Error`].
     pub async fn look(&self, lock: &LockName) -> Result<LockBody, Error> {
         self.calls.get(lock_path(lock)).await
+    }
+
+    /// Takes a lock from those who hold it. With a token the call may be sent again: it takes nothing from who came after.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn break_lock(
+        &self,
+        lock: &LockName,
+        params: &BreakParams,
+    ) -> Result<BrokenBody, Error> {
+        let target = format!("{}?{}", lock_path(lock), params.to_query());
+        self.calls.ask_for(reqwest::Method::DELETE, target).await
+    }
+
+    /// Asks those who hold a lock to give it back.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a session is named that does not hold it; otherwise see [`Error`].
+    pub async fn ask_for_release(
+        &self,
+        lock: &LockName,
+        params: &AskParams,
+    ) -> Result<AskedBody, Error> {
+        let target = format!("{}?{}", lock_path(lock), params.to_query());
+        self.calls.ask_for(reqwest::Method::POST, target).await
     }
 
     /// Changes the rules of a lock, for everybody and at once; answers with all of them. What is none stays as it is.

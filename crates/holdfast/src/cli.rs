@@ -110,8 +110,10 @@ pub(crate) enum ClientCommand {
     /// Kill this process group when what is said on stdin runs out.
     #[command(hide = true)]
     Leash,
-    /// Give a lock back.
+    /// Give a lock back, or take it from its holders.
     Unlock(UnlockArgs),
+    /// Ask the holders of a lock to give it back.
+    Ask(AskArgs),
     /// List the locks that are held or waited for.
     Ls(LsArgs),
     /// Show who holds a lock and who waits for it.
@@ -214,7 +216,35 @@ pub(crate) struct UnlockArgs {
     pub(crate) name: String,
     /// The session that holds it or waits for it.
     #[arg(long, env = "HOLDFAST_SESSION")]
-    pub(crate) session: String,
+    pub(crate) session: Option<String>,
+    /// Take the lock from everybody who holds it, whatever --session says. For operators.
+    #[arg(long, requires = "reason")]
+    pub(crate) force: bool,
+    /// Why: told to those who lose it, and written into the audit trail.
+    #[arg(long, value_name = "TEXT", requires = "force")]
+    pub(crate) reason: Option<String>,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `holdfast ask`.
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The lock.
+    pub(crate) name: String,
+    /// Only this session, if it holds the lock.
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    /// Why, for the holder to see.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// By when the lock is wanted, from now.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub(crate) deadline: Duration,
+    /// Take it away then, if it was not given back.
+    #[arg(long)]
+    pub(crate) revoke: bool,
     /// Where to ask.
     #[command(flatten)]
     pub(crate) target: Target,

@@ -9,7 +9,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
@@ -26,7 +27,8 @@ const QUEUE_MAX: usize = 16_384;
 const BATCH_MAX: usize = 512;
 /// Holds written a second, at most.
 const PACE: u32 = 4_000;
-/// How often the thread looks up when nothing comes.
+/// How often the thread looks what has come. It is woken for questions alone: to be woken for each hold would cost the
+/// node more than the rest of the chronicle.
 const TURN: Duration = Duration::from_millis(250);
 /// How often what was written is made to survive the end of the process and a power cut, if there is anything.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
@@ -68,6 +70,8 @@ struct Shared {
 pub(crate) struct Chronicle {
     items: SyncSender<Item>,
     shared: Arc<Shared>,
+    /// None if there is no thread.
+    thread: Option<Thread>,
 }
 
 impl Chronicle {
@@ -77,10 +81,14 @@ impl Chronicle {
         let shared = Arc::<Shared>::default();
         let scribe = Scribe { contention, metrics, shared: shared.clone(), archive: None };
         let named = std::thread::Builder::new().name("chronicle".to_owned());
-        if let Err(error) = named.spawn(move || scribe.run(&keep, &queue)) {
-            tracing::error!(%error, "no thread for the chronicle: waits and holds are not noted");
-        }
-        Self { items, shared }
+        let thread = match named.spawn(move || scribe.run(&keep, &queue)) {
+            Ok(handle) => Some(handle.thread().clone()),
+            Err(error) => {
+                tracing::error!(%error, "no thread for the chronicle: waits and holds are not noted");
+                None
+            }
+        };
+        Self { items, shared, thread }
     }
 
     /// Notes what an entry changed. Inside the apply step: never waits.
@@ -105,10 +113,17 @@ impl Chronicle {
         }
     }
 
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.unpark();
+        }
+    }
+
     /// What is known of a lock, of all that was applied before the question. None if there is no room for it.
     pub(crate) async fn ask(&self, question: Question) -> Option<Found> {
         let (reply, found) = oneshot::channel();
         self.items.try_send(Item::Ask(question, reply)).ok()?;
+        self.wake();
         found.await.ok()
     }
 
@@ -122,8 +137,10 @@ impl Chronicle {
                     std::sync::mpsc::TrySendError::Full(stop) => stop,
                     std::sync::mpsc::TrySendError::Disconnected(_) => return,
                 };
+                self.wake();
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
+            self.wake();
             // An error means that the thread has ended.
             let _ended = stopped.await;
         };
@@ -179,21 +196,30 @@ struct Scribe {
     archive: Option<Archive>,
 }
 
+/// What was in the queue.
+struct Drained {
+    items: Vec<Item>,
+    /// Up to where nothing is left in it; none if there may be more.
+    all: Option<Revision>,
+    /// Nobody puts anything into it any more.
+    abandoned: bool,
+}
+
 impl Scribe {
     fn run(mut self, keep: &Keep, queue: &Receiver<Item>) {
         let mut opened = false;
         let mut synced = Instant::now();
+        let mut more = false;
         loop {
-            let mut items = match queue.recv_timeout(TURN) {
-                Ok(first) => vec![first],
-                Err(RecvTimeoutError::Timeout) => Vec::new(),
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            let all = self.drain(queue, &mut items);
+            if !more {
+                std::thread::park_timeout(TURN);
+            }
+            let Drained { items, all, abandoned } = self.drain(queue);
+            more = all.is_none();
             if !opened {
                 opened = self.open(keep, &items);
             }
-            if self.take(items, all) {
+            if self.take(items, all) || abandoned {
                 return;
             }
             self.contention.fade(Instant::now());
@@ -204,17 +230,21 @@ impl Scribe {
         }
     }
 
-    /// Takes what is in the queue, up to a batch. Answers up to where nothing is left in it, if that is known.
-    fn drain(&self, queue: &Receiver<Item>, items: &mut Vec<Item>) -> Option<Revision> {
+    /// Takes what is in the queue, up to a batch.
+    fn drain(&self, queue: &Receiver<Item>) -> Drained {
+        let mut items = Vec::new();
         while items.len() < BATCH_MAX {
             // Everything up to here has been put into the queue.
             let head = Revision(self.shared.head.load(Ordering::Acquire));
             match queue.try_recv() {
                 Ok(item) => items.push(item),
-                Err(_) => return Some(head),
+                Err(error) => {
+                    let abandoned = error == TryRecvError::Disconnected;
+                    return Drained { items, all: Some(head), abandoned };
+                }
             }
         }
-        None
+        Drained { items, all: None, abandoned: false }
     }
 
     /// Opens the archive with the first thing to note: by then the node has found that the directory is its own.

@@ -15,6 +15,7 @@ mod recipes;
 mod run;
 mod sem;
 mod status;
+mod taken;
 mod taking;
 mod top;
 mod tree;
@@ -51,6 +52,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Run(args) => run::run(args).await,
             ClientCommand::Leash => run::leash().await,
             ClientCommand::Unlock(args) => unlock::run(&args).await,
+            ClientCommand::Ask(args) => taken::ask(&args).await,
             ClientCommand::Ls(args) => ls::run(&args).await,
             ClientCommand::Who(args) => who::run(&args).await,
             ClientCommand::Fence(command) => fence::run(command).await,

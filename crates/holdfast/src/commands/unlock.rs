@@ -1,17 +1,25 @@
-//! `holdfast unlock`: gives a lock back, or leaves its queue. Done twice, it is done still.
+//! `holdfast unlock`: gives a lock back, or leaves its queue. Done twice, it is done still. `taken.rs` has `--force`.
 
 use holdfast_api::HolderBody;
 use holdfast_client::Error;
 use holdfast_types::SessionName;
 
-use super::{connect, for_people, lock_name, name_of, stop};
+use super::{connect, for_people, lock_name, name_of, stop, taken};
 use crate::cli::UnlockArgs;
 use crate::exit::Stop;
 use crate::output::complain;
 
 pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
+    if let Some(reason) = args.reason.as_deref().filter(|_| args.force) {
+        return taken::force(args, reason).await;
+    }
     let lock = lock_name(&args.name)?;
-    let session = SessionName::new(&args.session).map_err(Stop::failed)?;
+    let Some(session) = &args.session else {
+        return Err(Stop::failed(
+            "say whose place is given up (--session), or --force --reason TEXT",
+        ));
+    };
+    let session = SessionName::new(session).map_err(Stop::failed)?;
     let client = connect(&args.target)?;
     match client.release(&lock, &session).await {
         Ok(()) => {

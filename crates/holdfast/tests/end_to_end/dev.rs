@@ -58,6 +58,32 @@ fn a_lock_is_taken_shown_refused_and_given_back() {
 }
 
 #[test]
+fn an_operator_asks_for_a_lock_and_takes_it_away_with_a_reason() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let nobody = cluster.client(&["unlock", "job", "--force", "--reason", "stuck"]);
+    assert_eq!(nobody.code, Some(0), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("nobody holds job"), "{}", nobody.stderr);
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
+    let token = holder.next_stdout_line();
+    let asked = cluster.client(&["ask", "job", "--reason", "maintenance", "--deadline", "5m"]);
+    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    assert!(asked.stderr.contains("asked the holder of job"), "{}", asked.stderr);
+    let who = cluster.client(&["who", "job", "-o", "json"]);
+    assert!(who.stdout.contains("maintenance"), "{}", who.stdout);
+    let stranger = cluster.client(&["ask", "job", "--session", "you"]);
+    assert_eq!(stranger.code, Some(1), "{}", stranger.stderr);
+    for args in [&["unlock", "job", "--force"][..], &["unlock", "job", "--reason", "x"]] {
+        assert_eq!(cluster.client(args).code, Some(2), "{args:?}");
+    }
+    let taken = cluster.client(&["unlock", "job", "--force", "--reason", "host is gone"]);
+    assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+    let said = format!("(token {})", token.trim());
+    assert!(taken.stderr.contains("took job from first"), "{}", taken.stderr);
+    assert!(taken.stderr.contains(&said), "{}", taken.stderr);
+    assert_eq!(holder.wait().code, Some(76), "the holder knows that it lost");
+}
+
+#[test]
 fn a_waiter_is_told_whom_it_waits_for_and_gets_the_lock_next() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);

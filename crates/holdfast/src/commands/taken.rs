@@ -1,0 +1,59 @@
+//! `holdfast unlock --force` and `holdfast ask`: a lock is taken from those who hold it, or asked for. For operators.
+
+use holdfast_api::{AskParams, BreakParams, LockBody};
+use holdfast_types::{LockName, Reason, SessionName};
+
+use super::{connect, for_people, lock_name, name_of, stop};
+use crate::cli::{AskArgs, UnlockArgs};
+use crate::exit::Stop;
+use crate::output::complain;
+
+/// Takes the lock from everybody who holds it now, hold by hold: whoever comes after keeps what he has.
+pub(super) async fn force(args: &UnlockArgs, reason: &str) -> Result<(), Stop> {
+    let lock = lock_name(&args.name)?;
+    let reason = Reason::new(reason).map_err(Stop::failed)?;
+    let client = connect(&args.target)?;
+    let failed = |error| stop(&args.target, &error);
+    let body: LockBody = client.look(&lock).await.map_err(failed)?;
+    if body.holders.is_empty() {
+        complain(&format!("holdfast: nobody holds {lock}"));
+        return Ok(());
+    }
+    for holder in &body.holders {
+        let token = Some(holder.token);
+        let params = BreakParams { reason: reason.clone(), token, redirect: false };
+        let broken = client.break_lock(&lock, &params).await.map_err(failed)?.broken;
+        let (who, since) = (name_of(holder), for_people(holder.since_ms));
+        let told = match broken {
+            0 => format!("{who} no longer held {lock} under the token {}", holder.token),
+            _ => {
+                format!("took {lock} from {who}, who held it for {since} (token {})", holder.token)
+            }
+        };
+        complain(&format!("holdfast: {told}"));
+    }
+    Ok(())
+}
+
+/// Asks everybody who holds the lock, or one session, to give it back.
+pub(super) async fn ask(args: &AskArgs) -> Result<(), Stop> {
+    let lock: LockName = lock_name(&args.name)?;
+    let session = args.session.as_deref().map(SessionName::new).transpose();
+    let reason = args.reason.as_deref().map(Reason::new).transpose();
+    let params = AskParams {
+        session: session.map_err(Stop::failed)?,
+        owner: None,
+        reason: reason.map_err(Stop::failed)?,
+        deadline: args.deadline,
+        revoke: args.revoke,
+        redirect: false,
+    };
+    let client = connect(&args.target)?;
+    let asked = client.ask_for_release(&lock, &params).await;
+    match asked.map_err(|error| stop(&args.target, &error))?.asked {
+        0 => complain(&format!("holdfast: nobody holds {lock}")),
+        1 => complain(&format!("holdfast: asked the holder of {lock} to give it back")),
+        many => complain(&format!("holdfast: asked {many} holders of {lock} to give it back")),
+    }
+    Ok(())
+}
