@@ -1,6 +1,7 @@
 //! `holdfast unlock --force` and `holdfast ask`: a lock is taken from those who hold it, or asked for. For operators.
 
 use holdfast_api::{AskParams, BreakParams, LockBody};
+use holdfast_client::Error;
 use holdfast_types::{LockName, Reason, SessionName};
 
 use super::{connect, for_people, lock_name, name_of, stop};
@@ -49,8 +50,15 @@ pub(super) async fn ask(args: &AskArgs) -> Result<(), Stop> {
         redirect: false,
     };
     let client = connect(&args.target)?;
-    let asked = client.ask_for_release(&lock, &params).await;
-    match asked.map_err(|error| stop(&args.target, &error))?.asked {
+    let asked = client.ask_for_release(&lock, &params).await.map_err(|error| {
+        match (error, &args.session) {
+            (Error::Lost(_), Some(session)) => {
+                Stop::failed(format!("no session {session} is open, it has ended or never was"))
+            }
+            (error, _) => stop(&args.target, &error),
+        }
+    });
+    match asked?.asked {
         0 => complain(&format!("holdfast: nobody holds {lock}")),
         1 => complain(&format!("holdfast: asked the holder of {lock} to give it back")),
         many => complain(&format!("holdfast: asked {many} holders of {lock} to give it back")),

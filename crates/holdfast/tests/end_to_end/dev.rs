@@ -75,11 +75,11 @@ fn an_operator_asks_for_a_lock_and_takes_it_away_with_a_reason() {
     for args in [&["unlock", "job", "--force"][..], &["unlock", "job", "--reason", "x"]] {
         assert_eq!(cluster.client(args).code, Some(2), "{args:?}");
     }
-    let taken = cluster.client(&["unlock", "job", "--force", "--reason", "host is gone"]);
-    assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+    let broken = cluster.client(&["unlock", "job", "--force", "--reason", "host is gone"]);
+    assert_eq!(broken.code, Some(0), "{}", broken.stderr);
     let said = format!("(token {})", token.trim());
-    assert!(taken.stderr.contains("took job from first"), "{}", taken.stderr);
-    assert!(taken.stderr.contains(&said), "{}", taken.stderr);
+    assert!(broken.stderr.contains("took job from first"), "{}", broken.stderr);
+    assert!(broken.stderr.contains(&said), "{}", broken.stderr);
     assert_eq!(holder.wait().code, Some(76), "the holder knows that it lost");
 }
 
