@@ -215,7 +215,7 @@ pub(crate) struct UnlockArgs {
     /// The lock.
     pub(crate) name: String,
     /// The session that holds it or waits for it.
-    #[arg(long, env = "HOLDFAST_SESSION")]
+    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present = "force")]
     pub(crate) session: Option<String>,
     /// Take the lock from everybody who holds it, whatever --session says. For operators.
     #[arg(long, requires = "reason")]
