@@ -193,7 +193,7 @@ impl Stage {
     /// Gives permits as scheduled, then to the first who can use one, until all have finished.
     async fn conduct(&self, schedule: &[usize], observer: &Client) {
         let mut scheduled = schedule.iter();
-        loop {
+        while self.all(Status::Finished).len() < self.permits.len() {
             self.settle(observer).await;
             let paused = self.all(Status::Paused);
             let next = match scheduled.next() {
@@ -201,19 +201,24 @@ impl Stage {
                 Some(_) => continue,
                 None => paused.first().copied(),
             };
-            let Some(writer) = next else { return };
+            let Some(writer) = next else { continue };
             self.set(writer, Status::Running);
             self.permits[writer].notify_one();
         }
     }
 
-    /// Returns when every writer has paused or finished, or waits for another's row lock.
+    /// Returns when every writer has paused or finished, or waits for another's row lock. What the observer saw counts
+    /// only if nobody took a step meanwhile: who was blocked by a writer that has committed since is no longer.
     async fn settle(&self, observer: &Client) {
-        while !self.all(Status::Running).is_empty() {
+        loop {
+            let running = self.all(Status::Running);
+            if running.is_empty() {
+                return;
+            }
             let stuck = observer.query("SELECT name FROM stuck", &[]).await.unwrap();
             let stuck: Vec<String> = stuck.iter().map(|row| row.get(0)).collect();
-            let running = self.all(Status::Running);
-            if !running.is_empty() && running.iter().all(|writer| stuck.contains(&name(*writer))) {
+            let all_stuck = running.iter().all(|writer| stuck.contains(&name(*writer)));
+            if all_stuck && self.all(Status::Running) == running {
                 self.blocked.set(self.blocked.get() + running.len());
                 return;
             }
