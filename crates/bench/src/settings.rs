@@ -35,6 +35,8 @@ pub enum Part {
     Report(Pages),
     /// All parts one after the other, and the report.
     All(Everything),
+    /// Print the packages of servers that are missing on this machine.
+    Missing,
     /// One process that sells, started by `safety` itself.
     #[command(hide = true)]
     Worker,

@@ -10,6 +10,7 @@ use clap::Parser;
 use holdfast_bench::progress::Progress;
 use holdfast_bench::settings::{Arguments, Everything, Part, Wanted};
 use holdfast_bench::{Records, Row, Settings, failover, fairness, report, safety, speed, stage};
+use holdfast_rivals::servers::Kind;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -65,6 +66,10 @@ async fn act(part: &Part, progress: &Progress) -> Result<(), String> {
         }
         Part::Report(pages) => write_pages(&pages.out, pages.docs.as_deref()),
         Part::All(everything) => all(everything, progress).await,
+        Part::Missing => {
+            Kind::packages_missing().into_iter().for_each(say);
+            Ok(())
+        }
         Part::Worker => Ok(()),
     }
 }

@@ -74,9 +74,7 @@ async fn act(action: Action) -> Result<ExitCode, Cause> {
             Ok(status(&directory, &Roster::read(&directory)?))
         }
         Action::Missing => {
-            for missing in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Holdfast) {
-                missing.missing().iter().for_each(|missing| say(missing.package));
-            }
+            Kind::packages_missing().into_iter().for_each(say);
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -68,7 +68,10 @@ pub(super) fn zookeeper_doors(servers: &[Server]) -> Result<Vec<SocketAddr>, Cau
 fn configure(directory: &Path, node: usize, ports: &[SocketAddr]) -> Result<PathBuf, Cause> {
     make_directory(directory)?;
     let data = directory.join("data").display().to_string();
-    let mut text = format!("cluster = \"rivals\"\nnode = {node}\ndata_dir = {data:?}\n");
+    // As many connections from one address as `ZooKeeper` is given.
+    let mut text = format!(
+        "cluster = \"rivals\"\nnode = {node}\ndata_dir = {data:?}\n\n[zookeeper]\nconnections_per_address_max = 10000\n"
+    );
     for (at, addresses) in ports.chunks(3).enumerate() {
         write_member(&mut text, at + 1, addresses);
     }

@@ -148,6 +148,15 @@ impl Kind {
         }
     }
 
+    /// The packages that have what is missing on this machine.
+    pub fn packages_missing() -> Vec<&'static str> {
+        Self::ALL
+            .into_iter()
+            .filter(|kind| *kind != Self::Holdfast)
+            .filter_map(|kind| kind.missing().map(|missing| missing.package))
+            .collect()
+    }
+
     /// What the program says about its version.
     pub fn version(self) -> String {
         match self {
