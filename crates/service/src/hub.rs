@@ -59,7 +59,7 @@ impl Hub {
         Arc::new(Self {
             chronicle: Chronicle::start(keep, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
-            waiters: Waiters::new(config.waiters_max),
+            waiters: Waiters::new(config.waiters_max, metrics.wake_ups.clone()),
             gatherers: Gatherers::default(),
             notes: Mutex::default(),
             streams: Streams::new(config.streams_max, config.watches_max),

@@ -35,6 +35,7 @@ pub struct Metrics {
     pub(crate) granted: Counter,
     pub(crate) busy: Counter,
     pub(crate) timed_out: Counter,
+    pub(crate) wake_ups: Counter,
     pub(crate) keepalives: Counter,
     pub(crate) session_expired: Counter,
     lost: Family<[(&'static str, &'static str); 1], Counter>,
@@ -66,10 +67,11 @@ impl Metrics {
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 5] = [
+        let counters: [(&str, &str, &Counter); 6] = [
             ("lock_acquire_granted", "Acquire calls answered with a new grant", &self.granted),
             ("lock_acquire_busy", "Acquire calls answered busy at once", &self.busy),
             ("lock_acquire_timeout", "Acquire calls whose wait ended", &self.timed_out),
+            ("lock_wake_ups", "Calls that waited for a lock and were woken", &self.wake_ups),
             ("keepalives", "Renewals answered by this node", &self.keepalives),
             ("session_expired", "Sessions whose lease ran out", &self.session_expired),
         ];

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holdfast_types::{Grant, LossCause, Ticket};
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 
 /// Why a parked caller wakes.
@@ -24,12 +25,17 @@ pub(crate) enum Woken {
 /// Several callers may wait for one ticket: each has a number of its own.
 type Key = (Ticket, u64);
 
-/// The registry of parked callers.
+/// The registry of parked callers; clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiters {
-    parked: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Woken>>>>,
+pub(crate) struct Waiters(Arc<Registry>);
+
+#[derive(Debug)]
+struct Registry {
+    parked: Mutex<BTreeMap<Key, mpsc::Sender<Woken>>>,
     permits: Arc<tokio::sync::Semaphore>,
     limit: usize,
+    /// Reasons to wake that were given.
+    wake_ups: Counter,
 }
 
 /// A permission to park, taken before anything is proposed.
@@ -48,9 +54,9 @@ pub(crate) struct Parked {
 }
 
 impl Waiters {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, wake_ups: Counter) -> Self {
         let permits = Arc::new(tokio::sync::Semaphore::new(limit));
-        Self { parked: Arc::default(), permits, limit }
+        Self(Arc::new(Registry { parked: Mutex::default(), permits, limit, wake_ups }))
     }
 
     /// Takes a seat.
@@ -58,24 +64,24 @@ impl Waiters {
     /// # Errors
     /// The bound, if all seats are taken.
     pub(crate) fn seat(&self) -> Result<Seat, usize> {
-        match self.permits.clone().try_acquire_owned() {
+        match self.0.permits.clone().try_acquire_owned() {
             Ok(permit) => Ok(Seat { waiters: self.clone(), _permit: permit }),
-            Err(_) => Err(self.limit),
+            Err(_) => Err(self.0.limit),
         }
     }
 
     /// Resolves when nobody has a seat, and then nobody gets one any more. Can be asked again.
     pub(crate) async fn empty(&self) {
-        let all = u32::try_from(self.limit).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.0.limit).unwrap_or(u32::MAX);
         // An error means that they were closed before.
-        if let Ok(_all_seats) = self.permits.acquire_many(all).await {
-            self.permits.close();
+        if let Ok(_all_seats) = self.0.permits.acquire_many(all).await {
+            self.0.permits.close();
         }
     }
 
     /// Callers parked now.
     pub(crate) fn len(&self) -> usize {
-        self.parked.lock().len()
+        self.0.parked.lock().len()
     }
 
     pub(crate) fn granted(&self, grant: &Grant) {
@@ -88,16 +94,22 @@ impl Waiters {
 
     /// Wakes everybody to look at the state, after events were skipped.
     pub(crate) fn look(&self) {
-        for sender in self.parked.lock().values() {
-            // A full channel already holds a reason to wake.
-            let _full_is_fine = sender.try_send(Woken::Look);
+        for sender in self.0.parked.lock().values() {
+            self.give(sender, Woken::Look);
         }
     }
 
     fn wake(&self, ticket: Ticket, woken: &Woken) {
-        let parked = self.parked.lock();
+        let parked = self.0.parked.lock();
         for (_, sender) in parked.range((ticket, 0)..=(ticket, u64::MAX)) {
-            let _full_is_fine = sender.try_send(woken.clone());
+            self.give(sender, woken.clone());
+        }
+    }
+
+    fn give(&self, sender: &mpsc::Sender<Woken>, woken: Woken) {
+        // A full channel already holds a reason to wake.
+        if sender.try_send(woken).is_ok() {
+            self.0.wake_ups.inc();
         }
     }
 }
@@ -107,7 +119,7 @@ impl Seat {
     pub(crate) fn park(&self, ticket: Ticket) -> Parked {
         let (sender, woken) = mpsc::channel(2);
         let key = {
-            let mut parked = self.waiters.parked.lock();
+            let mut parked = self.waiters.0.parked.lock();
             let last = parked.range((ticket, 0)..=(ticket, u64::MAX)).next_back();
             let key = (ticket, last.map_or(0, |((_, number), _)| number + 1));
             parked.insert(key, sender);
@@ -127,7 +139,7 @@ impl Parked {
 
 impl Drop for Parked {
     fn drop(&mut self) {
-        self.waiters.parked.lock().remove(&self.key);
+        self.waiters.0.parked.lock().remove(&self.key);
     }
 }
 
@@ -137,7 +149,7 @@ mod tests {
 
     #[tokio::test]
     async fn emptiness_waits_for_the_last_seat_and_can_be_asked_again() {
-        let waiters = Waiters::new(2);
+        let waiters = Waiters::new(2, Counter::default());
         let seat = waiters.seat().unwrap();
         let mut empty = std::pin::pin!(waiters.empty());
         assert!(futures_util::poll!(&mut empty).is_pending());
@@ -149,7 +161,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_callers_with_the_ticket_wake() {
-        let waiters = Waiters::new(3);
+        let wake_ups = Counter::default();
+        let waiters = Waiters::new(3, wake_ups.clone());
         let seat = waiters.seat().unwrap();
         let mut one = seat.park(Ticket(1));
         let mut other = seat.park(Ticket(2));
@@ -158,6 +171,7 @@ mod tests {
         assert!(matches!(one.woken().await, Woken::Left(LossCause::Deleted)));
         assert!(matches!(same.woken().await, Woken::Left(LossCause::Deleted)));
         assert!(futures_util::poll!(std::pin::pin!(other.woken())).is_pending());
+        assert_eq!(wake_ups.get(), 2, "and no other is counted");
         drop((one, other, same));
         assert_eq!(waiters.len(), 0);
     }
