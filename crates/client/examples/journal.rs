@@ -1,8 +1,9 @@
 //! Appends lines to a file, one writer at a time, and stops by itself when the lock is lost.
 //!
-//! `journal ADDR[,ADDR] LOCK TTL_MS FILE [LINES]`: prints `held TOKEN`, then appends a line with the token about every
-//! millisecond, and says `writing` after the first. Ends with exit code 0 after so many lines, with 3 and the reason when the lock is lost. Try it: stop
-//! it with `kill -STOP`, let the ttl pass, wake it with `kill -CONT`; not one more line is written.
+//! `journal ADDR[,ADDR] LOCK TTL_MS FILE [LINES [KIND]]`: prints `held TOKEN`, then appends a line with the token about every
+//! millisecond, and says `writing` after the first. Ends with exit code 0 after so many lines (`-`: as many as it can), with
+//! 3 and the reason when the lock is lost. KIND is `exclusive`, `shared`, `upgradable` or `permits` (two of two). Try it:
+//! stop it with `kill -STOP`, let the ttl pass, wake it with `kill -CONT`; not one more line is written.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -10,17 +11,19 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use holdfast_client::{Client, Guard, Loss};
+use holdfast_client::{Client, Guard, Lock, Loss};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [addresses, lock, ttl, file, rest @ ..] = args.as_slice() else {
-        return Err("usage: journal ADDR[,ADDR] LOCK TTL_MS FILE [LINES]".into());
+        return Err("usage: journal ADDR[,ADDR] LOCK TTL_MS FILE [LINES [KIND]]".into());
     };
-    let lines = rest.first().map_or(Ok(u64::MAX), |lines| lines.parse())?;
+    let lines = rest.first().filter(|lines| *lines != "-");
+    let lines = lines.map_or(Ok(u64::MAX), |lines| lines.parse())?;
     let client = Client::new(addresses.split(','))?;
-    let guard = client.lock(lock).ttl(Duration::from_millis(ttl.parse()?)).acquire().await?;
+    let lock = client.lock(lock).ttl(Duration::from_millis(ttl.parse()?));
+    let guard = of_kind(lock, rest.get(1).map(String::as_str))?.acquire().await?;
     say(&format!("held {}", guard.token()))?;
     match append(&guard, file, lines).await? {
         Ok(()) => {
@@ -32,6 +35,16 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             say(&format!("lost {loss}"))?;
             Ok(ExitCode::from(3))
         }
+    }
+}
+
+fn of_kind(lock: Lock, kind: Option<&str>) -> Result<Lock, String> {
+    match kind {
+        None | Some("exclusive") => Ok(lock),
+        Some("shared") => Ok(lock.shared()),
+        Some("upgradable") => Ok(lock.upgradable()),
+        Some("permits") => Ok(lock.limit(2).permits(2)),
+        Some(other) => Err(format!("no kind `{other}`: exclusive, shared, upgradable, permits")),
     }
 }
 

@@ -21,6 +21,7 @@ mod knowing;
 mod leash;
 mod program;
 mod run;
+mod run_campaign;
 mod run_ends;
 mod serve;
 #[expect(dead_code, reason = "shared with the fencing kit, whose tests also restart servers")]

@@ -4,6 +4,7 @@
 //! Beside the laboratory, which knows nothing of our crates, these tests use the client as a program would. How many
 //! trials a campaign has is `HOLDFAST_TRIALS`; without it there are a few.
 
+mod campaign;
 mod examples;
 mod failing;
 mod gate;

@@ -1,0 +1,240 @@
+//! Every kind of hold under every fault of its process and of the leader: whoever has lost it has written its last line
+//! before the next one writes its first.
+//!
+//! `HOLDFAST_TRIALS` is how many trials each kind has; without it, one a fault and kind for each of two lives.
+
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use holdfast_client::{Client, Guard, Lock, LockName};
+use holdfast_tests_cluster::{Cluster, DEADLINE, until, until_some};
+use nix::sys::signal::Signal;
+use tokio::task::JoinHandle;
+
+use crate::program::{Program, addresses};
+
+/// Kinds of a hold, in the example's words.
+const KINDS: [&str; 4] = ["exclusive", "shared", "upgradable", "permits"];
+/// With the shorter one many a holder does not outlive an election, with the longer one most do.
+const TTLS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// Lines a holder must write after a fault that it survived.
+const LINES_AFTER: usize = 20;
+
+/// `kill -9`, or SIGSTOP until the trial is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strike {
+    Kill,
+    Stop,
+}
+
+/// What happens to a holder's process, to the leader, or to both at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fault {
+    holder: Option<Strike>,
+    leader: Option<Strike>,
+}
+
+const FAULTS: [Fault; 6] = [
+    Fault { holder: Some(Strike::Stop), leader: None },
+    Fault { holder: None, leader: Some(Strike::Kill) },
+    Fault { holder: Some(Strike::Stop), leader: Some(Strike::Stop) },
+    Fault { holder: Some(Strike::Kill), leader: None },
+    Fault { holder: None, leader: Some(Strike::Stop) },
+    Fault { holder: Some(Strike::Kill), leader: Some(Strike::Kill) },
+];
+
+/// Rounds, of `TTLS.len()` trials of each kind.
+fn rounds() -> usize {
+    let trials = std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok());
+    trials.map_or(FAULTS.len(), |trials: usize| trials.div_ceil(TTLS.len()))
+}
+
+/// One holder in a process of its own, and the next one in the queue behind it, who writes one line when it has the lock.
+struct Trial {
+    kind: &'static str,
+    ttl: Duration,
+    file: PathBuf,
+    holder: Program,
+    token: u64,
+    next: JoinHandle<Guard>,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Kept,
+    Lost,
+}
+
+fn as_next(client: &Client, lock: &str, kind: &str) -> Lock {
+    let lock = client.lock(lock).wait(DEADLINE * 2);
+    if kind == "permits" { lock.limit(2) } else { lock }
+}
+
+/// Takes the lock when it can, and writes its token behind what is there.
+async fn take_and_write(lock: Lock, file: PathBuf) -> Guard {
+    let guard = lock.acquire().await.expect("the next one gets the lock");
+    let mut file = OpenOptions::new().append(true).open(file).expect("the file");
+    file.write_all(format!("{}\n", guard.token()).as_bytes()).expect("a line");
+    guard
+}
+
+fn tokens(file: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(|line| line.parse().expect("a token")).collect()
+}
+
+impl Trial {
+    async fn begin(nodes: String, next: Client, lock: String, file: PathBuf, turn: usize) -> Self {
+        let (kind, ttl) = (KINDS[turn % KINDS.len()], TTLS[turn / KINDS.len()]);
+        let (millis, path) = (ttl.as_millis().to_string(), file.to_str().expect("a path"));
+        let mut holder = Program::start("journal", &[&nodes, &lock, &millis, path, "-", kind]);
+        let line = holder.line().await.expect("a line");
+        let token = line.strip_prefix("held ").and_then(|token| token.parse().ok());
+        let token = token.unwrap_or_else(|| panic!("{kind} is not held: {line}"));
+        assert_eq!(holder.line().await.as_deref(), Some("writing"));
+        let name = LockName::new(&lock).expect("a name");
+        let taking = tokio::spawn(take_and_write(as_next(&next, &lock, kind), file.clone()));
+        until("the next one to wait", DEADLINE, || async {
+            next.look(&name).await.is_ok_and(|lock| lock.waiters == 1)
+        })
+        .await;
+        Self { kind, ttl, file, holder, token, next: taking }
+    }
+
+    /// Sees the trial to its end after the fault.
+    async fn judge(mut self, fault: Fault) -> Ending {
+        let struck = Instant::now();
+        let ending = match fault.holder {
+            None => self.outlive(struck).await,
+            Some(_) => Ending::Lost,
+        };
+        if ending == Ending::Kept {
+            self.holder.signal(Signal::SIGKILL);
+        }
+        let guard = (&mut self.next).await.expect("the next one");
+        let killed = ending == Ending::Kept || fault.holder == Some(Strike::Kill);
+        if !killed {
+            self.say_lost(fault).await;
+        } else if ending == Ending::Lost {
+            // It may have been renewed up to a third of the ttl before it died.
+            let early = struck.elapsed() + self.ttl / 3 + Duration::from_millis(100) < self.ttl;
+            assert!(!early, "{}: {:?} after the kill", self.kind, struck.elapsed());
+        }
+        self.compare(&guard);
+        guard.release().await.expect("given back");
+        ending
+    }
+
+    /// A holder that nobody touched has lost the lock, or goes on writing after its old lease would have ended.
+    async fn outlive(&self, struck: Instant) -> Ending {
+        let old_lease = struck + self.ttl + self.ttl / 2;
+        let mut before = None;
+        until_some("the holder to go on, or the next one to be granted", DEADLINE, || {
+            let written = tokens(&self.file).len();
+            let granted = self.next.is_finished();
+            if Instant::now() >= old_lease && before.is_none() {
+                before = Some(written);
+            }
+            let kept = before.is_some_and(|before| written >= before + LINES_AFTER);
+            let ending = if granted { Some(Ending::Lost) } else { kept.then_some(Ending::Kept) };
+            std::future::ready(ending)
+        })
+        .await
+    }
+
+    /// The guard of a holder that lives says that it lost.
+    async fn say_lost(&mut self, fault: Fault) {
+        if fault.holder == Some(Strike::Stop) {
+            self.holder.signal(Signal::SIGCONT);
+        }
+        let line = self.holder.line().await.expect("a line");
+        assert!(line.starts_with("lost "), "{} under {fault:?}: {line}", self.kind);
+        assert_eq!(self.holder.end().await.code(), Some(3));
+    }
+
+    /// Not one line of the holder behind the first line of the next.
+    fn compare(&self, guard: &Guard) {
+        let written = tokens(&self.file);
+        let (own, next) = (self.token, guard.token().0);
+        assert!(next > own, "{}: {next} after {own}", self.kind);
+        let mut after = written.iter().skip_while(|token| **token == own);
+        assert_eq!(after.next(), Some(&next), "{}: of {} lines", self.kind, written.len());
+        assert_eq!(after.next(), None, "{}: a write after the hand-over", self.kind);
+    }
+}
+
+/// Strikes everything in this round; says which node has to be mended.
+async fn strike(cluster: &Cluster, fault: Fault, trials: &[Trial]) -> Option<u64> {
+    let leader = cluster.wait_ready().await;
+    if let Some(strike) = fault.holder {
+        let signal = match strike {
+            Strike::Kill => Signal::SIGKILL,
+            Strike::Stop => Signal::SIGSTOP,
+        };
+        for trial in trials {
+            trial.holder.signal(signal);
+        }
+    }
+    match fault.leader? {
+        Strike::Stop => cluster.node(leader).pause().await,
+        Strike::Kill => cluster.node(leader).kill(),
+    }
+    Some(leader)
+}
+
+async fn mend(cluster: &Cluster, fault: Fault, node: u64) {
+    match fault.leader {
+        Some(Strike::Stop) => cluster.node(node).resume(),
+        Some(Strike::Kill) => cluster.node(node).start(),
+        None => {}
+    }
+    for node in cluster.nodes() {
+        node.wait_ready().await;
+    }
+}
+
+/// Eight trials side by side under one fault: each kind with each ttl.
+async fn round(cluster: &Cluster, next: &Client, dir: &Path, number: usize) -> Vec<Ending> {
+    let fault = FAULTS[number % FAULTS.len()];
+    let nodes = addresses(cluster).join(",");
+    let mut beginning = Vec::new();
+    for turn in 0..KINDS.len() * TTLS.len() {
+        let (nodes, next, lock) = (nodes.clone(), next.clone(), format!("round/{number}/{turn}"));
+        let file = dir.join(format!("{number}-{turn}"));
+        beginning.push(Trial::begin(nodes, next, lock, file, turn));
+    }
+    let trials = join_all(beginning).await;
+    let struck = strike(cluster, fault, &trials).await;
+    let endings = join_all(trials.into_iter().map(|trial| trial.judge(fault))).await;
+    if let Some(node) = struck {
+        mend(cluster, fault, node).await;
+    }
+    endings
+}
+
+/// Of every kind, however its process or the leader or both are killed or stopped: the guard has said lost, and the holder
+/// has written its last line, before the next one writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_every_trial_of_every_kind_the_loss_comes_before_the_next_grant() {
+    let cluster = Cluster::three().await;
+    cluster.wait_ready().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let next = Client::new(addresses(&cluster)).expect("a client");
+    let mut told = String::new();
+    for number in 0..rounds() {
+        let endings = round(&cluster, &next, dir.path(), number).await;
+        let kept = endings.iter().filter(|ending| **ending == Ending::Kept).count();
+        let fault = FAULTS[number % FAULTS.len()];
+        writeln!(told, "round {number}: {fault:?}: {kept} of {} kept", endings.len())
+            .expect("text");
+        if fault.holder.is_some() {
+            assert_eq!(kept, 0, "{fault:?}");
+        }
+    }
+    eprintln!("{told}");
+}
