@@ -14,6 +14,7 @@ mod config;
 mod dev;
 mod exit;
 mod explain;
+mod exposition;
 mod output;
 mod serve;
 mod telemetry;

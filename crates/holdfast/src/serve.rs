@@ -85,8 +85,8 @@ fn sources(args: &ServeArgs) -> Sources {
     sources
 }
 
-/// Every client and peer is an open file.
-fn raise_open_files() {
+/// Every client and peer is an open file: as many as this process may have.
+pub(crate) fn raise_open_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most).map(|()| most));

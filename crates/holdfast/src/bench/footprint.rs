@@ -58,7 +58,10 @@ async fn restart(own: &mut Own, node: u64) -> Result<Duration, String> {
 }
 
 /// Resident memory of a node, bytes.
-fn resident(own: &Own, node: u64) -> Result<u64, String> {
+///
+/// # Errors
+/// The node does not run.
+pub(super) fn resident(own: &Own, node: u64) -> Result<u64, String> {
     let pid = own.cluster.pid(node).ok_or_else(|| format!("node {node} does not run"))?;
     let file = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
@@ -26,22 +26,47 @@ const WAIT: Duration = Duration::from_mins(1);
 /// How long a client rests after an error, so that an unreachable cluster does not spin the processor.
 const REST: Duration = Duration::from_millis(10);
 
-const WARMING: u8 = 0;
-const MEASURING: u8 = 1;
-const ENDING: u8 = 2;
+/// What a cycle counts for. One that begins or ends apart counts apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Warming,
+    Measuring,
+    Apart,
+    Ending,
+}
+
+/// Who makes the cycles, and on what.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub(super) endpoints: Vec<String>,
+    pub(super) clients: u32,
+    pub(super) locks: Locks,
+    pub(super) ttl: Duration,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) elapsed: Duration,
+    pub(super) counts: Counts,
+    pub(super) violations: u64,
+}
 
 /// What all clients share.
 struct Run {
-    phase: AtomicU8,
+    step: watch::Receiver<Step>,
     endpoints: Vec<String>,
     judges: Vec<Judge>,
 }
 
 /// What a client has counted.
 #[derive(Debug)]
-struct Counts {
-    cycles: Histogram<u32>,
-    errors: BTreeMap<String, u64>,
+pub(super) struct Counts {
+    /// Times of cycles, microseconds.
+    pub(super) cycles: Histogram<u32>,
+    /// The same of those that counted apart.
+    pub(super) apart: Histogram<u32>,
+    pub(super) errors: BTreeMap<String, u64>,
 }
 
 struct Client {
@@ -59,54 +84,72 @@ struct Client {
 /// Measures and reports.
 pub(super) async fn run(args: &LoadArgs) -> Result<(), Stop> {
     let target = Target::open(&args.addr).await.map_err(Stop::Failed)?;
-    let result = measure(args, target.endpoints()).await;
+    let endpoints = target.endpoints();
+    let load = Load { endpoints, clients: args.clients, locks: args.locks, ttl: args.ttl };
+    let measured = load.drive(async |step| conduct(args, step).await).await;
     target.close().await;
-    let report = result.map_err(Stop::Failed)?;
+    let report = LoadReport::new(args, &measured.map_err(Stop::Failed)?);
     report.print(args.output);
     report.verdict()
 }
 
-async fn measure(args: &LoadArgs, endpoints: Vec<String>) -> Result<LoadReport, String> {
-    let locks = match args.locks {
-        Locks::Spread => args.clients,
-        Locks::Hot => 1,
-    };
-    let judges = (0..locks).map(|_| Judge::default()).collect();
-    let run = Arc::new(Run { phase: AtomicU8::new(WARMING), endpoints, judges });
-    let name = run_name();
-    let mut clients = JoinSet::new();
-    for (index, number) in (0..args.clients).zip(0_usize..) {
-        let lock = match args.locks {
+async fn conduct(args: &LoadArgs, step: &watch::Sender<Step>) -> Result<Duration, String> {
+    tokio::time::sleep(Duration::from_secs(args.warmup)).await;
+    step.send_replace(Step::Measuring);
+    let began = Instant::now();
+    show_progress(args.seconds).await;
+    Ok(began.elapsed())
+}
+
+impl Load {
+    /// Runs the clients while `conduct` says which cycles count, and how long that was.
+    ///
+    /// # Errors
+    /// `conduct`'s, or a client that broke down.
+    pub(super) async fn drive(
+        self,
+        conduct: impl AsyncFnOnce(&watch::Sender<Step>) -> Result<Duration, String>,
+    ) -> Result<Measured, String> {
+        let (step, steps) = watch::channel(Step::Warming);
+        let locks = match self.locks {
+            Locks::Spread => self.clients,
+            Locks::Hot => 1,
+        };
+        let judges = (0..locks).map(|_| Judge::default()).collect();
+        let run = Arc::new(Run { step: steps, endpoints: self.endpoints.clone(), judges });
+        let (name, mut clients) = (run_name(), JoinSet::new());
+        for number in 0..self.clients {
+            clients.spawn(self.client(&run, &name, number)?.run());
+        }
+        let elapsed = conduct(&step).await;
+        step.send_replace(Step::Ending);
+        let mut counts = Counts::new()?;
+        while let Some(more) = clients.join_next().await {
+            counts.add(&more.map_err(|error| error.to_string())?)?;
+        }
+        let violations = run.judges.iter().map(Judge::violations).sum();
+        Ok(Measured { elapsed: elapsed?, counts, violations })
+    }
+
+    fn client(&self, run: &Arc<Run>, name: &str, number: u32) -> Result<Client, String> {
+        let lock = match self.locks {
             Locks::Spread => number,
             Locks::Hot => 0,
         };
         let (lock_name, session) =
-            (format!("bench/{name}/{lock}"), format!("bench-{name}-{index}"));
-        let requests = Requests::new(&lock_name, &session, args.ttl, WAIT)
-            .map_err(|error| error.to_string())?;
-        let client = Client {
-            endpoint: number % run.endpoints.len(),
+            (format!("bench/{name}/{lock}"), format!("bench-{name}-{number}"));
+        let requests = Requests::new(&lock_name, &session, self.ttl, WAIT);
+        let index = |number: u32| usize::try_from(number).map_err(|error| error.to_string());
+        Ok(Client {
+            endpoint: index(number)? % self.endpoints.len(),
             run: run.clone(),
-            requests: Arc::new(requests),
-            judge: lock,
+            requests: Arc::new(requests.map_err(|error| error.to_string())?),
+            judge: index(lock)?,
             connection: None,
             repeated: false,
-            counts: Counts { cycles: histogram()?, errors: BTreeMap::new() },
-        };
-        clients.spawn(client.run());
+            counts: Counts::new()?,
+        })
     }
-    tokio::time::sleep(Duration::from_secs(args.warmup)).await;
-    run.phase.store(MEASURING, Ordering::SeqCst);
-    let began = Instant::now();
-    show_progress(args.seconds).await;
-    run.phase.store(ENDING, Ordering::SeqCst);
-    let elapsed = began.elapsed();
-    let mut total = Counts { cycles: histogram()?, errors: BTreeMap::new() };
-    while let Some(counts) = clients.join_next().await {
-        total.add(&counts.map_err(|error| error.to_string())?)?;
-    }
-    let violations = run.judges.iter().map(Judge::violations).sum();
-    Ok(LoadReport::new(args, elapsed, &total.cycles, total.errors, violations))
 }
 
 /// Sleeps through the measurement, with a bar on stderr if that is a terminal.
@@ -124,8 +167,13 @@ async fn show_progress(seconds: u64) {
 }
 
 impl Counts {
+    fn new() -> Result<Self, String> {
+        Ok(Self { cycles: histogram()?, apart: histogram()?, errors: BTreeMap::new() })
+    }
+
     fn add(&mut self, other: &Self) -> Result<(), String> {
         self.cycles.add(&other.cycles).map_err(|error| error.to_string())?;
+        self.apart.add(&other.apart).map_err(|error| error.to_string())?;
         for (kind, count) in &other.errors {
             *self.errors.entry(kind.clone()).or_default() += count;
         }
@@ -135,14 +183,10 @@ impl Counts {
 
 impl Client {
     async fn run(mut self) -> Counts {
-        while self.run.phase.load(Ordering::Relaxed) != ENDING {
-            let began = Instant::now();
+        while self.step() != Step::Ending {
+            let (before, began) = (self.step(), Instant::now());
             match self.cycle().await {
-                Ok(()) if self.run.phase.load(Ordering::Relaxed) == MEASURING => {
-                    let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-                    self.counts.cycles.saturating_record(micros);
-                }
-                Ok(()) => {}
+                Ok(()) => self.count(before, began.elapsed()),
                 Err(kind) => {
                     *self.counts.errors.entry(kind).or_default() += 1;
                     tokio::time::sleep(REST).await;
@@ -151,6 +195,19 @@ impl Client {
         }
         self.close().await;
         self.counts
+    }
+
+    fn step(&self) -> Step {
+        *self.run.step.borrow()
+    }
+
+    fn count(&mut self, before: Step, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        match (before, self.step()) {
+            (_, Step::Warming | Step::Ending) => {}
+            (Step::Apart, _) | (_, Step::Apart) => self.counts.apart.saturating_record(micros),
+            (_, Step::Measuring) => self.counts.cycles.saturating_record(micros),
+        }
     }
 
     /// Takes the lock and gives it back.

@@ -1,8 +1,9 @@
-//! `holdfast bench`: load in a closed loop, the gap of a failover, many sessions or znodes, measured and judged.
+//! `holdfast bench`: load in a closed loop, the gap of a failover, many sessions, znodes or waiters, snapshots under load,
+//! measured and judged.
 //!
 //! `connection` is the wire, `judge` checks mutual exclusion and token order while everything is measured, `load`,
-//! `failover`, `sessions` and `znodes` are the measurements (`bulk` and `footprint` what the last two share), `report`
-//! what they print. A run whose judge found a violation
+//! `failover`, `sessions`, `znodes`, `waiters` and `snapshots` are the measurements (`bulk` and `footprint` what several
+//! share), `report` what they print. A run whose judge found a violation
 //! fails, however fast it was. Progress goes to stderr, and only to a terminal.
 
 mod bulk;
@@ -14,7 +15,9 @@ mod load;
 mod report;
 mod requests;
 mod sessions;
+mod snapshots;
 mod target;
+mod waiters;
 mod znodes;
 
 use crate::cli::{BenchArgs, BenchCommand};
@@ -37,6 +40,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Stop> {
             Some(BenchCommand::Failover(args)) => failover::run(args).await,
             Some(BenchCommand::Sessions(args)) => sessions::run(args).await,
             Some(BenchCommand::Znodes(args)) => znodes::run(args).await,
+            Some(BenchCommand::Waiters(args)) => waiters::run(args).await,
+            Some(BenchCommand::Snapshots(args)) => snapshots::run(args).await,
         }
     })
 }

@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::footprint::NodeFootprint;
-use crate::cli::{Format, LoadArgs, Locks};
+use super::load::Measured;
+use crate::cli::{Format, LoadArgs, Locks, SnapshotsArgs};
 use crate::exit::Stop;
 use crate::output::{print, print_json, table};
 
@@ -21,13 +22,13 @@ pub(super) fn histogram<C: Counter>() -> Result<Histogram<C>, String> {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Times {
     #[serde(rename = "p50_ms")]
-    p50: f64,
+    pub(super) p50: f64,
     #[serde(rename = "p99_ms")]
-    p99: f64,
+    pub(super) p99: f64,
     #[serde(rename = "p99.9_ms")]
-    p999: f64,
+    pub(super) p999: f64,
     #[serde(rename = "max_ms")]
-    max: f64,
+    pub(super) max: f64,
 }
 
 impl Times {
@@ -58,13 +59,8 @@ pub(super) struct LoadReport {
 }
 
 impl LoadReport {
-    pub(super) fn new(
-        args: &LoadArgs,
-        elapsed: Duration,
-        cycles: &Histogram<u32>,
-        errors: BTreeMap<String, u64>,
-        violations: u64,
-    ) -> Self {
+    pub(super) fn new(args: &LoadArgs, measured: &Measured) -> Self {
+        let Measured { elapsed, counts, violations } = measured;
         Self {
             locks: match args.locks {
                 Locks::Spread => "spread",
@@ -72,11 +68,11 @@ impl LoadReport {
             },
             clients: args.clients,
             seconds: elapsed.as_secs_f64(),
-            cycles: cycles.len(),
-            cycles_per_second: per_second(cycles.len(), elapsed),
-            times: Times::of(cycles),
-            errors,
-            violations,
+            cycles: counts.cycles.len(),
+            cycles_per_second: per_second(counts.cycles.len(), *elapsed),
+            times: Times::of(&counts.cycles),
+            errors: counts.errors.clone(),
+            violations: *violations,
         }
     }
 
@@ -185,6 +181,126 @@ impl FailoverReport {
                 print(&table(header, [row]));
             }
         }
+    }
+}
+
+/// One crowd of `holdfast bench waiters`.
+#[derive(Debug, Serialize)]
+pub(super) struct CrowdRow {
+    pub(super) waiters: u32,
+    pub(super) hand_overs: u64,
+    pub(super) hand_overs_per_second: f64,
+    pub(super) wake_ups: u64,
+    /// On all nodes together.
+    pub(super) resident_bytes_per_waiter: u64,
+    pub(super) errors: BTreeMap<String, u64>,
+    pub(super) violations: u64,
+}
+
+/// The result of `holdfast bench waiters`.
+#[derive(Debug, Serialize)]
+pub(super) struct WaitersReport {
+    pub(super) few: CrowdRow,
+    pub(super) many: CrowdRow,
+}
+
+impl WaitersReport {
+    /// Prints it; an error if the judge found any violation.
+    pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
+        match format {
+            Format::Json | Format::Jsonl => print_json(self),
+            Format::Value => print(&format!("{:.0}", self.many.hand_overs_per_second)),
+            Format::Table => {
+                let header = [
+                    "waiters",
+                    "hand-overs/s",
+                    "hand-overs",
+                    "wake-ups",
+                    "KiB a waiter, all nodes",
+                    "errors",
+                    "violations",
+                ];
+                print(&table(header, [&self.few, &self.many].map(CrowdRow::cells)));
+            }
+        }
+        judged(self.few.violations + self.many.violations)
+    }
+}
+
+impl CrowdRow {
+    fn cells(&self) -> [String; 7] {
+        [
+            self.waiters.to_string(),
+            format!("{:.0}", self.hand_overs_per_second),
+            self.hand_overs.to_string(),
+            self.wake_ups.to_string(),
+            (self.resident_bytes_per_waiter >> 10).to_string(),
+            kinds(&self.errors),
+            self.violations.to_string(),
+        ]
+    }
+}
+
+/// The result of `holdfast bench snapshots`.
+#[derive(Debug, Serialize)]
+pub(super) struct SnapshotsReport {
+    znodes: u32,
+    clients: u32,
+    snapshots: u32,
+    seconds: f64,
+    cycles: u64,
+    cycles_during: u64,
+    usual: Times,
+    during: Times,
+    /// Of the p99 during a snapshot to the usual one.
+    ratio_p99: f64,
+    errors: BTreeMap<String, u64>,
+    violations: u64,
+}
+
+impl SnapshotsReport {
+    pub(super) fn new(args: &SnapshotsArgs, measured: &Measured) -> Self {
+        let Measured { elapsed, counts, violations } = measured;
+        let (usual, during) = (Times::of(&counts.cycles), Times::of(&counts.apart));
+        Self {
+            znodes: args.znodes,
+            clients: args.clients,
+            snapshots: args.snapshots,
+            seconds: elapsed.as_secs_f64(),
+            cycles: counts.cycles.len(),
+            cycles_during: counts.apart.len(),
+            usual,
+            during,
+            ratio_p99: during.p99 / usual.p99.max(f64::MIN_POSITIVE),
+            errors: counts.errors.clone(),
+            violations: *violations,
+        }
+    }
+
+    /// Prints it; an error if the judge found any violation.
+    pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
+        match format {
+            Format::Json | Format::Jsonl => print_json(self),
+            Format::Value => print(&format!("{:.2}", self.ratio_p99)),
+            Format::Table => {
+                let Self { znodes, snapshots, clients, seconds, ratio_p99, errors, .. } = self;
+                print(&format!(
+                    "{snapshots} snapshots of {znodes} znodes in {seconds:.0} s under {clients} clients: p99 during them {ratio_p99:.2} times the usual; errors: {}\n",
+                    kinds(errors)
+                ));
+                let header = ["cycles", "number", "p50 ms", "p99 ms", "p99.9 ms", "max ms"];
+                let row = |name: &str, number: u64, times: &Times| {
+                    let Times { p50, p99, p999, max } = times;
+                    let ms = [p50, p99, p999, max].map(|ms| format!("{ms:.3}"));
+                    let [p50, p99, p999, max] = ms;
+                    [name.to_owned(), number.to_string(), p50, p99, p999, max]
+                };
+                let usual = row("usual", self.cycles, &self.usual);
+                let during = row("during a snapshot", self.cycles_during, &self.during);
+                print(&table(header, [usual, during]));
+            }
+        }
+        judged(self.violations)
     }
 }
 

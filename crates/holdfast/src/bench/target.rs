@@ -3,10 +3,10 @@
 use crate::dev::{Cluster, DataDir, Layout, START_MAX};
 use crate::output::complain;
 
-/// The first port of a cluster of our own; the next free range above it is used.
+/// The first port of a cluster of our own.
 const PORT_FIRST: u16 = 17_400;
-/// How many ranges are tried.
-const PORT_TRIES: u16 = 200;
+/// How many ranges of 100 ports from there are tried, beginning at one that two runs at a time seldom share.
+const PORT_RANGES: u16 = 25;
 
 /// Nodes to measure.
 pub(super) enum Target {
@@ -29,8 +29,19 @@ impl Own {
     /// # Errors
     /// Why it does not.
     pub(super) async fn start(nodes: u64) -> Result<Self, String> {
+        Self::start_as(nodes, |layout| layout).await
+    }
+
+    /// The same, as it was planned otherwise.
+    ///
+    /// # Errors
+    /// As [`Own::start`].
+    pub(super) async fn start_as(
+        nodes: u64,
+        plan: impl FnOnce(Layout) -> Layout,
+    ) -> Result<Self, String> {
         let data = DataDir::open(None)?;
-        let layout = free_layout(&data, nodes)?;
+        let layout = plan(free_layout(&data, nodes)?);
         let mut cluster = Cluster::start(layout)?;
         let ready = cluster.wait_ready(START_MAX).await;
         let mut own = Self { cluster, data };
@@ -52,7 +63,8 @@ impl Own {
 
 fn free_layout(data: &DataDir, nodes: u64) -> Result<Layout, String> {
     let mut last = String::from("no ports were tried");
-    for range in 0..PORT_TRIES {
+    let first = u16::try_from(std::process::id() % u32::from(PORT_RANGES)).unwrap_or(0);
+    for range in (0..PORT_RANGES).map(|range| (first + range) % PORT_RANGES) {
         let layout = Layout::new(data, Some(nodes), PORT_FIRST + range * 100, "warn")?;
         match layout.check_ports() {
             Ok(()) => return Ok(layout),

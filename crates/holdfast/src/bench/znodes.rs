@@ -4,6 +4,7 @@
 //! They are created by transactions of [`PER_CALL`], so that the rate is not that of single calls. At the end, after
 //! every node was restarted, the directories are asked how many children they have.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::Deserialize;
@@ -32,17 +33,29 @@ pub(super) async fn run(args: &ZnodesArgs) -> Result<(), Stop> {
     measured.map_err(Stop::Failed)?.finish(args.output)
 }
 
-async fn measure(args: &ZnodesArgs, own: &mut Own) -> Result<BulkReport, String> {
-    let calls = args.count.div_ceil(PER_CALL);
+/// Makes so many of them, rounded up to whole transactions; answers the errors met on the way.
+///
+/// # Errors
+/// A call failed again and again.
+pub(super) async fn create(
+    count: u32,
+    clients: u32,
+    endpoints: &[String],
+) -> Result<BTreeMap<String, u64>, String> {
     let bulk = Bulk {
         what: "creating znodes",
-        calls,
-        clients: args.clients,
+        calls: count.div_ceil(PER_CALL),
+        clients,
         request: |number| Ok(transaction(number)),
         is_done: |kind| kind == "node-exists",
     };
+    bulk.make(endpoints).await
+}
+
+async fn measure(args: &ZnodesArgs, own: &mut Own) -> Result<BulkReport, String> {
+    let calls = args.count.div_ceil(PER_CALL);
     let began = Instant::now();
-    let errors = bulk.make(&own.cluster.layout().endpoints()).await?;
+    let errors = create(args.count, args.clients, &own.cluster.layout().endpoints()).await?;
     let elapsed = began.elapsed();
     let nodes = footprint::measure(own).await?;
     let endpoint = own.cluster.layout().endpoints().into_iter().next().unwrap_or_default();

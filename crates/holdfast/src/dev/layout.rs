@@ -21,6 +21,8 @@ pub(crate) struct Layout {
     nodes: u64,
     port: u16,
     log_level: String,
+    /// How much log a node writes between two snapshots; the default if none.
+    snapshot_log: Option<String>,
 }
 
 impl Layout {
@@ -55,7 +57,14 @@ impl Layout {
                 u16::MAX - offset_max
             ));
         }
-        Ok(Self { dir: data.path().to_owned(), nodes, port, log_level: log_level.to_owned() })
+        let (dir, log_level) = (data.path().to_owned(), log_level.to_owned());
+        Ok(Self { dir, nodes, port, log_level, snapshot_log: None })
+    }
+
+    /// With snapshots after so much log: a size as the configuration has it.
+    pub(crate) fn with_snapshot_log(mut self, size: &str) -> Self {
+        self.snapshot_log = Some(size.to_owned());
+        self
     }
 
     /// Ids of the nodes.
@@ -123,9 +132,12 @@ impl Layout {
             )
         };
         let members: String = self.ids().map(member).collect();
+        let storage = self.snapshot_log.as_ref().map_or_else(String::new, |size| {
+            format!("\n[storage]\nsnapshot_log = {}\n", toml::Value::from(size.clone()))
+        });
         format!(
             "# Written by `holdfast dev` at every start.\ncluster = \"dev\"\nnode = {node}\ndata_dir = {data}\n\n\
-             [log]\nlevel = {level}\nformat = \"text\"\n{members}"
+             [log]\nlevel = {level}\nformat = \"text\"\n{storage}{members}"
         )
     }
 

@@ -49,6 +49,31 @@ fn znodes_survive_the_restart_of_every_node() {
 }
 
 #[test]
+fn a_release_wakes_one_of_those_that_wait_and_hand_overs_are_counted() {
+    let args = ["bench", "waiters", "--count", "300", "--few", "4", "--seconds", "2", "-o", "json"];
+    let report = report(&holdfast(&args));
+    for row in [&report["few"], &report["many"]] {
+        let (hand_overs, wake_ups) =
+            (row["hand_overs"].as_u64().unwrap(), row["wake_ups"].as_u64().unwrap());
+        assert!(hand_overs > 10, "{report}");
+        // What was woken by then may not have been counted by its client, or may be counted too soon.
+        assert!(wake_ups.abs_diff(hand_overs) <= hand_overs / 10 + 4, "{report}");
+        assert_eq!((&row["errors"], &row["violations"]), (&serde_json::json!({}), &0.into()));
+    }
+    assert_eq!(report["many"]["waiters"], 300);
+}
+
+#[test]
+fn cycles_beside_snapshots_are_counted_apart() {
+    let options =
+        ["--znodes", "20000", "--clients", "4", "--snapshots", "2", "--snapshot-log", "128KiB"];
+    let report = report(&holdfast(&[&["bench", "snapshots", "-o", "json"], &options[..]].concat()));
+    assert!(report["cycles"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["cycles_during"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(report["violations"], 0, "{report}");
+}
+
+#[test]
 fn a_cluster_that_is_not_there_fails_the_run() {
     let end = holdfast(&[
         "bench",

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -173,15 +174,23 @@ pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The first port of a range for so many nodes, all free now. Ranges are spread by process id, because tests run
-/// side by side; another process may still take one first, and then the program under test says so.
+/// The first port of a range for so many nodes, all free now, and no other test's as long as this process lives: its last
+/// port is listened on until then.
 pub(crate) fn free_ports(nodes: u16) -> u16 {
+    static OURS: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
     let offset = u16::try_from(std::process::id() % 180).unwrap() * 50;
     let ranges = (0..180).map(|range| 20_000 + (offset + range * 50) % 9_000);
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let all_free =
-        |first: &u16| (0..nodes).all(|node| (0..3).all(|door| is_free(first + node * 10 + door)));
-    ranges.into_iter().find(all_free).expect("a free range of ports")
+    let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
+    let all_free = |first: u16| {
+        (0..nodes).all(|node| (0..3).all(|door| bind(first + node * 10 + door).is_some()))
+    };
+    let free = ranges.into_iter().find_map(|first| {
+        let last = bind(first + 49)?;
+        all_free(first).then_some((first, last))
+    });
+    let (first, last) = free.expect("a free range of ports");
+    OURS.lock().unwrap().push(last);
+    first
 }
 
 /// `holdfast dev`, ready. Stopped in order when dropped, so that it removes its temporary directory.

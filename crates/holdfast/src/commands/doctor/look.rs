@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::asking::base_of;
 use super::super::for_people;
+use crate::exposition;
 
 /// How long one call may take.
 const EACH: Duration = Duration::from_secs(5);
@@ -83,7 +84,9 @@ impl Eye {
         };
         let cluster = self.cluster_at(base).await;
         let disk_free = match self.ask(base, "/metrics").await {
-            Ok(answer) => answer.text().await.ok().and_then(|text| gauge(&text, DISK_FREE)),
+            Ok(answer) => {
+                answer.text().await.ok().and_then(|text| exposition::value(&text, DISK_FREE))
+            }
             Err(_) => None,
         };
         Ok(Node { version, ready, cluster, disk_free, ahead, took })
@@ -148,12 +151,6 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The value of a gauge without labels.
-fn gauge(metrics: &str, name: &str) -> Option<u64> {
-    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    line.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,12 +161,5 @@ mod tests {
         let ahead = Ahead::of(100_000, 100_200, 100_300);
         assert_eq!(ahead, Ahead { at_least: -300, at_most: 800 });
         assert!(Ahead::of(160_000, 100_200, 100_300).at_least > 59_000);
-    }
-
-    #[test]
-    fn a_gauge_is_found_among_others() {
-        let text = "# TYPE holdfast_disk_free_bytes gauge\nholdfast_disk_free_bytes_x 1\nholdfast_disk_free_bytes 4096\n";
-        assert_eq!(gauge(text, DISK_FREE), Some(4_096));
-        assert_eq!(gauge(text, "holdfast_other"), None);
     }
 }
