@@ -38,23 +38,26 @@ pub(crate) struct Site {
 }
 
 impl Machine {
-    /// Takes a place in a lock's queue, and the lock itself if it is free.
-    pub(crate) fn acquire(&mut self, acquire: Acquire, step: &mut Step<'_>) -> Outcome {
+    /// Takes a place in the queue of a lock, or of one of its segments, and the lock itself if it is free.
+    pub(crate) fn acquire(&mut self, mut acquire: Acquire, step: &mut Step<'_>) -> Outcome {
         check_bounds(&acquire)?;
-        match self.sessions.named(&acquire.open.session) {
-            Some(Named::Open(id)) => {
-                match self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned() {
-                    Some(contender) => self.acquire_again(&contender, acquire, step),
-                    None => self.join(Some(id), acquire, step),
-                }
-            }
+        let session = match self.sessions.named(&acquire.open.session) {
+            Some(Named::Open(id)) => Some(id),
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
-                Err(expired(acquire.open.session))
+                return Err(expired(acquire.open.session));
             }
-            Some(Named::Ended { end: SessionEnd::Closed, .. }) | None => {
-                self.join(None, acquire, step)
-            }
+            Some(Named::Ended { end: SessionEnd::Closed, .. }) | None => None,
+        };
+        let cut = self.choose_segment(session, &mut acquire, step.now)?;
+        let place = |id| self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned();
+        let reply = match session.and_then(place) {
+            Some(contender) => self.acquire_again(&contender, acquire, step),
+            None => self.join(session, acquire, step),
+        }?;
+        if let Some(cut) = cut {
+            self.remember_cut(cut);
         }
+        Ok(reply)
     }
 
     /// The owner holds or waits already: it keeps its token or its place, and the session shows life.

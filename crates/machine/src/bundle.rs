@@ -140,6 +140,7 @@ impl Machine {
         at_once: bool,
         step: &mut Step<'_>,
     ) -> Result<(), Rejection> {
+        self.refuse_cut(lock)?;
         let max = self.limits.waiters_per_lock_max;
         let indexed = self.locks.get(lock);
         if !at_once && indexed.is_some_and(|indexed| indexed.waiting() >= max) {

@@ -127,6 +127,14 @@ pub(crate) enum Plant {
     RulesSwept,
     /// All come in the order of their coming, whatever the rules say.
     OrderBlind,
+    /// Whoever takes any segment gets the first, not the emptiest.
+    SegmentFirst,
+    /// Whoever asks for a segment again gets another one.
+    SegmentTwice,
+    /// Nobody remembers into how many segments something is cut.
+    SegmentsForgotten,
+    /// Nobody compares the number of segments with what a call says.
+    SegmentsBlind,
 }
 
 impl Machine {

@@ -28,6 +28,7 @@ mod properties;
 mod recipes;
 mod render;
 mod scripts;
+mod segments;
 mod snapshots;
 mod wishes;
 mod words;

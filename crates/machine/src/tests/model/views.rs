@@ -67,6 +67,7 @@ impl Model {
             policy: self.policy(lock),
             closed: self.closed(lock),
             notes: Vec::new(),
+            segments: Vec::new(),
         }
     }
 
@@ -113,6 +114,7 @@ impl Model {
                 granted_in: Revision(hold.granted_in),
             }),
             None => Reply::Queued(Queued {
+                lock: lock.clone(),
                 ticket,
                 asked: Revision(place.asked),
                 ahead: waiters.iter().position(|waiter| waiter.path == path).unwrap_or(0) as u32,
