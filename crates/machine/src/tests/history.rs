@@ -314,7 +314,7 @@ fn sweep() -> impl Strategy<Value = Command> {
 
 /// What a history is about: what happens often in it. Few things at a time meet each other more often than many.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Theme {
+pub(super) enum Theme {
     Everything,
     Tree,
     Time,
@@ -390,7 +390,11 @@ fn again() -> impl Strategy<Value = Move> {
 /// A history of up to `len` steps, and how it begins.
 pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Move>> {
     let themes = vec![Theme::Everything, Theme::Tree, Theme::Time, Theme::Dealings, Theme::Recipes];
-    let steps = prop::sample::select(themes)
-        .prop_flat_map(move |theme| prop::collection::vec(step(theme), 1..len));
+    prop::sample::select(themes).prop_flat_map(move |theme| history_about(theme, len))
+}
+
+/// One that is about something.
+pub(super) fn history_about(theme: Theme, len: usize) -> impl Strategy<Value = Vec<Move>> {
+    let steps = prop::collection::vec(step(theme), 1..len);
     (beginning(), steps).prop_map(|(beginning, steps)| beginning.into_iter().chain(steps).collect())
 }
