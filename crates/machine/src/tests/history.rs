@@ -186,6 +186,11 @@ fn give_back(model: &Model, n: usize) -> Option<Command> {
 }
 
 fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
+    let count = model.nodes.iter().filter(|node| node.place.is_some()).count();
+    let asked_again =
+        |n: &usize| pick(model, *n).is_some_and(|(node, place, _)| place.asked > node.stat.czxid.0);
+    let again: Vec<usize> = (0..count).filter(|n| !last && asked_again(n)).collect();
+    let n = again.get(n % again.len().max(1)).copied().unwrap_or(n);
     let (node, place, session) = pick(model, n)?;
     let ticket = node.stat.czxid.0;
     Some(Command::Cancel(Cancel {
@@ -202,6 +207,12 @@ fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
     let holds = |place: &Place| place.hold.is_some() && (any || place.held != Mode::Exclusive);
     let holds = |node: &&Node| node.place.as_ref().is_some_and(holds);
     let mut holders: Vec<_> = model.nodes.iter().filter(holds).collect();
+    let waited_for = |node: &&Node| {
+        node_parent(&node.path).as_lock().is_some_and(|lock| !model.waiters(&lock).is_empty())
+    };
+    if any && holders.iter().any(waited_for) {
+        holders.retain(waited_for);
+    }
     if n.is_multiple_of(2) {
         // There is more to convert to for the upgradable one.
         holders.sort_by_key(|node| node.place.as_ref().unwrap().held != Mode::Upgradable);

@@ -138,6 +138,7 @@ const PLANTS: [(Theme, &[Plant]); 4] = [
             Plant::FloorLost,
             Plant::ConditionBlind,
             Plant::EphemeralsUnbounded,
+            Plant::EntryTwice,
             Plant::RulesSwept,
         ],
     ),
@@ -148,7 +149,6 @@ const PLANTS: [(Theme, &[Plant]); 4] = [
             Plant::GrantSkipped,
             Plant::LastFirst,
             Plant::TwoHolders,
-            Plant::EntryTwice,
             Plant::RenewalMints,
             Plant::CancelBlind,
             Plant::UpgradeEarly,
@@ -237,9 +237,9 @@ impl Histories {
         &self.made[n]
     }
 
-    /// The numbers of the histories that find a bug.
-    fn finding(&mut self, plant: Plant) -> impl Iterator<Item = usize> {
-        (0..Self::COUNT).filter(move |n| Trial::run(Some(plant), self.at(*n)).is_err())
+    /// The first that finds a bug.
+    fn finding(&mut self, plant: Plant) -> Option<usize> {
+        (0..Self::COUNT).find(|n| Trial::run(Some(plant), self.at(*n)).is_err())
     }
 }
 
@@ -249,8 +249,10 @@ fn every_planted_bug_is_caught() {
     for (theme, plants) in PLANTS {
         let mut histories = Histories::about(theme);
         for plant in plants {
-            let caught = histories.finding(*plant).next();
-            assert!(caught.is_some(), "{plant:?} was not caught");
+            let first = histories.finding(*plant);
+            assert!(first.is_some(), "{plant:?} was not caught");
+            // To be read: what is found late wants to be met more often.
+            println!("{theme:?} {plant:?}: by history {}", first.unwrap());
         }
     }
 }
@@ -292,17 +294,4 @@ fn acquire(name: &str, lock: &str) -> Command {
 fn ephemeral(name: &str) -> Command {
     let at = format!("/of-{name}");
     multi(of_session(name), vec![words::create(&at, CreateKind::Ephemeral, false, Vec::new())])
-}
-
-/// The first three histories that find each bug: what is found late wants to be met more often.
-#[test]
-#[ignore = "takes minutes: a report to be read"]
-fn how_soon_each_planted_bug_is_caught() {
-    for (theme, plants) in PLANTS {
-        let mut histories = Histories::about(theme);
-        for plant in plants {
-            let first: Vec<usize> = histories.finding(*plant).take(3).collect();
-            println!("{theme:?} {plant:?}: {first:?}");
-        }
-    }
 }
