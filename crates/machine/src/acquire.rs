@@ -4,6 +4,7 @@
 //! nothing behind, not even the session it would have opened. A new place is a new child, so the access list of the
 //! lock's directory must let everybody create. Refuses to know how a place is granted (`grant.rs`).
 
+use std::slice;
 use std::sync::Arc;
 
 use holdfast_types::{
@@ -143,7 +144,8 @@ impl Machine {
         let rules = self.kind_for(&acquire)?;
         let Acquire { lock, open, owner, entry, wait, wait_ms, .. } = acquire;
         if !wait {
-            self.refuse_if_busy(&lock, ask, step)?;
+            let found = self.found_by_newcomer(slice::from_ref(&lock), step);
+            self.refuse_if_busy(&found, &lock, ask, step.now)?;
         }
         if session.is_none() {
             self.room_for_a_session()?;
@@ -152,7 +154,7 @@ impl Machine {
         self.room_for_an_entry(0)?;
         let site = self.room_at(&lock, step)?;
         // Last, because it takes longest.
-        self.refuse_waiting_for_itself(session, &owner, &lock, ask, step.now)?;
+        self.refuse_waiting_for_itself(session, &owner, &lock, ask, step)?;
 
         let name = open.session.clone();
         let session = self.touch_or_begin(session, open, step);
@@ -203,35 +205,39 @@ impl Machine {
         }
     }
 
-    /// Refuses a new place that would have to wait.
+    /// Refuses a new place that would have to wait, as it finds everything.
     pub(crate) fn refuse_if_busy(
         &self,
+        found: &Self,
         lock: &LockName,
         ask: Ask,
-        step: &Step<'_>,
+        now: Stamp,
     ) -> Result<(), Rejection> {
-        match (self.locks.get(lock), self.found_by_newcomer(lock, step)) {
-            (Some(indexed), Some(found)) if !found.admits(ask, step.now) => {
+        match (self.locks.get(lock), found.locks.get(lock)) {
+            (Some(indexed), Some(found)) if !found.admits(ask, now) => {
                 Err(self.busy(indexed, None))
             }
             (Some(_) | None, _) => Ok(()),
         }
     }
 
-    /// Refuses a new place that would wait for its own owner.
+    /// Refuses a new place that would wait for its own owner, when those who waited for the lock to open have gone before.
     fn refuse_waiting_for_itself(
         &self,
         session: Option<SessionId>,
         owner: &Owner,
         lock: &LockName,
         ask: Ask,
-        now: Stamp,
+        step: &Step<'_>,
     ) -> Result<(), Rejection> {
-        match self.locks.get(lock).filter(|indexed| !indexed.admits(ask, now)) {
+        let blind = self.planted(Plant::OpeningBlind);
+        let opening: &[LockName] = if blind { &[] } else { slice::from_ref(lock) };
+        let found = self.found_by_newcomer(opening, step);
+        match found.locks.get(lock).filter(|indexed| !indexed.admits(ask, step.now)) {
             Some(indexed) => {
-                let rank = indexed.rank_of(ask, now, u64::MAX);
+                let rank = indexed.rank_of(ask, step.now, u64::MAX);
                 let wanted = [(lock.clone(), Wanted::Place { ask, rank })];
-                self.refuse_deadlock(session, owner, &wanted)
+                found.refuse_deadlock(session, owner, &wanted)
             }
             None => Ok(()),
         }
@@ -285,7 +291,7 @@ impl Machine {
             return Err(limit_reached(Bound::ContendersPerSession, max));
         }
         let max = self.limits.waiters_per_lock_max;
-        match self.found_by_newcomer(lock, step) {
+        match self.found_by_newcomer(slice::from_ref(lock), step).locks.get(lock) {
             Some(lock) if lock.waiting() >= max && !lock.admits(ask, step.now) => {
                 Err(limit_reached(Bound::WaitersPerLock, max))
             }

@@ -81,12 +81,13 @@ impl Machine {
             self.locks.enter(lock.clone(), Lock::new(directory.clone()));
         }
         let rules = (!plain).then(|| Arc::new(rules));
-        let taken = self.locks.change(lock, |indexed| {
+        let blind = plain && self.planted(Plant::RulesForgetful);
+        let nothing = self.locks.change(lock, |indexed| {
             indexed.rules = rules;
-            indexed.last_token.is_some()
+            indexed.is_nothing() || (blind && indexed.last_token.is_none())
         });
         self.note_lock(lock);
-        if plain && taken == Some(false) {
+        if nothing == Some(true) {
             self.locks.forget(lock);
         }
     }
