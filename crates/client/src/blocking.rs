@@ -3,6 +3,7 @@
 //! Owns one thread with a runtime of its own, on which renewals go on while the caller works. Must not be used inside
 //! an async runtime. Bounds: as the async client's.
 
+mod groups;
 mod recipes;
 mod semaphore;
 
@@ -15,6 +16,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::argument;
 use crate::{Error, Hold, Loss, Mode};
 
+pub use groups::{Group, Membership, Subtree};
 pub use recipes::{Barrier, Counter, DoubleBarrier, Inside, Latch};
 pub use semaphore::{Permit, Semaphore};
 
@@ -120,16 +122,6 @@ impl Lock {
     /// Shares it with the right to become exclusive; see [`crate::Lock::upgradable`].
     pub fn upgradable(self) -> Self {
         self.with(crate::Lock::upgradable)
-    }
-
-    /// Takes one of so many segments of it; see [`crate::Lock::segments`].
-    pub fn segments(self, count: u32) -> Self {
-        self.with(|lock| lock.segments(count))
-    }
-
-    /// Takes this segment; see [`crate::Lock::segment`].
-    pub fn segment(self, segment: u32) -> Self {
-        self.with(|lock| lock.segment(segment))
     }
 
     /// How long the lock outlives a holder that died.

@@ -59,7 +59,9 @@ impl Calls {
         let until = Instant::now() + within;
         let begin_until = until.checked_sub(ASK_MIN).unwrap_or(until);
         let each = (within / RENEWAL_PART).clamp(ASK_MIN, EACH);
-        self.exchange.ask(Call { method, target, each, begin_until, until }).await
+        self.exchange
+            .ask(Call { method, target, body: String::new(), each, begin_until, until })
+            .await
     }
 
     /// Takes a lock: finds a node within the patience, and leaves the call there for the wait, or for [`EACH_WAIT`] if
@@ -73,7 +75,16 @@ impl Calls {
         let begin_until = Instant::now() + self.patience;
         let target = format!("{}?{}", lock_path(lock), params.to_query());
         let until = begin_until + each;
-        self.exchange.asked(Call { method: Method::PUT, target, each, begin_until, until }).await
+        self.exchange
+            .asked(Call {
+                method: Method::PUT,
+                target,
+                body: String::new(),
+                each,
+                begin_until,
+                until,
+            })
+            .await
     }
 
     /// Gives a place up.
@@ -105,7 +116,9 @@ impl Calls {
         let each = (wait + EACH).min(EACH_WAIT);
         let begin_until = Instant::now() + self.patience;
         let until = begin_until + each;
-        self.exchange.asked(Call { method, target, each, begin_until, until }).await
+        self.exchange
+            .asked(Call { method, target, body: String::new(), each, begin_until, until })
+            .await
     }
 
     /// Asks for what can be read.
@@ -121,9 +134,17 @@ impl Calls {
         self.exchange.tell(self.call(method, target)).await
     }
 
-    fn call(&self, method: Method, target: String) -> Call {
+    /// A call that does not wait, and carries nothing.
+    pub(crate) fn call(&self, method: Method, target: String) -> Call {
         let begin_until = Instant::now() + self.patience.saturating_sub(ASK_MIN);
-        Call { method, target, each: EACH, begin_until, until: begin_until + ASK_MIN }
+        Call {
+            method,
+            target,
+            body: String::new(),
+            each: EACH,
+            begin_until,
+            until: begin_until + ASK_MIN,
+        }
     }
 }
 

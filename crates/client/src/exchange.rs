@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::{ErrorCode, Problem};
 use reqwest::Method;
+use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use crate::clock::Moment;
@@ -24,6 +25,8 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     /// Path and query.
     pub(crate) target: String,
+    /// What is sent along; mostly nothing.
+    pub(crate) body: String,
     /// How long one node may keep it, beyond which the next is asked.
     pub(crate) each: Duration,
     /// After this no node is asked any more.
@@ -78,7 +81,7 @@ impl Exchange {
 
     /// The same, and says whether an attempt may still be on its way.
     pub(crate) async fn asked<T: DeserializeOwned>(&self, call: Call) -> Ended<T> {
-        let read = |bytes: &[u8]| {
+        let read = |_: &HeaderMap, bytes: &[u8]| {
             serde_json::from_slice(bytes).map_err(|error| Error::Foreign(error.to_string()))
         };
         let mut perhaps = None;
@@ -88,7 +91,16 @@ impl Exchange {
 
     /// Asks until answered, for nothing but success.
     pub(crate) async fn tell(&self, call: Call) -> Result<(), Error> {
-        self.rounds(&call, |_| Ok(()), &mut None).await.map(|answered| answered.body)
+        self.read(call, |_, _| Ok(())).await
+    }
+
+    /// Asks until answered, for whatever can be read from an answer's head and body.
+    pub(crate) async fn read<T>(
+        &self,
+        call: Call,
+        read: impl Fn(&HeaderMap, &[u8]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.rounds(&call, read, &mut None).await.map(|answered| answered.body)
     }
 
     #[cfg(test)]
@@ -99,7 +111,7 @@ impl Exchange {
     async fn rounds<T>(
         &self,
         call: &Call,
-        read: impl Fn(&[u8]) -> Result<T, Error>,
+        read: impl Fn(&HeaderMap, &[u8]) -> Result<T, Error>,
         perhaps: &mut Option<String>,
     ) -> Result<Answered<T>, Error> {
         let mut rest = REST_MIN;
@@ -123,7 +135,7 @@ impl Exchange {
     async fn round<T>(
         &self,
         call: &Call,
-        read: &impl Fn(&[u8]) -> Result<T, Error>,
+        read: &impl Fn(&HeaderMap, &[u8]) -> Result<T, Error>,
         perhaps: &mut Option<String>,
     ) -> Result<Result<Answered<T>, Error>, String> {
         let first = self.preferred.load(Ordering::Relaxed);
@@ -154,12 +166,13 @@ impl Exchange {
         &self,
         call: &Call,
         base: &str,
-        read: impl Fn(&[u8]) -> Result<T, Error>,
+        read: impl Fn(&HeaderMap, &[u8]) -> Result<T, Error>,
     ) -> Step<T> {
         let left = call.until.saturating_duration_since(Instant::now());
         let request = self
             .http
             .request(call.method.clone(), format!("{base}{}", call.target))
+            .body(call.body.clone())
             .timeout(call.each.min(left));
         let answer = match request.send().await {
             Ok(answer) => answer,
@@ -169,9 +182,9 @@ impl Exchange {
             Err(error) => return Step::Perhaps(format!("{base}: {}", cause(&error))),
         };
         let success = answer.status().is_success();
-        let status = answer.status();
+        let (status, head) = (answer.status(), answer.headers().clone());
         match answer.bytes().await {
-            Ok(bytes) if success => read(&bytes).map_or_else(Step::Refused, Step::Done),
+            Ok(bytes) if success => read(&head, &bytes).map_or_else(Step::Refused, Step::Done),
             Ok(bytes) => refusal(base, status, &bytes),
             Err(error) => Step::Perhaps(format!("{base}: {}", cause(&error))),
         }

@@ -32,14 +32,9 @@ impl Hold {
         self.grant.borrow().token
     }
 
-    /// The lock; of one that was asked for by its segments, the segment: `stock/3`.
+    /// The lock.
     pub fn lock(&self) -> &LockName {
-        self.claim.lock()
-    }
-
-    /// Which segment it is, if it was asked for by its segments.
-    pub fn segment(&self) -> Option<u32> {
-        self.grant.borrow().segment
+        &self.claim.lock
     }
 
     /// The session that holds it.
@@ -120,6 +115,25 @@ impl Hold {
                 _changed = lease.changed() => {}
                 _changed = limits.changed() => {}
                 () = timer(deadline) => {}
+            }
+        }
+    }
+
+    /// Resolves when the lock is in jeopardy, and says what is left of it: two thirds of the time it is certain for have passed
+    /// without an acknowledged renewal. It may be saved yet; finish or put away what must not be half done. At once, and with
+    /// nothing left, if it is lost.
+    pub async fn jeopardy(&self) -> Duration {
+        let mut lease = self.session.lease.subscribe();
+        loop {
+            let doubt_at = lease.borrow_and_update().doubt_at();
+            let now = Moment::now();
+            if self.standing(now).is_err() || now >= doubt_at {
+                return self.remaining();
+            }
+            tokio::select! {
+                _changed = lease.changed() => {}
+                _loss = self.lost() => {}
+                () = timer(doubt_at) => {}
             }
         }
     }

@@ -29,6 +29,11 @@ pub(crate) fn next_renewal(counted_from: Moment, held: Duration, chance: u8) -> 
     counted_from.plus(third.saturating_sub(third / 10 * u32::from(chance) / 255))
 }
 
+/// When a lease that was not renewed is in jeopardy: two thirds of it have passed, and a renewal was due after one.
+pub(crate) fn in_doubt(counted_from: Moment, held: Duration) -> Moment {
+    counted_from.plus(held / 3 * 2)
+}
+
 /// An acknowledged sign of life.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged {
@@ -43,6 +48,7 @@ pub(crate) struct Acknowledged {
 pub(crate) struct Lease {
     deadline: Moment,
     renew_at: Moment,
+    doubt_at: Moment,
     ended: Option<Loss>,
     /// What stood in the way of the last renewal.
     trouble: Option<String>,
@@ -53,7 +59,8 @@ impl Lease {
     pub(crate) fn new(acknowledged: Acknowledged, chance: u8) -> Self {
         let Acknowledged { counted_from, held } = acknowledged;
         let renew_at = next_renewal(counted_from, held, chance);
-        Self { deadline: deadline(counted_from, held), renew_at, ended: None, trouble: None }
+        let (deadline, doubt_at) = (deadline(counted_from, held), in_doubt(counted_from, held));
+        Self { deadline, renew_at, doubt_at, ended: None, trouble: None }
     }
 
     /// The deadline while the session certainly lives; else why not. The same answer for ever once it is a loss.
@@ -70,6 +77,11 @@ impl Lease {
         self.renew_at
     }
 
+    /// From when on it is in jeopardy unless it is renewed before.
+    pub(crate) fn doubt_at(&self) -> Moment {
+        self.doubt_at
+    }
+
     /// A renewal was acknowledged, if that is not too late.
     pub(crate) fn acknowledge(
         &mut self,
@@ -81,6 +93,7 @@ impl Lease {
         let Acknowledged { counted_from, held } = acknowledged;
         self.deadline = self.deadline.max(deadline(counted_from, held));
         self.renew_at = next_renewal(counted_from, held, chance);
+        self.doubt_at = self.doubt_at.max(in_doubt(counted_from, held));
         self.trouble = None;
         self.standing(now).map(drop)
     }
@@ -148,6 +161,17 @@ mod tests {
         let mut lease = Lease::new(acknowledged(10_000), 0);
         assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(11_000)), Ok(()));
         assert_eq!(lease.standing(at(11_000)), Ok(deadline(at(10_000), TTL)));
+    }
+
+    #[test]
+    fn what_is_not_renewed_is_in_jeopardy_long_before_it_is_lost() {
+        let mut lease = Lease::new(acknowledged(0), 0);
+        assert_eq!(lease.doubt_at(), at(20_000));
+        assert!(lease.renew_at() < lease.doubt_at() && lease.doubt_at() < deadline(at(0), TTL));
+        assert_eq!(lease.acknowledge(acknowledged(10_000), 0, at(11_000)), Ok(()));
+        assert_eq!(lease.doubt_at(), at(30_000));
+        assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(12_000)), Ok(()));
+        assert_eq!(lease.doubt_at(), at(30_000), "an acknowledgement that was overtaken");
     }
 
     #[test]

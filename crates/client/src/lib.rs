@@ -38,11 +38,13 @@ mod lease;
 mod limit;
 mod lock;
 mod loss;
+mod nodes;
 mod random;
 pub mod recipes;
 mod semaphore;
 mod session;
 mod sessions;
+mod subtree;
 #[cfg(test)]
 mod tests;
 mod wanted;
@@ -54,11 +56,15 @@ pub use error::Error;
 pub use guard::Guard;
 pub use hold::Hold;
 pub use holdfast_api::PolicyParams;
-pub use holdfast_types::{FencingToken, LockName, Mode, QueueOrder, SessionName};
+pub use holdfast_types::{
+    FencingToken, LockName, Mode, QueueOrder, Revision, SessionName, ZnodePath,
+};
 pub use lock::Lock;
 pub use loss::Loss;
+pub use nodes::Node;
 pub use semaphore::{Permit, Semaphore};
 pub use session::SessionHandle;
+pub use subtree::{Change, Subtree};
 pub use tokio_util::sync::CancellationToken;
 
 /// The code of the recipes' rules is compiled with the documentation's tests.

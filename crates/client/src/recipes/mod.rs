@@ -1,4 +1,4 @@
-//! Latches, barriers, double barriers and counters. Each call has an id of its own, so that sending it again is harmless.
+//! Latches, barriers, double barriers, counters and groups. Each call has an id of its own, so that sending it again is harmless.
 //!
 //! Owns waits that are longer than one call: the call is sent again with the same id, which keeps the place. Refuses to
 //! know when something opens. Dropping the future of a wait gives the place up, and so does dropping an [`Inside`].
@@ -6,6 +6,7 @@
 mod barrier;
 mod counter;
 mod double;
+mod group;
 mod latch;
 
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use crate::{Client, Error, random};
 pub use barrier::Barrier;
 pub use counter::Counter;
 pub use double::{DoubleBarrier, Inside};
+pub use group::{Group, Member, Membership};
 pub use latch::Latch;
 
 impl Client {
@@ -43,6 +45,11 @@ impl Client {
     /// A counter of 64 bits.
     pub fn counter(&self, name: impl Into<String>) -> Counter {
         Counter { client: self.clone(), name: name.into() }
+    }
+
+    /// A group: who is there, each with something to say.
+    pub fn group(&self, name: impl Into<String>) -> Group {
+        Group { client: self.clone(), name: name.into() }
     }
 }
 
