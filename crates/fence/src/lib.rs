@@ -31,6 +31,7 @@ pub use error::FenceError;
 pub use holdfast_types::FencingToken;
 pub use sql::{
     CONDITIONAL_UPDATE_SQL, IdentifierError, guard_table_for_sql, guard_table_sql, schema_sql,
+    try_table_sql,
 };
 
 /// The guide's Rust examples, compiled with the documentation tests.

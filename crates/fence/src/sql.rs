@@ -55,6 +55,14 @@ pub fn guard_table_for_sql(table: &str, resource: &str) -> Result<String, Identi
     Ok(trigger_sql(&quoted_table(table)?, &quoted_literal(resource)?))
 }
 
+/// A statement that changes nothing in `table` and that its guard must judge all the same: for trying the guard.
+///
+/// # Errors
+/// [`IdentifierError`] says what is wrong with the name.
+pub fn try_table_sql(table: &str) -> Result<String, IdentifierError> {
+    Ok(format!("DELETE FROM {} WHERE false", quoted_table(table)?))
+}
+
 fn trigger_sql(table: &str, argument: &str) -> String {
     format!(
         "CREATE OR REPLACE TRIGGER holdfast_fence\n    \
@@ -106,6 +114,8 @@ mod tests {
         let sql = guard_table_sql("shop.seckill \"good\"").unwrap();
         assert!(sql.contains("ON \"shop\".\"seckill \"\"good\"\"\"\n"), "{sql}");
         assert!(sql.ends_with("fence_guard();\n"), "{sql}");
+        let sql = try_table_sql("shop.\"good\"").unwrap();
+        assert_eq!(sql, "DELETE FROM \"shop\".\"\"\"good\"\"\" WHERE false");
     }
 
     #[test]

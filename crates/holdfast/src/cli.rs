@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod bench;
 mod fence;
+mod group;
 mod look;
 mod recipes;
 mod run;
@@ -18,6 +19,7 @@ pub(crate) use bench::{
     WaitersArgs, ZnodesArgs,
 };
 pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
+pub(crate) use group::{GroupCommand, JoinArgs};
 pub(crate) use look::{DoctorArgs, HistoryArgs, LsArgs, LsSort, TopArgs, WaitArgs, WhoArgs};
 pub(crate) use recipes::{
     BarrierArgs, CounterCommand, DoubleBarrierCommand, EnterArgs, LatchCommand, LeaveArgs,
@@ -151,6 +153,9 @@ pub(crate) enum ClientCommand {
     /// Counters of 64 bits that never wrap.
     #[command(subcommand)]
     Counter(CounterCommand),
+    /// Groups: who is there, each with something to say.
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Print what changes below a prefix of the tree, until ^C.
     Watch(WatchArgs),
 }

@@ -1,6 +1,6 @@
 //! The command line of `holdfast fence`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use super::Target;
 
@@ -11,7 +11,7 @@ pub(crate) enum FenceCommand {
     Init(FenceInitArgs),
     /// Ask the cluster whether a token is still good. Advice only: the guard that counts is where the write lands.
     Check(FenceCheckArgs),
-    /// Play a holder that was away against your own endpoint, and say whether it refuses. It writes for real.
+    /// Play a holder that was away against your own endpoint or database, and say whether it refuses. It writes for real.
     Drill(DrillArgs),
 }
 
@@ -54,24 +54,35 @@ pub(crate) struct FenceCheckArgs {
 
 /// `holdfast fence drill`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("store").args(["url", "postgres"]).required(true))]
+#[command(group = ArgGroup::new("write").args(["table", "sql"]))]
 pub(crate) struct DrillArgs {
     /// Your endpoint, which should refuse stale tokens. {token} in it becomes the number.
     #[arg(long, value_name = "URL")]
-    pub(crate) url: String,
+    pub(crate) url: Option<String>,
+    /// Or your database, as libpq has it: host=... user=... dbname=..., or a URL. Without TLS.
+    #[arg(long, value_name = "URL", requires = "write")]
+    pub(crate) postgres: Option<String>,
+    /// The table whose trigger is tried, by a statement that changes nothing.
+    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    pub(crate) table: Option<String>,
+    /// Or the statements that write, as your program sends them: no row is a refusal. {token} becomes the number.
+    #[arg(long, value_name = "SQL", conflicts_with = "url")]
+    pub(crate) sql: Option<String>,
     /// The lock that protects it; taken twice.
     #[arg(long, value_name = "NAME", default_value = "fence-drill")]
     pub(crate) lock: String,
-    /// What the header calls the protected resource; the lock's name unless told otherwise.
+    /// What the header, or the trigger, calls the protected resource; the lock's name unless told otherwise.
     #[arg(long, value_name = "NAME")]
     pub(crate) resource: Option<String>,
     /// The method of the writes.
-    #[arg(long, default_value = "PUT")]
+    #[arg(long, default_value = "PUT", conflicts_with = "postgres")]
     pub(crate) method: String,
     /// The body of the writes. {token} in it becomes the number.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", conflicts_with = "postgres")]
     pub(crate) body: String,
     /// Another header of the writes. {token} in it becomes the number.
-    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header)]
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, conflicts_with = "postgres")]
     pub(crate) header: Vec<(String, String)>,
     /// Where to ask for the lock.
     #[command(flatten)]

@@ -7,6 +7,7 @@ mod asking;
 mod doctor;
 mod double;
 mod fence;
+mod group;
 mod history;
 mod lock;
 mod ls;
@@ -66,6 +67,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Barrier(args) => recipes::barrier(args).await,
             ClientCommand::DoubleBarrier(command) => double::run(command).await,
             ClientCommand::Counter(command) => recipes::counter(command).await,
+            ClientCommand::Group(command) => group::run(command).await,
             ClientCommand::Watch(args) => watch::run(&args).await,
         }
     })

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::endpoint::{Endpoint, Kind};
+use crate::fence_postgres;
 use crate::program::{DevCluster, End, holdfast};
 use crate::servers::{Server, mariadb_or_skip, redis_or_skip};
 
@@ -137,6 +138,8 @@ fn the_commands_of_the_page_about_fencing_print_what_it_shows() {
     if mariadb.is_some() {
         until_it_answers(&path, "mariadb --user root -e 'CREATE DATABASE IF NOT EXISTS shop'");
     }
+    let database = fence_postgres::shop();
+    let url = database.as_ref().map(fence_postgres::Shop::url).unwrap_or_default();
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let endpoint = Endpoint::start(Kind::Guarded);
     let work = tempfile::tempdir().unwrap();
@@ -147,6 +150,7 @@ fn the_commands_of_the_page_about_fencing_print_what_it_shows() {
             ("redis-cli", redis.is_some()),
             ("mariadb", mariadb.is_some()),
             ("sqlite3", has_sqlite),
+            ("--postgres \"", database.is_some()),
         ];
         if absent.iter().any(|(name, is_there)| command.contains(name) && !is_there) {
             continue;
@@ -155,6 +159,7 @@ fn the_commands_of_the_page_about_fencing_print_what_it_shows() {
         shell.args(["-c", &command.replace("127.0.0.1:8080", &endpoint.address())]);
         shell.env("PATH", &path).env_remove("HOLDFAST_SESSION").current_dir(work.path());
         shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+        shell.env("DATABASE_URL", &url);
         let output = shell.output().unwrap();
         ran += 1;
         let (printed, complaints) =

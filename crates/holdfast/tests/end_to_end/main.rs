@@ -14,17 +14,23 @@ mod doctor;
 mod endpoint;
 mod explain;
 mod fence;
+mod fence_postgres;
 mod formats;
 mod guide;
 mod knowing;
-#[path = "../../../fence/tests/scratch/leash.rs"]
-mod leash;
 mod program;
 mod run;
 mod run_campaign;
 mod run_ends;
+#[path = "../../../fence/tests/scratch/mod.rs"]
+mod scratch;
 mod serve;
 #[expect(dead_code, reason = "shared with the fencing kit, whose tests also restart servers")]
 #[path = "../../../fence/tests/stores/servers.rs"]
 mod servers;
+#[path = "../../../fence/tests/skip/mod.rs"]
+mod skip;
+mod terms;
 mod tree;
+
+use scratch::leash;

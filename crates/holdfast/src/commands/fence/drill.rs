@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use holdfast_client::{Client, Guard};
+use holdfast_client::{Client, FencingToken, Guard};
 use serde_json::json;
 
+use super::database::Database;
 use super::endpoint::{Endpoint, Said};
 use crate::cli::{DrillArgs, Format};
 use crate::commands::stop;
@@ -36,23 +37,68 @@ enum Verdict {
     Unclear(String),
 }
 
+/// Where the writes land.
+enum Store<'a> {
+    Http(Endpoint<'a>),
+    Postgres(Box<Database<'a>>),
+}
+
+impl<'a> Store<'a> {
+    fn of(args: &'a DrillArgs) -> Result<Self, Stop> {
+        match (&args.url, &args.postgres) {
+            (Some(url), _) => Endpoint::new(url, args).map(Self::Http),
+            (None, Some(url)) => {
+                Database::new(url, args).map(|store| Self::Postgres(Box::new(store)))
+            }
+            (None, None) => Err(Stop::failed("say what to drill: --url or --postgres")),
+        }
+    }
+
+    async fn write(&self, token: Option<FencingToken>) -> Said {
+        match self {
+            Self::Http(endpoint) => endpoint.write(token).await,
+            Self::Postgres(database) => database.write(token).await,
+        }
+    }
+
+    /// How the present holder's write may be made to pass.
+    fn options(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "see --method, --body and --header",
+            Self::Postgres(_) => "see --lock, --resource and --sql",
+        }
+    }
+
+    /// How to guard it.
+    fn guard(&self) -> &'static str {
+        match self {
+            Self::Http(_) => {
+                "the endpoint has to compare Fencing-Token where the data is written, and answer 412"
+            }
+            Self::Postgres(_) => {
+                "the table needs a guard (holdfast fence init --postgres), or the statement a comparison"
+            }
+        }
+    }
+}
+
 pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
-    let endpoint = Endpoint::new(args)?;
+    let store = Store::of(args)?;
     let (paused, older) = hold(args).await?;
     let stale = older.token();
     give_back(args, &paused, older).await?;
     let (present, newer) = hold(args).await?;
     let token = newer.token();
     let seen = Seen {
-        newer: endpoint.write(Some(token)).await,
-        older: endpoint.write(Some(stale)).await,
-        newer_again: endpoint.write(Some(token)).await,
-        without: endpoint.write(None).await,
+        newer: store.write(Some(token)).await,
+        older: store.write(Some(stale)).await,
+        newer_again: store.write(Some(token)).await,
+        without: store.write(None).await,
     };
     let still_held = newer.is_held();
     give_back(args, &present, newer).await?;
     let verdict = if still_held {
-        judge(&seen)
+        judge(&seen, store.options())
     } else {
         Verdict::Unclear("the lock was lost during the drill: run it again".to_owned())
     };
@@ -66,7 +112,7 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
         }
         Format::Value => print(verdict.word()),
     }
-    verdict.end(&seen, args.target.output)
+    verdict.end(&seen, store.guard(), args.target.output)
 }
 
 /// Takes the lock under a session of its own.
@@ -93,10 +139,10 @@ fn unclear(reason: impl std::fmt::Display) -> Stop {
     Stop::Code(UNCLEAR, Some(format!("could not tell: {reason}")))
 }
 
-fn judge(seen: &Seen) -> Verdict {
+fn judge(seen: &Seen, options: &str) -> Verdict {
     match (&seen.newer, &seen.older, &seen.newer_again) {
         (Said::Refused(how) | Said::Nothing(how), _, _) => Verdict::Unclear(format!(
-            "the present holder's own write was not accepted ({how}): see --method, --body and --header"
+            "the present holder's own write was not accepted ({how}): {options}"
         )),
         (Said::Accepted(_), Said::Accepted(how), _) => Verdict::NotGuarded(how.clone()),
         (Said::Accepted(_), Said::Nothing(how), _) => {
@@ -106,7 +152,7 @@ fn judge(seen: &Seen) -> Verdict {
         (Said::Accepted(_), Said::Refused(_), Said::Refused(how) | Said::Nothing(how)) => {
             Verdict::Unclear(format!(
                 "after the stale write the present holder was not accepted again either ({how}): \
-                 does the endpoint compare tokens (equal or larger passes), or does it take each write once?"
+                 does it compare tokens (equal or larger passes), or does it take each write once?"
             ))
         }
     }
@@ -122,7 +168,7 @@ impl Verdict {
         }
     }
 
-    fn end(self, seen: &Seen, output: Format) -> Result<(), Stop> {
+    fn end(self, seen: &Seen, guard: &str, output: Format) -> Result<(), Stop> {
         match self {
             Self::Guarded => {
                 if output == Format::Table {
@@ -131,8 +177,7 @@ impl Verdict {
                 Ok(())
             }
             Self::NotGuarded(how) => Err(Stop::failed(format!(
-                "NOT guarded: the endpoint took the write of a holder that had lost the lock ({how}); \
-                 compare Fencing-Token where the data is written, and answer 412: docs/fencing.md"
+                "NOT guarded: the write of a holder that had lost the lock was taken ({how}); {guard}: docs/fencing.md"
             ))),
             Self::Unclear(reason) => Err(unclear(reason)),
         }
@@ -170,13 +215,8 @@ mod tests {
             "no" => Said::Refused("412 Precondition Failed".to_owned()),
             _ => Said::Nothing("500 Internal Server Error".to_owned()),
         };
-        judge(&Seen {
-            newer: said(newer),
-            older: said(older),
-            newer_again: said(again),
-            without: said("no"),
-        })
-        .word()
+        let (newer, older, newer_again) = (said(newer), said(older), said(again));
+        judge(&Seen { newer, older, newer_again, without: said("no") }, "").word()
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::cli::DrillArgs;
 use crate::exit::Stop;
 
 /// How long the endpoint may take for one write.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// What is replaced by the number, in the address, the headers and the body.
-const TOKEN: &str = "{token}";
+pub(super) const TOKEN: &str = "{token}";
 
 /// How the endpoint answered a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,16 +42,17 @@ impl Said {
 pub(super) struct Endpoint<'a> {
     http: reqwest::Client,
     method: Method,
+    url: &'a str,
     args: &'a DrillArgs,
     resource: &'a str,
 }
 
 impl<'a> Endpoint<'a> {
     /// Checks what can be checked without asking.
-    pub(super) fn new(args: &'a DrillArgs) -> Result<Self, Stop> {
-        let url = Url::parse(&args.url.replace(TOKEN, "1"))
-            .map_err(|error| Stop::failed(format!("--url {}: {error}", args.url)))?;
-        if url.scheme() != "http" {
+    pub(super) fn new(url: &'a str, args: &'a DrillArgs) -> Result<Self, Stop> {
+        let parsed = Url::parse(&url.replace(TOKEN, "1"))
+            .map_err(|error| Stop::failed(format!("--url {url}: {error}")))?;
+        if parsed.scheme() != "http" {
             return Err(Stop::failed(
                 "--url has to begin with http://, the drill speaks no TLS: drill the service itself, behind its proxy",
             ));
@@ -66,14 +67,15 @@ impl<'a> Endpoint<'a> {
         let redirect = reqwest::redirect::Policy::none();
         let builder = reqwest::Client::builder().no_proxy().redirect(redirect).timeout(PATIENCE);
         let http = builder.build().map_err(Stop::failed)?;
-        Ok(Self { http, method, args, resource: args.resource.as_deref().unwrap_or(&args.lock) })
+        let resource = args.resource.as_deref().unwrap_or(&args.lock);
+        Ok(Self { http, method, url, args, resource })
     }
 
     /// Writes as the holder of a token would, or as somebody without one.
     pub(super) async fn write(&self, token: Option<FencingToken>) -> Said {
         let number = token.map(|token| token.to_string()).unwrap_or_default();
         let filled = |text: &str| text.replace(TOKEN, &number);
-        let mut request = self.http.request(self.method.clone(), filled(&self.args.url));
+        let mut request = self.http.request(self.method.clone(), filled(self.url));
         if let Some(token) = token {
             let resource = self.resource.replace('\\', "\\\\").replace('"', "\\\"");
             request = request.header("fencing-token", format!("{token}; resource=\"{resource}\""));

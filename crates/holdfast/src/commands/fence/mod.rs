@@ -1,7 +1,9 @@
-//! `holdfast fence`: the guards as text, one question to the cluster, and the drill against a user's own endpoint.
+//! `holdfast fence`: the guards as text, one question to the cluster, and the drill against a user's own endpoint or
+//! database.
 //!
 //! Owns what is printed. Refuses to know how a guard works: the texts are those of the crate `fence`.
 
+mod database;
 mod drill;
 mod endpoint;
 

@@ -197,11 +197,7 @@ fn spawn(args: &RunArgs, guard: &Guard, group: i32) -> Result<Child, Stop> {
         .env("HOLDFAST_SESSION", guard.session().as_str())
         .env("HOLDFAST_ADDR", args.addr.join(","))
         .env_remove("HOLDFAST_DEADLINE")
-        .env_remove("HOLDFAST_SEGMENT")
         .env_remove("HOLDFAST_SLOTS");
-    if let Some(segment) = guard.segment() {
-        command.env("HOLDFAST_SEGMENT", segment.to_string());
-    }
     let slots: Vec<String> = guard.grant().slots.iter().map(u32::to_string).collect();
     if !slots.is_empty() {
         command.env("HOLDFAST_SLOTS", slots.join(","));
@@ -217,7 +213,7 @@ fn spawn(args: &RunArgs, guard: &Guard, group: i32) -> Result<Child, Stop> {
 }
 
 /// The command's exit code becomes ours.
-fn exit_code(status: ExitStatus) -> Result<(), Stop> {
+pub(super) fn exit_code(status: ExitStatus) -> Result<(), Stop> {
     use std::os::unix::process::ExitStatusExt;
     let signalled = status.signal().map(|signal| SIGNALLED + signal);
     match status.code().or(signalled).unwrap_or(1) {

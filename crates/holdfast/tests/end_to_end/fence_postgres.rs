@@ -1,0 +1,117 @@
+//! `holdfast fence drill --postgres` against a real database: tables with each guard of docs/fencing.md, and without one.
+
+use holdfast_fence::{guard_table_for_sql, schema_sql};
+use tokio::runtime::Runtime;
+
+use crate::program::{DevCluster, End, holdfast};
+use crate::scratch::Postgres;
+use crate::skip::postgres_or_skip;
+
+/// A database with the tables of a shop: `seckill_good` is guarded by a trigger, `carts` by nothing, a row of `rows` by its
+/// own mark.
+pub(crate) struct Shop {
+    postgres: Postgres,
+    runtime: Runtime,
+}
+
+/// None, and a line that says so, where there is no server to start.
+pub(crate) fn shop() -> Option<Shop> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let postgres = runtime.block_on(postgres_or_skip())?;
+    let shop = Shop { postgres, runtime };
+    let guard = guard_table_for_sql("seckill_good", "orders").unwrap();
+    shop.run(&format!(
+        "BEGIN; {schema}; COMMIT;
+         CREATE TABLE seckill_good (id bigint PRIMARY KEY, stock_count bigint NOT NULL);
+         INSERT INTO seckill_good VALUES (1, 100);
+         {guard}
+         CREATE TABLE carts (n bigint NOT NULL);
+         INSERT INTO carts VALUES (0);
+         CREATE TABLE rows (id bigint PRIMARY KEY, n bigint NOT NULL, fence bigint NOT NULL DEFAULT 0);
+         INSERT INTO rows VALUES (1, 0, 0);",
+        schema = schema_sql()
+    ));
+    Some(shop)
+}
+
+impl Shop {
+    pub(crate) fn url(&self) -> String {
+        self.postgres.url()
+    }
+
+    fn run(&self, sql: &str) {
+        self.runtime.block_on(async {
+            self.postgres.connect("test").await.unwrap().batch_execute(sql).await.unwrap();
+        });
+    }
+
+    fn number(&self, sql: &str) -> i64 {
+        self.runtime.block_on(async {
+            let client = self.postgres.connect("test").await.unwrap();
+            client.query_one(sql, &[]).await.unwrap().get(0)
+        })
+    }
+
+    fn drill(&self, cluster: &DevCluster, more: &[&str]) -> End {
+        let url = self.url();
+        let drill = ["fence", "drill", "--postgres", &url, "--lock", "orders"];
+        cluster.client(&[&drill[..], more].concat())
+    }
+}
+
+/// The row is written only by who shows a token that is not older than its mark.
+const COMPARED: &str =
+    "UPDATE rows SET n = n + 1, fence = {token} WHERE id = 1 AND fence <= {token}";
+/// The same without the comparison.
+const FORGOTTEN: &str = "UPDATE rows SET n = n + 1, fence = {token} WHERE id = 1";
+const MARKED: &str = "SELECT fence_check('carts', {token}, 'drill'); UPDATE carts SET n = n + 1";
+
+#[test]
+fn the_drill_tells_a_guarded_table_from_an_open_one() {
+    let Some(shop) = shop() else { return };
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    for (write, code, word, words) in [
+        (["--table", "seckill_good"], 0, "guarded", ""),
+        (["--sql", COMPARED], 0, "guarded", ""),
+        (["--sql", MARKED], 0, "guarded", ""),
+        (["--table", "carts"], 1, "not-guarded", "holdfast fence init --postgres"),
+        (["--sql", FORGOTTEN], 1, "not-guarded", "NOT guarded"),
+        (["--table", "nowhere"], 3, "unclear", "42P01"),
+    ] {
+        let ran = shop.drill(&cluster, &[&write[..], &["-o", "value"]].concat());
+        assert_eq!((ran.code, ran.stdout.trim()), (Some(code), word), "{write:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{write:?}: {}", ran.stderr);
+    }
+    // Of the statements that wrote: the present holder's twice each, and the late one's only without a comparison, where
+    // the write without a token changed nothing for want of a number.
+    assert_eq!(shop.number("SELECT n FROM carts"), 2);
+    assert_eq!(shop.number("SELECT n FROM rows"), 2 + 3);
+    assert_eq!(shop.number("SELECT stock_count FROM seckill_good"), 100, "a table is only tried");
+    // The trigger wants another resource than the lock's.
+    let other = shop.drill(&cluster, &["--table", "seckill_good", "--resource", "others"]);
+    assert_eq!((other.code, other.stderr.contains("FN002")), (Some(3), true), "{}", other.stderr);
+    let who = cluster.client(&["who", "orders"]);
+    assert_eq!(who.stdout.trim(), "orders is free", "the drill gave the lock back");
+}
+
+#[test]
+fn a_drill_of_a_database_that_cannot_begin_says_what_to_change() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let absent = ["fence", "drill", "--postgres", "host=/nowhere user=me", "--table", "t"];
+    let ran = cluster.client(&absent);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(ran.stderr.contains("present holder's own write was not accepted"), "{}", ran.stderr);
+    let ran = cluster.client(&["fence", "drill", "--postgres", "nonsense", "--table", "t"]);
+    assert_eq!((ran.code, ran.stderr.contains("--postgres")), (Some(1), true), "{}", ran.stderr);
+    for arguments in [
+        &["--postgres", "host=/nowhere"][..],
+        &["--url", "http://127.0.0.1:1/", "--postgres", "host=/nowhere", "--table", "t"],
+        &["--url", "http://127.0.0.1:1/", "--table", "t"],
+        &["--postgres", "host=/nowhere", "--table", "t", "--body", "x"],
+        &[],
+    ] {
+        let ran = holdfast(&[&["fence", "drill"], arguments].concat());
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
+    }
+}

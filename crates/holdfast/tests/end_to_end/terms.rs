@@ -1,0 +1,134 @@
+//! What is asked for beside a lock's name at the command line: permits, urgency, a value; answers of the fence; groups.
+
+use serde_json::{Value, json};
+
+use crate::program::{DevCluster, Program, eventually};
+
+fn one() -> DevCluster {
+    DevCluster::start(&["--nodes", "1"])
+}
+
+fn look(cluster: &DevCluster, lock: &str) -> Value {
+    let end = cluster.client(&["who", lock, "-o", "json"]);
+    serde_json::from_str(&end.stdout).unwrap_or_else(|_| panic!("{end:?}"))
+}
+
+/// Ends it as ^C would.
+fn interrupt(program: &mut Program) {
+    program.interrupt();
+    let end = program.wait();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+}
+
+/// Takes permits of the semaphore `pool`.
+fn take<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["sem", "take", "pool"], more].concat()
+}
+
+#[test]
+fn permits_are_taken_shown_refused_and_given_back() {
+    let cluster = one();
+    let mut two = cluster.spawn_client(&take(&["--permits", "2/4", "--session", "w1"]));
+    let token: u64 = two.next_stdout_line().parse().unwrap();
+    // Without a number it is one.
+    let mut single = cluster.spawn_client(&take(&["-o", "json", "--session", "w2"]));
+    let grant: Value = serde_json::from_str(&single.next_stdout_line()).unwrap();
+    assert_eq!((&grant["permits"], &grant["slots"]), (&Value::Null, &json!([2])), "{grant}");
+    assert!(grant["token"].as_u64() > Some(token));
+    let ls = cluster.client(&["sem", "ls", "pool"]).stdout;
+    assert!(ls.starts_with("pool: 3 of 4 permits held, 0 waiting"), "{ls}");
+    let many = cluster.client(&take(&["--permits", "2", "--try", "--quiet"]));
+    assert_eq!((many.code, many.stdout.as_str()), (Some(75), ""), "{}", many.stderr);
+    assert!(many.stderr.contains("held by w1"), "{}", many.stderr);
+    let wrong = cluster.client(&take(&["--permits", "1/9", "--try"]));
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(1), ""), "{}", wrong.stderr);
+    let mut waiting = cluster.spawn_client(&take(&["--permits", "3", "--quiet"]));
+    eventually("the waiter", || look(&cluster, "pool")["waiters"] == 1);
+    interrupt(&mut two);
+    waiting.next_stdout_line();
+    interrupt(&mut waiting);
+    interrupt(&mut single);
+    let ls = cluster.client(&["sem", "ls", "pool"]).stdout;
+    assert_eq!(ls.trim(), "pool: 0 of 4 permits held, 0 waiting");
+}
+
+#[test]
+fn the_urgent_go_first_and_values_are_shown_by_lock_and_run() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "job", "--value", "host 1", "--session", "h"]);
+    holder.next_stdout_line();
+    assert_eq!(look(&cluster, "job")["holders"][0]["value"], "host 1");
+    let mut patient = cluster.spawn_client(&["lock", "job", "--quiet", "--session", "patient"]);
+    eventually("the first waiter", || look(&cluster, "job")["waiters"] == 1);
+    let urgent = ["run", "job", "--quiet", "--priority", "9", "--value", "host 2"];
+    let line = [&urgent[..], &["--session", "urgent", "--", "echo", "first"]].concat();
+    let mut urgent = cluster.spawn_client(&line);
+    eventually("the second waiter", || look(&cluster, "job")["waiters"] == 2);
+    let first = look(&cluster, "job")["queue"][0].clone();
+    assert_eq!(
+        [&first["session"], &first["priority"], &first["value"]],
+        [&json!("urgent"), &json!(9), &json!("host 2")]
+    );
+    interrupt(&mut holder);
+    let ran = urgent.wait();
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "first\n"), "{}", ran.stderr);
+    patient.next_stdout_line();
+    interrupt(&mut patient);
+    for wrong in [["--priority", "10"], ["--priority", "-1"]] {
+        let end = cluster.client(&[&["lock", "job", "--try"][..], &wrong].concat());
+        assert_eq!(end.code, Some(2), "{wrong:?}: {}", end.stderr);
+    }
+}
+
+#[test]
+fn a_token_is_judged_in_every_format() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "orders", "--session", "h"]);
+    let token = holder.next_stdout_line();
+    let check = |token: &str, format: &str| {
+        cluster.client(&["fence", "check", "orders", token, "-o", format])
+    };
+    assert_eq!(check(&token, "value").stdout, "valid\n");
+    assert!(check(&token, "table").stdout.contains("is good"));
+    for format in ["json", "jsonl"] {
+        let body: Value = serde_json::from_str(&check(&token, format).stdout).unwrap();
+        assert_eq!(
+            [&body["lock"], &body["token"].to_string().into(), &body["valid"]],
+            [&json!("orders"), &json!(token), &json!(true)]
+        );
+    }
+    interrupt(&mut holder);
+    for format in ["value", "table", "json", "jsonl"] {
+        let stale = check(&token, format);
+        assert_eq!((stale.code, stale.stdout.as_str()), (Some(1), ""), "{format}");
+        assert!(stale.stderr.contains("not the newest"), "{}", stale.stderr);
+    }
+}
+
+#[test]
+fn a_group_has_who_joined_it_until_they_are_interrupted_or_their_command_ends() {
+    let cluster = one();
+    let ls = |format: &str| cluster.client(&["group", "ls", "web", "-o", format]).stdout;
+    assert_eq!(ls("table"), "nobody is in web\n");
+    let mut first = cluster.spawn_client(&["group", "join", "web", "--value", "10.0.0.1:80"]);
+    let session = first.next_stdout_line();
+    assert_eq!(ls("value"), "10.0.0.1:80\n");
+    assert!(ls("table").contains(&session));
+    let row: Value = serde_json::from_str(&ls("jsonl")).unwrap();
+    assert_eq!(row, json!({ "session": session, "value": "10.0.0.1:80" }));
+    let second = ["group", "join", "web", "--value", "10.0.0.2:80", "--", "sh", "-c", "exit 7"];
+    assert_eq!(cluster.client(&second).code, Some(7), "the command's own");
+    assert_eq!(ls("value"), "10.0.0.1:80\n", "and then it has left");
+    interrupt(&mut first);
+    assert_eq!(ls("value"), "");
+    // A session that has ended is no member, and the process says so.
+    let mut lost = cluster.spawn_client(&["group", "join", "web", "--ttl", "1s"]);
+    let session = lost.next_stdout_line();
+    let port = cluster.port();
+    let end = format!("http://127.0.0.1:{port}/v1/sessions/{session}?force&reason=test");
+    let curl = std::process::Command::new("curl").args(["-sf", "-X", "DELETE", &end]).status();
+    assert!(curl.unwrap().success());
+    let end = lost.wait();
+    assert_eq!(end.code, Some(76), "{}", end.stderr);
+    assert!(end.stderr.contains("no longer in web"), "{}", end.stderr);
+}
