@@ -44,7 +44,6 @@ mod rank;
 mod reads;
 mod recipes;
 mod release;
-mod segments;
 mod session;
 mod sessions;
 mod sweep;

@@ -11,6 +11,7 @@ pub mod bans;
 pub mod constants;
 pub mod dependencies;
 pub mod documents;
+pub mod features;
 pub mod fences;
 pub mod formats;
 pub mod guarantees;

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use holdfast_tests_tidy::{
-    Source, Tree, Violation, bans, constants, dependencies, documents, fences, formats, guarantees,
-    headers, layers, scripts, size, words,
+    Source, Tree, Violation, bans, constants, dependencies, documents, features, fences, formats,
+    guarantees, headers, layers, scripts, size, words,
 };
 
 fn tree() -> Tree {
@@ -162,6 +162,11 @@ fn tables_of_formats_follow_the_code() {
 #[test]
 fn every_promise_names_tests_that_exist() {
     none(&guarantees::check(&tree(), &sources()));
+}
+
+#[test]
+fn every_mechanism_has_its_row_and_its_tests() {
+    none(&features::check(&tree(), &sources()));
 }
 
 #[test]

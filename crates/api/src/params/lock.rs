@@ -39,9 +39,10 @@ impl AcquireParams {
     pub const KEYS: Keys = Keys {
         values: &[
             "session", "owner", "entry", "ttl", "wait", "mode", "hold", "permits", "limit",
-            "priority", "max_hold", "min_hold", "value", "segments", "segment",
+            "priority", "max_hold", "min_hold", "value",
         ],
         flags: &["reentrant", REDIRECT],
+        later: &["segments", "segment"],
         labels: true,
         about: &[
             Param::name(
@@ -72,8 +73,6 @@ impl AcquireParams {
             terms::MAX_HOLD,
             terms::MIN_HOLD,
             terms::VALUE,
-            terms::SEGMENTS,
-            terms::SEGMENT,
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -116,8 +115,7 @@ impl AcquireParams {
     }
 }
 
-/// `DELETE /v1/locks/{name}`: give the lock back, or leave its queue; of one that is cut into segments, the one that the
-/// caller has.
+/// `DELETE /v1/locks/{name}`: give the lock back, or leave its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseParams {
     /// Whose place.

@@ -20,7 +20,6 @@ mod lost;
 mod node;
 mod patience;
 mod recipes;
-mod segments;
 mod self_report;
 mod sessions;
 mod stream;

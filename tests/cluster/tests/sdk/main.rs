@@ -13,4 +13,3 @@ mod kinds;
 mod losing;
 mod program;
 mod recipes;
-mod stock;

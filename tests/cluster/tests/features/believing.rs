@@ -1,0 +1,70 @@
+//! Row 64: who is cut off is warned, then knows of its loss, and only then somebody else holds; and what it writes all the
+//! same is refused.
+
+use std::time::{Duration, Instant};
+
+use holdfast_client::{Client, Loss};
+use holdfast_tests_cluster::{Cluster, DEADLINE, FencedStore};
+
+use crate::gate::Gate;
+use crate::program::addresses;
+
+const TTL: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_64_jeopardy_comes_before_the_loss_the_loss_before_the_next_and_stale_writes_are_refused()
+ {
+    let cluster = Cluster::three().await;
+    let gate = Gate::before(&addresses(&cluster)).await;
+    let client = Client::builder(gate.endpoints()).ttl(TTL).build().expect("a client");
+    let next = Client::new(addresses(&cluster)).expect("a client");
+    let store = FencedStore::default();
+    let guard = client.lock("orders").acquire().await.expect("the lock");
+    assert_eq!(store.read(guard.token().0), Some(0));
+    gate.close();
+    let warned = async {
+        let left = guard.jeopardy().await;
+        (Instant::now(), left, guard.is_held())
+    };
+    let told = async {
+        let loss = guard.lost().await;
+        (Instant::now(), loss)
+    };
+    let granted = async {
+        let guard = next.lock("orders").wait(DEADLINE).acquire().await.expect("the lock");
+        (Instant::now(), guard)
+    };
+    let ((warned_at, left, still_held), (told_at, loss), (granted_at, heir)) =
+        tokio::join!(warned, told, granted);
+    assert!(still_held && left > Duration::ZERO && left < TTL / 2, "{left:?}");
+    assert!(matches!(loss, Loss::NotRenewed { .. }), "{loss:?}");
+    assert!(warned_at < told_at && told_at < granted_at, "warned, told, and then granted");
+    assert_eq!(guard.jeopardy().await, Duration::ZERO, "once it is lost nothing is left");
+    // It writes all the same.
+    assert_eq!(store.read(heir.token().0), Some(0));
+    assert!(!store.write(guard.token().0, 13), "refused");
+    assert!(store.write(heir.token().0, 1));
+    assert_eq!(store.value(), 1);
+}
+
+/// Asked at the same moment, the client's own deadline is never later than what the server says is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_64_the_deadline_here_is_never_later_than_the_deadline_there() {
+    let cluster = Cluster::three().await;
+    let client = Client::builder(addresses(&cluster)).ttl(TTL).build().expect("a client");
+    let guard = client.lock("orders").acquire().await.expect("the lock");
+    let door = &cluster.node(1).http;
+    let target = format!("/v1/sessions/{}", guard.session());
+    let mut compared = 0;
+    // Over more than one renewal.
+    while compared < 30 {
+        let here = guard.deadline();
+        let there = door.get(&target).await.has(200).json();
+        let Some(left) = there["expires_in_ms"].as_u64() else { continue };
+        // A renewal between both looks moves the later one on.
+        assert!(here <= Instant::now() + Duration::from_millis(left), "{here:?}, {there}");
+        compared += 1;
+        let lost = tokio::time::timeout(TTL / 15, guard.lost()).await;
+        assert!(lost.is_err(), "{lost:?}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Row 36: a lock is renewed for the work, and no longer than the work goes on.
+
+use std::time::Duration;
+
+use holdfast_client::{Client, Loss};
+use holdfast_tests_cluster::{Cluster, DEADLINE, Http, until};
+
+use crate::lab::{counted, look, one};
+use crate::program::addresses;
+
+const TTL: Duration = Duration::from_millis(1_200);
+
+fn client(cluster: &Cluster) -> Client {
+    Client::builder(addresses(cluster)).ttl(TTL).build().expect("a client")
+}
+
+async fn renewals(door: &Http) -> u64 {
+    counted(door, "holdfast_keepalives_total").await
+}
+
+/// The sessions that there are.
+async fn sessions(door: &Http) -> usize {
+    let body = door.get("/v1/sessions").await.has(200).json();
+    body["sessions"].as_array().expect("a list").len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_36_renewals_go_on_at_a_third_of_the_time_and_end_with_the_guard_or_its_task() {
+    let (cluster, door) = one().await;
+    for how in ["drop", "cancel"] {
+        let client = client(&cluster);
+        let lock = client.lock(format!("kept/{how}"));
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let guard = lock.acquire().await.expect("held");
+            tell.send(guard.hold()).expect("somebody listens");
+            drop(ended.await);
+            drop(guard);
+        });
+        let hold = told.await.expect("held");
+        let before = renewals(&door).await;
+        until("renewals for three lives of it", DEADLINE, || async {
+            renewals(&door).await >= before + 9
+        })
+        .await;
+        hold.ensure().expect("renewed in time");
+        match how {
+            "drop" => end.send(()).expect("it waits"),
+            _ => task.abort(),
+        }
+        // The client lives on, and does not renew for nobody: its session ends by itself.
+        until("no lock", DEADLINE, || async {
+            !look(&door, &format!("kept/{how}")).await["held"].as_bool().expect("a word")
+        })
+        .await;
+        until("no session", DEADLINE, || async { sessions(&door).await == 0 }).await;
+        drop(client);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_36_a_missed_beacon_gives_the_lock_back_and_the_longest_hold_wins_over_every_renewal() {
+    let (cluster, _door) = one().await;
+    let client = client(&cluster);
+    let every = Duration::from_millis(300);
+    let stuck = client.lock("stuck").beacon(every).acquire().await.expect("held");
+    // Its process lives, and its session is renewed by another guard.
+    let _other = client.lock("other").acquire().await.expect("held");
+    let next = client.lock("stuck").wait(DEADLINE).acquire().await.expect("given back");
+    assert_eq!(stuck.ensure(), Err(Loss::Stalled { every }));
+    assert!(next.token() > stuck.token());
+    let max = 2 * TTL;
+    let long = client.lock("long").beacon(every).max_hold(max).acquire().await.expect("held");
+    let mut progress = tokio::time::interval(every / 4);
+    let loss = loop {
+        progress.tick().await;
+        if let Err(loss) = long.touch() {
+            break loss;
+        }
+    };
+    assert_eq!(loss, Loss::HeldTooLong { max });
+    let next = client.lock("long").wait(DEADLINE).acquire().await;
+    assert!(next.expect("it is over there, too").token() > long.token());
+}

@@ -1,0 +1,206 @@
+//! Rows 12, 43, 81c and 81e: what is not a lock.
+
+use holdfast_client::Error;
+use holdfast_tests_cluster::{DEADLINE, until};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::lab::{
+    begin, changes, client, counted, give_back, look, now, one, queue_up, revisions, take,
+    until_waiters,
+};
+
+/// A version that was read is replaced once, however many have read it; the others are told, and try again.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_through() {
+    const WRITERS: i64 = 6;
+    let (cluster, _door) = one().await;
+    let clients: Vec<_> = (0..WRITERS).map(|_| client(&cluster)).collect();
+    let first = clients[0].counter("stock").set(100).await.expect("set");
+    let racing = clients.iter().map(|client| {
+        let stock = client.counter("stock");
+        tokio::spawn(async move { stock.set_if(99, first.version).await })
+    });
+    let (mut won, mut refused) = (0, 0);
+    for raced in racing.collect::<Vec<_>>() {
+        match raced.await.expect("a task") {
+            Ok(body) => {
+                assert!(body.version > first.version);
+                won += 1;
+            }
+            Err(Error::Refused(problem)) if problem.code.as_str() == "version-mismatch" => {
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!((won, refused), (1, WRITERS - 1));
+    // With a try again after each refusal every writer gets through, and nothing is lost.
+    let trying = clients.iter().map(|client| {
+        let stock = client.counter("stock");
+        tokio::spawn(async move {
+            let mut retries = 0;
+            loop {
+                let read = stock.get().await.expect("read");
+                match stock.set_if(read.value - 1, read.version).await {
+                    Ok(_) => return retries,
+                    Err(Error::Refused(_)) => retries += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        })
+    });
+    let mut retries = 0;
+    for tried in trying.collect::<Vec<_>>() {
+        retries += tried.await.expect("a task");
+    }
+    println!("{WRITERS} writers, {retries} retries");
+    assert_eq!(clients[0].counter("stock").get().await.expect("read").value, 99 - WRITERS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_43_a_latch_is_set_once_counts_each_key_once_wakes_all_and_counts_the_dead() {
+    let (_cluster, door) = one().await;
+    let latch = "/v1/latches/done";
+    door.put(&format!("{latch}?count=3")).await.has(201);
+    door.put(&format!("{latch}?count=3")).await.has(200);
+    door.put(&format!("{latch}?count=4")).await.has_code(409, "count-mismatch");
+    let waiting = [(); 3].map(|()| begin(&door, Method::GET, &format!("{latch}?wait=3m")));
+    for left in [2, 2] {
+        let down = door.post(&format!("{latch}?key=eu")).await;
+        assert_eq!(down.has(200).json()["left"], left, "each key once");
+    }
+    door.put("/v1/sessions/dies?ttl=1s").await.has(201);
+    door.post(&format!("{latch}?key=us&session=dies&on_death=count")).await.has(200);
+    until("the dead to be counted", DEADLINE, || async {
+        door.get(latch).await.json()["left"] == 1
+    })
+    .await;
+    assert!(waiting.iter().all(|wait| !wait.is_finished()));
+    assert_eq!(door.post(&format!("{latch}?key=ap")).await.has(200).json()["left"], 0);
+    for wait in waiting {
+        assert_eq!(wait.await.expect("a task").has(200).json()["open"], true);
+    }
+}
+
+fn arrival(session: &str, ttl: &str) -> String {
+    format!("/v1/barriers/go?parties=3&session={session}&ttl={ttl}&wait=3m")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_for_nobody() {
+    let (_cluster, door) = one().await;
+    let arrived = async |count: usize| {
+        until("the arrivals", DEADLINE, || async {
+            let body = door.get("/v1/barriers/go").await.json();
+            body["arrived"].as_array().map(Vec::len) == Some(count)
+        })
+        .await;
+    };
+    // One of the first three dies: the two that wait are told, and none passes.
+    let first = begin(&door, Method::POST, &arrival("w1", "5m"));
+    arrived(1).await;
+    let dying = begin(&door, Method::POST, &arrival("w2", "1s"));
+    arrived(2).await;
+    dying.abort();
+    let told = first.await.expect("a task");
+    told.has_code(409, "barrier-broken");
+    assert_eq!(
+        (&told.json()["session"], &told.json()["cause"]),
+        (&json!("w2"), &json!("session-expired"))
+    );
+    arrived(0).await;
+    // Then three who all come.
+    let calls = [
+        begin(&door, Method::POST, &arrival("w1", "5m")),
+        begin(&door, Method::POST, &arrival("w3", "5m")),
+    ];
+    arrived(2).await;
+    assert!(calls.iter().all(|call| !call.is_finished()), "nobody passes without the third");
+    let last = door.post(&arrival("w4", "5m")).await.has(200).json();
+    assert_eq!(last["index"], 2);
+    for call in calls {
+        let passed = call.await.expect("a task").has(200).json();
+        assert_eq!(passed["generation"], last["generation"], "one opening for all");
+    }
+    // A double barrier: in together, out together, and who dies inside has left.
+    let room = "/v1/double-barriers/room";
+    let enter =
+        |session: &str, ttl: &str| format!("{room}?parties=2&session={session}&ttl={ttl}&wait=3m");
+    let one = begin(&door, Method::PUT, &enter("in1", "5m"));
+    let two = begin(&door, Method::PUT, &enter("in2", "1s"));
+    one.await.expect("a task").has(200);
+    two.await.expect("a task").has(200);
+    door.delete(&format!("{room}?session=in1&wait=25s")).await.has(200);
+}
+
+/// An election is a lock with a value: one queue, one kind of grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_81b_candidates_show_their_value_and_the_next_leads_with_a_larger_token_when_one_resigns()
+ {
+    let (_cluster, door) = one().await;
+    let first = take(&door, "elections/db?session=db1&ttl=5m&value=10.0.0.1").await;
+    let second = queue_up(&door, "elections/db?session=db2&value=10.0.0.2");
+    until_waiters(&door, "elections/db", 1).await;
+    let third = queue_up(&door, "elections/db?session=db3&value=10.0.0.3");
+    until_waiters(&door, "elections/db", 2).await;
+    let seen = look(&door, "elections/db").await;
+    assert_eq!(
+        [&seen["holders"][0]["value"], &seen["queue"][0]["value"], &seen["queue"][1]["value"]],
+        [&json!("10.0.0.1"), &json!("10.0.0.2"), &json!("10.0.0.3")]
+    );
+    let since = now(&door).await;
+    give_back(&door, "elections/db?session=db1").await;
+    let token = second.await.expect("a task").has(200).token();
+    assert!(token > first && !third.is_finished());
+    // Who observes is told of the end of one and the beginning of the next by one change of the log.
+    let told = changes(&door, "/locks/elections/", since).await;
+    assert_eq!(
+        (revisions(&told, "lost").len(), revisions(&told, "granted")),
+        (1, revisions(&told, "lost")),
+        "{told:?}"
+    );
+    // Who resigned may stand again, at the end.
+    let again = queue_up(&door, "elections/db?session=db1&value=10.0.0.1");
+    until_waiters(&door, "elections/db", 2).await;
+    door.delete("/v1/sessions/db2").await.has(204);
+    third.await.expect("a task").has(200);
+    assert_eq!(look(&door, "elections/db").await["holders"][0]["value"], "10.0.0.3");
+    drop(again);
+}
+
+const CHANGED: &str =
+    r#"holdfast_http_requests_total{route="/v1/counters/{name}",method="POST",code="200"}"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_counts_once() {
+    const CLIENTS: u64 = 20;
+    let (cluster, door) = one().await;
+    let shared = client(&cluster);
+    let _session = shared.session().await.expect("open");
+    let adding = (0..CLIENTS).map(|_| {
+        let hits = shared.counter("hits");
+        tokio::spawn(async move { hits.add(1).await.expect("added").value })
+    });
+    let mut values = Vec::new();
+    for added in adding.collect::<Vec<_>>() {
+        values.push(added.await.expect("a task"));
+    }
+    values.sort_unstable();
+    assert_eq!(values, (1..=20).collect::<Vec<_>>(), "each saw its own");
+    assert_eq!(counted(&door, CHANGED).await, CLIENTS, "however contended, one call each");
+    // Sent again under its id, it is done once and gets the first answer.
+    let session = "/v1/sessions/me?ttl=5m";
+    door.put(session).await.has(201);
+    let once = "/v1/counters/hits?add=5&session=me&request=r1";
+    let first = door.post(once).await.has(200).json();
+    door.post("/v1/counters/hits?add=1").await.has(200);
+    let again = door.post(once).await.has(200).json();
+    assert_eq!((&first["value"], &again["value"]), (&json!(25), &json!(25)));
+    assert_eq!(door.get("/v1/counters/hits").await.json()["value"], 26);
+    // It does not wrap: it says why not.
+    let end = i64::MAX.to_string();
+    let refused = door.post(&format!("/v1/counters/hits?add={end}")).await;
+    assert!((400..500).contains(&refused.status) && !refused.retryable(), "{refused}");
+    assert_eq!(door.get("/v1/counters/hits").await.json()["value"], 26);
+}

@@ -1,0 +1,82 @@
+//! Rows 44c, 72, 73 and 76: entering a lock that one has already, or being refused to.
+
+use holdfast_client::{Client, Error};
+use holdfast_tests_cluster::DEADLINE;
+
+use crate::lab::{client, give_back, holders, look, one, take};
+use crate::program::addresses;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_44c_a_second_acquire_that_is_not_to_be_reentrant_fails_at_once() {
+    let (_cluster, door) = one().await;
+    let token = take(&door, "a?session=me&ttl=1m&entry=1&reentrant=false").await;
+    // It would be a wait for oneself: refused, however long it offers to wait.
+    let second = "/v1/locks/a?session=me&entry=2&reentrant=false&wait=3m";
+    door.put(second).await.has_code(409, "not-reentrant");
+    assert_eq!(look(&door, "a").await["holders"][0]["entries"], 1);
+    // The same entry again is no second one, but a renewal.
+    let again = door.put("/v1/locks/a?session=me&entry=1&reentrant=false").await;
+    assert_eq!((again.has(200).token(), &again.json()["renewed"]), (token, &true.into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
+    let (cluster, door) = one().await;
+    let (client, other) = (client(&cluster), client(&cluster));
+    let import = |client: &Client| client.lock("a").owner("import");
+    let first = import(&client).acquire().await.expect("held");
+    let second = import(&client).acquire().await.expect("once more");
+    assert_eq!(
+        (first.token(), look(&door, "a").await["holders"][0]["entries"].as_u64()),
+        (second.token(), Some(2))
+    );
+    let wait = std::time::Duration::from_millis(100);
+    assert!(matches!(import(&other).wait(wait).acquire().await, Err(Error::Busy(_))));
+    first.release().await.expect("released");
+    assert_eq!(look(&door, "a").await["held"], true);
+    second.release().await.expect("released");
+    let next = import(&other).wait(DEADLINE).acquire().await.expect("free");
+    next.release().await.expect("released");
+}
+
+/// What is counted is counted by the cluster: a program that begins anew with the same session finds what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session() {
+    let (cluster, door) = one().await;
+    door.put("/v1/sessions/web1?ttl=5m").await.has(201);
+    let begin = || {
+        let builder = Client::builder(addresses(&cluster)).named_session("web1");
+        builder.build().expect("a client")
+    };
+    let before = begin();
+    let guard = before.lock("a").owner("import").acquire().await.expect("held");
+    let token = guard.token();
+    // It ends without a word: nothing is given back.
+    std::mem::forget(guard);
+    std::mem::forget(before);
+    let after = begin();
+    let again = after.lock("a").owner("import").try_acquire().await.expect("it is the same owner");
+    assert_eq!(again.token(), token);
+    assert_eq!(
+        look(&door, "a").await["holders"][0]["entries"],
+        2,
+        "the first entry is still counted"
+    );
+    again.release().await.expect("released");
+    assert_eq!(holders(&door, "a").await, ["web1"]);
+    give_back(&door, "a?session=web1&owner=import").await;
+    assert_eq!(look(&door, "a").await["held"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_76_a_mutex_that_is_not_reentrant_is_an_error_and_no_deadlock_of_ones_own() {
+    let (cluster, _door) = one().await;
+    let client = client(&cluster);
+    let strict = || client.lock("a").owner("me").not_reentrant();
+    let held = strict().acquire().await.expect("held");
+    let again = tokio::time::timeout(DEADLINE, strict().acquire()).await.expect("it does not hang");
+    let refused = again.expect_err("it is held by this very owner");
+    assert_eq!(refused.problem().expect("a problem").code.as_str(), "not-reentrant");
+    held.release().await.expect("released");
+    strict().try_acquire().await.expect("free").release().await.expect("released");
+}
