@@ -92,11 +92,16 @@ codes! {
         "The call says another limit than the lock has, asks for more permits than that, for permits of a lock that is no \
          semaphore, or for another number of permits than the session has already. Nothing was done. All callers of one \
          semaphore name the same limit, or none; PATCH changes it.";
+    SegmentsMismatch, "segments-mismatch", false, "The resource is cut into another number of segments",
+        "The call says another number of segments than there are, names one that is not there, or takes something for one lock \
+         that is cut, or the other way round. Nothing was done. The problem names the number. All callers of one resource name \
+         the same number, or segment alone; PATCH changes it while nobody uses any segment.";
     NotReentrant, "not-reentrant", false, "The owner has the lock already",
         "The owner holds the lock or waits for it under another entry, and one of the calls said reentrant=false: entering \
          twice is taken for a mistake. Nothing was done. Name another owner to exclude two parts of one session.";
     InUse, "in-use", false, "The lock is in use",
-        "Whether a lock is a semaphore is changed only while nobody holds it or waits for it, and a lock is not handed to \
+        "Whether a lock is a semaphore, or cut into segments, is changed only while nobody holds it or waits for it. Of several \
+         segments a caller has one at a time. A lock is not handed to \
          somebody who holds it already, or past a client of the tree that waits before. Nothing was done. Limits of semaphores \
          change at any time.";
     Deadlock, "deadlock", false, "Nobody in the circle could ever go on",

@@ -49,6 +49,11 @@ pub enum Form {
         /// The largest.
         max: u64,
     },
+    /// A whole number from 0, or `any`.
+    Segment {
+        /// The largest.
+        max: u64,
+    },
     /// A whole number of 64 bits, with a sign.
     Whole,
     /// One of these words.
@@ -93,6 +98,9 @@ impl Form {
             Self::Limit { max } => json!({
                 "oneOf": [{ "type": "integer", "minimum": 1, "maximum": max }, { "const": "none" }],
             }),
+            Self::Segment { max } => json!({
+                "oneOf": [{ "type": "integer", "minimum": 0, "maximum": max }, { "const": "any" }],
+            }),
             Self::Whole => {
                 json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX })
             }
@@ -121,6 +129,7 @@ impl Form {
             Self::Number { min, max } => format!("{min} to {max}"),
             Self::Word(words) => words.join(", "),
             Self::Limit { max } => format!("1 to {max}, or none"),
+            Self::Segment { max } => format!("0 to {max}, or any"),
             Self::AccessEntry => "as often as wanted".to_owned(),
             Self::Locks => format!("1 to {} bytes, as often as there are locks", LockName::MAX_LEN),
             Self::Whole => "64 bits".to_owned(),
@@ -137,7 +146,7 @@ impl Form {
             Self::Path { .. } => "path",
             Self::Text => "text",
             Self::Duration { .. } => "duration",
-            Self::Number { .. } | Self::Limit { .. } => "number",
+            Self::Number { .. } | Self::Limit { .. } | Self::Segment { .. } => "number",
             Self::Whole => "whole number",
             Self::Word(_) => "word",
             Self::Flag => "flag",
@@ -308,6 +317,7 @@ impl Param {
             | Form::Text
             | Form::Duration { .. }
             | Form::Limit { .. }
+            | Form::Segment { .. }
             | Form::Word(_)
             | Form::AccessEntry
             | Form::Locks

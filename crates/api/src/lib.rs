@@ -24,6 +24,7 @@ mod recipe;
 mod refusal;
 #[cfg(feature = "schema")]
 mod schema;
+mod segments;
 mod session;
 mod txn;
 mod znode;
@@ -63,6 +64,7 @@ pub use recipe::{
 pub use refusal::Refusal;
 #[cfg(feature = "schema")]
 pub use schema::Schemas;
+pub use segments::SegmentBody;
 pub use session::{HoldBody, SessionBody, SessionsBody};
 pub use txn::TxnParams;
 pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBody, ZnodeBody};

@@ -13,6 +13,8 @@ use holdfast_types::{
     WaiterView,
 };
 
+use crate::SegmentBody;
+
 /// The answer to an acquire: you hold the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -50,6 +52,9 @@ pub struct GrantBody {
     /// When the hold ends whatever the session does, milliseconds from now, if the call set an end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
+    /// Which segment it is, if the call asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<u32>,
     /// The revision of this answer.
     pub revision: Revision,
 }
@@ -77,6 +82,7 @@ impl GrantBody {
             permits: grant.permits,
             slots: grant.slots,
             ends_in_ms: grant.ends_at.map(|end| age(now, end)),
+            segment: None,
             revision,
         }
     }
@@ -247,6 +253,9 @@ pub struct LockBody {
     /// Why it is granted to nobody, if it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<ClosedBody>,
+    /// Its segments, if it is cut into some; none in a list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<SegmentBody>,
     /// The revision it was read at; in a list, the list says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
@@ -278,6 +287,7 @@ impl LockBody {
             closed: view
                 .closed
                 .map(|closed| ClosedBody { why: closed.why, opens_in_ms: age(now, closed.until) }),
+            segments: SegmentBody::all(view.segments),
             revision,
         }
     }
@@ -588,6 +598,7 @@ mod tests {
             policy: Policy::DEFAULT,
             closed: Some(Closed { until: Stamp(4_000), why: ClosedBy::Cooldown }),
             notes: Vec::new(),
+            segments: Vec::new(),
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();

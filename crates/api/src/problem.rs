@@ -95,6 +95,9 @@ pub struct Facts {
     /// When to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// Into how many segments the resource is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<u32>,
     /// The nearest path that exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<Cow<'static, str>>,

@@ -124,6 +124,16 @@ impl Lock {
         self.with(crate::Lock::upgradable)
     }
 
+    /// Takes one of so many segments of it; see [`crate::Lock::segments`].
+    pub fn segments(self, count: u32) -> Self {
+        self.with(|lock| lock.segments(count))
+    }
+
+    /// Takes this segment; see [`crate::Lock::segment`].
+    pub fn segment(self, segment: u32) -> Self {
+        self.with(|lock| lock.segment(segment))
+    }
+
     /// How long the lock outlives a holder that died.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|lock| lock.ttl(ttl))

@@ -5,9 +5,9 @@
 //! so that two tasks of one program exclude each other like two programs do.
 //! Bounds: as many claims as guards and acquires under way.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use holdfast_types::{EntryId, FencingToken, LockName, Owner, SessionName};
+use holdfast_types::{EntryId, FencingToken, LockName, Owner, Segments, SessionName};
 use tokio::sync::{Notify, watch};
 
 use crate::limit::Limits;
@@ -28,7 +28,12 @@ pub(crate) enum Stage {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    pub(crate) lock: LockName,
+    /// As it is asked for: of a segment the whole.
+    pub(crate) asked: LockName,
+    /// A segment of it is asked for.
+    cut: bool,
+    /// The segment that it is, once that is known.
+    segment: OnceLock<LockName>,
     /// None stands for the session as such.
     pub(crate) owner: Option<Owner>,
     pub(crate) entry: EntryId,
@@ -42,7 +47,34 @@ pub(crate) struct Claim {
 impl Claim {
     pub(crate) fn new(lock: LockName, owner: Option<Owner>, entry: EntryId) -> Self {
         let (stage, nudge) = (Mutex::new(Stage::Waiting), Notify::new());
-        Self { lock, owner, entry, stage, limits: watch::Sender::default(), nudge }
+        let (cut, segment, limits) = (false, OnceLock::new(), watch::Sender::default());
+        Self { asked: lock, cut, segment, owner, entry, stage, limits, nudge }
+    }
+
+    /// The same for a segment of the lock.
+    pub(crate) fn of_segment(self) -> Self {
+        Self { cut: true, ..self }
+    }
+
+    /// It is granted, and so it is known which segment it is.
+    pub(crate) fn granted_as(&self, lock: &LockName) {
+        if self.cut {
+            self.segment.get_or_init(|| lock.clone());
+        }
+    }
+
+    /// The lock: of a segment the whole, until it is known which one.
+    pub(crate) fn lock(&self) -> &LockName {
+        self.segment.get().unwrap_or(&self.asked)
+    }
+
+    /// Whether it is for this lock, or may be.
+    fn covers(&self, lock: &LockName) -> bool {
+        match self.segment.get() {
+            Some(segment) => segment == lock,
+            None if self.cut => Segments::index_of(&self.asked, lock).is_some(),
+            None => self.asked == *lock,
+        }
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -97,7 +129,7 @@ impl Claims {
     /// Several claims of one lock stand side by side if they share it, so a hold is a claim's only by its token.
     pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> Match {
         let all = self.0.borrow();
-        let same = || all.iter().filter(|claim| claim.lock == *lock);
+        let same = || all.iter().filter(|claim| claim.covers(lock));
         let is_its = |claim: &Arc<Claim>| {
             let stage = claim.stage();
             stage == Stage::Held(token) || stage == Stage::Changing(token)
@@ -114,7 +146,7 @@ impl Claims {
     /// Whether something is claimed for this owner, or was and is on its way back.
     pub(crate) fn is_owner(&self, lock: &LockName, owner: Option<&Owner>) -> bool {
         let all = self.0.borrow();
-        all.iter().any(|claim| claim.lock == *lock && claim.owner.as_ref() == owner)
+        all.iter().any(|claim| claim.covers(lock) && claim.owner.as_ref() == owner)
     }
 }
 
@@ -169,13 +201,29 @@ mod tests {
         assert!(matches!(found(&claims, "a", 8), Match::Awaited(waiting) if waiting.len() == 1));
         claims.remove(&second);
         assert!(matches!(found(&claims, "a", 8), Match::Nobodys), "beside our own shared hold");
-        assert!(claims.is_owner(&first.lock, None));
+        assert!(claims.is_owner(first.lock(), None));
         first.enter(Stage::Changing(FencingToken(7)));
         assert!(matches!(found(&claims, "a", 7), Match::Known));
         assert!(matches!(found(&claims, "a", 8), Match::Awaited(_)), "it may be its new token");
         claims.remove(&first);
         assert!(matches!(found(&claims, "a", 8), Match::Nobodys));
-        assert!(!claims.is_owner(&first.lock, None));
+        assert!(!claims.is_owner(first.lock(), None));
+    }
+
+    #[test]
+    fn a_claim_of_any_segment_awaits_each_until_it_has_one() {
+        let claims = Claims::default();
+        let lock = |name: &str| LockName::new(name).unwrap();
+        let claim = Claim::new(lock("stock"), None, EntryId::new("1").unwrap()).of_segment();
+        let claim = Arc::new(claim);
+        claims.add(claim.clone());
+        assert!(matches!(found(&claims, "stock/3", 7), Match::Awaited(_)));
+        assert!(matches!(found(&claims, "stock", 7), Match::Nobodys));
+        claim.granted_as(&lock("stock/3"));
+        claim.enter(Stage::Held(FencingToken(7)));
+        assert_eq!(claim.lock().as_str(), "stock/3");
+        assert!(matches!(found(&claims, "stock/3", 7), Match::Known));
+        assert!(matches!(found(&claims, "stock/4", 8), Match::Nobodys), "another one is not ours");
     }
 
     #[test]

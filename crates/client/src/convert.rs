@@ -106,7 +106,7 @@ impl Changing {
         let calls = Calls { patience: self.wanted.call_patience, ..session.calls.clone() };
         loop {
             tokio::select! {
-                ended = calls.acquire(&claim.lock, &params) => return Ok(ended),
+                ended = calls.acquire(&claim.asked, &params) => return Ok(ended),
                 loss = self.hold.lost() => return Err(Error::Lost(loss)),
                 // Ours already, said the node that renewed.
                 () = claim.nudge.notified() => {}

@@ -32,9 +32,14 @@ impl Hold {
         self.grant.borrow().token
     }
 
-    /// The lock.
+    /// The lock; of one that was asked for by its segments, the segment: `stock/3`.
     pub fn lock(&self) -> &LockName {
-        &self.claim.lock
+        self.claim.lock()
+    }
+
+    /// Which segment it is, if it was asked for by its segments.
+    pub fn segment(&self) -> Option<u32> {
+        self.grant.borrow().segment
     }
 
     /// The session that holds it.

@@ -108,8 +108,8 @@ async fn compare(
     let is_told = |lock: &LockName, token: FencingToken| {
         holds.iter().any(|hold| hold.lock == *lock && hold.token == token)
     };
-    for (claim, token) in believed.iter().filter(|(claim, token)| !is_told(&claim.lock, *token)) {
-        if !is_holder(&calls, session, &claim.lock, *token).await
+    for (claim, token) in believed.iter().filter(|(claim, token)| !is_told(claim.lock(), *token)) {
+        if !is_holder(&calls, session, claim.lock(), *token).await
             && claim.stage() == Stage::Held(*token)
         {
             claim.limits.send_modify(|limits| limits.lose(Loss::TakenAway, Moment::now()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_api::TermsParams;
-use holdfast_types::{EntryId, Labels, LockName, Mode, Owner};
+use holdfast_types::{EntryId, Labels, LockName, Mode, Owner, SegmentChoice, Segments};
 
 use crate::claim::own_name;
 use crate::error::argument;
@@ -138,6 +138,22 @@ impl Lock {
     /// Takes so many permits of a semaphore at once, or none; one if not said.
     pub fn permits(mut self, permits: u32) -> Self {
         self.terms.permits = Some(permits);
+        self
+    }
+
+    /// Takes one of so many segments of it, each a lock of its own: the one that its owner has already, else one that can be had
+    /// at once, else the emptiest. The first who says so cuts it, and all must say the same number. [`Hold::segment`] tells
+    /// which one it is.
+    pub fn segments(mut self, count: u32) -> Self {
+        let choice = self.terms.segments.map(|cut| cut.choice).unwrap_or_default();
+        self.terms.segments = Some(Segments { count: Some(count), choice });
+        self
+    }
+
+    /// Takes this segment, from 0; without [`segments`](Lock::segments), of as many as there are.
+    pub fn segment(mut self, segment: u32) -> Self {
+        let count = self.terms.segments.and_then(|cut| cut.count);
+        self.terms.segments = Some(Segments { count, choice: SegmentChoice::At(segment) });
         self
     }
 

@@ -110,7 +110,7 @@ impl Session {
     /// Gives a claim back and waits until that is certain, or the session is over.
     pub(crate) async fn give_back(&self, claim: &Arc<Claim>) -> Result<(), Error> {
         claim.enter(Stage::Leaving);
-        let released = self.calls.release(&claim.lock, &release_of(claim, &self.name)).await;
+        let released = self.calls.release(claim.lock(), &release_of(claim, &self.name)).await;
         if !matches!(released, Err(Error::Retry(_) | Error::Unknown(_))) {
             self.claims.remove(claim);
         }

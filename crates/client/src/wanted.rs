@@ -76,6 +76,7 @@ impl Wanted {
     /// Asks until it is granted, the patience ends, or the session does.
     pub(crate) async fn ask(self, used: Use, patience: Patience) -> Result<Guard, Error> {
         let claim = Claim::new(self.lock.clone(), self.owner.clone(), self.entry.clone());
+        let claim = if self.terms.segments.is_some() { claim.of_segment() } else { claim };
         let mut asked = Asked::new(used, Arc::new(claim));
         loop {
             let (used, claim) = (&asked.used, &asked.claim);
@@ -168,6 +169,7 @@ impl Asked {
         let limits =
             Limits::new(wanted.beacon, own_end(&grant, &wanted, counted_from), Moment::now());
         self.claim.limits.send_replace(limits);
+        self.claim.granted_as(&grant.lock);
         self.claim.enter(Stage::Held(grant.token));
         self.state = State::Granted;
         let grant = Arc::new(watch::Sender::new(Arc::new(grant)));

@@ -26,7 +26,10 @@ use crate::status::{Case, Fault, internal, of_failure};
 
 /// A stream under way.
 struct Stream {
+    /// Once it is granted, the segment of what was asked for.
     lock: LockName,
+    /// A segment of it was asked for.
+    cut: bool,
     session: Option<SessionName>,
     for_connection: bool,
     /// What is known already.
@@ -47,6 +50,7 @@ pub(crate) async fn stream(
     for_connection: bool,
 ) -> Result<Reply, Fault> {
     let (lock, session, ttl) = (request.lock.clone(), request.session.clone(), request.ttl);
+    let cut = request.terms.segments.is_some();
     let service = exchange.front.service();
     let begun = service.begin_acquire(exchange.call.clone(), request, for_connection);
     let mut acquiring = begun.map_err(|failure| exchange.fault(failure))?;
@@ -61,7 +65,7 @@ pub(crate) async fn stream(
     }
     let token = granted_token(&first);
     let (next, phase) = (Some(first), Phase::Waiting(acquiring));
-    let stream = Stream { lock, session, for_connection, next, phase };
+    let stream = Stream { lock, cut, session, for_connection, next, phase };
     let comment = exchange.front.config().stream_comment;
     let reply = sse::stream("events follow", comment, stream);
     Ok(match token {
@@ -129,7 +133,9 @@ impl Stream {
         if let Some(hold) = held {
             self.phase = Phase::Held(hold, grant.token, grant.session.clone());
         }
-        sse::event("granted", &GrantBody::new(grant, (waited, expires_in), wall_clock(), revision))
+        let whole = std::mem::replace(&mut self.lock, grant.lock.clone());
+        let body = GrantBody::new(grant, (waited, expires_in), wall_clock(), revision);
+        sse::event("granted", &if self.cut { body.of_whole(&whole) } else { body })
     }
 
     fn failed(&mut self, failure: Failure) -> String {

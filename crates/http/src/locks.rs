@@ -42,6 +42,7 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
         terms,
         redirect: _,
     } = params;
+    let whole = terms.segments.is_some().then(|| lock.clone());
     let terms = service_terms(terms);
     let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode, terms };
     if for_connection || accepts_events(&exchange.parts.headers) {
@@ -54,15 +55,17 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
         Reply::text(StatusCode::OK, format!("{token}\n"))
     } else {
         let body = GrantBody::new(grant, (waited, expires_in), exchange.now(), revision);
+        let body = whole.iter().fold(body, GrantBody::of_whole);
         Reply::json(StatusCode::OK, &body)
     };
     Ok(reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision))
 }
 
 fn service_terms(terms: TermsParams) -> Terms {
-    let TermsParams { permits, limit, priority, reentrant, max_hold, min_hold, value } = terms;
+    let TermsParams { permits, limit, priority, reentrant, max_hold, min_hold, value, segments } =
+        terms;
     let value = value.map(|value| Data::from(value.into_bytes()));
-    Terms { permits, limit, priority, reentrant, max_hold, min_hold, value }
+    Terms { permits, limit, priority, reentrant, max_hold, min_hold, value, segments }
 }
 
 /// `PATCH /v1/locks/{name}`
@@ -72,8 +75,16 @@ pub(crate) async fn set_policy(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let PolicyParams { limit, order, ageing, lock_delay, cooldown, detect_deadlocks, redirect: _ } =
-        params;
+    let PolicyParams {
+        limit,
+        order,
+        ageing,
+        lock_delay,
+        cooldown,
+        detect_deadlocks,
+        segments,
+        redirect: _,
+    } = params;
     let change = PolicyChange {
         limit,
         order,
@@ -81,7 +92,7 @@ pub(crate) async fn set_policy(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
         lock_delay_ms: lock_delay.map(whole_ms),
         cooldown_ms: cooldown.map(whole_ms),
         detect_deadlocks,
-        segments: None,
+        segments,
     };
     let Response { reply, revision, .. } =
         exchange.ask(Request::SetPolicy { lock, change }).await?;

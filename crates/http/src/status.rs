@@ -53,6 +53,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::NotHolder
         | ErrorCode::ModeConflict
         | ErrorCode::LimitMismatch
+        | ErrorCode::SegmentsMismatch
         | ErrorCode::NotReentrant
         | ErrorCode::InUse
         | ErrorCode::Deadlock
@@ -180,6 +181,7 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
         }
         Rejection::LockClosed { closed, waiters } => lock_closed(closed, waiters, case),
         Rejection::LimitMismatch { limit } => lock::limit_mismatch(limit, case),
+        Rejection::SegmentsMismatch { segments } => lock::segments_mismatch(segments, case),
         Rejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, case),
         Rejection::ModeConflict { mode } => lock::mode_conflict(mode, case),
         Rejection::NotReentrant => lock::not_reentrant(case),
@@ -335,6 +337,8 @@ fn lock_closed(closed: Closed, waiters: u32, case: &Case<'_>) -> Fault {
 fn wait_timeout(lock: LockView, waited: Duration, case: &Case<'_>) -> Fault {
     let waiters = lock.waiters_total;
     let mut fault = busy(ErrorCode::WaitTimeout, lock.holders.into_iter().next(), waiters, case);
+    // Of segments the one that was waited for.
+    fault.facts.lock = case.lock.map(|_| lock.lock);
     fault.facts.waited_ms = Some(millis(waited));
     fault
 }

@@ -4,6 +4,7 @@
 //! nothing behind, not even the session it would have opened. A new place is a new child, so the access list of the
 //! lock's directory must let everybody create. Refuses to know how a place is granted (`grant.rs`).
 
+use std::slice;
 use std::sync::Arc;
 
 use holdfast_types::{
@@ -38,23 +39,26 @@ pub(crate) struct Site {
 }
 
 impl Machine {
-    /// Takes a place in a lock's queue, and the lock itself if it is free.
-    pub(crate) fn acquire(&mut self, acquire: Acquire, step: &mut Step<'_>) -> Outcome {
+    /// Takes a place in the queue of a lock, or of one of its segments, and the lock itself if it is free.
+    pub(crate) fn acquire(&mut self, mut acquire: Acquire, step: &mut Step<'_>) -> Outcome {
         check_bounds(&acquire)?;
-        match self.sessions.named(&acquire.open.session) {
-            Some(Named::Open(id)) => {
-                match self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned() {
-                    Some(contender) => self.acquire_again(&contender, acquire, step),
-                    None => self.join(Some(id), acquire, step),
-                }
-            }
+        let session = match self.sessions.named(&acquire.open.session) {
+            Some(Named::Open(id)) => Some(id),
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
-                Err(expired(acquire.open.session))
+                return Err(expired(acquire.open.session));
             }
-            Some(Named::Ended { end: SessionEnd::Closed, .. }) | None => {
-                self.join(None, acquire, step)
-            }
+            Some(Named::Ended { end: SessionEnd::Closed, .. }) | None => None,
+        };
+        let cut = self.choose_segment(session, &mut acquire, step.now)?;
+        let place = |id| self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned();
+        let reply = match session.and_then(place) {
+            Some(contender) => self.acquire_again(&contender, acquire, step),
+            None => self.join(session, acquire, step),
+        }?;
+        if let Some(cut) = cut {
+            self.remember_cut(cut);
         }
+        Ok(reply)
     }
 
     /// The owner holds or waits already: it keeps its token or its place, and the session shows life.
@@ -140,7 +144,8 @@ impl Machine {
         let rules = self.kind_for(&acquire)?;
         let Acquire { lock, open, owner, entry, wait, wait_ms, .. } = acquire;
         if !wait {
-            self.refuse_if_busy(&lock, ask, step)?;
+            let found = self.found_by_newcomer(slice::from_ref(&lock), step);
+            self.refuse_if_busy(&found, &lock, ask, step.now)?;
         }
         if session.is_none() {
             self.room_for_a_session()?;
@@ -149,7 +154,7 @@ impl Machine {
         self.room_for_an_entry(0)?;
         let site = self.room_at(&lock, step)?;
         // Last, because it takes longest.
-        self.refuse_waiting_for_itself(session, &owner, &lock, ask, step.now)?;
+        self.refuse_waiting_for_itself(session, &owner, &lock, ask, step)?;
 
         let name = open.session.clone();
         let session = self.touch_or_begin(session, open, step);
@@ -200,35 +205,39 @@ impl Machine {
         }
     }
 
-    /// Refuses a new place that would have to wait.
+    /// Refuses a new place that would have to wait, as it finds everything.
     pub(crate) fn refuse_if_busy(
         &self,
+        found: &Self,
         lock: &LockName,
         ask: Ask,
-        step: &Step<'_>,
+        now: Stamp,
     ) -> Result<(), Rejection> {
-        match (self.locks.get(lock), self.found_by_newcomer(lock, step)) {
-            (Some(indexed), Some(found)) if !found.admits(ask, step.now) => {
+        match (self.locks.get(lock), found.locks.get(lock)) {
+            (Some(indexed), Some(found)) if !found.admits(ask, now) => {
                 Err(self.busy(indexed, None))
             }
             (Some(_) | None, _) => Ok(()),
         }
     }
 
-    /// Refuses a new place that would wait for its own owner.
+    /// Refuses a new place that would wait for its own owner, when those who waited for the lock to open have gone before.
     fn refuse_waiting_for_itself(
         &self,
         session: Option<SessionId>,
         owner: &Owner,
         lock: &LockName,
         ask: Ask,
-        now: Stamp,
+        step: &Step<'_>,
     ) -> Result<(), Rejection> {
-        match self.locks.get(lock).filter(|indexed| !indexed.admits(ask, now)) {
+        let blind = self.planted(Plant::OpeningBlind);
+        let opening: &[LockName] = if blind { &[] } else { slice::from_ref(lock) };
+        let found = self.found_by_newcomer(opening, step);
+        match found.locks.get(lock).filter(|indexed| !indexed.admits(ask, step.now)) {
             Some(indexed) => {
-                let rank = indexed.rank_of(ask, now, u64::MAX);
+                let rank = indexed.rank_of(ask, step.now, u64::MAX);
                 let wanted = [(lock.clone(), Wanted::Place { ask, rank })];
-                self.refuse_deadlock(session, owner, &wanted)
+                found.refuse_deadlock(session, owner, &wanted)
             }
             None => Ok(()),
         }
@@ -282,7 +291,7 @@ impl Machine {
             return Err(limit_reached(Bound::ContendersPerSession, max));
         }
         let max = self.limits.waiters_per_lock_max;
-        match self.found_by_newcomer(lock, step) {
+        match self.found_by_newcomer(slice::from_ref(lock), step).locks.get(lock) {
             Some(lock) if lock.waiting() >= max && !lock.admits(ask, step.now) => {
                 Err(limit_reached(Bound::WaitersPerLock, max))
             }

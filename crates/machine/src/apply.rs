@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 
 use holdfast_types::{
-    AcquireAll, Applied, Bound, Break, Cancel, Command, Entry, Event, FencingToken, HandOver,
-    Incarnation, LockName, Multi, NodeId, Outcome, Rejection, Release, ReleaseAll, Reply, Revision,
-    SessionName, Stamp, ZnodePath,
+    Acquire, AcquireAll, Applied, Bound, Break, Cancel, Command, Entry, Event, FencingToken,
+    HandOver, Incarnation, LockName, Multi, NodeId, Outcome, Rejection, Release, ReleaseAll, Reply,
+    Revision, SessionName, Stamp, ZnodePath,
 };
 
 use crate::{Machine, digest};
@@ -165,11 +165,16 @@ impl Machine {
             if self.locks.bundled > 0 {
                 return all + 1;
             }
+            // Of one that is cut it may be any segment.
+            if self.segments_in(lock).is_some() {
+                return all + 1;
+            }
             self.locks.get(lock).map_or(0, |lock| {
                 u64::from(lock.waiting()) + u64::from(lock.holders.upgrading().is_some())
             })
         };
         let needed = match command {
+            Command::Acquire(Acquire { segments: Some(_), .. }) => all + 2,
             Command::Acquire(acquire) => of(&acquire.lock) + 1,
             Command::Release(Release { lock, .. })
             | Command::Cancel(Cancel { lock, .. })

@@ -57,8 +57,10 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         for (lock, member) in all.locks.iter().zip(members) {
-            if member.mode != all.mode {
-                return Err(refused(lock, Rejection::ModeConflict { mode: member.mode }));
+            // One that is converted meanwhile is not what was asked for.
+            let mode = member.hold.as_ref().map_or(member.mode, |hold| hold.mode);
+            if mode != all.mode && !self.planted(Plant::RenewedBlind) {
+                return Err(refused(lock, Rejection::ModeConflict { mode }));
             }
             if member.waits() && !all.wait {
                 return Err(refused(lock, self.busy_for(lock, member)));
@@ -87,18 +89,25 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         let ask = Ask::of_bundle(all.mode);
-        let at_once = all.locks.iter().all(|lock| self.admits(lock, ask, step.now));
+        let (before, said) = (self.clone(), step.said());
+        let blind = self.planted(Plant::OpeningBlind);
+        let opening: &[LockName] = if blind { &[] } else { &all.locks };
+        let found = before.found_by_newcomer(opening, step);
         if !all.wait {
             for lock in &all.locks {
-                self.refuse_if_busy(lock, ask, step).map_err(|why| refused(lock, why))?;
+                let free = self.refuse_if_busy(&found, lock, ask, step.now);
+                free.map_err(|why| refused(lock, why))?;
             }
         }
-        let (before, said) = (self.clone(), step.said());
-        let joined = self.join_each(session, all, at_once, step).and_then(|()| {
-            let wanted = all.locks.iter().map(|lock| before.wanted(lock, ask, step.now)).collect();
-            let wanted: Vec<(LockName, Wanted)> = if at_once { Vec::new() } else { wanted };
-            before.refuse_deadlock(session, &all.owner, &wanted)
+        let at_once = all.locks.iter().all(|lock| found.admits_to(lock, ask, step.now));
+        let waits = (!at_once).then_some(&*found);
+        let joined = self.join_each(session, all, waits, step).and_then(|()| {
+            let wanted = all.locks.iter().filter(|_| !at_once);
+            let wanted: Vec<(LockName, Wanted)> =
+                wanted.map(|lock| found.wanted(lock, ask, step.now)).collect();
+            found.refuse_deadlock(session, &all.owner, &wanted)
         });
+        drop(found);
         if let Err(rejection) = joined {
             if !self.planted(Plant::BundleHalf) {
                 *self = before;
@@ -116,7 +125,7 @@ impl Machine {
         &mut self,
         session: Option<SessionId>,
         all: &AcquireAll,
-        at_once: bool,
+        waits: Option<&Self>,
         step: &mut Step<'_>,
     ) -> Result<(), Rejection> {
         if session.is_none() {
@@ -126,25 +135,28 @@ impl Machine {
         let session = self.touch_or_begin(session, all.open.clone(), step);
         let names: Arc<[LockName]> = all.locks.iter().cloned().collect();
         for (at, lock) in all.locks.iter().enumerate() {
-            let joined = self.join_one(session, (lock, at), (all, &names), at_once, step);
+            let joined = self.join_one(session, (lock, at), (all, &names), waits, step);
             joined.map_err(|why| refused(lock, why))?;
         }
         Ok(())
     }
 
+    /// One of the places. Who has to wait needs room in the queue, as it found it.
     fn join_one(
         &mut self,
         session: SessionId,
         (lock, at): (&LockName, usize),
         (all, names): (&AcquireAll, &Arc<[LockName]>),
-        at_once: bool,
+        waits: Option<&Self>,
         step: &mut Step<'_>,
     ) -> Result<(), Rejection> {
+        self.refuse_cut(lock)?;
         let max = self.limits.waiters_per_lock_max;
-        let indexed = self.locks.get(lock);
-        if !at_once && indexed.is_some_and(|indexed| indexed.waiting() >= max) {
+        let queue = waits.and_then(|found| found.locks.get(lock));
+        if queue.is_some_and(|queue| queue.waiting() >= max) {
             return Err(limit_reached(Bound::WaitersPerLock, max));
         }
+        let indexed = self.locks.get(lock);
         let is_semaphore = indexed.is_some_and(|indexed| indexed.policy().limit.is_some());
         if is_semaphore && all.mode != Mode::Exclusive {
             return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
@@ -180,7 +192,7 @@ impl Machine {
         Ok(())
     }
 
-    fn admits(&self, lock: &LockName, ask: Ask, now: Stamp) -> bool {
+    fn admits_to(&self, lock: &LockName, ask: Ask, now: Stamp) -> bool {
         self.locks.get(lock).is_none_or(|indexed| indexed.admits(ask, now))
     }
 

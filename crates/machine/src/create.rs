@@ -134,6 +134,7 @@ impl Machine {
         };
         match (&contends, kind) {
             (Some((lock, session)), _) => {
+                self.refuse_cut(lock)?;
                 let ask = Ask::of_tree(mode_of_name(path.file_name()));
                 self.room_for_a_contender(Some(*session), lock, ask, step)?;
             }

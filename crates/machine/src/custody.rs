@@ -16,7 +16,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::acquire::ANYBODY;
 use crate::apply::{Step, expired, limit_reached, no_session};
-use crate::contender::{Contender, Entries, Terms};
+use crate::contender::{Ask, Contender, Entries, Terms};
 use crate::create::{child_path, room_in_counter};
 use crate::locks::{Claim, Lock};
 use crate::plant::Plant;
@@ -27,6 +27,8 @@ impl Machine {
     /// Takes places away, and grants the lock on.
     pub(crate) fn break_places(&mut self, breaking: Break, step: &mut Step<'_>) -> Reply {
         let Break { lock, what, reason } = breaking;
+        let all = self.planted(Plant::BrokenTooMuch) && matches!(what, Broken::Token(_));
+        let what = if all { Broken::Holders } else { what };
         let places = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.places(what));
         for place in &places {
             step.emit(Event::Broken {
@@ -50,7 +52,7 @@ impl Machine {
         if !(1..=AskRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
-        let holders: Vec<Arc<Contender>> = match holder {
+        let holders: Vec<Arc<Contender>> = match holder.filter(|_| !self.planted(Plant::AskedAll)) {
             Some((session, owner)) => vec![self.holder_of(&lock, &session, &owner)?],
             None => {
                 self.locks.get(&lock).map_or(Vec::new(), |l| l.holders.iter().cloned().collect())
@@ -151,14 +153,7 @@ impl Machine {
         if !waiter.bundle().is_empty() {
             return Err(Rejection::HasPlace { lock: lock.clone() });
         }
-        let mut without = indexed.clone();
-        without.holders.remove(holder.sequence());
-        if !without.has_room_for(waiter.ask()) {
-            return Err(match indexed.policy().limit {
-                Some(_) => Rejection::PermitsMismatch { permits: waiter.terms().permits },
-                None => Rejection::ModeConflict { mode: waiter.mode },
-            });
-        }
+        indexed.refuse_instead_of(holder, waiter.ask())?;
         if indexed.is_overtaking(waiter) && !self.planted(Plant::HandedPast) {
             return Err(Rejection::CannotOvertake);
         }
@@ -187,9 +182,13 @@ impl Machine {
         if self.sessions.get(to).is_some_and(|session| session.contenders >= max) {
             return Err(limit_reached(Bound::ContendersPerSession, max));
         }
-        let Some(directory) = self.locks.get(lock).map(|indexed| indexed.directory.clone()) else {
-            return Err(Rejection::NobodyHolds);
-        };
+        let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
+        let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
+        let ask = Ask { mode, permits: holder.terms().permits, priority: 0, fixed: false };
+        if !self.planted(Plant::HandedTooMuch) {
+            indexed.refuse_instead_of(holder, ask)?;
+        }
+        let directory = indexed.directory.clone();
         room_in_counter(self.allowed(&directory, Perms::CREATE, ANYBODY)?.counter())?;
         let path = self.path_instead_of(&directory, holder, step)?;
         self.give_away(lock, holder, step);
@@ -200,7 +199,6 @@ impl Machine {
             bundle: None,
             ..holder.terms().clone()
         };
-        let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
         let entries = Entries::of(EntryId::unnamed());
         let new = Contender::new(holder.sequence(), to, session, owner, entries, step);
         let new = Contender { path, mode, terms: terms.kept(), ..new };
@@ -245,6 +243,9 @@ impl Machine {
         if let (true, Some(token)) = (self.planted(Plant::HandedToken), before.token()) {
             hold.token = token;
         }
+        if self.planted(Plant::HandedRequest) {
+            hold.asked_for = before.asked_for().cloned().map(Box::new);
+        }
         let rank = Rank::before_all(contender.sequence());
         Contender { rank, hold: Some(Box::new(hold)), ..contender }
     }
@@ -261,6 +262,18 @@ impl Lock {
             Broken::Token(token) => place.token() == Some(token),
         });
         meant.cloned().collect()
+    }
+
+    /// Refuses whoever cannot hold beside those who stay, if it holds instead of this one: a hold that is handed over is
+    /// a grant like any other.
+    fn refuse_instead_of(&self, holder: &Contender, ask: Ask) -> Result<(), Rejection> {
+        let mut without = self.clone();
+        without.holders.remove(holder.sequence());
+        match self.policy().limit {
+            _ if without.has_room_for(ask) => Ok(()),
+            Some(_) => Err(Rejection::PermitsMismatch { permits: ask.permits }),
+            None => Err(Rejection::ModeConflict { mode: ask.mode }),
+        }
     }
 
     /// Whether a waiter that were to hold now would go before a client of the tree, or be one that others go before.

@@ -126,7 +126,9 @@ impl<'a> Search<'a> {
             let Some(lock) = machine.locks.get(name) else { continue };
             let wish = search.wish(0, name, true);
             match wanted {
-                Wanted::Place { ask, rank } => search.waits_in_queue(wish, lock, (*ask, rank)),
+                Wanted::Place { ask, rank } => {
+                    search.waits_in_queue(wish, (name, lock), (*ask, rank));
+                }
                 Wanted::Upgrade(sequence) => search.waits_to_be_alone(wish, lock, *sequence),
             }
         }
@@ -194,7 +196,7 @@ impl<'a> Search<'a> {
                 self.waits_to_be_alone(wish, lock, place.sequence());
                 continue;
             }
-            self.waits_in_queue(wish, lock, (place.ask(), &place.rank));
+            self.waits_in_queue(wish, (name, lock), (place.ask(), &place.rank));
             // The newcomer goes before it, though it came later.
             let overtaken = |(other, wanted): &(LockName, Wanted)| {
                 other == name
@@ -209,7 +211,12 @@ impl<'a> Search<'a> {
 
     /// Who is in the way of a place in a queue. Whoever stands before it and has no other place can wait for nothing else
     /// than it, and is not looked at any further: what is in its way counts as in the way of those behind it.
-    fn waits_in_queue(&mut self, wish: usize, lock: &'a Lock, (ask, rank): (Ask, &Rank)) {
+    fn waits_in_queue(
+        &mut self,
+        wish: usize,
+        (name, lock): (&LockName, &'a Lock),
+        (ask, rank): (Ask, &Rank),
+    ) {
         let (mut modes, mut most, mut others) = (BTreeSet::from([ask.mode]), ask.permits, vec![]);
         let newcomer = self.agents.first().map(|(session, _)| *session);
         for (_, ahead) in lock.waiters.range(..*rank) {
@@ -232,7 +239,9 @@ impl<'a> Search<'a> {
         for holder in lock.holders.iter() {
             let weight = match lock.policy().limit {
                 Some(_) => holder.terms().permits.into(),
-                None if modes.iter().any(|mode| is_in_the_way(holder, *mode)) => u64::MAX,
+                None if modes.iter().any(|mode| self.is_in_the_way(name, holder, *mode)) => {
+                    u64::MAX
+                }
                 None => continue,
             };
             if !self.step() {
@@ -252,6 +261,25 @@ impl<'a> Search<'a> {
                 return;
             }
             self.blocked_by(wish, holder, u64::MAX);
+        }
+    }
+
+    /// Whether a holder of a lock keeps a place from being granted in this mode. One that waits to be alone, as the newcomer
+    /// may from now on, lets nobody in.
+    fn is_in_the_way(&self, name: &LockName, holder: &Contender, mode: Mode) -> bool {
+        let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
+        let upgrades = |(lock, wanted): &(LockName, Wanted)| {
+            let own = matches!(wanted, Wanted::Upgrade(own) if *own == holder.sequence());
+            own && lock == name && !self.machine.planted(Plant::UpgradeUnseen)
+        };
+        match (held, mode) {
+            (Mode::Exclusive, _) | (_, Mode::Exclusive) | (Mode::Upgradable, Mode::Upgradable) => {
+                true
+            }
+            (Mode::Upgradable, Mode::Shared) => {
+                holder.converts() || self.wanted.iter().any(upgrades)
+            }
+            (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
         }
     }
 
@@ -298,15 +326,5 @@ impl<'a> Search<'a> {
             at = wish.stuck_on.and_then(|agent| via.get(&agent).copied());
         }
         circle
-    }
-}
-
-/// Whether a holder of a lock keeps a place from being granted in this mode.
-fn is_in_the_way(holder: &Contender, mode: Mode) -> bool {
-    let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
-    match (held, mode) {
-        (Mode::Exclusive, _) | (_, Mode::Exclusive) | (Mode::Upgradable, Mode::Upgradable) => true,
-        (Mode::Upgradable, Mode::Shared) => holder.converts(),
-        (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
     }
 }

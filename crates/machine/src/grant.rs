@@ -4,6 +4,7 @@
 //! could hold it): every command that changes contenders ends with [`Machine::grant_next`], or joins a lock and is
 //! granted at once. Refuses to know why somebody joins or leaves.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use holdfast_types::{
@@ -99,17 +100,23 @@ impl Machine {
         }
     }
 
-    /// A lock as a newcomer finds it: if its time has come, those who waited for that have gone before. Tried out on a
-    /// copy, because a newcomer that is refused changes nothing.
-    pub(crate) fn found_by_newcomer(&self, lock: &LockName, step: &Step<'_>) -> Option<Arc<Lock>> {
-        let indexed = self.locks.by_name.get(lock)?;
-        let goes_first = indexed.closed.is_some() && indexed.is_open(step.now);
-        if !goes_first || indexed.waiters.is_empty() || self.planted(Plant::NewcomerBlind) {
-            return Some(Arc::clone(indexed));
+    /// Everything as a newcomer to these locks finds it: where the time has come, those who waited for that have gone
+    /// before. Tried out on a copy, because a newcomer that is refused changes nothing.
+    pub(crate) fn found_by_newcomer(&self, locks: &[LockName], step: &Step<'_>) -> Cow<'_, Self> {
+        let goes_first = |indexed: &Lock| {
+            indexed.closed.is_some() && indexed.is_open(step.now) && !indexed.waiters.is_empty()
+        };
+        let opening = locks.iter().filter(|lock| self.locks.get(lock).is_some_and(goes_first));
+        let opening: Vec<&LockName> = opening.collect();
+        if opening.is_empty() || self.planted(Plant::NewcomerBlind) {
+            return Cow::Borrowed(self);
         }
         let (mut then, mut unsaid) = (self.clone(), Vec::new());
-        then.grant_next(lock, &mut step.aside(&mut unsaid));
-        then.locks.by_name.get(lock).cloned()
+        let mut aside = step.aside(&mut unsaid);
+        for lock in opening {
+            then.grant_next(lock, &mut aside);
+        }
+        Cow::Owned(then)
     }
 
     /// Takes a place out of a lock's queue, with its znode; with a waiting member of several go the others. Whoever calls

@@ -44,6 +44,7 @@ mod rank;
 mod reads;
 mod recipes;
 mod release;
+mod segments;
 mod session;
 mod sessions;
 mod sweep;

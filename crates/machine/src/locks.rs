@@ -351,6 +351,18 @@ impl Locks {
         self.get(lock)?.contender(&claim.rank)
     }
 
+    /// A session's places from that of an owner in a lock on, by lock.
+    pub(crate) fn claims_from(
+        &self,
+        session: SessionId,
+        lock: &LockName,
+        owner: &Owner,
+    ) -> impl Iterator<Item = &Claim> {
+        let (lock, owner, ticket) = (Some(lock.clone()), owner.clone(), Ticket(0));
+        let start = Claim { session, lock, owner, ticket, rank: FIRST };
+        self.claims.range(start..).take_while(move |claim| claim.session == session)
+    }
+
     /// A session's places, by lock.
     pub(crate) fn claims_of(&self, session: SessionId) -> impl Iterator<Item = &Claim> {
         self.claims

@@ -117,6 +117,22 @@ pub(crate) enum Plant {
     OvertakingBlind,
     /// A newcomer does not see those who waited for the lock to open.
     NewcomerBlind,
+    /// Whoever looks for deadlocks does not see who goes before when a lock opens.
+    OpeningBlind,
+    /// Whoever looks for deadlocks does not see that a holder that waits to be alone lets nobody in.
+    UpgradeUnseen,
+    /// Several that are asked for again are theirs in whatever mode they are held or waited for.
+    RenewedBlind,
+    /// A lock whose rules are as by default again is forgotten with those who wait.
+    RulesForgetful,
+    /// Whoever a hold is handed to need not fit beside those who stay.
+    HandedTooMuch,
+    /// That a hold is asked for goes with it to the next.
+    HandedRequest,
+    /// An operator that means one hold breaks all.
+    BrokenTooMuch,
+    /// A request to one holder is one to all.
+    AskedAll,
     /// A lock that is closed by a rule stays so when the rule is changed.
     RetimeBlind,
     /// A waiter that asks for more permits than there are any more waits on.
@@ -127,6 +143,14 @@ pub(crate) enum Plant {
     RulesSwept,
     /// All come in the order of their coming, whatever the rules say.
     OrderBlind,
+    /// Whoever takes any segment gets the first, not the emptiest.
+    SegmentFirst,
+    /// Whoever asks for a segment again gets another one.
+    SegmentTwice,
+    /// Nobody remembers into how many segments something is cut.
+    SegmentsForgotten,
+    /// Nobody compares the number of segments with what a call says.
+    SegmentsBlind,
 }
 
 impl Machine {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Acquire, Bound, Event, LockName, LossCause, Mode, OutOfBounds, Outcome, Perms, Policy,
-    PolicyChange, Rejection, Reply, ZnodePath,
+    PolicyChange, Rejection, Reply, Segments, ZnodePath,
 };
 
 use crate::Machine;
@@ -35,6 +35,13 @@ impl Machine {
             .map_or(0, |lock| lock.waiting() + u32::try_from(lock.holders.len()).unwrap_or(0));
         if contenders > 0 && policy.limit.is_some() != before.limit.is_some() {
             return Err(Rejection::InUse { contenders });
+        }
+        if policy.segments != before.segments {
+            let count = policy.segments.max(before.segments).unwrap_or(0);
+            let contenders = contenders.saturating_add(self.places_in_segments(lock, count));
+            if contenders > 0 {
+                return Err(Rejection::InUse { contenders });
+            }
         }
         if policy == before && indexed.is_none() {
             return Ok(Reply::PolicySet { policy });
@@ -74,12 +81,13 @@ impl Machine {
             self.locks.enter(lock.clone(), Lock::new(directory.clone()));
         }
         let rules = (!plain).then(|| Arc::new(rules));
-        let taken = self.locks.change(lock, |indexed| {
+        let blind = plain && self.planted(Plant::RulesForgetful);
+        let nothing = self.locks.change(lock, |indexed| {
             indexed.rules = rules;
-            indexed.last_token.is_some()
+            indexed.is_nothing() || (blind && indexed.last_token.is_none())
         });
         self.note_lock(lock);
-        if plain && taken == Some(false) {
+        if nothing == Some(true) {
             self.locks.forget(lock);
         }
     }
@@ -136,6 +144,8 @@ impl Machine {
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let held = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms));
     let counted = |count: Option<u32>| count.is_none_or(|n| (1..=Policy::LIMIT_MAX).contains(&n));
+    let sound =
+        |segments: Segments| segments.count.is_none_or(|n| (1..=Policy::SEGMENTS_MAX).contains(&n));
     let value = acquire.value.as_ref().map_or(0, |value| value.len());
     let what = match () {
         () if !counted(acquire.permits) => OutOfBounds::Permits,
@@ -143,6 +153,7 @@ pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
         () if acquire.priority > Acquire::PRIORITY_MAX => OutOfBounds::Priority,
         () if !held(acquire.max_hold_ms) => OutOfBounds::MaxHold,
         () if !held(acquire.min_hold_ms) => OutOfBounds::MinHold,
+        () if !acquire.segments.is_none_or(sound) => OutOfBounds::Segments,
         () if value > Acquire::VALUE_MAX => {
             return Err(limit_reached(Bound::ValueBytes, Acquire::VALUE_MAX as u64));
         }

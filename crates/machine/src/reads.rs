@@ -79,11 +79,14 @@ impl Machine {
         }
     }
 
-    /// A lock with its first holders and waiters, so many of each. One that nobody took since its directory was made is a
-    /// view without holders.
+    /// A lock with its first holders and waiters, so many of each, and all its segments if it is cut. One that nobody took
+    /// since its directory was made is a view without holders.
     pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
         match self.locks.get(lock) {
-            Some(indexed) => self.lock_view(lock, indexed, (shown_max, shown_max)),
+            Some(indexed) => LockView {
+                segments: self.segment_views(lock),
+                ..self.lock_view(lock, indexed, (shown_max, shown_max))
+            },
             None => self.untaken(lock),
         }
     }

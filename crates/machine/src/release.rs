@@ -19,20 +19,22 @@ use crate::sessions::Named;
 const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
 
 impl Machine {
-    /// Gives a lock back, or leaves its queue; with an entry, only that one leaves.
+    /// Gives a lock back, or leaves its queue; with an entry, only that one leaves. Of a lock that is cut into segments it is
+    /// the one in which the caller has its place.
     pub(crate) fn release(&mut self, release: Release, step: &mut Step<'_>) -> Outcome {
         let Release { lock, session, owner, entry } = release;
         let id = match self.sessions.named(&session) {
             Some(Named::Open(id)) => id,
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => return Err(expired(session)),
             Some(Named::Ended { end: SessionEnd::Closed, .. }) => {
-                self.take_note_of(&session, &lock, step);
+                self.take_note_within(&session, &lock, step);
                 return Ok(NOTHING_TO_GIVE_UP);
             }
             None => return Err(no_session(session)),
         };
+        let lock = self.place_within(id, lock, &owner);
         let Some(contender) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
-            let lost = self.take_note_of(&session, &lock, step);
+            let lost = self.take_note_within(&session, &lock, step);
             return self.release_again(id, lock, owner, lost);
         };
         let Some(entry) = entry else { return Ok(self.give_up(&lock, &contender, step)) };

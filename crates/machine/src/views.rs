@@ -47,6 +47,7 @@ impl Machine {
     pub(crate) fn queued_of(&self, lock: &LockName, contender: &Contender) -> Option<Queued> {
         let indexed = self.locks.get(lock)?;
         Some(Queued {
+            lock: lock.clone(),
             ticket: contender.ticket,
             asked: contender.asked,
             ahead: if contender.hold.is_some() { 0 } else { indexed.ahead_of(&contender.rank) },
@@ -126,6 +127,7 @@ impl Machine {
             policy: *indexed.policy(),
             closed: indexed.closed.as_ref().map(|closings| closings.closed()),
             notes: indexed.holders.iter().take(holders_max).filter_map(|h| note_of(h)).collect(),
+            segments: Vec::new(),
         }
     }
 
@@ -143,6 +145,7 @@ impl Machine {
             policy: Policy::DEFAULT,
             closed: None,
             notes: Vec::new(),
+            segments: Vec::new(),
         }
     }
 

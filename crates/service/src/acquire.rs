@@ -93,8 +93,7 @@ impl Service {
         }
         let wait = seat.is_some();
         let acquire = command(request, wait)?;
-        let (lock, open, owner) =
-            (acquire.lock.clone(), acquire.open.clone(), acquire.owner.clone());
+        let (open, owner) = (acquire.open.clone(), acquire.owner.clone());
         let orphan = Orphan::of(self.clone(), &open);
         let proposed = self.propose(Command::Acquire(acquire)).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
@@ -103,11 +102,12 @@ impl Service {
         let (outcome, revision) = proposed?;
         match (outcome, seat) {
             (Ok(Reply::Granted(grant)), _) => {
-                tracing::debug!(request = call.request_id, %lock, session = %open.session, token = %grant.token, "granted");
+                tracing::debug!(request = call.request_id, lock = %grant.lock, session = %open.session, token = %grant.token, "granted");
                 self.metrics().granted.inc();
                 Ok(attempt.answer(grant, revision))
             }
             (Ok(Reply::Queued(queued)), Some(seat)) => {
+                let lock = queued.lock.clone();
                 tracing::debug!(request = call.request_id, %lock, session = %open.session, ahead = queued.ahead, "queued");
                 if let Some(told) = told {
                     // An error means that the caller has gone, and this call with it.
@@ -163,7 +163,13 @@ impl Service {
     ) -> Result<Option<Response>, Failure> {
         let (Some(session), None) = (&request.session, &request.entry) else { return Ok(None) };
         let owner = request.owner.clone().unwrap_or_else(Owner::unnamed);
-        let standing = self.raft().read(|machine| machine.standing(&request.lock, session, &owner));
+        let standing = self.raft().read(|machine| {
+            let lock = match request.terms.segments {
+                None => request.lock.clone(),
+                Some(cut) => machine.segment_held(&request.lock, cut, session, &owner)?,
+            };
+            machine.standing(&lock, session, &owner)
+        });
         let Some(Standing::Holding(held)) = standing else { return Ok(None) };
         let other = request.ttl.is_some_and(|ttl| ttl != held.ttl)
             || request.mode.is_some_and(|mode| mode != held.mode)
@@ -173,7 +179,7 @@ impl Service {
         if other {
             return Ok(None);
         }
-        let contender = Some((request.lock.clone(), owner));
+        let contender = Some((held.lock, owner));
         let renewed = self.renew(session, contender, self.deadline()).await?;
         let Some(Standing::Holding(grant)) = renewed.standing else { return Ok(None) };
         Ok(Some(attempt.answer(Grant { renewed: true, ..grant }, renewed.revision)))
@@ -400,6 +406,7 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
         max_hold_ms: terms.max_hold.map(millis),
         min_hold_ms: terms.min_hold.map(millis),
         value: terms.value,
+        segments: terms.segments,
         ..plain
     })
 }

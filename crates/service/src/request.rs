@@ -7,7 +7,7 @@ use crate::keepalive::ListenRequest;
 use holdfast_machine::LockFilter;
 use holdfast_types::{
     AskRelease, Break, Condition, Data, EntryId, FencingToken, HandOver, Identity, Labels,
-    LockName, Mode, Op, Owner, PolicyChange, RequestId, SessionName, Ttl, ZnodePath,
+    LockName, Mode, Op, Owner, PolicyChange, RequestId, Segments, SessionName, Ttl, ZnodePath,
 };
 
 use crate::recipes::RecipeRequest;
@@ -322,6 +322,8 @@ pub struct Terms {
     pub min_hold: Option<Duration>,
     /// Shown beside the place.
     pub value: Option<Data>,
+    /// One segment of the lock, instead of the lock itself.
+    pub segments: Option<Segments>,
 }
 
 impl Default for Terms {
@@ -334,6 +336,7 @@ impl Default for Terms {
             max_hold: None,
             min_hold: None,
             value: None,
+            segments: None,
         }
     }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AcquireAll, AskRelease, Break, Data, EntryId, HandOver, Incarnation, Labels, Limits, LockName,
-    Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll, Revision, SessionId,
-    SessionName, Stamp, Ticket, Ttl,
+    Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll, Revision, Segments,
+    SessionId, SessionName, Stamp, Ticket, Ttl,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -153,6 +153,8 @@ pub struct Acquire {
     pub min_hold_ms: Option<u64>,
     /// Shown beside the place, at most [`Acquire::VALUE_MAX`] bytes. None leaves what is there.
     pub value: Option<Data>,
+    /// Asks for one segment of `lock` instead of `lock` itself.
+    pub segments: Option<Segments>,
 }
 
 impl Acquire {
@@ -180,6 +182,7 @@ impl Acquire {
             max_hold_ms: None,
             min_hold_ms: None,
             value: None,
+            segments: None,
         }
     }
 }
@@ -187,7 +190,7 @@ impl Acquire {
 /// See [`Command::Release`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
-    /// Which lock.
+    /// Which lock; of one that is cut into segments, the one in which the place is.
     pub lock: LockName,
     /// Whose place.
     pub session: SessionName,

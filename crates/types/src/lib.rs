@@ -23,6 +23,7 @@ mod policy;
 mod recipe;
 #[cfg(feature = "schema")]
 mod schema;
+mod segments;
 mod stat;
 mod time;
 mod view;
@@ -48,6 +49,7 @@ pub use recipe::{
     Arrive, Arrived, Breach, BreachCause, Count, CountChange, CounterView, Depart, Gate, GateView,
     GiveUp, LatchView, Passed, Recipe, RecipeEvent, RecipeRejection, RecipeReply,
 };
+pub use segments::{SegmentChoice, SegmentView, Segments};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError};
 pub use view::{

@@ -167,6 +167,8 @@ pub struct Grant {
 /// A place in a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Queued {
+    /// In the queue of which lock: of one that was asked for by its segments, the segment.
+    pub lock: LockName,
     /// The place.
     pub ticket: Ticket,
     /// Revision of the owner's latest acquire for this place: the first one's equals the ticket.
@@ -408,6 +410,11 @@ pub enum Rejection {
         /// Why.
         why: Box<Rejection>,
     },
+    /// The resource is cut into another number of segments than the call says, or into none.
+    SegmentsMismatch {
+        /// Into how many; none if it is one lock.
+        segments: Option<u32>,
+    },
 }
 
 impl Rejection {
@@ -437,4 +444,6 @@ pub enum OutOfBounds {
     Deadline,
     /// Locks named at once: too many, none, or one of them twice.
     Locks,
+    /// `segments`.
+    Segments,
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Closed, Data, FencingToken, Grant, Labels, LockName, Mode, Owner, Policy, Queued,
-    ReleaseRequest, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    ReleaseRequest, Revision, SegmentView, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
+    ZnodePath,
 };
 
 /// A holder as others see it.
@@ -87,6 +88,8 @@ pub struct LockView {
     pub closed: Option<Closed>,
     /// What else there is to say of those of [`LockView::holders`] of whom there is.
     pub notes: Vec<HolderNote>,
+    /// Its segments from 0 on, if it is cut into some; none in a list.
+    pub segments: Vec<SegmentView>,
 }
 
 /// What is said of few holders only.

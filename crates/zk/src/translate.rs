@@ -61,7 +61,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::NotEmpty { .. } => ErrorCode::NotEmpty,
         Rejection::BadVersion { .. } => ErrorCode::BadVersion,
         Rejection::NoChildrenForEphemerals { .. } => ErrorCode::NoChildrenForEphemerals,
-        Rejection::Reserved { .. } => ErrorCode::BadArguments,
+        Rejection::Reserved { .. } | Rejection::SegmentsMismatch { .. } => ErrorCode::BadArguments,
         Rejection::NotAllowed { .. } => ErrorCode::NoAuth,
         Rejection::BadAcl { .. } => ErrorCode::InvalidAcl,
         Rejection::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,

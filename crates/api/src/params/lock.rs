@@ -39,10 +39,9 @@ impl AcquireParams {
     pub const KEYS: Keys = Keys {
         values: &[
             "session", "owner", "entry", "ttl", "wait", "mode", "hold", "permits", "limit",
-            "priority", "max_hold", "min_hold", "value",
+            "priority", "max_hold", "min_hold", "value", "segments", "segment",
         ],
         flags: &["reentrant", REDIRECT],
-        later: &["segments", "segment"],
         labels: true,
         about: &[
             Param::name(
@@ -73,6 +72,8 @@ impl AcquireParams {
             terms::MAX_HOLD,
             terms::MIN_HOLD,
             terms::VALUE,
+            terms::SEGMENTS,
+            terms::SEGMENT,
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -115,7 +116,8 @@ impl AcquireParams {
     }
 }
 
-/// `DELETE /v1/locks/{name}`: give the lock back, or leave its queue.
+/// `DELETE /v1/locks/{name}`: give the lock back, or leave its queue; of one that is cut into segments, the one that the
+/// caller has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseParams {
     /// Whose place.

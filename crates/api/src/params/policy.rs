@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_types::{Policy, QueueOrder};
 
 use super::query::Query;
-use super::terms::count;
+use super::terms::{count, pieces};
 use super::{REDIRECT, about};
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Form, Keys, Param, Refusal, Unsaid, parse_duration};
@@ -31,6 +31,8 @@ pub struct PolicyParams {
     pub cooldown: Option<Duration>,
     /// Whether a request that would close a cycle of waiters is refused.
     pub detect_deadlocks: Option<bool>,
+    /// Into how many segments the resource is cut; `Some(None)` makes it one lock again.
+    pub segments: Option<Option<u32>>,
     /// Answer 307 to the leader.
     pub redirect: bool,
 }
@@ -38,7 +40,7 @@ pub struct PolicyParams {
 impl PolicyParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["limit", "order", "ageing", "lock_delay", "cooldown"],
+        values: &["limit", "order", "ageing", "lock_delay", "cooldown", "segments"],
         flags: &["detect_deadlocks", REDIRECT],
         about: &[
             Param::of(
@@ -79,6 +81,12 @@ impl PolicyParams {
                 "Whether a request that would close a cycle of waiters is refused",
             )
             .unsaid(Unsaid::Kept),
+            Param::of(
+                "segments",
+                Form::Limit { max: Policy::SEGMENTS_MAX as u64 },
+                "Into how many locks the resource is cut, or none for one lock. Nobody may hold or wait for any of them",
+            )
+            .unsaid(Unsaid::Kept),
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -94,6 +102,10 @@ impl PolicyParams {
                 Some(NONE) => Some(None),
                 Some(_) | None => count(fields, "limit")?.map(Some),
             },
+            segments: match fields.value("segments") {
+                Some(NONE) => Some(None),
+                Some(_) | None => pieces(fields)?.map(Some),
+            },
             order: order(fields)?,
             ageing: time(fields, "ageing", AGEING_MAX)?,
             lock_delay: time(fields, "lock_delay", LOCK_DELAY_MAX)?,
@@ -106,14 +118,15 @@ impl PolicyParams {
     /// The query that says the same.
     pub fn to_query(&self) -> String {
         let mut query = Query::default();
-        let limit = self.limit.map(|limit| limit.map_or(NONE.to_owned(), |n| n.to_string()));
-        query.text("limit", limit.as_deref());
+        let or_none = |number: Option<u32>| number.map_or(NONE.to_owned(), |n| n.to_string());
+        query.text("limit", self.limit.map(or_none).as_deref());
         query.text("order", self.order.map(QueueOrder::as_str));
         query.duration("ageing", self.ageing);
         query.duration("lock_delay", self.lock_delay);
         query.duration("cooldown", self.cooldown);
         let detect = self.detect_deadlocks.map(|detect| if detect { "true" } else { "false" });
         query.text("detect_deadlocks", detect);
+        query.text("segments", self.segments.map(or_none).as_deref());
         query.flag(REDIRECT, self.redirect);
         query.0
     }

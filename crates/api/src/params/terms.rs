@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Acquire, Policy};
+use holdfast_types::{Acquire, Policy, SegmentChoice, Segments};
 
 use super::number;
 use super::query::Query;
 use crate::duration::check_bounds;
-use crate::{ErrorCode, Fields, Param, Refusal, Unsaid, parse_duration};
+use crate::{ErrorCode, Fields, Form, Param, Refusal, Unsaid, parse_duration};
 
 const PRIORITY_MAX: u64 = Acquire::PRIORITY_MAX as u64;
 const LIMIT_MAX: u64 = Policy::LIMIT_MAX as u64;
+const SEGMENTS_MAX: u64 = Policy::SEGMENTS_MAX as u64;
+/// Of segments, whichever is best.
+const ANY: &str = "any";
 const HOLD_MIN: Duration = Duration::from_millis(1);
 const HOLD_MAX: Duration = Duration::from_millis(Acquire::HOLD_MAX_MS);
 
@@ -51,6 +54,18 @@ pub(super) const VALUE: Param = Param::name(
     Acquire::VALUE_MAX,
     "Shown beside the place to everybody who looks: an address, a job's number",
 );
+pub(super) const SEGMENTS: Param = Param::number(
+    "segments",
+    (1, SEGMENTS_MAX),
+    "Says that the resource is cut into so many locks, NAME/0 and on, and takes one of them. The first call cuts it; where \
+     it is cut, the numbers must agree",
+);
+pub(super) const SEGMENT: Param = Param::of(
+    "segment",
+    Form::Segment { max: SEGMENTS_MAX - 1 },
+    "Which segment: its number, or the one that the caller has already, else one that can be had at once, else the \
+     emptiest. Without segments: of as many as there are",
+);
 
 /// What an acquire may say beyond the plain thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +84,8 @@ pub struct TermsParams {
     pub min_hold: Option<Duration>,
     /// Shown beside the place, at most [`Acquire::VALUE_MAX`] bytes.
     pub value: Option<String>,
+    /// One segment of the lock, instead of the lock itself.
+    pub segments: Option<Segments>,
 }
 
 impl Default for TermsParams {
@@ -81,6 +98,7 @@ impl Default for TermsParams {
             max_hold: None,
             min_hold: None,
             value: None,
+            segments: None,
         }
     }
 }
@@ -96,6 +114,7 @@ impl TermsParams {
             max_hold: hold(fields, "max_hold")?,
             min_hold: hold(fields, "min_hold")?,
             value: value(fields)?,
+            segments: segments(fields)?,
         })
     }
 
@@ -109,6 +128,9 @@ impl TermsParams {
         query.duration("max_hold", self.max_hold);
         query.duration("min_hold", self.min_hold);
         query.text("value", self.value.as_deref());
+        let segments = self.segments;
+        query.text("segments", counted(segments.and_then(|cut| cut.count)).as_deref());
+        query.text("segment", segments.and_then(choice).as_deref());
     }
 }
 
@@ -125,6 +147,40 @@ pub(super) fn hold(fields: &Fields<'_>, key: &str) -> Result<Option<Duration>, R
         .and_then(|d| check_bounds(text, d, "a hold", (HOLD_MIN, HOLD_MAX), ADVICE))
         .map(Some)
         .map_err(|error| Refusal::bad_duration(key, &error))
+}
+
+/// Into how many something is cut, from 1 to [`Policy::SEGMENTS_MAX`].
+pub(super) fn pieces(fields: &Fields<'_>) -> Result<Option<u32>, Refusal> {
+    let count = number(fields, "segments", (1, SEGMENTS_MAX))?;
+    Ok(count.map(|count| u32::try_from(count).unwrap_or(Policy::SEGMENTS_MAX)))
+}
+
+/// How the query says which segment: `any` only where nothing else says that it is about segments.
+fn choice(segments: Segments) -> Option<String> {
+    match (segments.choice, segments.count) {
+        (SegmentChoice::At(index), _) => Some(index.to_string()),
+        (SegmentChoice::Any, None) => Some(ANY.to_owned()),
+        (SegmentChoice::Any, Some(_)) => None,
+    }
+}
+
+fn segments(fields: &Fields<'_>) -> Result<Option<Segments>, Refusal> {
+    let count = pieces(fields)?;
+    let choice = if fields.value("segment") == Some(ANY) {
+        Some(SegmentChoice::Any)
+    } else {
+        let index = number(fields, "segment", (0, SEGMENTS_MAX - 1))?;
+        index.map(|index| SegmentChoice::At(u32::try_from(index).unwrap_or(u32::MAX)))
+    };
+    if let (Some(count), Some(SegmentChoice::At(index))) = (count, choice)
+        && index >= count
+    {
+        let detail = format!("there is no segment {index} of {count}");
+        return Err(Refusal::of("segment", ErrorCode::InvalidArgument, detail)
+            .hint(format!("segments are numbered from 0 to {}", count.saturating_sub(1))));
+    }
+    let said = count.is_some() || choice.is_some();
+    Ok(said.then_some(Segments { count, choice: choice.unwrap_or_default() }))
 }
 
 fn value(fields: &Fields<'_>) -> Result<Option<String>, Refusal> {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use holdfast_types::{EntryId, FencingToken, Mode, Owner, QueueOrder, SessionName};
+use holdfast_types::{
+    EntryId, FencingToken, Mode, Owner, QueueOrder, SegmentChoice, Segments, SessionName,
+};
 
 use super::*;
 use crate::{ErrorCode, Refusal};
@@ -91,18 +93,18 @@ fn a_change_of_rules_keeps_its_bounds() {
     let parse = |query| PolicyParams::parse(&Fields::parse(Some(query), &PolicyParams::KEYS)?);
     assert_eq!(parse("limit=none").unwrap().limit, Some(None));
     assert_eq!(parse("limit=3").unwrap().limit, Some(Some(3)));
+    assert_eq!(parse("segments=none").unwrap().segments, Some(None));
     assert_eq!(parse("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
     assert_eq!(parse("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
     assert_eq!(parse("lock_delay=0s").unwrap().lock_delay, Some(Duration::ZERO));
     assert_eq!(parse("").unwrap(), PolicyParams::default());
-    for query in ["limit=0", "limit=nobody", "order=lifo"] {
+    for query in ["limit=0", "limit=nobody", "order=lifo", "segments=1025"] {
         assert_eq!(parse(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
     }
     for query in ["lock_delay=61s", "cooldown=169h", "ageing=25h", "cooldown=5"] {
         assert_eq!(parse(query).unwrap_err().code, ErrorCode::BadDuration, "{query}");
     }
-    let full =
-        "limit=2&order=reader-first&ageing=1s&lock_delay=5s&cooldown=1m&detect_deadlocks=true";
+    let full = "limit=2&order=reader-first&ageing=1s&lock_delay=5s&cooldown=1m&detect_deadlocks=true&segments=8";
     assert_eq!(parse(full).unwrap().to_query(), full);
 }
 
@@ -110,11 +112,28 @@ fn a_change_of_rules_keeps_its_bounds() {
 fn what_is_not_there_yet_is_unsupported_and_named() {
     assert_eq!(acquire("mode=upgradable").unwrap().mode, Some(Mode::Upgradable));
     assert_eq!(refused("mode=odd").0, ErrorCode::InvalidArgument);
-    for key in ["segments", "segment"] {
-        let (code, detail, _) = refused(&format!("{key}=1"));
-        assert_eq!(code, ErrorCode::Unsupported, "{key}");
-        assert!(detail.contains(key), "{detail}");
+    let fields = Fields::parse(Some("session=me&permits=1"), &ReleaseParams::KEYS);
+    let refusal = fields.unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::Unsupported);
+    assert!(refusal.detail.contains("permits"), "{refusal:?}");
+}
+
+#[test]
+fn a_segment_is_a_number_below_their_number_or_any() {
+    let cut = |query: &str| acquire(query).unwrap().terms.segments;
+    let of = |count, choice| Some(Segments { count, choice });
+    assert_eq!(cut("session=me"), None);
+    assert_eq!(cut("segments=8"), of(Some(8), SegmentChoice::Any));
+    assert_eq!(cut("segments=8&segment=any"), of(Some(8), SegmentChoice::Any));
+    assert_eq!(cut("segments=1024&segment=1023"), of(Some(1_024), SegmentChoice::At(1_023)));
+    assert_eq!(cut("segment=3"), of(None, SegmentChoice::At(3)));
+    assert_eq!(cut("segment=any"), of(None, SegmentChoice::Any));
+    for query in
+        ["segments=0", "segments=1025", "segment=1024", "segment=best", "segments=8&segment=8"]
+    {
+        assert_eq!(refused(query).0, ErrorCode::InvalidArgument, "{query}");
     }
+    assert_eq!(refused("segments=8&segment=9").1, "there is no segment 9 of 8");
 }
 
 #[test]
@@ -172,8 +191,12 @@ fn any_terms() -> impl Strategy<Value = TermsParams> {
     let count = || proptest::option::of(1..=10_000_u32);
     let hold = || proptest::option::of((1..=2_592_000_000_u64).prop_map(Duration::from_millis));
     let value = proptest::option::of(flat());
-    (count(), count(), 0..=9_u8, any::<bool>(), hold(), hold(), value).prop_map(
-        |(permits, limit, priority, reentrant, max_hold, min_hold, value)| TermsParams {
+    let choice = prop_oneof![Just(SegmentChoice::Any), (0..1_024_u32).prop_map(SegmentChoice::At),];
+    let segments = (proptest::option::of(Just(1_024_u32)), choice)
+        .prop_map(|(count, choice)| Segments { count, choice });
+    let segments = proptest::option::of(segments);
+    (count(), count(), 0..=9_u8, any::<bool>(), hold(), hold(), value, segments).prop_map(
+        |(permits, limit, priority, reentrant, max_hold, min_hold, value, segments)| TermsParams {
             permits,
             limit,
             priority,
@@ -181,6 +204,7 @@ fn any_terms() -> impl Strategy<Value = TermsParams> {
             max_hold,
             min_hold,
             value,
+            segments,
         },
     )
 }

@@ -57,6 +57,32 @@ async fn everything_that_is_asked_for_is_sent() {
 }
 
 #[tokio::test]
+async fn a_segment_is_asked_for_by_the_whole_and_given_back_by_its_name() {
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = lines.clone();
+    let (address, _) = node(move |_, line| {
+        noted.lock().unwrap().push(line.to_owned());
+        if takes(line) {
+            let granted = grant(7, 0, 30_000).replace(r#""lock":"job""#, r#""lock":"job/3""#);
+            return Some((200, granted.replace(r#""revision""#, r#""segment":3,"revision""#)));
+        }
+        usual(line, "")
+    })
+    .await;
+    let client = client([address]);
+    let guard = client.lock("job").segments(8).acquire().await.unwrap();
+    assert_eq!((guard.segment(), guard.lock().as_str()), (Some(3), "job/3"));
+    let other = client.lock("job").segment(3).segments(8).acquire().await.unwrap();
+    assert_eq!(asked(&lines, "segments=8"), 2, "{lines:?}");
+    assert_eq!(asked(&lines, "segment=3"), 1, "{lines:?}");
+    guard.release().await.unwrap();
+    other.release().await.unwrap();
+    let lines = lines.lock().unwrap();
+    let released = lines.iter().filter(|line| line.starts_with("DELETE /v1/locks/job/3?"));
+    assert_eq!(released.count(), 2, "{lines:?}");
+}
+
+#[tokio::test]
 async fn an_upgrade_shows_its_new_token_in_every_view_and_a_downgrade_keeps_it() {
     let (client, _) = upgrading(|_| Some((200, granted(8, "exclusive")))).await;
     let mut guard = client.lock("job").upgradable().acquire().await.unwrap();

@@ -30,6 +30,13 @@ pub(crate) struct TakeArgs {
     /// Take so many permits of a semaphore; with `/LIMIT` the first who says so makes it one of that limit.
     #[arg(long, value_name = "N[/LIMIT]", value_parser = permits)]
     pub(crate) permits: Option<Permits>,
+    /// Take one of so many segments of it, each a lock of its own: one that is free, or else the emptiest. The first who says
+    /// so cuts it, and all must say the same number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) segments: Option<u32>,
+    /// Take this segment of it, from 0.
+    #[arg(long, value_name = "I", value_parser = clap::value_parser!(u32).range(0..1024))]
+    pub(crate) segment: Option<u32>,
     /// The hold ends after so long, however often it is renewed: of `run` the command is stopped before.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) max_hold: Option<Duration>,
@@ -89,7 +96,7 @@ pub(crate) enum OnLoss {
     after_help = "Exit codes: the command's own (128 + n if signal n ended it), 75 if the lock was not acquired, 76 if \
                   it was lost and the command was killed, 126 or 127 if the command could not be started.\n\
                   The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR; with --max-hold \
-                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS."
+                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --segments HOLDFAST_SEGMENT."
 )]
 pub(crate) struct RunArgs {
     /// Which lock, and how.

@@ -48,6 +48,8 @@ pub(super) async fn take(
     signals: &mut Signals,
 ) -> Result<Guard, Stop> {
     let lock = wanted(client.lock(&args.name).as_session(), args);
+    let segment = args.segment.map(|at| format!("{}/{at}", args.name));
+    let looked_at = segment.unwrap_or_else(|| args.name.clone());
     let taken = {
         let taking = async {
             match (args.try_once, args.wait) {
@@ -58,7 +60,7 @@ pub(super) async fn take(
         };
         tokio::select! {
             taken = taking => Ok(taken),
-            never = report_waiting(client, &args.name, session), if !args.quiet => match never {},
+            never = report_waiting(client, &looked_at, session), if !args.quiet => match never {},
             signal = signals.next() => Err(signal),
         }
     };
@@ -85,6 +87,8 @@ fn wanted(lock: Lock, args: &TakeArgs) -> Lock {
         lock = lock.permits(count);
         lock = limit.into_iter().fold(lock, Lock::limit);
     }
+    lock = args.segments.into_iter().fold(lock, Lock::segments);
+    lock = args.segment.into_iter().fold(lock, Lock::segment);
     lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);
     lock = args.min_hold.into_iter().fold(lock, Lock::min_hold);
     args.value.iter().fold(lock, Lock::value)

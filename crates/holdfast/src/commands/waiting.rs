@@ -25,9 +25,10 @@ pub(super) async fn report_waiting(client: &Client, lock: &str, session: &str) -
             match client.look(&name).await {
                 Ok(body) => {
                     let holders = body.holders.iter().map(|holder| holder.session.clone());
-                    let now = (holders.collect::<Vec<_>>(), place_of(&body, session));
+                    let now =
+                        (holders.collect::<Vec<_>>(), segments_of(&body), place_of(&body, session));
                     if said.as_ref() != Some(&now) {
-                        complain(&describe(&body, now.1));
+                        complain(&describe(&body, now.2));
                         said = Some(now);
                     }
                 }
@@ -50,7 +51,18 @@ fn place_of(body: &LockBody, session: &str) -> Option<u32> {
     places.find(|(waiter, _)| is_ours(waiter.session.as_str())).map(|(_, place)| place)
 }
 
+/// Of something that is cut: how many of its segments are held, and how many wait for them.
+fn segments_of(body: &LockBody) -> Option<(usize, u32)> {
+    let held = body.segments.iter().filter(|segment| segment.held).count();
+    let waiting = body.segments.iter().map(|segment| segment.waiters).sum();
+    (!body.segments.is_empty()).then_some((held, waiting))
+}
+
 fn describe(body: &LockBody, place: Option<u32>) -> String {
+    if let Some((held, waiting)) = segments_of(body) {
+        let (lock, all) = (&body.lock, body.segments.len());
+        return format!("waiting for {lock}: {held} of {all} segments held, {waiting} waiting");
+    }
     let queue = match place {
         Some(place) => format!("you are {} of {}", ordinal(place), body.waiters),
         None => format!("{} waiting", body.waiters),
@@ -95,6 +107,16 @@ mod tests {
             describe(&body, place_of(&body, "me")),
             "waiting for nightly: held by web-3 (pid=812) for 4m12s, you are 2nd of 3"
         );
+    }
+
+    #[test]
+    fn of_segments_the_line_counts_those_that_are_held() {
+        let body: LockBody = serde_json::from_str(
+            r#"{"lock":"stock","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":null,
+            "segments":[{"segment":0,"held":true,"session":"a","token":7,"waiters":2},{"segment":1,"held":true,"waiters":1}]}"#,
+        )
+        .unwrap();
+        assert_eq!(describe(&body, None), "waiting for stock: 2 of 2 segments held, 3 waiting");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `holdfast who`: who holds a lock, since when, what they wait for themselves, and who waits for it.
 
 use holdfast_api::{
-    ExplainedBody, HolderBody, LinkBody, LockBody, PolicyBody, WaiterBody, lock_path,
+    ExplainedBody, HolderBody, LinkBody, LockBody, PolicyBody, SegmentBody, WaiterBody, lock_path,
 };
 use holdfast_types::{Mode, Owner, Policy};
 use serde::Serialize;
@@ -19,6 +19,7 @@ use crate::output::{print, print_json, table};
 enum Row<'a> {
     Holder(&'a HolderBody),
     Waiter(&'a WaiterBody),
+    Segment(&'a SegmentBody),
 }
 
 pub(super) async fn run(args: &WhoArgs) -> Result<(), Stop> {
@@ -30,10 +31,15 @@ pub(super) async fn run(args: &WhoArgs) -> Result<(), Stop> {
         Format::Jsonl => {
             let rows = holders.iter().map(Row::Holder);
             let rows = rows.chain(body.lock.queue.iter().map(Row::Waiter));
+            let rows = rows.chain(body.lock.segments.iter().map(Row::Segment));
             rows.for_each(|row| print_json(&row));
         }
         // Nothing at all if nobody holds it, not an empty line.
-        Format::Value => holders.iter().for_each(|holder| print(holder.session.as_str())),
+        Format::Value => {
+            let segments = body.lock.segments.iter().filter_map(|one| one.session.as_ref());
+            let all = holders.iter().map(|holder| &holder.session).chain(segments);
+            all.for_each(|session| print(session.as_str()));
+        }
         Format::Json => print_json(&body),
         Format::Table => print(&show(&body)),
     }
@@ -53,12 +59,19 @@ fn show(body: &ExplainedBody) -> String {
     if !lock.queue.is_empty() {
         parts.push(queue(lock));
     }
+    if !lock.segments.is_empty() {
+        parts.push(segments(lock));
+    }
     parts.join("\n\n")
 }
 
 fn headline(lock: &LockBody) -> String {
     let name = &lock.lock;
     let limit = limit_of(lock);
+    if !lock.segments.is_empty() && lock.holders.is_empty() {
+        let held = lock.segments.iter().filter(|segment| segment.held).count();
+        return format!("{name} is cut: {held} of {} segments are held", lock.segments.len());
+    }
     match (lock.holders.as_slice(), holders_total(lock), limit) {
         ([], ..) => match &lock.closed {
             Some(closed) => format!(
@@ -170,6 +183,19 @@ fn queue(lock: &LockBody) -> String {
     format!("{} waiting:\n{}", lock.waiters, table(header, rows))
 }
 
+fn segments(lock: &LockBody) -> String {
+    let rows = lock.segments.iter().map(|one| {
+        let token = one.token.map(|token| token.to_string());
+        [
+            format!("{}/{}", lock.lock, one.segment),
+            dashed(one.session.as_ref().map(ToString::to_string).unwrap_or_default()),
+            dashed(token.unwrap_or_default()),
+            one.waiters.to_string(),
+        ]
+    });
+    table(["segment", "held by", "token", "waiting"], rows)
+}
+
 /// `web-3`, or `web-3/importer` if an owner within the session was named.
 fn within(session: &str, owner: Option<&Owner>) -> String {
     owner.map_or_else(|| session.to_owned(), |owner| format!("{session}/{owner}"))
@@ -216,6 +242,19 @@ mod tests {
         assert_eq!(lines[6], "and 1 more");
         assert_eq!(lines[8], "1 waiting:");
         assert_eq!(words(lines[10]), "1 w exclusive 5 3s pid=7");
+    }
+
+    #[test]
+    fn every_segment_is_a_line() {
+        let shown = shown(
+            r#"{"lock":"stock","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":null,
+            "segments":[{"segment":0,"held":true,"session":"web-3","token":7,"waiters":2},{"segment":1,"held":false,"waiters":0}]}"#,
+        );
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        assert_eq!(lines[0], "stock is cut: 1 of 2 segments are held");
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(lines[3]), "stock/0 web-3 7 2");
+        assert_eq!(words(lines[4]), "stock/1 - - 0");
     }
 
     #[test]

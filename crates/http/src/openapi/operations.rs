@@ -69,7 +69,7 @@ fn acquire() -> Operation {
         id: "acquireLock",
         summary: "Take a lock, or renew it",
         about: "2xx means that you hold the lock, 423 that you do not. The same call may be sent again at any time: it \
-                renews, with the same token. Accept: text/plain answers just the token.",
+                renews, with the same token. Accept: text/plain answers just the token. With segments the answer names the segment.",
         keys: AcquireParams::KEYS,
         headers: &[],
         reach: Reach::Change,
@@ -85,7 +85,9 @@ fn acquire() -> Operation {
             ErrorCode::SessionExpired,
             ErrorCode::ModeConflict,
             ErrorCode::Deadlock,
+            ErrorCode::InUse,
             ErrorCode::LimitMismatch,
+            ErrorCode::SegmentsMismatch,
             ErrorCode::NotReentrant,
             ErrorCode::LockClosed,
             ErrorCode::LockBusy,
@@ -135,7 +137,7 @@ fn release() -> Operation {
         id: "releaseLock",
         summary: "Give a lock back, leave its queue, hand the lock on, or take it from its holders",
         about: "May be sent as often as wanted. With to another session holds the lock at once, under a new token; with force \
-                everybody who holds it loses it.",
+                everybody who holds it loses it. Of a lock that is cut into segments it is the caller's segment.",
         keys: ReleaseParams::KEYS,
         headers: &[],
         reach: Reach::Change,
@@ -159,7 +161,7 @@ fn read_lock() -> Operation {
     Operation {
         id: "readLock",
         summary: "Who holds a lock and who waits for it",
-        about: "A lock that nobody ever took is free, not missing.",
+        about: "A lock that nobody ever took is free, not missing. Of one that is cut every segment is listed.",
         keys: ReadParams::KEYS,
         headers: &[],
         reach: Reach::Read,

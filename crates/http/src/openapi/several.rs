@@ -26,6 +26,7 @@ pub(super) fn acquire() -> Operation {
             ErrorCode::Deadlock,
             ErrorCode::InUse,
             ErrorCode::LimitMismatch,
+            ErrorCode::SegmentsMismatch,
             ErrorCode::NotReentrant,
             ErrorCode::LockClosed,
             ErrorCode::LockBusy,

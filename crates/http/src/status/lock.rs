@@ -13,6 +13,22 @@ pub(super) fn limit_mismatch(limit: Option<u32>, case: &Case<'_>) -> Fault {
     about(ErrorCode::LimitMismatch, detail, "name the limit it has, or have it changed", case)
 }
 
+pub(super) fn segments_mismatch(segments: Option<u32>, case: &Case<'_>) -> Fault {
+    let (detail, hint) = match segments {
+        Some(count) => (
+            format!("it is cut into {count} segments, from 0 to {}", count.saturating_sub(1)),
+            "ask with the segments it has, or with segment=any",
+        ),
+        None => (
+            "it is one lock: it is not cut into segments".to_owned(),
+            "take it without segments, or PATCH it with segments=N while nobody uses it",
+        ),
+    };
+    let mut fault = about(ErrorCode::SegmentsMismatch, detail, hint, case);
+    fault.facts.segments = segments;
+    fault
+}
+
 pub(super) fn permits_mismatch(permits: u32, case: &Case<'_>) -> Fault {
     let detail = format!("the session has {permits} permits of it");
     let hint = "release them first, or name another owner to take more beside them";
@@ -32,7 +48,7 @@ pub(super) fn not_reentrant(case: &Case<'_>) -> Fault {
 
 pub(super) fn in_use(contenders: u32, case: &Case<'_>) -> Fault {
     let detail = format!("{contenders} hold it or wait for it");
-    let hint = "whether it has a limit is changed while nobody uses it";
+    let hint = "whether it has a limit, or segments, is changed while nobody uses it";
     about(ErrorCode::InUse, detail, hint, case)
 }
 
@@ -46,6 +62,7 @@ pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
         OutOfBounds::Policy => "a rule",
         OutOfBounds::Deadline => "the deadline",
         OutOfBounds::Locks => "the number of locks",
+        OutOfBounds::Segments => "segments",
     };
     let detail = format!("{what} is out of its bounds");
     about(ErrorCode::InvalidArgument, detail, "ask for less", case)
@@ -75,7 +92,8 @@ pub(super) fn cannot_overtake(case: &Case<'_>) -> Fault {
 }
 
 pub(super) fn has_place(lock: &LockName, case: &Case<'_>) -> Fault {
-    let detail = format!("the owner holds '{lock}' already, or waits for it, in another company");
+    let detail =
+        format!("the owner holds '{lock}' already, or waits for it, but not as it asks now");
     about(ErrorCode::InUse, detail, "release it first, or name another owner", case)
 }
 

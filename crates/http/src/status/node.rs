@@ -40,19 +40,14 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
         }
         Rejection::NotAllowed { path, needed } => forbidden(path, needed),
         Rejection::BadAcl { path } => bad_acl(path),
-        Rejection::QuotaExceeded { path, limit } => {
-            let detail = format!("the quota of '{path}' is reached");
-            let hint = "delete something below it, or raise its quota";
-            let mut fault = about(path, ErrorCode::QuotaExceeded, detail, hint);
-            fault.facts.limit = Some(limit);
-            fault
-        }
+        Rejection::QuotaExceeded { path, limit } => quota_exceeded(path, limit),
         Rejection::SessionExpired { .. }
         | Rejection::NoSession { .. }
         | Rejection::Superseded
         | Rejection::LockBusy { .. }
         | Rejection::LockClosed { .. }
         | Rejection::LimitMismatch { .. }
+        | Rejection::SegmentsMismatch { .. }
         | Rejection::PermitsMismatch { .. }
         | Rejection::ModeConflict { .. }
         | Rejection::NotReentrant
@@ -75,6 +70,14 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
             internal(format!("a rejection that is not about a node: {rejection:?}"))
         }
     }
+}
+
+fn quota_exceeded(path: ZnodePath, limit: u64) -> Fault {
+    let detail = format!("the quota of '{path}' is reached");
+    let hint = "delete something below it, or raise its quota";
+    let mut fault = about(path, ErrorCode::QuotaExceeded, detail, hint);
+    fault.facts.limit = Some(limit);
+    fault
 }
 
 fn bad_acl(path: ZnodePath) -> Fault {

@@ -37,12 +37,8 @@ async fn a_key_given_twice_or_without_a_value_is_refused() {
 #[tokio::test]
 async fn what_does_not_exist_yet_is_unsupported_by_name() {
     let node = Node::start().await;
-    for query in ["segments=4", "segment=any"] {
-        let problem = node.call("PUT", &format!("/v1/locks/a?session=me&{query}")).await;
-        let problem = problem.problem(400, "unsupported");
-        assert_eq!(problem["parameter"], query.split('=').next().unwrap());
-    }
-    node.take("/v1/locks/a?session=me&mode=exclusive").await;
+    let problem = node.call("DELETE", "/v1/locks/a?session=me&permits=1").await;
+    assert_eq!(problem.problem(400, "unsupported")["parameter"], "permits");
 }
 
 #[tokio::test]

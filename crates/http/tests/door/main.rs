@@ -20,6 +20,7 @@ mod lost;
 mod node;
 mod patience;
 mod recipes;
+mod segments;
 mod self_report;
 mod sessions;
 mod stream;

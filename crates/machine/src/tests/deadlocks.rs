@@ -66,7 +66,7 @@ fn waits_in_vain(lock: &Lock, place: &Contender, lost: &BTreeSet<Agent>) -> bool
 }
 
 /// Whether an acquire would close a circle: it is done without a search, and the state is looked at.
-pub(super) fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
+fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
     let mut blind = machine.clone();
     blind.plant = Some(Plant::DeadlockBlind);
     let commands = vec![Command::Acquire(acquire.clone())];
@@ -78,24 +78,48 @@ pub(super) fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire
         && hopeless(&blind, &newcomer).contains(&(newcomer, acquire.lock.clone()))
 }
 
-/// The circle that was told is one: each waits for something that the next is in the way of.
-fn check_circle(machine: &Machine, cycle: &[Blocked], acquire: &Acquire) -> Result<(), String> {
+/// The circle that was told is one: each waits for something that the next is in the way of, and the last for something
+/// that the caller is in the way of, who is named first if its session was there.
+pub(super) fn check_circle(
+    machine: &Machine,
+    stamp: Stamp,
+    command: &Command,
+    cycle: &[Blocked],
+) -> Result<(), String> {
+    let caller = match command {
+        Command::Acquire(acquire) => (acquire.open.session.clone(), acquire.owner.clone()),
+        Command::AcquireAll(all) => (all.open.session.clone(), all.owner.clone()),
+        other => return Err(format!("{other:?} waits for nothing")),
+    };
+    let agents: Vec<Agent> = cycle.iter().map(|(s, o, _)| (s.clone(), o.clone())).collect();
+    let is_new = !matches!(machine.session(&caller.0), SessionStatus::Open(_));
+    if agents.is_empty() || (agents.first() != Some(&caller) && !is_new) {
+        return Err(format!("the caller {caller:?} is not the first of {cycle:?}"));
+    }
     let mut blind = machine.clone();
     blind.plant = Some(Plant::DeadlockBlind);
-    let commands = vec![Command::Acquire(acquire.clone())];
-    blind.apply(Entry { stamped_at: machine.now(), commands });
-    for (at, (session, owner, lock)) in cycle.iter().enumerate() {
-        let (next_session, next_owner, _) = &cycle[(at + 1) % cycle.len()];
-        let view = blind.lock(lock, usize::MAX);
-        let here = |s: &SessionName, o: &Owner| {
-            view.waiters.iter().any(|w| (&w.session, &w.owner) == (s, o))
-                || view.holders.iter().any(|h| (&h.session, &h.owner) == (s, o))
+    blind.apply(Entry { stamped_at: stamp, commands: vec![command.clone()] });
+    for (at, (_, _, lock)) in cycle.iter().enumerate() {
+        let next = match agents.get(at + 1) {
+            None if cycle.len() == Rejection::CYCLE_MAX => return Ok(()),
+            next => next.unwrap_or(&caller),
         };
-        if !here(session, owner) || !here(next_session, next_owner) {
-            return Err(format!("{session} and {next_session} do not meet at {lock}: {cycle:?}"));
+        let view = blind.lock(lock, usize::MAX);
+        if !is_in_the_way(&view, &agents[at], next) {
+            return Err(format!("{next:?} is not in the way at {lock} in {cycle:?}: {view:?}"));
         }
     }
     Ok(())
+}
+
+/// Whether one waits for a lock, or for holding it alone, that another one holds or waits for before it.
+fn is_in_the_way(view: &LockView, waits: &Agent, other: &Agent) -> bool {
+    let waiter = |one: &WaiterView| (one.session.clone(), one.owner.clone());
+    let holder = |one: &HolderView| (one.session.clone(), one.owner.clone());
+    let at = view.waiters.iter().rposition(|one| waiter(one) == *waits);
+    let converts = view.holders.iter().any(|one| one.upgrading && holder(one) == *waits);
+    let ahead = view.waiters.iter().take(at.unwrap_or(0)).any(|one| waiter(one) == *other);
+    (at.is_some() || converts) && (ahead || view.holders.iter().any(|one| holder(one) == *other))
 }
 
 #[derive(Clone, Debug)]
@@ -172,11 +196,9 @@ fn trial(plant: Option<Plant>, steps: &[Step]) -> Result<usize, String> {
         if refused != expected {
             return Err(format!("{command:?}: {outcome:?}, a deadlock: {expected}"));
         }
-        if let (Err(Rejection::Deadlock { cycle }), Command::Acquire(acquire)) =
-            (&outcome, &command)
-        {
+        if let Err(Rejection::Deadlock { cycle }) = &outcome {
             found += 1;
-            check_circle(&before, cycle, acquire)?;
+            check_circle(&before, stamp, &command, cycle)?;
             let (places, kept) = (contents(&before), contents(&machine));
             if places != kept {
                 return Err(format!("{command:?} left something behind"));

@@ -4,7 +4,10 @@ use holdfast_types::*;
 use proptest::prelude::*;
 
 use super::changes::{Change, multi};
+use super::dealings::{Dealing, dealing};
 use super::model::{Model, Node, Place, Session};
+use super::recipes::history::recipe;
+use super::scenes::beginning;
 use super::wishes::{lock, policy, wished};
 use super::words::{create, of_session, path, session_name};
 
@@ -14,6 +17,12 @@ pub(super) enum Move {
     Command(Command),
     /// Changes znodes.
     Multi(Change),
+    /// A latch, a barrier or a counter is used.
+    Recipe(Recipe),
+    /// The n-th wait at a barrier ends, as asked for last or before.
+    EndArrival(usize, bool),
+    /// Somebody deals with places of others, or with several locks.
+    Deal(Dealing),
     /// Cancels the n-th place of all queues, as asked first or last.
     Cancel(usize, bool),
     /// The n-th holder asks to hold in another mode.
@@ -44,6 +53,8 @@ pub(super) enum Move {
     Retry(usize),
     /// Sends the last commands again, in their order.
     RetryAll(usize),
+    /// Sends so many commands again from the n-th on, in their order; often from the first.
+    RetryFrom(usize, usize),
     /// Goes through a snapshot.
     Reload,
     /// Keeps a frozen view, to be looked at in the end.
@@ -60,6 +71,7 @@ impl Move {
                 due(model, *n).map_or(0, |(at, _)| at.saturating_sub(u64::from(*early)))
             }
             Move::Until(n) | Move::Rush(n, _) => due(model, *n).map_or(0, |(at, _)| at),
+            Move::Deal(dealing) => dealing.stamp(model),
             _ => 0,
         }
     }
@@ -67,9 +79,22 @@ impl Move {
     /// The command of this step in this state; none if it is no command, or nothing is there to pick.
     pub(super) fn command(&self, model: &Model, before: &[Command]) -> Option<Command> {
         let session = |n: usize| model.sessions.get(n % model.sessions.len().max(1));
+        let attached = |n: usize| {
+            let attached = model.sessions.iter().filter(|session| session.attachment.is_some());
+            let all: Vec<_> = attached.filter(|_| !n.is_multiple_of(4)).collect();
+            all.get(n % all.len().max(1)).copied()
+        };
         match self {
             Move::Command(command) => Some(command.clone()),
             Move::Multi(change) => Some(change.command(model)),
+            Move::Deal(dealing) => dealing.command(model),
+            Move::Recipe(recipe) => Some(Command::Recipe(recipe.clone())),
+            Move::EndArrival(n, last) => {
+                let waits = model.recipes.waits();
+                let (give_up, _) = waits.get(n % waits.len().max(1))?.clone();
+                let asked = Revision(give_up.asked.0 - u64::from(!last));
+                Some(Command::Recipe(Recipe::GiveUp(GiveUp { asked, ..give_up })))
+            }
             Move::Cancel(n, last) => cancel(model, *n, *last),
             Move::Convert(n, mode, wait) => convert(model, *n, *mode, *wait),
             Move::Expire(n, current) => {
@@ -78,12 +103,14 @@ impl Move {
                 Some(Command::ExpireSession { session: SessionId(session.id), generation })
             }
             Move::Attach(n, password) => {
-                let (session, ttl) = (SessionId(session(*n)?.id), Ttl::DEFAULT);
-                let password = Password([*password; 16]);
+                let one = attached(*n).or_else(|| session(*n))?;
+                let own = one.password.filter(|_| !n.is_multiple_of(3));
+                let (session, ttl) = (SessionId(one.id), Ttl::DEFAULT);
+                let password = own.unwrap_or(Password([*password; 16]));
                 Some(Command::AttachSession { session, password, ttl })
             }
             Move::Close(n, current) => {
-                let session = session(*n)?;
+                let session = attached(*n).or_else(|| session(*n))?;
                 let attachment = session.attachment.map(|at| Revision(at - u64::from(!current)));
                 Some(Command::CloseSession { session: session.name.clone(), attachment })
             }
@@ -109,15 +136,18 @@ impl Move {
             }
             Move::Due(n, _) => due(model, *n).map(|(_, lock)| Command::Due { lock }),
             Move::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
-            Move::Until(_) | Move::RetryAll(_) | Move::Reload | Move::Freeze | Move::Wait(_) => {
-                None
-            }
+            Move::Until(_)
+            | Move::RetryAll(_)
+            | Move::RetryFrom(..)
+            | Move::Reload
+            | Move::Freeze
+            | Move::Wait(_) => None,
         }
     }
 }
 
 /// The n-th lock of which something is due, and when.
-fn due(model: &Model, n: usize) -> Option<(u64, LockName)> {
+pub(super) fn due(model: &Model, n: usize) -> Option<(u64, LockName)> {
     let dues = model.dues();
     dues.get(n % dues.len().max(1)).cloned()
 }
@@ -141,7 +171,7 @@ fn ask_again(model: &Model, n: usize, entry: Option<EntryId>, wait: bool) -> Opt
 }
 
 /// The n-th place of all queues.
-fn pick(model: &Model, n: usize) -> Option<(&Node, &Place, &Session)> {
+pub(super) fn pick(model: &Model, n: usize) -> Option<(&Node, &Place, &Session)> {
     let places: Vec<_> = model.nodes.iter().filter(|node| node.place.is_some()).collect();
     let node = places.get(n % places.len().max(1))?;
     let owner = node.stat.ephemeral_owner;
@@ -156,6 +186,11 @@ fn give_back(model: &Model, n: usize) -> Option<Command> {
 }
 
 fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
+    let count = model.nodes.iter().filter(|node| node.place.is_some()).count();
+    let asked_again =
+        |n: &usize| pick(model, *n).is_some_and(|(node, place, _)| place.asked > node.stat.czxid.0);
+    let again: Vec<usize> = (0..count).filter(|n| !last && asked_again(n)).collect();
+    let n = again.get(n % again.len().max(1)).copied().unwrap_or(n);
     let (node, place, session) = pick(model, n)?;
     let ticket = node.stat.czxid.0;
     Some(Command::Cancel(Cancel {
@@ -168,9 +203,16 @@ fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
 }
 
 fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
-    let holds = |place: &Place| place.hold.is_some() && place.held != Mode::Exclusive;
+    let any = n.is_multiple_of(5);
+    let holds = |place: &Place| place.hold.is_some() && (any || place.held != Mode::Exclusive);
     let holds = |node: &&Node| node.place.as_ref().is_some_and(holds);
     let mut holders: Vec<_> = model.nodes.iter().filter(holds).collect();
+    let waited_for = |node: &&Node| {
+        node_parent(&node.path).as_lock().is_some_and(|lock| !model.waiters(&lock).is_empty())
+    };
+    if any && holders.iter().any(waited_for) {
+        holders.retain(waited_for);
+    }
     if n.is_multiple_of(2) {
         // There is more to convert to for the upgradable one.
         holders.sort_by_key(|node| node.place.as_ref().unwrap().held != Mode::Upgradable);
@@ -193,7 +235,7 @@ pub(super) fn session() -> impl Strategy<Value = SessionName> {
     prop::sample::select(vec!["s1", "s2", "s3", "s4"]).prop_map(session_name)
 }
 
-fn owner() -> impl Strategy<Value = Owner> {
+pub(super) fn owner() -> impl Strategy<Value = Owner> {
     prop::sample::select(vec!["-", "-", "t1"]).prop_map(|name| Owner::new(name).unwrap())
 }
 
@@ -248,7 +290,7 @@ fn release() -> impl Strategy<Value = Command> {
 }
 
 fn limits() -> impl Strategy<Value = Command> {
-    (2..6_u32, 12..30_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..4_u32).prop_map(
+    (2..6_u32, 12..30_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..3_u32).prop_map(
         |(sessions, znodes, waiters, contenders, entries, memo, ephemerals)| {
             Command::SetLimits(Limits {
                 sessions_max: sessions,
@@ -268,7 +310,7 @@ fn limits() -> impl Strategy<Value = Command> {
 fn session_command() -> impl Strategy<Value = Command> {
     prop_oneof![
         3 => open().prop_map(Command::OpenSession),
-        1 => open_for_a_connection(),
+        2 => open_for_a_connection(),
         1 => (session(), ttl())
             .prop_map(|(session, ttl)| Command::RenewSession { session, ttl }),
         1 => session()
@@ -281,43 +323,89 @@ fn sweep() -> impl Strategy<Value = Command> {
         .prop_map(|(before, count_max)| Command::Sweep { empty_before: Stamp(before), count_max })
 }
 
-fn step() -> impl Strategy<Value = Move> {
+/// What a history is about: what happens often in it. Few things at a time meet each other more often than many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Theme {
+    Everything,
+    Tree,
+    Time,
+    Dealings,
+    Recipes,
+}
+
+fn step(theme: Theme) -> impl Strategy<Value = Move> {
+    let about = |what: Theme| match theme {
+        Theme::Everything => 4,
+        theme if theme == what => 16,
+        _ => 1,
+    };
+    let (tree, time, dealings, recipes) =
+        (about(Theme::Tree), about(Theme::Time), about(Theme::Dealings), about(Theme::Recipes));
     prop_oneof![
-        40 => acquire().prop_map(Move::Command),
-        10 => release().prop_map(Move::Command),
-        10 => any::<usize>().prop_map(Move::GiveBack),
-        6 => (any::<usize>(), entry(), any::<bool>())
+        160 => acquire().prop_map(Move::Command),
+        40 => release().prop_map(Move::Command),
+        40 => any::<usize>().prop_map(Move::GiveBack),
+        24 => (any::<usize>(), entry(), any::<bool>())
             .prop_map(|(n, entry, wait)| Move::AskAgain(n, entry, wait)),
-        6 => (session(), lock(), any::<bool>())
+        40 => (session(), lock(), any::<bool>())
             .prop_map(|(session, lock, reads)| Move::Contend(session, lock, reads)),
+        time * 33 => timely(),
+        tree * 30 => multi().prop_map(Move::Multi),
+        tree * 4 => sweep().prop_map(Move::Command),
+        dealings * 60 => dealing().prop_map(Move::Deal),
+        recipes * 24 => recipe().prop_map(Move::Recipe),
+        recipes * 3 => (any::<usize>(), prop::bool::weighted(0.8))
+            .prop_map(|(n, last)| Move::EndArrival(n, last)),
+        40 => session_command().prop_map(Move::Command),
+        tree * 3 => (any::<usize>(), 1..3_u8)
+            .prop_map(|(n, password)| Move::Attach(n, password)),
+        tree * 2 => (any::<usize>(), any::<bool>())
+            .prop_map(|(n, current)| Move::Close(n, current)),
+        40 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
+        time * 8 => (any::<usize>(), converted(), any::<bool>())
+            .prop_map(|(n, mode, wait)| Move::Convert(n, mode, wait)),
+        36 => (any::<usize>(), prop::bool::weighted(0.7))
+            .prop_map(|(n, right)| Move::Expire(n, right)),
+        60 => again(),
+        tree * 5 => limits().prop_map(Move::Command),
+        16 => Just(Move::Reload),
+        4 => Just(Move::Freeze),
+    ]
+}
+
+/// What has to do with time.
+fn timely() -> impl Strategy<Value = Move> {
+    prop_oneof![
         8 => any::<usize>().prop_map(Move::Until),
-        5 => any::<usize>().prop_map(Move::Lower),
+        8 => any::<usize>().prop_map(Move::Lower),
         5 => (any::<usize>(), session()).prop_map(|(n, session)| Move::Rush(n, session)),
         12 => policy().prop_map(Move::Command),
         3 => lock().prop_map(|lock| Move::Command(Command::Due { lock })),
         10 => (any::<usize>(), prop::bool::weighted(0.3))
             .prop_map(|(n, early)| Move::Due(n, early)),
         6 => any::<usize>().prop_map(Move::Acknowledge),
-        30 => multi().prop_map(Move::Multi),
-        10 => session_command().prop_map(Move::Command),
-        3 => (any::<usize>(), 1..3_u8).prop_map(|(n, password)| Move::Attach(n, password)),
-        2 => (any::<usize>(), any::<bool>()).prop_map(|(n, current)| Move::Close(n, current)),
-        10 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
-        8 => (any::<usize>(), converted(), any::<bool>())
-            .prop_map(|(n, mode, wait)| Move::Convert(n, mode, wait)),
-        6 => (any::<usize>(), prop::bool::weighted(0.7))
-            .prop_map(|(n, right)| Move::Expire(n, right)),
-        10 => (0..6_usize).prop_map(Move::Retry),
-        1 => (2..8_usize).prop_map(Move::RetryAll),
-        4 => sweep().prop_map(Move::Command),
-        2 => limits().prop_map(Move::Command),
-        4 => Just(Move::Reload),
-        1 => Just(Move::Freeze),
         5 => (1..50_u64).prop_map(Move::Wait),
     ]
 }
 
-/// A history of up to `len` steps.
+/// Commands that are sent again.
+fn again() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        10 => (0..6_usize).prop_map(Move::Retry),
+        1 => (2..8_usize).prop_map(Move::RetryAll),
+        1 => (prop_oneof![Just(0), any::<usize>()], 1..20_usize)
+            .prop_map(|(from, count)| Move::RetryFrom(from, count)),
+    ]
+}
+
+/// A history of up to `len` steps, and how it begins.
 pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Move>> {
-    prop::collection::vec(step(), 1..len)
+    let themes = vec![Theme::Everything, Theme::Tree, Theme::Time, Theme::Dealings, Theme::Recipes];
+    prop::sample::select(themes).prop_flat_map(move |theme| history_about(theme, len))
+}
+
+/// One that is about something.
+pub(super) fn history_about(theme: Theme, len: usize) -> impl Strategy<Value = Vec<Move>> {
+    let steps = prop::collection::vec(step(theme), 1..len);
+    (beginning(), steps).prop_map(|(beginning, steps)| beginning.into_iter().chain(steps).collect())
 }

@@ -26,8 +26,44 @@ pub(super) fn keeps(view: &LockView) -> Result<(), String> {
     ensure(distinct.len() == slots.len(), "slots are distinct")?;
     let oldest = holders.iter().map(|holder| holder.token).min();
     ensure(oldest.is_none_or(|oldest| oldest == view.floor), "the floor is the oldest grant's")?;
-    let first = view.waiters.first().filter(|_| view.closed.is_none());
-    ensure(first.is_none_or(|first| !fits(view, first)), "no grant is lost")
+    let first = view.waiters.first().filter(|first| first.bundle.is_empty());
+    ensure(first.is_none_or(|first| !is_granted(view, first)), "no grant is lost")
+}
+
+/// Nobody has a place without a live session, and whoever asked for several waits in all those queues, unless all of them
+/// could be granted.
+pub(super) fn no_orphan(
+    locks: &[LockView],
+    is_live: impl Fn(&SessionName) -> bool,
+) -> Result<(), String> {
+    for view in locks {
+        let holders = view.holders.iter().map(|holder| &holder.session);
+        let mut all = holders.chain(view.waiters.iter().map(|waiter| &waiter.session));
+        ensure(all.all(&is_live), "whoever has a place lives")?;
+        for waiter in view.waiters.iter().filter(|waiter| !waiter.bundle.is_empty()) {
+            let same = |other: &&WaiterView| {
+                (&other.session, &other.owner) == (&waiter.session, &waiter.owner)
+                    && (other.ticket, &other.bundle) == (waiter.ticket, &waiter.bundle)
+            };
+            let mut due = true;
+            for lock in &waiter.bundle {
+                let Some(view) = locks.iter().find(|view| view.lock == *lock) else {
+                    return Err(format!("nobody looks at {lock}"));
+                };
+                let there = view.waiters.iter().find(same);
+                ensure(there.is_some(), "whoever waits for several waits in all queues")?;
+                let first = view.waiters.first().filter(same);
+                due &= first.is_some_and(|first| is_granted(view, first));
+            }
+            ensure(!due, "no grant of several is lost")?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the first in line is to be granted the lock.
+fn is_granted(view: &LockView, first: &WaiterView) -> bool {
+    view.closed.is_none() && fits(view, first)
 }
 
 /// Whether a waiter could hold beside those who do.
@@ -50,7 +86,11 @@ pub(super) struct Told {
     /// By token. Places that one command made share a ticket.
     holds: BTreeMap<FencingToken, (LockName, Ticket, Mode)>,
     closed: BTreeMap<LockName, Closed>,
+    /// Who waits, in order.
+    queues: BTreeMap<LockName, Vec<Waiter>>,
 }
+
+type Waiter = (SessionName, Owner, Ticket);
 
 impl Told {
     /// Hears what an entry changed. It must lead to the locks as they are, and no grant goes beyond the limit.
@@ -70,6 +110,9 @@ impl Told {
                 }
                 Event::Lost { token, .. } => {
                     ensure(self.holds.remove(token).is_some(), "what is lost was held")?;
+                }
+                Event::ReleaseAsked { token, .. } | Event::Broken { token: Some(token), .. } => {
+                    ensure(self.holds.contains_key(token), "what is asked for or broken was held")?;
                 }
                 Event::Closed { lock, closed } => {
                     self.closed.insert(lock.clone(), *closed);
@@ -92,6 +135,30 @@ impl Told {
             ensure(self.closed.get(&view.lock) == view.closed.as_ref(), "events tell closings")?;
             let within = view.policy.limit.is_none_or(|limit| view.permits_held <= limit);
             ensure(within || !granted.contains(&view.lock), "no grant goes beyond the limit")?;
+            self.keep_turns(applied, view)?;
+        }
+        Ok(())
+    }
+
+    /// Of those who waited nobody is granted past another one that still does, unless a hold is handed to it.
+    fn keep_turns(&mut self, applied: &Applied, view: &LockView) -> Result<(), String> {
+        let now: Vec<Waiter> = view
+            .waiters
+            .iter()
+            .map(|waiter| (waiter.session.clone(), waiter.owner.clone(), waiter.ticket))
+            .collect();
+        let handed = match &applied.outcomes[0] {
+            Ok(Reply::HandedOver(grant)) => Some(grant.token),
+            _ => None,
+        };
+        let before = self.queues.insert(view.lock.clone(), now.clone()).unwrap_or_default();
+        for (_, event) in &applied.events {
+            let Event::Granted(grant) = event else { continue };
+            let granted = (grant.session.clone(), grant.owner.clone(), grant.ticket);
+            let at = before.iter().position(|waiter| *waiter == granted);
+            let at = at.filter(|_| grant.lock == view.lock && Some(grant.token) != handed);
+            let mut ahead = before.iter().take(at.unwrap_or(0));
+            ensure(!ahead.any(|waiter| now.contains(waiter)), "everybody in turn")?;
         }
         Ok(())
     }

@@ -175,6 +175,9 @@ fn policy(policy: &Policy) -> String {
     if !policy.detect_deadlocks {
         text.push_str(" deadlocks=false");
     }
+    if let Some(count) = policy.segments {
+        write!(text, " segments={count}").unwrap();
+    }
     text
 }
 
@@ -288,6 +291,12 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
     )];
     lines.extend(view.holders.iter().skip(1).map(|other| format!("  and {}", self::holder(other))));
     lines.extend(view.notes.iter().map(note));
+    lines.extend(view.segments.iter().zip(0..).map(|(segment, index): (_, u32)| {
+        let SegmentView { holder, holders, waiters } = segment;
+        let first =
+            holder.as_ref().map_or(String::new(), |(who, token)| format!(" {who} token={token}"));
+        format!("  segment {index}: {holders} hold{first}, {waiters} wait")
+    }));
     lines.extend(view.waiters.iter().map(|waiter| {
         let WaiterView { session, owner, ticket, since, labels, .. } = waiter;
         let priority = if waiter.priority == 0 {

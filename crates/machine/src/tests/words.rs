@@ -78,8 +78,20 @@ impl<'a> Words<'a> {
             max_hold_ms: self.number("max_hold"),
             min_hold_ms: self.number("min_hold"),
             value: self.value("value").map(|value| value.as_bytes().into()),
+            segments: self.segments(),
             ..Acquire::new(lock, open, self.owner())
         }
+    }
+
+    /// `segments=8`, `segments=8 segment=3`, `segment=any`.
+    fn segments(&self) -> Option<Segments> {
+        let count = self.number("segments");
+        let choice = match self.value("segment") {
+            Some("any") => Some(SegmentChoice::Any),
+            _ => self.number("segment").map(SegmentChoice::At),
+        };
+        let said = count.is_some() || choice.is_some();
+        said.then_some(Segments { count, choice: choice.unwrap_or_default() })
     }
 
     /// `limit=4`, `limit=none`.

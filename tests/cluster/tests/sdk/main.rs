@@ -13,3 +13,4 @@ mod kinds;
 mod losing;
 mod program;
 mod recipes;
+mod stock;

@@ -197,7 +197,11 @@ fn spawn(args: &RunArgs, guard: &Guard, group: i32) -> Result<Child, Stop> {
         .env("HOLDFAST_SESSION", guard.session().as_str())
         .env("HOLDFAST_ADDR", args.addr.join(","))
         .env_remove("HOLDFAST_DEADLINE")
+        .env_remove("HOLDFAST_SEGMENT")
         .env_remove("HOLDFAST_SLOTS");
+    if let Some(segment) = guard.segment() {
+        command.env("HOLDFAST_SEGMENT", segment.to_string());
+    }
     let slots: Vec<String> = guard.grant().slots.iter().map(u32::to_string).collect();
     if !slots.is_empty() {
         command.env("HOLDFAST_SLOTS", slots.join(","));

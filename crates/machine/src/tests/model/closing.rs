@@ -2,7 +2,7 @@
 
 use holdfast_types::*;
 
-use super::locks::place;
+use super::locks::{lock_of, place};
 use super::{Model, Node, Place, parent, refused, znode};
 
 /// Why a lock is granted to nobody. What the rules say of it is read when it is asked for.
@@ -59,12 +59,26 @@ impl Model {
         }
     }
 
-    /// A place goes, and with it its hold.
+    /// A place goes, and with it its hold. With one that waits for several locks at once go the others.
     pub(super) fn leave(&mut self, path: &str, cause: LossCause) {
+        // It may have gone with another one.
+        let Some(node) = self.find(path).cloned() else { return };
+        let partners = self.partners(&node);
+        self.leave_one(path, cause);
+        for partner in partners {
+            self.leave_one(&partner.path, cause);
+            self.changed.insert(lock_of(&partner));
+        }
+    }
+
+    fn leave_one(&mut self, path: &str, cause: LossCause) {
         let Some(gone) = self.find(path).unwrap().place.clone() else { return self.remove(path) };
         let name = self.session_of(self.find(path).unwrap()).name.clone();
         let lock = znode(&parent(path)).as_lock().unwrap();
         self.remove(path);
+        if cause == LossCause::Released {
+            self.live_mut(&name).given_up.push((lock.clone(), gone.owner.clone()));
+        }
         let Some(hold) = &gone.hold else { return };
         let (now, delay) = (self.now, self.policy(&lock).lock_delay_ms > 0);
         if let Some(until) = gone.min_hold.map(|ms| hold.since + ms).filter(|until| *until > now) {
@@ -125,7 +139,7 @@ impl Model {
     /// What is due when, the first of each lock, in order.
     pub(in crate::tests) fn dues(&self) -> Vec<(u64, LockName)> {
         let first = |lock: &LockName| {
-            let ends = self.holders(lock).into_iter().filter_map(|node| place(node).ends_at());
+            let ends = self.holders(lock).into_iter().filter_map(|node| place(node).taken_at());
             ends.chain(self.closed(lock).map(|closed| closed.until.0)).min()
         };
         let locks = self.locks().into_iter();
@@ -134,11 +148,11 @@ impl Model {
         dues
     }
 
-    /// Ends the holds of a lock that lasted as long as they may, and opens it if it is time.
+    /// Ends the holds of a lock that lasted as long as they may or were asked for in vain, and opens it if it is time.
     pub(super) fn due(&mut self, lock: &LockName) -> Reply {
         let mut ended = 0;
         loop {
-            let end = |node: &&Node| place(node).ends_at().filter(|end| *end <= self.now);
+            let end = |node: &&Node| place(node).taken_at().filter(|end| *end <= self.now);
             let holders = self.holders(lock).into_iter().filter(|node| end(node).is_some());
             let Some(over) = holders.min_by_key(end).cloned() else { break };
             self.leave(&over.path, LossCause::MaxHold);

@@ -4,12 +4,28 @@ use holdfast_types::*;
 
 use super::closing::check_bounds;
 use super::locks::{Ask, place};
-use super::{Model, Node, Place, full};
+use super::{Model, Node, Place, full, refused};
 
 /// A session known by its name.
 pub(super) fn plain(session: SessionName) -> OpenSession {
     let labels = Labels::default();
     OpenSession { session, ttl: None, anonymous: false, labels, password: None }
+}
+
+/// How somebody comes to a lock.
+#[derive(Clone, Copy)]
+pub(super) enum Kind<'a> {
+    Own,
+    OfTree,
+    /// Who asks for these at once.
+    OfSeveral(&'a [LockName]),
+}
+
+/// Where a new place goes.
+pub(super) struct Site {
+    pub(super) missing: Vec<String>,
+    pub(super) path: String,
+    pub(super) sequence: u64,
 }
 
 impl Model {
@@ -27,7 +43,7 @@ impl Model {
     }
 
     fn acquire_again(&mut self, node: &Node, acquire: Acquire) -> Outcome {
-        let Acquire { lock, open, entry, wait, reentrant, value, .. } = acquire;
+        let Acquire { lock, open, entry, wait, wait_ms, reentrant, value, .. } = acquire;
         let (path, old) = (node.path.clone(), place(node).clone());
         let limit = self.policy(&lock).limit;
         if acquire.limit.is_some() && acquire.limit != limit {
@@ -35,6 +51,9 @@ impl Model {
         }
         if acquire.permits.is_some_and(|permits| permits != old.permits) {
             return Err(Rejection::PermitsMismatch { permits: old.permits });
+        }
+        if old.hold.is_none() && !old.bundle.is_empty() {
+            return Err(Rejection::HasPlace { lock });
         }
         let wanted = acquire.mode.unwrap_or(old.mode);
         let holds = old.hold.is_some();
@@ -54,6 +73,11 @@ impl Model {
         if news.is_some() && old.entries.len() as u32 >= self.limits.entries_per_hold_max {
             return full(Bound::EntriesPerHold, self.limits.entries_per_hold_max);
         }
+        if up && wanted != old.mode && !alone {
+            let mut then = self.clone();
+            then.find_mut(&path).place.as_mut().unwrap().mode = wanted;
+            then.refuse_waiting_for_itself(&[(lock.clone(), path.clone())])?;
+        }
         self.touch_by_name(&open.session, open.ttl);
         let revision = self.revision;
         let place = self.find_mut(&path).place.as_mut().unwrap();
@@ -64,7 +88,7 @@ impl Model {
             place.entries.push(entry);
         }
         if !holds || up {
-            place.asked = revision;
+            (place.asked, place.wait_ms) = (revision, wait_ms);
         } else {
             place.held = wanted;
         }
@@ -83,7 +107,8 @@ impl Model {
         let name = open.session.clone();
         let known = self.live(&name).is_some();
         let ask = ask_of(&acquire);
-        if !acquire.wait && self.found_by_newcomer(&lock).would_wait(&lock, ask) {
+        let found = self.found_by_newcomer(std::slice::from_ref(&lock));
+        if !acquire.wait && found.would_wait(&lock, ask) {
             return Err(self.busy(&lock, ""));
         }
         if !known && self.sessions.len() as u32 >= self.limits.sessions_max {
@@ -93,6 +118,29 @@ impl Model {
         if let Some(refused) = self.no_room(id, &lock, ask) {
             return Err(refused);
         }
+        let site = self.site(&lock)?;
+        let before = self.clone();
+        if known {
+            self.touch_by_name(&name, open.ttl);
+        } else {
+            self.begin(&open);
+        }
+        let path = site.path.clone();
+        site.missing.iter().for_each(|path| self.add_directory(path, None));
+        if limit.is_some() {
+            let policy = Policy { limit, ..Policy::DEFAULT };
+            self.find_mut(&format!("/locks/{lock}")).rules = Some((policy, false));
+        }
+        self.contend(&site.path, site.sequence, acquire, Kind::Own, &[]);
+        if let Err(refused) = self.refuse_waiting_for_itself(&[(lock.clone(), path.clone())]) {
+            *self = before;
+            return Err(refused);
+        }
+        Ok(self.standing(&lock, &path, false))
+    }
+
+    /// Where a new place of our own door goes: what is missing of its directory, its znode, its number.
+    pub(super) fn site(&self, lock: &LockName) -> Result<Site, Rejection> {
         let directory = format!("/locks/{lock}");
         let (nearest, missing) = self.missing(&directory)?;
         self.anyone_may(&nearest, Perms::CREATE)?;
@@ -103,23 +151,12 @@ impl Model {
             path = format!("{directory}/lock-r{}-{sequence:010}", self.revision);
         }
         if self.nodes.len() + missing.len() + 1 > self.limits.znodes_max as usize {
-            return full(Bound::Znodes, self.limits.znodes_max);
+            return Err(refused(Bound::Znodes, self.limits.znodes_max));
         }
         let mut all = missing.clone();
         all.push(path.clone());
         self.room_in_quotas(&path, &all, 0)?;
-        if known {
-            self.touch_by_name(&name, open.ttl);
-        } else {
-            self.begin(&open);
-        }
-        missing.iter().for_each(|path| self.add_directory(path, None));
-        if limit.is_some() {
-            let policy = Policy { limit, ..Policy::DEFAULT };
-            self.find_mut(&directory).rules = Some((policy, false));
-        }
-        self.contend(&path, sequence, acquire, false, &[]);
-        Ok(self.standing(&lock, &path, false))
+        Ok(Site { missing, path, sequence })
     }
 
     pub(super) fn no_room(&self, id: u64, lock: &LockName, ask: Ask) -> Option<Rejection> {
@@ -127,7 +164,7 @@ impl Model {
         if self.places(id) >= contenders_per_session_max {
             return full(Bound::ContendersPerSession, contenders_per_session_max).err();
         }
-        let found = self.found_by_newcomer(lock);
+        let found = self.found_by_newcomer(std::slice::from_ref(lock));
         let waiters = found.waiters(lock).len() as u32;
         if waiters >= waiters_per_lock_max && found.would_wait(lock, ask) {
             return full(Bound::WaitersPerLock, waiters_per_lock_max).err();
@@ -141,13 +178,17 @@ impl Model {
         path: &str,
         sequence: u64,
         acquire: Acquire,
-        fixed: bool,
+        kind: Kind<'_>,
         data: &[u8],
     ) {
+        let (fixed, bundle) = match kind {
+            Kind::Own => (false, Vec::new()),
+            Kind::OfTree => (true, Vec::new()),
+            Kind::OfSeveral(locks) => (true, locks.to_vec()),
+        };
         let ask = Ask { fixed, ..ask_of(&acquire) };
-        let Acquire { lock, open, owner, entry, max_hold_ms, min_hold_ms, .. } = acquire;
-        // Who waited for the lock to open goes first.
-        self.settle(&lock);
+        let Acquire { lock, open, owner, entry, wait_ms, max_hold_ms, min_hold_ms, .. } = acquire;
+        self.let_in_who_waited_for_time(&lock);
         let session = self.live_mut(&open.session);
         session.given_up.retain(|(l, o)| *l != lock || *o != owner);
         let id = session.id as i64;
@@ -155,6 +196,7 @@ impl Model {
             sequence,
             owner,
             asked: self.revision,
+            wait_ms,
             entries: vec![entry.unwrap_or_else(EntryId::unnamed)],
             left: Vec::new(),
             mode: ask.mode,
@@ -168,9 +210,14 @@ impl Model {
             value: acquire.value,
             fixed,
             rank: self.rank(&lock, ask),
+            bundle,
         };
         self.add(path, id, data, Some(place));
-        self.settle(&lock);
+        // Who asked for several is granted when it stands in all queues.
+        let alone = !matches!(kind, Kind::OfSeveral(_));
+        if alone && self.waiters(&lock).first().is_some_and(|first| first.path == path) {
+            self.settle(&lock);
+        }
     }
 
     pub(super) fn release(&mut self, release: Release) -> Outcome {
@@ -214,15 +261,13 @@ impl Model {
                 return Ok(Reply::Released(Released { entries_left: others, changed: true }));
             }
         }
-        self.give_up(&lock, &path, &name, owner);
+        self.give_up(&lock, &path, &name);
         Ok(Reply::Released(Released { entries_left: 0, changed: true }))
     }
 
-    fn give_up(&mut self, lock: &LockName, path: &str, name: &SessionName, owner: Owner) {
+    fn give_up(&mut self, lock: &LockName, path: &str, name: &SessionName) {
         self.leave(path, LossCause::Released);
-        let session = self.live_mut(name);
-        session.given_up.push((lock.clone(), owner));
-        let id = session.id;
+        let id = self.live(name).unwrap().id;
         self.end_if_spent(id);
         self.settle(lock);
     }
@@ -250,7 +295,7 @@ impl Model {
             self.settle(&lock);
             return Reply::Cancelled;
         }
-        self.give_up(&lock, &path, &name, owner);
+        self.give_up(&lock, &path, &name);
         Reply::Cancelled
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use holdfast_types::*;
 
-use super::{Model, Node, Place, parent};
+use super::{Model, Node, Place, parent, znode};
 
 /// What the order of a queue and the grant go by.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,11 @@ impl Ask {
 
 pub(super) fn place(node: &Node) -> &Place {
     node.place.as_ref().unwrap()
+}
+
+/// The lock in whose queue a place is.
+pub(super) fn lock_of(node: &Node) -> LockName {
+    znode(&parent(&node.path)).as_lock().unwrap()
 }
 
 fn directory(lock: &LockName) -> String {
@@ -57,10 +62,11 @@ impl Model {
         node.and_then(|node| node.rules).map_or(Policy::DEFAULT, |(policy, _)| policy)
     }
 
-    /// Whether it was ever granted, or has rules.
+    /// Whether it was ever granted, has rules, or is kept for somebody who asked for several.
     pub(super) fn is_known(&self, lock: &LockName) -> bool {
         let node = self.find(&directory(lock));
-        node.is_some_and(|node| node.last_token > 0 || node.rules.is_some())
+        let known = node.is_some_and(|node| node.last_token > 0 || node.rules.is_some());
+        known || !self.queue(lock).is_empty()
     }
 
     /// Class, then time of coming less what the priority is worth; whoever comes through the tree is not overtaken, and
@@ -97,14 +103,23 @@ impl Model {
         }
     }
 
-    /// Everything as a newcomer finds it: who waited for a lock to open goes before whoever comes when it is time.
-    pub(super) fn found_by_newcomer(&self, lock: &LockName) -> Cow<'_, Self> {
-        if self.closed(lock).is_none() {
+    /// Everything as a newcomer finds it: who waited for locks to open goes before whoever comes when it is time.
+    pub(super) fn found_by_newcomer(&self, locks: &[LockName]) -> Cow<'_, Self> {
+        if locks.iter().all(|lock| self.closed(lock).is_none()) {
             return Cow::Borrowed(self);
         }
         let mut then = self.clone();
-        then.settle(lock);
+        for lock in locks {
+            then.let_in_who_waited_for_time(lock);
+        }
         Cow::Owned(then)
+    }
+
+    /// Somebody comes to a lock: if it is time for it to open, those who waited for that are granted it first.
+    pub(super) fn let_in_who_waited_for_time(&mut self, lock: &LockName) {
+        if self.closed(lock).is_some() {
+            self.settle(lock);
+        }
     }
 
     /// Whether a contender that comes now would have to wait: the lock is closed, somebody goes before it, or it cannot
@@ -115,16 +130,44 @@ impl Model {
         !self.is_open(lock) || behind || !self.has_room(lock, ask)
     }
 
-    /// The rule of the grant: whoever waits to be exclusive first, then one waiter after the other, until one cannot.
+    /// The queue of a lock has changed, or what it may grant: it is looked at, and after it, by name, every other one
+    /// that changed with it.
     pub(super) fn settle(&mut self, lock: &LockName) {
+        self.changed.insert(lock.clone());
+        self.settle_all();
+    }
+
+    pub(super) fn settle_all(&mut self) {
+        while let Some(lock) = self.changed.pop_first() {
+            self.settle_one(&lock);
+        }
+    }
+
+    /// The rule of the grant: whoever waits to be exclusive first, then one waiter after the other, until one cannot.
+    fn settle_one(&mut self, lock: &LockName) {
         self.reopen(lock);
         self.upgrade(lock);
-        while self.is_open(lock)
-            && let Some(first) = self.waiters(lock).first().copied().cloned()
-            && self.has_room(lock, place(&first).ask())
-        {
-            self.hand_to(lock, &first);
+        while let Some(first) = self.waiters(lock).first().copied().cloned() {
+            let members = self.members(&first);
+            if !members.iter().all(|member| self.is_due_to(member)) {
+                return;
+            }
+            for member in &members {
+                let lock = lock_of(member);
+                self.reopen(&lock);
+                self.hand_to(&lock, member);
+                if members.len() > 1 {
+                    self.changed.insert(lock);
+                }
+            }
         }
+    }
+
+    /// Whether a waiter's lock can be granted to it: it is open and the waiter first, and can hold beside the holders.
+    fn is_due_to(&self, node: &Node) -> bool {
+        let lock = lock_of(node);
+        let first = self.waiters(&lock).first().is_some_and(|first| first.path == node.path);
+        first && self.is_open(&lock) && self.has_room(&lock, place(node).ask())
     }
 
     /// Makes the one that waits to be exclusive so, when it is alone.
@@ -137,13 +180,16 @@ impl Model {
         }
     }
 
-    fn hand_to(&mut self, lock: &LockName, next: &Node) {
+    pub(super) fn hand_to(&mut self, lock: &LockName, next: &Node) {
         self.grants += 1;
         let (token, now, revision) = (self.grants, self.now, self.revision);
         let slots = self.free_slots(lock, place(next).permits);
         let place = self.find_mut(&next.path).place.as_mut().unwrap();
-        let since = place.hold.as_ref().map_or(now, |hold| hold.since);
-        place.hold = Some(Hold { token, granted_at: now, granted_in: revision, since, slots });
+        let before = place.hold.take();
+        let since = before.as_ref().map_or(now, |hold| hold.since);
+        let asked_for = before.and_then(|hold| hold.asked_for);
+        let (granted_at, granted_in) = (now, revision);
+        place.hold = Some(Hold { token, granted_at, granted_in, since, slots, asked_for });
         place.held = place.mode;
         self.find_mut(&directory(lock)).last_token = token;
         let session = self.session_of(next).name.clone();
@@ -177,6 +223,8 @@ pub(in crate::tests) struct Hold {
     /// The stamp of the first grant: a conversion is another one.
     pub(super) since: u64,
     pub(super) slots: Vec<u32>,
+    /// It is asked for.
+    pub(super) asked_for: Option<ReleaseRequest>,
 }
 
 impl Place {
@@ -189,9 +237,21 @@ impl Place {
         (self.rank, self.sequence)
     }
 
-    fn ask(&self) -> Ask {
+    pub(super) fn ask(&self) -> Ask {
         let Self { mode, permits, priority, fixed, .. } = *self;
         Ask { mode, permits, priority, fixed }
+    }
+
+    /// True if it waits: for the lock, or for holding it otherwise.
+    pub(super) fn waits(&self) -> bool {
+        self.hold.is_none() || self.mode != self.held
+    }
+
+    /// When the hold is taken away: at its end, or at the deadline of somebody who wants it.
+    pub(in crate::tests) fn taken_at(&self) -> Option<u64> {
+        let asked_for = self.hold.as_ref()?.asked_for.as_ref();
+        let revoked = asked_for.filter(|asked| asked.revoke).map(|asked| asked.deadline.0);
+        [self.ends_at(), revoked].into_iter().flatten().min()
     }
 
     /// When the hold is over whatever the session does.

@@ -2,13 +2,19 @@
 //! lock: the first waiter that can hold it beside its holders does, until the first that cannot. Written for
 //! obviousness from the sentences of the design, not from the code it judges.
 
+mod bundles;
 mod closing;
 mod contenders;
+mod custody;
+mod deadlocks;
 mod locks;
+mod recipes;
 mod rules;
 mod sessions;
 mod tree;
 mod views;
+
+use std::collections::BTreeSet;
 
 use holdfast_types::*;
 
@@ -21,6 +27,8 @@ pub(super) struct Place {
     pub(super) sequence: u64,
     pub(super) owner: Owner,
     pub(super) asked: u64,
+    /// How long its caller waits from there on.
+    wait_ms: Option<u64>,
     pub(super) entries: Vec<EntryId>,
     pub(super) left: Vec<EntryId>,
     /// How it wants to hold, and how it does if it does.
@@ -36,6 +44,8 @@ pub(super) struct Place {
     value: Option<Data>,
     /// Nobody who comes later goes before it.
     fixed: bool,
+    /// The locks that were asked for together, this one among them.
+    pub(super) bundle: Vec<LockName>,
     /// Where it stands in the queue, given when it came.
     rank: (u8, i64),
 }
@@ -67,7 +77,6 @@ pub(super) struct Session {
     pub(super) generation: u64,
     anonymous: bool,
     given_up: Vec<(LockName, Owner)>,
-    memo: Vec<((RequestId, Vec<String>), Outcome)>,
     pub(super) password: Option<Password>,
     pub(super) attachment: Option<u64>,
 }
@@ -90,6 +99,10 @@ pub(super) struct Model {
     pub(super) ended: Vec<(SessionName, SessionEnd)>,
     /// Grants of the last command, in order: lock, session, token.
     pub(super) granted: Vec<(LockName, SessionName, u64)>,
+    /// Locks whose queues changed and that nobody has looked at since.
+    changed: BTreeSet<LockName>,
+    /// Latches, barriers and counters, and the memory of all answers.
+    pub(super) recipes: super::recipes::model::Model,
 }
 
 fn parent(path: &str) -> String {
@@ -127,6 +140,8 @@ impl Model {
             sessions: Vec::new(),
             ended: Vec::new(),
             granted: Vec::new(),
+            changed: BTreeSet::new(),
+            recipes: super::recipes::model::Model::new(),
         };
         for path in ["/", "/locks", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"] {
             model.add(path, 0, &[], None);
@@ -248,6 +263,7 @@ impl Model {
         self.revision += 1;
         self.now = self.now.max(stamp);
         self.granted.clear();
+        self.follow_in_recipes();
         let Command::Multi(multi) = command else { return self.dispatch(command) };
         let Some(name) = multi.caller.session.clone() else { return self.multi(multi) };
         if self.live(&name).is_none() {
@@ -257,18 +273,13 @@ impl Model {
         let Some(request) = multi.caller.request.clone() else { return self.multi(multi) };
         // The id of another call is another id.
         let asked: Vec<String> = multi.then.iter().chain(&multi.otherwise).map(asked).collect();
-        let request = (request, asked);
-        let memo = &self.live(&name).unwrap().memo;
-        if let Some((_, first)) = memo.iter().find(|(id, _)| *id == request) {
-            return first.clone();
+        let request = Some(format!("multi {request} {asked:?}"));
+        let id = SessionId(self.live(&name).unwrap().id);
+        if let Some(first) = self.recipes.recall(id, request.as_ref()) {
+            return first;
         }
         let outcome = self.multi(multi);
-        let most = self.limits.memo_per_session_max as usize;
-        let memo = &mut self.live_mut(&name).memo;
-        memo.push((request, outcome.clone()));
-        while memo.len() > most {
-            drop(memo.remove(0));
-        }
+        self.recipes.remember(id, request.as_ref(), &outcome);
         outcome
     }
 
@@ -328,14 +339,13 @@ impl Model {
             }
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change),
             Command::Due { lock } => Ok(self.due(&lock)),
-            // Recipes have a model of their own, and so has what ends or changes hands otherwise (`custody.rs`).
-            Command::Multi(_)
-            | Command::Recipe(_)
-            | Command::Break(_)
-            | Command::AskRelease(_)
-            | Command::HandOver(_)
-            | Command::AcquireAll(_)
-            | Command::ReleaseAll(_) => unreachable!(),
+            Command::Break(breaking) => Ok(self.break_places(breaking)),
+            Command::AskRelease(ask) => self.ask_release(ask),
+            Command::HandOver(hand_over) => self.hand_over(hand_over),
+            Command::AcquireAll(all) => self.acquire_all(all),
+            Command::ReleaseAll(all) => self.release_all(all),
+            Command::Recipe(recipe) => self.recipe(recipe),
+            Command::Multi(_) => unreachable!(),
         }
     }
 }

@@ -17,10 +17,10 @@ impl Model {
             generation: 1,
             anonymous: open.anonymous,
             given_up: Vec::new(),
-            memo: Vec::new(),
             password: open.password,
             attachment: open.password.map(|_| self.revision),
         });
+        self.recipes.begin(&open.session, SessionId(self.minted));
     }
 
     pub(super) fn touch(&mut self, name: &SessionName, ttl: Option<Ttl>) {
@@ -97,6 +97,8 @@ impl Model {
             SessionEnd::Expired => LossCause::SessionExpired,
         };
         paths.iter().for_each(|path| self.leave(path, cause));
+        self.follow_in_recipes();
+        self.recipes.end(name, end);
         self.sessions.retain(|session| session.name != *name);
         self.ended.push((name.clone(), end));
         locks.iter().for_each(|lock| self.settle(lock));

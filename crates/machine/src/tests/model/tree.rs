@@ -2,6 +2,7 @@
 
 use holdfast_types::*;
 
+use super::contenders::Kind;
 use super::locks::{Ask, place};
 use super::{Model, Node, parent, refused, znode};
 
@@ -150,7 +151,7 @@ impl Model {
                 let open = super::contenders::plain(name.clone());
                 let mode = Some(mode_of(&path));
                 let plain = Acquire { mode, ..Acquire::new(lock, open, Owner::unnamed()) };
-                self.contend(&path, sequence, plain, true, &data);
+                self.contend(&path, sequence, plain, Kind::OfTree, &data);
             }
             _ => self.add(&path, owner, &data, None),
         }
@@ -227,9 +228,8 @@ impl Model {
             may(node, Perms::DELETE, by)?;
         }
         doomed.iter().rev().for_each(|node| self.leave(&node.path, LossCause::Deleted));
-        if let Some(lock) = znode(&parent(path.as_str())).as_lock() {
-            self.settle(&lock);
-        }
+        self.changed.extend(znode(&parent(path.as_str())).as_lock());
+        self.settle_all();
         Ok(OpReply::Deleted { count: doomed.len() as u32 })
     }
 

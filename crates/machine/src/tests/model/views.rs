@@ -2,7 +2,7 @@
 
 use holdfast_types::*;
 
-use super::locks::place;
+use super::locks::{lock_of, place};
 use super::{Model, Node};
 
 impl Model {
@@ -12,7 +12,7 @@ impl Model {
         holders.into_iter().find(|node| node.path != path).map(|node| self.holder_view(node))
     }
 
-    fn holder_view(&self, node: &Node) -> HolderView {
+    pub(super) fn holder_view(&self, node: &Node) -> HolderView {
         let place = place(node);
         let hold = place.hold.clone().unwrap();
         HolderView {
@@ -43,7 +43,7 @@ impl Model {
             permits: place.permits,
             priority: place.priority,
             value: place.value.clone(),
-            bundle: Vec::new(),
+            bundle: place.bundle.clone(),
         }
     }
 
@@ -66,7 +66,8 @@ impl Model {
             floor: FencingToken(self.floor(lock)),
             policy: self.policy(lock),
             closed: self.closed(lock),
-            notes: Vec::new(),
+            notes: self.holders(lock).into_iter().filter_map(note).collect(),
+            segments: Vec::new(),
         }
     }
 
@@ -77,51 +78,91 @@ impl Model {
         FenceView { current, floor: view.floor, highest: view.last_token }
     }
 
-    /// "Somebody else holds the lock", or "nobody gets it yet".
+    /// "Somebody else holds the lock", "nobody gets it yet", or "it is kept for somebody".
     pub(super) fn busy(&self, lock: &LockName, path: &str) -> Rejection {
         let waiters = self.waiters(lock).len() as u32;
-        match self.other_holder(lock, path) {
-            Some(holder) => Rejection::LockBusy { holder: holder.into(), waiters },
-            None => Rejection::LockClosed { closed: self.closed(lock).unwrap(), waiters },
+        match (self.other_holder(lock, path), self.closed(lock)) {
+            (Some(holder), _) => Rejection::LockBusy { holder: holder.into(), waiters },
+            (None, Some(closed)) => Rejection::LockClosed { closed, waiters },
+            (None, None) => Rejection::LockReserved { waiters },
         }
+    }
+
+    /// What a holder has.
+    pub(super) fn grant(&self, lock: &LockName, node: &Node, renewed: bool) -> Grant {
+        let (place, session) = (place(node), self.session_of(node));
+        let hold = place.hold.clone().unwrap();
+        Grant {
+            lock: lock.clone(),
+            session: session.name.clone(),
+            owner: place.owner.clone(),
+            ticket: Ticket(node.stat.czxid.0),
+            token: FencingToken(hold.token),
+            mode: place.held,
+            permits: place.permits,
+            slots: hold.slots,
+            floor: FencingToken(self.floor(lock)),
+            ends_at: place.ends_at().map(Stamp),
+            ttl: session.ttl,
+            entries: place.entries.len() as u32,
+            renewed,
+            waiters: self.waiters(lock).len() as u32,
+            granted_at: Stamp(hold.granted_at),
+            granted_in: Revision(hold.granted_in),
+        }
+    }
+
+    /// What a waiter is told, or a holder that waits to hold otherwise.
+    pub(super) fn queued(&self, lock: &LockName, node: &Node) -> Queued {
+        let (place, session) = (place(node), self.session_of(node));
+        let mut waiters = self.waiters(lock).into_iter();
+        Queued {
+            lock: lock.clone(),
+            ticket: Ticket(node.stat.czxid.0),
+            asked: Revision(place.asked),
+            ahead: waiters.position(|waiter| waiter.path == node.path).unwrap_or(0) as u32,
+            holder: self.other_holder(lock, &node.path).map(Box::new),
+            closed: self.closed(lock),
+            mode: place.mode,
+            session: SessionId(session.id),
+            ttl: session.ttl,
+        }
+    }
+
+    /// Waits with an end, in the order in which they were asked for: what ends them, and how long they may last.
+    pub(in crate::tests) fn waits(&self) -> Vec<(Cancel, u64)> {
+        let waits = self.nodes.iter().filter_map(|node| {
+            let place = node.place.as_ref().filter(|place| place.waits())?;
+            let cancel = Cancel {
+                lock: lock_of(node),
+                session: self.session_of(node).name.clone(),
+                owner: place.owner.clone(),
+                ticket: Ticket(node.stat.czxid.0),
+                asked: Revision(place.asked),
+            };
+            Some((cancel, place.wait_ms?))
+        });
+        let mut waits: Vec<_> = waits.collect();
+        waits.sort_by_key(|(cancel, _)| cancel.asked);
+        waits
     }
 
     /// Where a contender stands, as the answer to an acquire.
     pub(super) fn standing(&self, lock: &LockName, path: &str, renewed: bool) -> Reply {
         let node = self.find(path).unwrap();
-        let place = place(node);
-        let session = self.session_of(node);
-        let ticket = Ticket(node.stat.czxid.0);
-        let waiters = self.waiters(lock);
-        match place.hold.clone().filter(|_| place.mode == place.held) {
-            Some(hold) => Reply::Granted(Grant {
-                lock: lock.clone(),
-                session: session.name.clone(),
-                owner: place.owner.clone(),
-                ticket,
-                token: FencingToken(hold.token),
-                mode: place.mode,
-                permits: place.permits,
-                slots: hold.slots,
-                floor: FencingToken(self.floor(lock)),
-                ends_at: place.ends_at().map(Stamp),
-                ttl: session.ttl,
-                entries: place.entries.len() as u32,
-                renewed,
-                waiters: waiters.len() as u32,
-                granted_at: Stamp(hold.granted_at),
-                granted_in: Revision(hold.granted_in),
-            }),
-            None => Reply::Queued(Queued {
-                ticket,
-                asked: Revision(place.asked),
-                ahead: waiters.iter().position(|waiter| waiter.path == path).unwrap_or(0) as u32,
-                holder: self.other_holder(lock, path).map(Box::new),
-                closed: self.closed(lock),
-                mode: place.mode,
-                session: SessionId(session.id),
-                ttl: session.ttl,
-            }),
+        if place(node).waits() {
+            return Reply::Queued(self.queued(lock, node));
         }
+        Reply::Granted(self.grant(lock, node, renewed))
     }
+}
+
+/// What else there is to say of a holder.
+fn note(node: &Node) -> Option<HolderNote> {
+    let place = place(node);
+    let hold = place.hold.as_ref()?;
+    let (token, release_request) = (FencingToken(hold.token), hold.asked_for.clone());
+    let bundle = place.bundle.clone();
+    let notable = release_request.is_some() || !bundle.is_empty();
+    notable.then_some(HolderNote { token, release_request, bundle })
 }

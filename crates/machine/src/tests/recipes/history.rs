@@ -13,6 +13,8 @@ pub(super) enum Move {
     End(usize),
     /// The n-th command from the end is sent again.
     Again(usize),
+    /// So many commands are sent again from the n-th on, in their order.
+    AgainFrom(usize, usize),
     Close(usize),
     Expire(usize),
     Limits(u32, u32),
@@ -33,6 +35,8 @@ fn one() -> impl Strategy<Value = Move> {
         8 => counter().prop_map(Move::Do),
         8 => (0..8_usize).prop_map(Move::End),
         10 => (0..20_usize).prop_map(Move::Again),
+        2 => (prop_oneof![Just(0), any::<usize>()], 1..20_usize)
+            .prop_map(|(from, count)| Move::AgainFrom(from, count)),
         3 => (0..SESSIONS.len()).prop_map(Move::Close),
         4 => (0..SESSIONS.len()).prop_map(Move::Expire),
         1 => (0..6_u32, 0..5_u32).prop_map(|(recipes, memo)| Move::Limits(recipes, memo)),
@@ -59,6 +63,11 @@ fn request() -> impl Strategy<Value = Option<RequestId>> {
 
 fn gate() -> impl Strategy<Value = Gate> {
     prop_oneof![Just(Gate::Barrier), Just(Gate::Double)]
+}
+
+/// A command of any recipe.
+pub(in crate::tests) fn recipe() -> impl Strategy<Value = Recipe> {
+    prop_oneof![20 => arrive(), 6 => depart(), 30 => latch(), 14 => counter()]
 }
 
 fn arrive() -> impl Strategy<Value = Recipe> {

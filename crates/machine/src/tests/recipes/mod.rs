@@ -1,8 +1,8 @@
 //! Recipes: their words in golden scripts, a naive model, random histories, and the bugs that must be caught.
 
-mod history;
-mod model;
-mod properties;
+pub(super) mod history;
+pub(super) mod model;
+pub(super) mod properties;
 pub(super) mod words;
 
 use holdfast_types::*;

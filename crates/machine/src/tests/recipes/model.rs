@@ -38,7 +38,7 @@ pub(super) struct Who {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Model {
+pub(in crate::tests) struct Model {
     revision: u64,
     minted: u64,
     pub(super) limits: Limits,
@@ -48,6 +48,8 @@ pub(super) struct Model {
     /// Everybody at any barrier, in the order of arrival.
     pub(super) there: Vec<Who>,
     counters: Vec<(RecipeName, CounterView)>,
+    /// Whether the last answer is one given before.
+    pub(in crate::tests) is_recalled: bool,
 }
 
 fn no(rejection: RecipeRejection) -> Outcome {
@@ -64,7 +66,7 @@ fn full(bound: Bound, limit: u32) -> Outcome {
 }
 
 impl Model {
-    pub(super) fn new() -> Self {
+    pub(in crate::tests) fn new() -> Self {
         Self {
             revision: 0,
             minted: 0,
@@ -74,10 +76,29 @@ impl Model {
             latches: Vec::new(),
             there: Vec::new(),
             counters: Vec::new(),
+            is_recalled: false,
         }
     }
 
-    pub(super) fn live(&self, name: &SessionName) -> Option<SessionId> {
+    /// As a part of a larger model: what that one knows, before its next command.
+    pub(in crate::tests) fn follow(
+        &mut self,
+        (revision, minted): (u64, u64),
+        limits: Limits,
+        expired: Vec<SessionName>,
+    ) {
+        (self.revision, self.minted) = (revision, minted);
+        (self.limits, self.expired) = (limits, expired);
+    }
+
+    /// A session begins elsewhere.
+    pub(in crate::tests) fn begin(&mut self, name: &SessionName, id: SessionId) {
+        if self.live(name).is_none() {
+            self.sessions.push(Session { name: name.clone(), id, memo: Vec::new() });
+        }
+    }
+
+    pub(in crate::tests) fn live(&self, name: &SessionName) -> Option<SessionId> {
         self.sessions.iter().find(|session| session.name == *name).map(|session| session.id)
     }
 
@@ -89,8 +110,9 @@ impl Model {
         self.revision += 1;
     }
 
-    pub(super) fn apply(&mut self, recipe: Recipe) -> Outcome {
+    pub(in crate::tests) fn apply(&mut self, recipe: Recipe) -> Outcome {
         self.tick();
+        self.is_recalled = false;
         match recipe {
             Recipe::MakeLatch { latch, count } => self.make(latch, count),
             Recipe::CountDown { latch, key } => self.down(&latch, key),
@@ -122,7 +144,11 @@ impl Model {
         Err(Rejection::NoSession { session })
     }
 
-    fn recall(&self, id: SessionId, request: Option<&String>) -> Option<Outcome> {
+    pub(in crate::tests) fn recall(
+        &self,
+        id: SessionId,
+        request: Option<&String>,
+    ) -> Option<Outcome> {
         let session = self.sessions.iter().find(|session| session.id == id)?;
         session
             .memo
@@ -131,7 +157,12 @@ impl Model {
             .map(|(_, first)| first.clone())
     }
 
-    fn remember(&mut self, id: SessionId, request: Option<&String>, outcome: &Outcome) {
+    pub(in crate::tests) fn remember(
+        &mut self,
+        id: SessionId,
+        request: Option<&String>,
+        outcome: &Outcome,
+    ) {
         let (Some(request), None) = (request, self.recall(id, request)) else { return };
         let most = self.limits.memo_per_session_max as usize;
         if let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) {
@@ -180,6 +211,7 @@ impl Model {
             return self.gone(open.session);
         }
         if let Some(first) = id.and_then(|id| self.recall(id, request.as_ref())) {
+            self.is_recalled = true;
             return first;
         }
         let known = self.there.iter().find(|who| who.gate == gate && who.name == name);
@@ -361,7 +393,7 @@ impl Model {
     }
 
     /// What the end of a session means: promises are kept, barriers break, who is inside has left.
-    pub(super) fn end(&mut self, name: &SessionName, end: SessionEnd) {
+    pub(in crate::tests) fn end(&mut self, name: &SessionName, end: SessionEnd) {
         let id = self.live(name).unwrap();
         let mut promises: Vec<(RecipeName, RequestId)> = Vec::new();
         for latch in &self.latches {
@@ -417,7 +449,7 @@ impl Model {
     }
 
     /// What ends the waits that go on, oldest asking first.
-    pub(super) fn waits(&self) -> Vec<(GiveUp, u64)> {
+    pub(in crate::tests) fn waits(&self) -> Vec<(GiveUp, u64)> {
         let mut waits: Vec<&Who> = self.there.iter().filter(|who| who.inside.is_none()).collect();
         waits.sort_by_key(|who| who.asked);
         let give_up = |who: &Who| GiveUp {

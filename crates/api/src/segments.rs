@@ -1,0 +1,63 @@
+//! What is said about a resource that is cut into segments: how each of them stands, and which one a grant is of.
+//!
+//! Refuses to know how a segment is chosen. Bound: as many as there are segments.
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{FencingToken, LockName, SegmentView, Segments, SessionName};
+
+use crate::GrantBody;
+
+/// One segment of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SegmentBody {
+    /// Which, from 0: the lock's name is that of the whole, a '/', and this.
+    pub segment: u32,
+    /// Whether anybody holds it.
+    pub held: bool,
+    /// The first of those who hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionName>,
+    /// Its token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<FencingToken>,
+    /// How many wait for it.
+    pub waiters: u32,
+}
+
+impl SegmentBody {
+    /// The bodies of all segments, from 0 on.
+    pub(crate) fn all(views: Vec<SegmentView>) -> Vec<Self> {
+        let one = |(segment, view): (u32, SegmentView)| {
+            let SegmentView { holder, holders, waiters } = view;
+            let (session, token) = holder.unzip();
+            Self { segment, held: holders > 0, session, token, waiters }
+        };
+        (0..).zip(views).map(one).collect()
+    }
+}
+
+impl GrantBody {
+    /// The same as the answer to a call for a segment of this.
+    #[must_use]
+    pub fn of_whole(self, whole: &LockName) -> Self {
+        Self { segment: Segments::index_of(whole, &self.lock), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_segment_says_little_and_a_held_one_by_whom() {
+        let me = SessionName::new("me").ok().map(|me| (me, FencingToken(7)));
+        let held = SegmentView { holder: me, holders: 1, waiters: 2 };
+        let json = serde_json::to_string(&SegmentBody::all(vec![SegmentView::default(), held]));
+        assert_eq!(
+            json.unwrap(),
+            r#"[{"segment":0,"held":false,"waiters":0},{"segment":1,"held":true,"session":"me","token":7,"waiters":2}]"#
+        );
+    }
+}

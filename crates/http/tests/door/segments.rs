@@ -1,0 +1,149 @@
+//! One resource cut into segments: who gets which, who is refused, and what is shown of them.
+
+use serde_json::{Value, json};
+
+use crate::client::call;
+use crate::node::Node;
+use crate::stream::Events;
+
+fn place(grant: &Value) -> (&Value, &Value) {
+    (&grant["lock"], &grant["segment"])
+}
+
+#[tokio::test]
+async fn row_30_any_segment_is_a_free_one_and_asking_again_is_the_same_one() {
+    let node = Node::start().await;
+    let target = |who: &str| format!("/v1/locks/stock?session={who}&segments=2");
+    let first = node.call("PUT", &target("a")).await.json();
+    assert_eq!(place(&first), (&json!("stock/0"), &json!(0)));
+    let second = node.call("PUT", &target("b")).await.json();
+    assert_eq!(place(&second), (&json!("stock/1"), &json!(1)));
+    for again in [target("a"), "/v1/locks/stock?session=a&segment=any".to_owned()] {
+        let again = node.call("PUT", &again).await.json();
+        assert_eq!((place(&again), &again["token"]), (place(&first), &first["token"]));
+        assert_eq!(again["renewed"], true);
+    }
+    let busy = node.call("PUT", &target("c")).await.problem(423, "lock-busy");
+    assert_eq!(busy["holder"]["session"], "a");
+    let waiting = node.begin("PUT", "/v1/locks/stock?session=c&segments=2&wait=60s");
+    node.until_waiters("stock/0", 1).await;
+    let other = node.begin("PUT", "/v1/locks/stock?session=d&segments=2&wait=60s");
+    node.until_waiters("stock/1", 1).await;
+    // Who gives back names the whole or the segment.
+    assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
+    assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
+    assert_eq!(node.call("DELETE", "/v1/locks/stock/1?session=b").await.status, 204);
+    let grant = waiting.await.unwrap().json();
+    assert_eq!(place(&grant), (&json!("stock/0"), &json!(0)));
+    assert!(grant["token"].as_u64() > second["token"].as_u64(), "{grant}");
+    assert_eq!(place(&other.await.unwrap().json()), (&json!("stock/1"), &json!(1)));
+}
+
+#[tokio::test]
+async fn callers_at_the_same_moment_have_a_segment_each() {
+    let node = Node::start().await;
+    let calls: Vec<_> = (0..16)
+        .map(|n| {
+            let address = node.address;
+            tokio::spawn(async move {
+                let target = format!("/v1/locks/stock?session=s{n}&segments=16");
+                call(address, "PUT", &target).await.json()["segment"].as_u64()
+            })
+        })
+        .collect();
+    let mut segments = Vec::new();
+    for call in calls {
+        segments.push(call.await.unwrap().unwrap());
+    }
+    segments.sort_unstable();
+    assert_eq!(segments, (0..16).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn the_number_of_segments_is_remembered_and_told() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/locks/stock?session=a&segment=any")
+        .await
+        .problem(409, "segments-mismatch");
+    node.take("/v1/locks/stock?session=a&segments=8&segment=3").await;
+    for query in ["segments=4", "segments=9&segment=0", "segment=8", "mode=shared", "limit=2"] {
+        let reply = node.call("PUT", &format!("/v1/locks/stock?session=b&{query}")).await;
+        let problem = reply.problem(409, "segments-mismatch");
+        assert_eq!(problem["segments"], 8, "{query}");
+        assert_eq!(problem["detail"], "it is cut into 8 segments, from 0 to 7", "{query}");
+    }
+    let several = node.call("POST", "/v1/locks?name=stock&name=z&session=b").await;
+    several.problem(409, "segments-mismatch");
+    assert_eq!(node.call("PUT", "/v1/sessions/b").await.status, 201);
+    let contender =
+        node.call("POST", "/v1/tree/locks/stock?session=b&ephemeral&sequential&name=lock-").await;
+    contender.problem(409, "segments-mismatch");
+    let problem = node.call("PUT", "/v1/locks/stock?session=a&segments=8&segment=4").await;
+    let problem = problem.problem(409, "in-use");
+    assert!(problem["detail"].as_str().unwrap().contains("'stock/3'"), "{problem}");
+    node.take("/v1/locks/stock?session=a&owner=other&segments=8&segment=4").await;
+    for query in ["segments=0", "segments=1025", "segment=some", "segments=2&segment=2"] {
+        let reply = node.call("PUT", &format!("/v1/locks/stock?session=b&{query}")).await;
+        reply.problem(400, "invalid-argument");
+    }
+    node.take("/v1/locks/one?session=a").await;
+    let problem = node.call("PUT", "/v1/locks/one?session=b&segments=2").await;
+    assert!(problem.problem(409, "segments-mismatch").get("segments").is_none());
+}
+
+#[tokio::test]
+async fn the_number_is_changed_while_nobody_uses_any_of_them() {
+    let node = Node::start().await;
+    let rules = node.call("PATCH", "/v1/locks/stock?segments=2").await.json();
+    assert_eq!(rules["segments"], 2);
+    node.take("/v1/locks/stock?session=a&segment=any").await;
+    node.call("PATCH", "/v1/locks/stock?segments=3").await.problem(409, "in-use");
+    node.call("PATCH", "/v1/locks/stock?segments=none").await.problem(409, "in-use");
+    assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
+    let rules = node.call("PATCH", "/v1/locks/stock?segments=none").await.json();
+    assert!(rules.get("segments").is_none(), "{rules}");
+    node.take("/v1/locks/stock?session=a").await;
+}
+
+#[tokio::test]
+async fn the_whole_shows_how_each_segment_stands() {
+    let node = Node::start().await;
+    node.take("/v1/locks/stock?session=a&segments=3&segment=1").await;
+    let _waits = node.begin("PUT", "/v1/locks/stock?session=b&segment=1&wait=60s");
+    node.until_waiters("stock/1", 1).await;
+    for target in ["/v1/locks/stock", "/v1/locks/stock?stale"] {
+        let shown = node.call("GET", target).await.json();
+        let segments = shown["segments"].as_array().unwrap();
+        assert_eq!((segments.len(), &shown["held"]), (3, &json!(false)), "{shown}");
+        assert_eq!(segments[0], json!({ "segment": 0, "held": false, "waiters": 0 }));
+        let second = (&segments[1]["session"], &segments[1]["held"], &segments[1]["waiters"]);
+        assert_eq!(second, (&json!("a"), &json!(true), &json!(1)));
+    }
+    let one = node.call("GET", "/v1/locks/stock/1").await.json();
+    assert!(one.get("segments").is_none() && one["held"] == true, "{one}");
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_names_the_segment_that_it_was_for() {
+    let node = Node::start().await;
+    node.take("/v1/locks/stock?session=a&segments=1").await;
+    let reply = node.call("PUT", "/v1/locks/stock?session=b&segments=1&wait=50ms").await;
+    assert_eq!(reply.problem(423, "wait-timeout")["lock"], "stock/0");
+    let lock = node.call("GET", "/v1/locks/stock/0").await.json();
+    assert_eq!((&lock["waiters"], &lock["holders"][0]["session"]), (&json!(0), &json!("a")));
+}
+
+#[tokio::test]
+async fn a_stream_names_the_segment_that_it_waits_for_and_holds() {
+    let node = Node::start().await;
+    node.take("/v1/locks/stock?session=a&segments=1").await;
+    let target = "/v1/locks/stock?segments=1&wait=60s&hold=connection";
+    let mut events = Events::begin(node.address, "PUT", target, None).await;
+    assert_eq!(events.expect("queued").await["lock"], "stock/0");
+    assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
+    assert_eq!(events.expect("granted").await["segment"], 0);
+    let broken = node.call("DELETE", "/v1/locks/stock/0?force&reason=test").await;
+    assert_eq!(broken.json()["broken"], 1);
+    let lost = events.expect("lost").await;
+    assert_eq!((&lost["lock"], &lost["cause"]), (&json!("stock/0"), &json!("broken")));
+}

@@ -1,0 +1,228 @@
+//! One resource cut into segments: which of its locks an acquire is for, and which one a release.
+//!
+//! Owns the choice. It is made here, in the log's order, so that two callers at the same moment do not choose the same free
+//! segment. The number of segments is a rule of the whole, remembered with the first place in any of them; whoever says
+//! another number is refused, and so is whoever asks for the whole as if it were one lock. A caller has one place in all
+//! segments, and asking again is asking for that one. Refuses to know how a segment is granted: it is a lock like any other.
+//! Bound: [`Policy::SEGMENTS_MAX`] segments are looked at.
+
+use holdfast_types::{
+    Acquire, Bound, LockName, Owner, Policy, Rejection, SegmentChoice, SegmentView, Segments,
+    SessionId, SessionName, Stamp, ZnodePath,
+};
+
+use crate::Machine;
+use crate::apply::{Step, limit_reached};
+use crate::contender::Ask;
+use crate::locks::Rules;
+use crate::plant::Plant;
+use crate::sessions::Named;
+
+/// A resource that is cut into segments with the place that is taken in one of them.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    whole: LockName,
+    count: u32,
+}
+
+impl Machine {
+    /// Turns an acquire for a segment into one for that lock. What is to be remembered if it succeeds, if anything.
+    pub(crate) fn choose_segment(
+        &self,
+        session: Option<SessionId>,
+        acquire: &mut Acquire,
+        now: Stamp,
+    ) -> Result<Option<Cut>, Rejection> {
+        let Some(segments) = acquire.segments.take() else {
+            return self.refuse_cut(&acquire.lock).map(|()| None);
+        };
+        let (whole, owner) = (acquire.lock.clone(), &acquire.owner);
+        let (count, new) = self.count_for(&whole, segments.count)?;
+        let own = session.and_then(|session| self.own_segment(session, &whole, owner, count));
+        let own = own.filter(|_| !self.planted(Plant::SegmentTwice));
+        acquire.lock = match (segments.choice, own) {
+            (SegmentChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
+            (SegmentChoice::At(index), Some(own)) if index != own => {
+                return Err(Rejection::HasPlace { lock: segment(&whole, own)? });
+            }
+            (SegmentChoice::At(index), _) | (SegmentChoice::Any, Some(index)) => {
+                segment(&whole, index)?
+            }
+            (SegmentChoice::Any, None) => self.emptiest(&whole, count, Ask::of(acquire), now)?,
+        };
+        self.refuse_cut(&acquire.lock)?;
+        Ok(new.then_some(Cut { whole, count }).filter(|_| !self.planted(Plant::SegmentsForgotten)))
+    }
+
+    /// Remembers into how many segments a resource is cut. A place in one of them is there, and so is its directory.
+    pub(crate) fn remember_cut(&mut self, cut: Cut) {
+        let Cut { whole, count } = cut;
+        let policy = Policy { segments: Some(count), ..Policy::DEFAULT };
+        self.set_rules(&whole, &ZnodePath::of_lock(&whole), Rules { policy, kept: false });
+    }
+
+    /// Refuses whoever takes something that is cut for one lock.
+    pub(crate) fn refuse_cut(&self, lock: &LockName) -> Result<(), Rejection> {
+        match self.segments_in(lock) {
+            Some(count) if !self.planted(Plant::SegmentsBlind) => Err(mismatch(Some(count))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Into how many segments something is cut.
+    pub(crate) fn segments_in(&self, whole: &LockName) -> Option<u32> {
+        self.locks.get(whole)?.policy().segments
+    }
+
+    /// How many segments there are, or will be with this caller: then they are new.
+    fn count_for(&self, whole: &LockName, said: Option<u32>) -> Result<(u32, bool), Rejection> {
+        match (self.segments_in(whole), said) {
+            (Some(has), Some(said)) if said != has && !self.planted(Plant::SegmentsBlind) => {
+                Err(mismatch(Some(has)))
+            }
+            (Some(_), Some(said)) => Ok((said, false)),
+            (Some(has), None) => Ok((has, false)),
+            (None, Some(said)) if self.locks.get(whole).is_none() => Ok((said, true)),
+            (None, _) => Err(mismatch(None)),
+        }
+    }
+
+    /// The first of all segments in which a session's owner holds or waits.
+    fn own_segment(
+        &self,
+        session: SessionId,
+        whole: &LockName,
+        owner: &Owner,
+        count: u32,
+    ) -> Option<u32> {
+        let first = Segments::name_of(whole, 0).ok()?;
+        let places = self.locks.claims_from(session, &first, owner);
+        let below = places.map_while(|claim| {
+            let lock = claim.lock.as_ref()?;
+            let inside = lock.as_str().strip_prefix(whole.as_str())?.starts_with('/');
+            inside.then(|| (Segments::index_of(whole, lock), &claim.owner))
+        });
+        let own = below.filter(|(_, of)| *of == owner).filter_map(|(index, _)| index);
+        own.filter(|index| *index < count).min()
+    }
+
+    /// The segment for somebody who has none: one that can be had at once, then the one with the fewest places, then the
+    /// first.
+    fn emptiest(
+        &self,
+        whole: &LockName,
+        count: u32,
+        ask: Ask,
+        now: Stamp,
+    ) -> Result<LockName, Rejection> {
+        let mut best: Option<((bool, u32), LockName)> = None;
+        for index in 0..count {
+            let lock = segment(whole, index)?;
+            let load = self.load_of(&lock, ask, now);
+            if load == (false, 0) || self.planted(Plant::SegmentFirst) {
+                return Ok(lock);
+            }
+            if best.as_ref().is_none_or(|(least, _)| load < *least) {
+                best = Some((load, lock));
+            }
+        }
+        best.map(|(_, lock)| lock).ok_or_else(|| mismatch(Some(count)))
+    }
+
+    /// Whether a newcomer would have to wait, and how many have a place. Who waited for a lock to open goes before whoever
+    /// comes just then.
+    fn load_of(&self, lock: &LockName, ask: Ask, now: Stamp) -> (bool, u32) {
+        let Some(indexed) = self.locks.get(lock) else { return (false, 0) };
+        let overdue = indexed.closed.is_some() && !indexed.waiters.is_empty();
+        let holders = u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX);
+        let waits = overdue || !indexed.admits(ask, now);
+        (waits, holders.saturating_add(indexed.waiting()))
+    }
+
+    /// The lock that a release of this one is for: the segment in which the caller has its place, if this one is cut.
+    pub(crate) fn place_within(
+        &self,
+        session: SessionId,
+        lock: LockName,
+        owner: &Owner,
+    ) -> LockName {
+        let own = self.segments_in(&lock).and_then(|count| {
+            let index = self.own_segment(session, &lock, owner, count)?;
+            Segments::name_of(&lock, index).ok()
+        });
+        own.unwrap_or(lock)
+    }
+
+    /// As [`Machine::take_note_of`], of a lock and of its segments.
+    pub(crate) fn take_note_within(
+        &mut self,
+        session: &SessionName,
+        lock: &LockName,
+        step: &mut Step<'_>,
+    ) -> bool {
+        let mut noticed = self.take_note_of(session, lock, step);
+        if self.segments_in(lock).is_some() {
+            let closed = self.locks.delayed_by(session);
+            let closed = closed.filter(|other| Segments::index_of(lock, other).is_some());
+            for segment in closed.cloned().collect::<Vec<_>>() {
+                noticed |= self.take_note_of(session, &segment, step);
+            }
+        }
+        noticed
+    }
+
+    /// How many hold or wait in any of so many segments.
+    pub(crate) fn places_in_segments(&self, whole: &LockName, count: u32) -> u32 {
+        let of = |view: SegmentView| view.holders.saturating_add(view.waiters);
+        self.first_segments(whole, count).map(of).fold(0, u32::saturating_add)
+    }
+
+    /// The segments of a lock as others see them; none of one that is not cut.
+    pub(crate) fn segment_views(&self, whole: &LockName) -> Vec<SegmentView> {
+        self.first_segments(whole, self.segments_in(whole).unwrap_or(0)).collect()
+    }
+
+    fn first_segments(&self, whole: &LockName, count: u32) -> impl Iterator<Item = SegmentView> {
+        (0..count).map(move |index| {
+            let lock = Segments::name_of(whole, index).ok();
+            let Some(indexed) = lock.and_then(|lock| self.locks.get(&lock)) else {
+                return SegmentView::default();
+            };
+            let first = indexed.holders.first();
+            SegmentView {
+                holder: first.and_then(|first| Some((first.session_name.clone(), first.token()?))),
+                holders: u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX),
+                waiters: indexed.waiting(),
+            }
+        })
+    }
+
+    /// The segment in which a session's owner holds or waits, as one who asks again so would find it; none if there is
+    /// none, or the call would be refused.
+    pub fn segment_held(
+        &self,
+        whole: &LockName,
+        segments: Segments,
+        session: &SessionName,
+        owner: &Owner,
+    ) -> Option<LockName> {
+        let Some(Named::Open(id)) = self.sessions.named(session) else { return None };
+        let count = self.segments_in(whole)?;
+        let index = self.own_segment(id, whole, owner, count)?;
+        let is_asked = match segments.choice {
+            SegmentChoice::Any => true,
+            SegmentChoice::At(asked) => asked == index,
+        };
+        let agrees = segments.count.is_none_or(|said| said == count);
+        Segments::name_of(whole, index).ok().filter(|_| is_asked && agrees)
+    }
+}
+
+fn mismatch(segments: Option<u32>) -> Rejection {
+    Rejection::SegmentsMismatch { segments }
+}
+
+fn segment(whole: &LockName, index: u32) -> Result<LockName, Rejection> {
+    Segments::name_of(whole, index)
+        .map_err(|_| limit_reached(Bound::PathLength, LockName::MAX_LEN as u64))
+}

@@ -1,0 +1,172 @@
+//! The model's holds that end or change hands otherwise than by being given back.
+
+use holdfast_types::*;
+
+use super::locks::place;
+use super::{Model, Node, Place, refused};
+
+impl Model {
+    /// An operator takes places away.
+    pub(super) fn break_places(&mut self, breaking: Break) -> Reply {
+        let Break { lock, what, reason: _ } = breaking;
+        let meant = |node: &&Node| match what {
+            Broken::Holders => place(node).hold.is_some(),
+            Broken::Ticket(ticket) => node.stat.czxid.0 == ticket.0,
+            Broken::Sequence(sequence) => place(node).sequence == sequence,
+            Broken::Token(token) => place(node).token() == Some(token.0),
+        };
+        let broken: Vec<Node> = self.queue(&lock).into_iter().filter(meant).cloned().collect();
+        for node in &broken {
+            self.leave(&node.path, LossCause::Broken);
+            self.end_if_spent(node.stat.ephemeral_owner.cast_unsigned());
+        }
+        self.settle(&lock);
+        Reply::Broken { places: broken.len() as u32 }
+    }
+
+    /// Holders are asked to give a lock back. A request that wants it sooner, or takes it away where the one before did
+    /// not, takes the place of that; others change nothing.
+    pub(super) fn ask_release(&mut self, ask: AskRelease) -> Outcome {
+        let AskRelease { lock, holder, reason, deadline_ms, revoke } = ask;
+        if deadline_ms == 0 || deadline_ms > AskRelease::DEADLINE_MAX_MS {
+            return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
+        }
+        let asked: Vec<String> = match holder {
+            Some(who) => vec![self.holder_of(&lock, &who)?.path.clone()],
+            None => self.holders(&lock).into_iter().map(|node| node.path.clone()).collect(),
+        };
+        let (asked_at, deadline) = (Stamp(self.now), Stamp(self.now + deadline_ms));
+        for path in &asked {
+            let hold = self.find_mut(path).place.as_mut().unwrap().hold.as_mut().unwrap();
+            let stands = hold.asked_for.as_ref().is_some_and(|before| {
+                (before.revoke && !revoke)
+                    || (before.revoke == revoke && before.deadline <= deadline)
+            });
+            if !stands {
+                let request = ReleaseRequest { reason: reason.clone(), asked_at, deadline, revoke };
+                hold.asked_for = Some(request);
+            }
+        }
+        Ok(Reply::ReleaseAsked { holders: asked.len() as u32 })
+    }
+
+    /// A holder gives what it holds to another live session: nobody gets in between, and the token is a new one.
+    pub(super) fn hand_over(&mut self, hand_over: HandOver) -> Outcome {
+        let HandOver { lock, from, to } = hand_over;
+        let giver = self.holder_of(&lock, &from)?.clone();
+        let Some(id) = self.live(&to.0).map(|session| session.id) else {
+            return Err(self.gone(to.0));
+        };
+        let taker = self.own_place(&lock, id, &to.1).cloned();
+        let to_itself = taker.as_ref().is_some_and(|taker| taker.path == giver.path);
+        let path = match taker {
+            Some(taker) if to_itself => taker.path,
+            Some(taker) => self.hand_to_waiter(&lock, &giver, &taker)?,
+            None => self.hand_to_newcomer(&lock, &giver, (id, to))?,
+        };
+        self.end_if_spent(giver.stat.ephemeral_owner.cast_unsigned());
+        self.settle(&lock);
+        Ok(Reply::HandedOver(self.grant(&lock, self.find(&path).unwrap(), to_itself)))
+    }
+
+    fn holder_of(
+        &self,
+        lock: &LockName,
+        (session, owner): &(SessionName, Owner),
+    ) -> Result<&Node, Rejection> {
+        let Some(live) = self.live(session) else { return Err(self.gone(session.clone())) };
+        let own = self.own_place(lock, live.id, owner);
+        own.filter(|node| place(node).hold.is_some()).ok_or_else(|| {
+            match self.other_holder(lock, "") {
+                Some(holder) => Rejection::NotHolder { holder: holder.into() },
+                None => Rejection::NobodyHolds,
+            }
+        })
+    }
+
+    /// The one that waits goes before others, but not before a client of the tree, and not out of several at once.
+    fn hand_to_waiter(
+        &mut self,
+        lock: &LockName,
+        giver: &Node,
+        taker: &Node,
+    ) -> Result<String, Rejection> {
+        let wants = place(taker);
+        if wants.hold.is_some() {
+            return Err(Rejection::HoldsAlready { holder: self.holder_view(taker).into() });
+        }
+        if !wants.bundle.is_empty() {
+            return Err(Rejection::HasPlace { lock: lock.clone() });
+        }
+        self.fits_instead_of(lock, giver, wants)?;
+        let waiters = self.waiters(lock);
+        let mut ahead = waiters.into_iter().take_while(|node| node.path != taker.path).map(place);
+        let is_passed = |other: &Place| other.fixed && other.bundle.is_empty();
+        if ahead.any(|other| wants.fixed || is_passed(other)) {
+            return Err(Rejection::CannotOvertake);
+        }
+        self.leave(&giver.path, LossCause::HandedOver);
+        self.hand_to(lock, taker);
+        Ok(taker.path.clone())
+    }
+
+    /// It gets a place with the number of the one that goes, and holds as that one did.
+    fn hand_to_newcomer(
+        &mut self,
+        lock: &LockName,
+        giver: &Node,
+        (id, (session, owner)): (u64, (SessionName, Owner)),
+    ) -> Result<String, Rejection> {
+        let max = self.limits.contenders_per_session_max;
+        if self.places(id) >= max {
+            return Err(refused(Bound::ContendersPerSession, max));
+        }
+        let before = place(giver).clone();
+        let takes = Place {
+            owner: owner.clone(),
+            asked: self.revision,
+            wait_ms: None,
+            entries: vec![EntryId::unnamed()],
+            left: Vec::new(),
+            mode: before.held,
+            hold: None,
+            priority: 0,
+            reentrant: true,
+            value: None,
+            fixed: false,
+            bundle: Vec::new(),
+            ..before
+        };
+        self.fits_instead_of(lock, giver, &takes)?;
+        let directory = format!("/locks/{lock}");
+        self.anyone_may(&directory, Perms::CREATE)?;
+        let mut path = format!("{directory}/lock-{:010}", takes.sequence);
+        // A client of the tree would take it for its own.
+        let own = path == giver.path && !before.fixed;
+        if self.find(&path).is_some() && !own {
+            path = format!("{directory}/lock-r{}-{:010}", self.revision, takes.sequence);
+        }
+        self.leave(&giver.path, LossCause::HandedOver);
+        self.live_mut(&session).given_up.retain(|(l, o)| l != lock || *o != owner);
+        self.add(&path, id as i64, &[], Some(takes));
+        let node = self.find(&path).unwrap().clone();
+        self.hand_to(lock, &node);
+        Ok(path)
+    }
+
+    /// A hold that is handed over is a grant like any other: whoever takes it can hold beside those who stay.
+    fn fits_instead_of(
+        &self,
+        lock: &LockName,
+        giver: &Node,
+        taker: &Place,
+    ) -> Result<(), Rejection> {
+        let mut without = self.clone();
+        without.find_mut(&giver.path).place = None;
+        match self.policy(lock).limit {
+            _ if without.has_room(lock, taker.ask()) => Ok(()),
+            Some(_) => Err(Rejection::PermitsMismatch { permits: taker.permits }),
+            None => Err(Rejection::ModeConflict { mode: taker.mode }),
+        }
+    }
+}

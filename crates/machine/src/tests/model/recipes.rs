@@ -1,0 +1,45 @@
+//! The model's recipes: a model of their own, which shares sessions and the memory of answers with this one.
+
+use holdfast_types::*;
+
+use super::{Model, full};
+
+impl Model {
+    /// What the recipes are to know of this command.
+    pub(super) fn follow_in_recipes(&mut self) {
+        let expired = self.ended.iter().filter(|(_, end)| *end == SessionEnd::Expired);
+        let expired = expired.map(|(name, _)| name.clone()).collect();
+        self.recipes.follow((self.revision, self.minted), self.limits, expired);
+    }
+
+    pub(super) fn recipe(&mut self, recipe: Recipe) -> Outcome {
+        let before = self.recipes.clone();
+        let open = match &recipe {
+            Recipe::Arrive(arrive) => Some(arrive.open.clone()),
+            _ => None,
+        };
+        // It counts its commands itself.
+        self.revision -= 1;
+        self.follow_in_recipes();
+        self.revision += 1;
+        let mut outcome = self.recipes.apply(recipe);
+        if let Some(open) = open {
+            if self.live(&open.session).is_some() {
+                if outcome.is_ok() && !self.recipes.is_recalled {
+                    self.touch_by_name(&open.session, open.ttl);
+                }
+            } else if self.recipes.live(&open.session).is_some() {
+                if self.sessions.len() as u32 >= self.limits.sessions_max {
+                    self.recipes = before;
+                    return full(Bound::Sessions, self.limits.sessions_max);
+                }
+                self.begin(&open);
+            }
+        }
+        if let Ok(Reply::Recipe(RecipeReply::Arrived(arrived))) = &mut outcome {
+            let own = self.sessions.iter().find(|session| session.id == arrived.session.0);
+            arrived.ttl = own.unwrap().ttl;
+        }
+        outcome
+    }
+}
