@@ -13,6 +13,7 @@ mod cluster;
 mod code;
 mod describe;
 mod duration;
+mod election;
 mod escape;
 mod fields;
 mod knowing;
@@ -35,6 +36,10 @@ pub use cluster::{CheckBody, ClusterBody, HealthBody, NodeBody, VersionBody};
 pub use code::{ErrorCode, UnknownCode};
 pub use describe::{Form, Param, Unsaid};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
+pub use election::{
+    CandidateBody, ElectedBody, ElectionBody, LeaderBody, LeadershipBody, election_lock,
+    election_of, election_path,
+};
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
 pub use fields::{Fields, Keys};
 pub use holdfast_types::{ClosedBy, Mode, QueueOrder};
@@ -48,11 +53,12 @@ pub use lock::{
     LockBody, LocksBody, PolicyBody, ReleaseRequestBody, WaiterBody,
 };
 pub use params::{
-    AcquireAllParams, AcquireParams, AskParams, Aspect, BreakParams, ChangeParams, CloseParams,
-    DeleteParams, FenceModeParam, FenceParams, HistoryParams, KEPT_ALIVE_MAX, KeepAliveParams,
-    KeepManyParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams, Moment, NodeParams,
-    OpenParams, PolicyParams, PostParams, PutParams, REASON_BYTES_MAX, ReadParams, ReadyParams,
-    ReleaseAllParams, ReleaseParams, Sort, TermsParams, WAIT_MAX, WatchParams,
+    AcquireAllParams, AcquireParams, AskParams, Aspect, BreakParams, CampaignParams, ChangeParams,
+    CloseParams, DeleteParams, FenceModeParam, FenceParams, HistoryParams, KEPT_ALIVE_MAX,
+    KeepAliveParams, KeepManyParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams,
+    Moment, NodeParams, OpenParams, PolicyParams, PostParams, PutParams, REASON_BYTES_MAX,
+    ReadParams, ReadyParams, ReleaseAllParams, ReleaseParams, ResignParams, Sort, TermsParams,
+    WAIT_MAX, WatchParams, last_event_id,
 };
 pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};

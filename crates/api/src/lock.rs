@@ -477,7 +477,7 @@ pub(crate) fn named(owner: Owner) -> Option<Owner> {
 }
 
 /// What was given to be shown, as text.
-fn text(value: &Data) -> String {
+pub(crate) fn text(value: &Data) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
@@ -535,6 +535,7 @@ mod tests {
             waiters: 0,
             granted_at: Stamp(1_000),
             granted_in: Revision(4812),
+            value: None,
         }
     }
 

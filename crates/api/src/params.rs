@@ -5,6 +5,7 @@
 
 pub(crate) mod about;
 mod custody;
+mod election;
 mod fence;
 mod lock;
 mod policy;
@@ -28,6 +29,7 @@ use crate::{ErrorCode, Fields, Refusal, parse_duration};
 pub(crate) use query::Query;
 
 pub use custody::{AskParams, BreakParams};
+pub use election::{CampaignParams, ResignParams};
 pub use fence::{FenceModeParam, FenceParams};
 pub use lock::{AcquireParams, ReleaseParams};
 pub use policy::PolicyParams;
@@ -38,7 +40,7 @@ pub use session::{
 pub use several::{AcquireAllParams, ReleaseAllParams};
 pub use terms::TermsParams;
 pub use tree::{Aspect, ChangeParams, DeleteParams, MakeParams, NodeParams, PostParams, PutParams};
-pub use watch::WatchParams;
+pub use watch::{WatchParams, last_event_id};
 
 pub(crate) use tree::NODE_TTL;
 

@@ -3,9 +3,11 @@
 //! Owns one thread with a runtime of its own, on which renewals go on while the caller works. Must not be used inside
 //! an async runtime. Bounds: as the async client's.
 
+mod election;
 mod groups;
 mod recipes;
 mod semaphore;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +16,13 @@ use holdfast_types::FencingToken;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::argument;
-use crate::{Error, Hold, Loss, Mode};
+use crate::{Error, Hold, Loss, Mode, SessionHandle};
 
+pub use election::{Election, Leadership, Observer};
 pub use groups::{Group, Membership, Subtree};
 pub use recipes::{Barrier, Counter, DoubleBarrier, Inside, Latch};
 pub use semaphore::{Permit, Semaphore};
+pub use together::{GuardAll, LockAll, NotHandedOver};
 
 /// What was dropped is given this time to be given back before the runtime ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -97,6 +101,14 @@ impl Client {
     pub fn lock(&self, name: impl Into<String>) -> Lock {
         Lock { engine: self.0.clone(), lock: self.0.client.lock(name) }
     }
+
+    /// Opens the client's session, and keeps it alive as long as the handle lives; see [`crate::Client::session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn session(&self) -> Result<SessionHandle, Error> {
+        self.0.run(self.0.client.session())
+    }
 }
 
 /// A lock about to be taken; see [`crate::Lock`].
@@ -160,6 +172,15 @@ impl Lock {
     pub fn try_acquire(self) -> Result<Guard, Error> {
         let guard = self.engine.run(self.lock.try_acquire())?;
         Ok(Guard { guard, engine: self.engine })
+    }
+
+    /// A guard of a lock that was handed to this client's session; see [`crate::Lock::receive`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive(self) -> Result<Option<Guard>, Error> {
+        let guard = self.engine.run(self.lock.receive())?;
+        Ok(guard.map(|guard| Guard { guard, engine: self.engine }))
     }
 
     /// Takes the lock, does the work, gives the lock back. A thread cannot be cancelled: the work has to look

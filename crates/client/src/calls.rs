@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::{
-    AcquireParams, GrantBody, OpenParams, ReleaseParams, SessionBody, keepalive_path, lock_path,
-    session_path,
+    AcquireAllParams, AcquireParams, GrantAllBody, GrantBody, HandedBody, OpenParams,
+    ReleaseAllParams, ReleaseParams, SessionBody, keepalive_path, lock_path, session_path,
 };
 use holdfast_types::{LockName, SessionName};
 use reqwest::Method;
@@ -85,6 +85,27 @@ impl Calls {
                 until,
             })
             .await
+    }
+
+    /// Takes several locks, as [`Calls::acquire`] takes one.
+    pub(crate) async fn acquire_all(&self, params: &AcquireAllParams) -> Ended<GrantAllBody> {
+        let target = format!("/v1/locks?{}", params.to_query());
+        self.ask_waiting(Method::POST, target, params.wait).await
+    }
+
+    /// Gives several places up.
+    pub(crate) async fn release_all(&self, params: &ReleaseAllParams) -> Result<(), Error> {
+        self.tell(Method::DELETE, format!("/v1/locks?{}", params.to_query())).await
+    }
+
+    /// Hands a hold to another session.
+    pub(crate) async fn hand_over(
+        &self,
+        lock: &LockName,
+        params: &ReleaseParams,
+    ) -> Ended<HandedBody> {
+        let target = format!("{}?{}", lock_path(lock), params.to_query());
+        self.exchange.asked(self.call(Method::DELETE, target)).await
     }
 
     /// Gives a place up.

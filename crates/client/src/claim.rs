@@ -143,6 +143,13 @@ impl Claims {
         if asking.is_empty() { Match::Nobodys } else { Match::Awaited(asking) }
     }
 
+    /// Whether this claim is the only one of its lock and owner.
+    pub(crate) fn is_alone(&self, claim: &Arc<Claim>) -> bool {
+        let all = self.0.borrow();
+        let same = |other: &&Arc<Claim>| other.lock() == claim.lock() && other.owner == claim.owner;
+        all.iter().filter(same).all(|other| Arc::ptr_eq(other, claim))
+    }
+
     /// Whether something is claimed for this owner, or was and is on its way back.
     pub(crate) fn is_owner(&self, lock: &LockName, owner: Option<&Owner>) -> bool {
         let all = self.0.borrow();
@@ -169,6 +176,16 @@ pub(crate) fn release_of(claim: &Claim, session: &SessionName) -> holdfast_api::
         to: None,
         redirect: false,
     }
+}
+
+/// What a release of these claims says, which are of one owner; none if there are none.
+pub(crate) fn release_all_of(
+    claims: &[Arc<Claim>],
+    session: &SessionName,
+) -> Option<holdfast_api::ReleaseAllParams> {
+    let owner = claims.first()?.owner.clone();
+    let locks = claims.iter().map(|claim| claim.lock().clone()).collect();
+    Some(holdfast_api::ReleaseAllParams { locks, session: session.clone(), owner, redirect: false })
 }
 
 /// A panic elsewhere leaves a stage whole: it is one value.

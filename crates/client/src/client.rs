@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    AskParams, AskedBody, BreakParams, BrokenBody, ClusterBody, ListParams, LockBody, LocksBody,
-    PolicyBody, PolicyParams, ReleaseParams, lock_path,
+    AskParams, AskedBody, BreakParams, BrokenBody, ClusterBody, HandedBody, ListParams, LockBody,
+    LocksBody, PolicyBody, PolicyParams, ReleaseParams, lock_path,
 };
 use holdfast_types::{LockName, SessionName};
 
@@ -177,6 +177,28 @@ impl Client {
             redirect: false,
         };
         self.calls.release(lock, &params).await
+    }
+
+    /// Hands a lock that a session holds as such to another open session, which holds it at once; see
+    /// [`Guard::hand_over`](crate::Guard::hand_over) for a guard of this program.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the session does not hold it; [`Error::Lost`] if one of the sessions is not open; otherwise see
+    /// [`Error`]: after [`Error::Unknown`] look who holds it.
+    pub async fn hand_over(
+        &self,
+        lock: &LockName,
+        from: &SessionName,
+        to: &SessionName,
+    ) -> Result<HandedBody, Error> {
+        let params = ReleaseParams {
+            session: from.clone(),
+            owner: None,
+            entry: None,
+            to: Some((to.clone(), None)),
+            redirect: false,
+        };
+        self.calls.hand_over(lock, &params).await.result.map(|answered| answered.body)
     }
 
     /// Who holds a lock, and who waits for it.

@@ -19,6 +19,10 @@ use crate::{Error, Loss};
 const REST_MIN: Duration = Duration::from_millis(20);
 const REST_MAX: Duration = Duration::from_millis(500);
 
+/// How long a node may take to begin a stream.
+const HEAD: Duration = Duration::from_secs(6);
+const EVENTS: &str = "text/event-stream";
+
 /// What to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -101,6 +105,61 @@ impl Exchange {
         read: impl Fn(&HeaderMap, &[u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.rounds(&call, read, &mut None).await.map(|answered| answered.body)
+    }
+
+    /// Opens a stream of server-sent events at some node, beginning with the one that has this turn; answers with the turn
+    /// of the one that it is.
+    pub(crate) async fn stream(
+        &self,
+        (first, target): (usize, &str),
+        last_event: Option<u64>,
+        until: Instant,
+    ) -> Result<(reqwest::Response, usize), Error> {
+        let mut rest = REST_MIN;
+        for turn in 0.. {
+            let turn = first.wrapping_add(turn);
+            let base = &self.bases[turn % self.bases.len()];
+            let why = match self.open(base, target, last_event).await {
+                Step::Done(answer) => return Ok((answer, turn)),
+                Step::Refused(error) => return Err(error),
+                Step::Next(reason) | Step::Perhaps(reason) => reason,
+            };
+            if Instant::now() >= until {
+                return Err(Error::Retry(why));
+            }
+            if turn.wrapping_sub(first) % self.bases.len() == self.bases.len() - 1 {
+                tokio::time::sleep(rest).await;
+                rest = (rest * 2).min(REST_MAX);
+            }
+        }
+        Err(Error::Retry("no node was asked".to_owned()))
+    }
+
+    /// Opens it at one node. The head must come in time; what follows may take as long as it takes.
+    async fn open(
+        &self,
+        base: &str,
+        target: &str,
+        last_event: Option<u64>,
+    ) -> Step<reqwest::Response> {
+        let mut request = self.http.get(format!("{base}{target}")).header("accept", EVENTS);
+        if let Some(id) = last_event {
+            request = request.header("last-event-id", id);
+        }
+        let answer = match tokio::time::timeout(HEAD, request.send()).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Step::Next(format!("{base}: {}", cause(&error))),
+            Err(_) => return Step::Next(format!("{base}: no answer in time")),
+        };
+        let status = answer.status();
+        if status.is_success() {
+            return Step::Done(answer);
+        }
+        match tokio::time::timeout(HEAD, answer.bytes()).await {
+            Ok(Ok(bytes)) => refusal(base, status, &bytes),
+            Ok(Err(error)) => Step::Next(format!("{base}: {}", cause(&error))),
+            Err(_) => Step::Next(format!("{base}: no answer in time")),
+        }
     }
 
     #[cfg(test)]

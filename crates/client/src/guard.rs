@@ -33,9 +33,10 @@ pub struct Guard {
     pub(crate) hold: Hold,
     pub(crate) wanted: Wanted,
     pub(crate) used: Use,
-    cancel: CancellationToken,
-    sentinel: JoinHandle<()>,
-    released: bool,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) sentinel: JoinHandle<()>,
+    /// Nothing is left to give back.
+    pub(crate) released: bool,
 }
 
 impl std::ops::Deref for Guard {

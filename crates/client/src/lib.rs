@@ -28,10 +28,12 @@ mod claim;
 mod client;
 mod clock;
 mod convert;
+mod election;
 mod endpoint;
 mod error;
 mod exchange;
 mod guard;
+mod handover;
 mod hold;
 mod keeper;
 mod lease;
@@ -39,6 +41,7 @@ mod limit;
 mod lock;
 mod loss;
 mod nodes;
+mod observe;
 mod random;
 pub mod recipes;
 mod semaphore;
@@ -47,24 +50,29 @@ mod sessions;
 mod subtree;
 #[cfg(test)]
 mod tests;
+mod together;
 mod wanted;
 
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
+pub use election::{Election, Leadership};
 pub use endpoint::EndpointError;
 pub use error::Error;
 pub use guard::Guard;
+pub use handover::NotHandedOver;
 pub use hold::Hold;
-pub use holdfast_api::PolicyParams;
+pub use holdfast_api::{ElectionBody, LeaderBody, PolicyParams};
 pub use holdfast_types::{
     FencingToken, LockName, Mode, QueueOrder, Revision, SessionName, ZnodePath,
 };
 pub use lock::Lock;
 pub use loss::Loss;
 pub use nodes::Node;
+pub use observe::{Observed, Observer};
 pub use semaphore::{Permit, Semaphore};
 pub use session::SessionHandle;
 pub use subtree::{Change, Subtree};
+pub use together::{GuardAll, LockAll};
 pub use tokio_util::sync::CancellationToken;
 
 /// The code of the recipes' rules is compiled with the documentation's tests.

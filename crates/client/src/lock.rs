@@ -36,11 +36,11 @@ enum Who {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `acquire`"]
 pub struct Lock {
-    client: Client,
+    pub(crate) client: Client,
     name: String,
     who: Who,
-    ttl: Option<Duration>,
-    wait: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     labels: BTreeMap<String, String>,
     beacon: Option<Duration>,
     mode: Option<Mode>,
@@ -228,23 +228,24 @@ impl Lock {
 
     async fn take(self, patience: Patience) -> Result<Guard, Error> {
         let wanted = self.checked()?;
-        let mut fresh = 0;
+        let mut attempt = 0;
         loop {
+            attempt += 1;
             let used = self.client.session_for(self.ttl).await?;
             let own = used.session().own;
-            fresh += 1;
-            match wanted.clone().ask(used, patience).await {
-                // It ended while nobody needed it, or with the place in the queue: nothing was held, so begin anew.
-                Err(Error::Lost(_))
-                    if own && (fresh < FRESH_SESSIONS_MAX || !patience.is_over()) => {}
-                // Nothing was held, so nothing is lost but the place: no node was to be reached for too long.
-                Err(Error::Lost(Loss::NotRenewed { reason })) => return Err(Error::Retry(reason)),
-                answer => return answer,
+            let answer = wanted.clone().ask(used, patience).await;
+            if let Some(answer) = settled(answer, own, attempt, patience) {
+                return answer;
             }
         }
     }
 
-    fn checked(&self) -> Result<Wanted, Error> {
+    /// Whether the caller chose the owner.
+    pub(crate) fn names_an_owner(&self) -> bool {
+        matches!(self.who, Who::Named(_))
+    }
+
+    pub(crate) fn checked(&self) -> Result<Wanted, Error> {
         let bits = random::bits()?;
         let owner = match &self.who {
             Who::Itself => Some(Owner::new(own_name(bits)).map_err(argument)?),
@@ -267,5 +268,22 @@ impl Lock {
             terms: self.terms.clone(),
             call_patience: self.client.call_patience(),
         })
+    }
+}
+
+/// The answer to an asking; none if it is to be begun anew, in a new session, because nothing was held when its own one
+/// ended.
+pub(crate) fn settled<T>(
+    answer: Result<T, Error>,
+    own: bool,
+    attempt: u32,
+    patience: Patience,
+) -> Option<Result<T, Error>> {
+    match answer {
+        // It ended while nobody needed it, or with the place in the queue.
+        Err(Error::Lost(_)) if own && (attempt < FRESH_SESSIONS_MAX || !patience.is_over()) => None,
+        // Nothing is lost but the place: no node was to be reached for too long.
+        Err(Error::Lost(Loss::NotRenewed { reason })) => Some(Err(Error::Retry(reason))),
+        answer => Some(answer),
     }
 }

@@ -15,6 +15,8 @@ pub enum Loss {
     SessionEnded,
     /// The session lives, but no longer holds the lock: it was released elsewhere, or taken away.
     TakenAway,
+    /// The guard's own program handed it to another session.
+    HandedOver,
     /// Nobody touched the guard for as long as its beacon allows: the work is stuck, so the lock was given back.
     Stalled {
         /// What the beacon allowed.
@@ -42,6 +44,7 @@ impl std::fmt::Display for Loss {
             }
             Self::SessionEnded => f.write_str("the session has ended"),
             Self::TakenAway => f.write_str("the session no longer holds the lock"),
+            Self::HandedOver => f.write_str("it was handed to another session"),
             Self::Stalled { every } => {
                 write!(f, "no progress was shown for {every:?}, so it was given back")
             }

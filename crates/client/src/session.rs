@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::calls::{Calls, timer};
-use crate::claim::{Claim, Claims, Stage, release_of};
+use crate::claim::{Claim, Claims, Stage, release_all_of, release_of};
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::lease::{Acknowledged, Lease};
@@ -129,6 +129,42 @@ impl Session {
                 }
             }
             session.claims.remove(&claim);
+        });
+    }
+}
+
+impl Session {
+    /// Gives several claims back together, as [`Session::give_back`] does one.
+    pub(crate) async fn give_back_all(&self, claims: &[Arc<Claim>]) -> Result<(), Error> {
+        let Some(params) = release_all_of(claims, &self.name) else { return Ok(()) };
+        for claim in claims {
+            claim.enter(Stage::Leaving);
+        }
+        let released = self.calls.release_all(&params).await;
+        if !matches!(released, Err(Error::Retry(_) | Error::Unknown(_))) {
+            for claim in claims {
+                self.claims.remove(claim);
+            }
+        }
+        released
+    }
+
+    /// The same in the background, until it is certain.
+    pub(crate) fn give_back_all_later(self: &Arc<Self>, claims: Vec<Arc<Claim>>) {
+        let session = self.clone();
+        for claim in &claims {
+            claim.enter(Stage::Leaving);
+        }
+        self.runtime.spawn(async move {
+            while session.standing(Moment::now()).is_ok() {
+                match session.give_back_all(&claims).await {
+                    Err(Error::Retry(_) | Error::Unknown(_)) => {}
+                    Ok(()) | Err(_) => break,
+                }
+            }
+            for claim in &claims {
+                session.claims.remove(claim);
+            }
         });
     }
 }

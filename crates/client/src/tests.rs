@@ -12,6 +12,7 @@ use super::*;
 mod guards;
 mod kinds;
 mod renewal;
+mod together;
 
 /// Waits for a condition, with a deadline.
 async fn until(what: &str, condition: impl Fn() -> bool) {

@@ -128,15 +128,19 @@ impl Wanted {
 
 /// When a hold that has a longest time ends on this side, and what that time is. The cluster counts from the grant, which
 /// is not before `counted_from`; what it says is left may have been told by a wall clock that is behind.
-fn own_end(grant: &GrantBody, wanted: &Wanted, counted_from: Moment) -> Option<(Duration, Moment)> {
-    let max = wanted.terms.max_hold?;
+pub(crate) fn own_end(
+    grant: &GrantBody,
+    max: Option<Duration>,
+    counted_from: Moment,
+) -> Option<(Duration, Moment)> {
+    let max = max?;
     let left = grant.ends_in_ms.map_or(max, Duration::from_millis).min(max);
     Some((max, deadline(counted_from, left)))
 }
 
 /// What the cluster may know of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(crate) enum State {
     /// Certainly nothing.
     Nothing,
     /// Perhaps something.
@@ -166,8 +170,11 @@ impl Asked {
         let counted_from = sent.plus(Duration::from_millis(grant.waited_ms));
         let expires_in = Duration::from_millis(grant.expires_in_ms);
         session.acknowledge(Acknowledged { counted_from, held: expires_in })?;
-        let limits =
-            Limits::new(wanted.beacon, own_end(&grant, &wanted, counted_from), Moment::now());
+        let limits = Limits::new(
+            wanted.beacon,
+            own_end(&grant, wanted.terms.max_hold, counted_from),
+            Moment::now(),
+        );
         self.claim.limits.send_replace(limits);
         self.claim.granted_as(&grant.lock);
         self.claim.enter(Stage::Held(grant.token));
@@ -180,11 +187,15 @@ impl Asked {
 
     /// The answer is no; unless a call is still on its way, there is nothing to give back.
     fn settle(&mut self, error: &Error, doubtful: bool) {
-        let definite = !matches!(error, Error::Unknown(_) | Error::Retry(_) | Error::Foreign(_));
-        if definite && !doubtful {
+        if is_certain(error, doubtful) {
             self.state = State::Nothing;
         }
     }
+}
+
+/// Whether an error says for certain that nothing was left behind.
+pub(crate) fn is_certain(error: &Error, doubtful: bool) -> bool {
+    !doubtful && !matches!(error, Error::Unknown(_) | Error::Retry(_) | Error::Foreign(_))
 }
 
 impl Drop for Asked {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod bench;
+mod elect;
 mod fence;
 mod group;
 mod look;
@@ -18,6 +19,7 @@ pub(crate) use bench::{
     BenchArgs, BenchCommand, FailoverArgs, LoadArgs, Locks, SessionsArgs, SnapshotsArgs,
     WaitersArgs, ZnodesArgs,
 };
+pub(crate) use elect::{ElectArgs, ElectCommand, ElectLsArgs, ElectWatchArgs};
 pub(crate) use fence::{DrillArgs, FenceCheckArgs, FenceCommand, FenceInitArgs};
 pub(crate) use group::{GroupCommand, JoinArgs};
 pub(crate) use look::{DoctorArgs, HistoryArgs, LsArgs, LsSort, TopArgs, WaitArgs, WhoArgs};
@@ -110,14 +112,16 @@ pub(crate) enum ClientCommand {
     Status(Target),
     /// Check the nodes one by one and the cluster as a whole; say what is wrong and what to do.
     Doctor(DoctorArgs),
-    /// Take a lock, print its fencing token, hold it until ^C.
+    /// Take a lock, or several at once, print the fencing token, hold it until ^C.
     Lock(LockArgs),
-    /// Run a command while holding a lock, and stop it before the lock can be lost.
+    /// Run a command while holding a lock, or several at once, and stop it before one can be lost.
     Run(RunArgs),
+    /// Stand for an election and run a command while leading, or look at elections.
+    Elect(ElectArgs),
     /// Kill this process group when what is said on stdin runs out.
     #[command(hide = true)]
     Leash,
-    /// Give a lock back, or take it from its holders.
+    /// Give a lock back, hand it to another session, or take it from its holders.
     Unlock(UnlockArgs),
     /// Ask the holders of a lock to give it back.
     Ask(AskArgs),
@@ -227,6 +231,9 @@ pub(crate) struct UnlockArgs {
     /// The session that holds it or waits for it.
     #[arg(long, env = "HOLDFAST_SESSION", required_unless_present = "force")]
     pub(crate) session: Option<String>,
+    /// Hand the lock to this session instead, which must be open: it holds it at once, with a new token.
+    #[arg(long, value_name = "SESSION", conflicts_with = "force")]
+    pub(crate) to: Option<String>,
     /// Take the lock from everybody who holds it, whatever --session says. For operators.
     #[arg(long, requires = "reason")]
     pub(crate) force: bool,

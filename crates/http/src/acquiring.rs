@@ -39,7 +39,7 @@ struct Stream {
 
 enum Phase {
     Waiting(Acquiring),
-    Held(ConnectionHold, FencingToken, SessionName),
+    Held(Box<ConnectionHold>, FencingToken, SessionName),
     Ended,
 }
 
@@ -131,7 +131,7 @@ impl Stream {
             return sse::event("lost", &internal("the answer does not belong to the call"));
         };
         if let Some(hold) = held {
-            self.phase = Phase::Held(hold, grant.token, grant.session.clone());
+            self.phase = Phase::Held(Box::new(hold), grant.token, grant.session.clone());
         }
         let whole = std::mem::replace(&mut self.lock, grant.lock.clone());
         let body = GrantBody::new(grant, (waited, expires_in), wall_clock(), revision);

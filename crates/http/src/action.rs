@@ -114,6 +114,12 @@ enum Action {
     SetCounter,
     /// `DELETE /v1/counters/{name}`
     DeleteCounter,
+    /// `PUT /v1/elections/{name}`
+    Campaign,
+    /// `GET /v1/elections/{name}`
+    ReadElection,
+    /// `DELETE /v1/elections/{name}`
+    Resign,
     /// A path that exists, with a method it does not take.
     WrongMethod,
     /// A path that does not exist.
@@ -130,7 +136,8 @@ impl Action {
             | Self::PutNode
             | Self::MakeLatch
             | Self::EnterDoubleBarrier
-            | Self::SetCounter => Some(Method::PUT),
+            | Self::SetCounter
+            | Self::Campaign => Some(Method::PUT),
             Self::Release
             | Self::ReleaseAll
             | Self::CloseSession
@@ -138,7 +145,8 @@ impl Action {
             | Self::DeleteLatch
             | Self::LeaveBarrier
             | Self::LeaveDoubleBarrier
-            | Self::DeleteCounter => Some(Method::DELETE),
+            | Self::DeleteCounter
+            | Self::Resign => Some(Method::DELETE),
             Self::CreateSession
             | Self::AcquireAll
             | Self::AskRelease
@@ -169,7 +177,8 @@ impl Action {
             | Self::AwaitLatch
             | Self::ReadBarrier
             | Self::ReadDoubleBarrier
-            | Self::ReadCounter => Some(Method::GET),
+            | Self::ReadCounter
+            | Self::ReadElection => Some(Method::GET),
             Self::WrongMethod | Self::NoSuchPath => None,
         }
     }
@@ -208,6 +217,7 @@ impl Action {
             Self::ReadCounter | Self::AddToCounter | Self::SetCounter | Self::DeleteCounter => {
                 Route::Counter
             }
+            Self::Campaign | Self::ReadElection | Self::Resign => Route::Election,
             Self::WrongMethod | Self::NoSuchPath => Route::Other,
         }
     }
@@ -240,6 +250,7 @@ enum Route {
     Barrier,
     DoubleBarrier,
     Counter,
+    Election,
     Other,
 }
 }
@@ -271,6 +282,7 @@ impl Route {
             Self::Barrier => "/v1/barriers/{name}",
             Self::DoubleBarrier => "/v1/double-barriers/{name}",
             Self::Counter => "/v1/counters/{name}",
+            Self::Election => "/v1/elections/{name}",
             Self::Other => "other",
         }
     }
@@ -287,6 +299,7 @@ impl Route {
             Self::Barrier => vec!["/v1/barriers/", "/v1/barriers/{*name}"],
             Self::DoubleBarrier => vec!["/v1/double-barriers/", "/v1/double-barriers/{*name}"],
             Self::Counter => vec!["/v1/counters/", "/v1/counters/{*name}"],
+            Self::Election => vec!["/v1/elections/", "/v1/elections/{*name}"],
             // The root, with and without its slash.
             Self::Tree => vec!["/v1/tree", "/v1/tree/", "/v1/tree/{*path}"],
             Self::Locks

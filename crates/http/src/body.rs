@@ -7,6 +7,7 @@ use hyper::body::Body as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use holdfast_api::{ErrorCode, Facts, Problem};
+use holdfast_types::Acquire;
 
 use crate::HttpConfig;
 use crate::status::{Fault, problem, sealed};
@@ -26,6 +27,8 @@ pub(crate) enum Kind {
     Txn,
     /// A list of session ids.
     Sessions,
+    /// What a candidate shows.
+    Value,
 }
 
 impl Kind {
@@ -34,6 +37,7 @@ impl Kind {
             Self::Fields | Self::Sessions => config.body_bytes_max,
             Self::Data => config.data_bytes_max,
             Self::Txn => config.txn_bytes_max,
+            Self::Value => Acquire::VALUE_MAX,
         }
     }
 
@@ -43,6 +47,7 @@ impl Kind {
             Self::Data => "keep what is large elsewhere, and its place here",
             Self::Txn => "change less at once",
             Self::Sessions => "renew fewer sessions at once",
+            Self::Value => "keep the text elsewhere, and say where",
         }
     }
 }

@@ -23,8 +23,8 @@ use crate::reply::Reply;
 use crate::request_id::RequestIds;
 use crate::status::Fault;
 use crate::{
-    HttpConfig, HttpMetrics, custody, explain, fence, head, identity, locks, node, pages, recipes,
-    sessions, several, tree, txn, watch,
+    HttpConfig, HttpMetrics, custody, elections, explain, fence, head, identity, locks, node,
+    pages, recipes, sessions, several, tree, txn, watch,
 };
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -158,6 +158,9 @@ async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Resu
         Action::AddToCounter => recipes::change_counter(exchange, Some("add")).await,
         Action::SetCounter => recipes::change_counter(exchange, Some("value")).await,
         Action::DeleteCounter => recipes::change_counter(exchange, None).await,
+        Action::Campaign => elections::campaign(exchange).await,
+        Action::ReadElection => elections::read(exchange).await,
+        Action::Resign => elections::resign(exchange).await,
         Action::Cluster => node::cluster(exchange).await,
         Action::Live => node::live(exchange),
         Action::Ready => node::ready(exchange),
@@ -220,6 +223,9 @@ pub(crate) const fn is_asked_by_somebody(action: Action) -> bool {
         | Action::AddToCounter
         | Action::SetCounter
         | Action::DeleteCounter
+        | Action::Campaign
+        | Action::ReadElection
+        | Action::Resign
         | Action::Cluster => true,
     }
 }
@@ -229,6 +235,7 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
     match action {
         Action::PutNode | Action::PostNode => Some(Kind::Data),
         Action::Txn => Some(Kind::Txn),
+        Action::Campaign => Some(Kind::Value),
         Action::KeepManyAlive => Some(Kind::Sessions),
         Action::Acquire
         | Action::Release
@@ -250,6 +257,7 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         | Action::AddToCounter
         | Action::SetCounter
         | Action::DeleteCounter
+        | Action::Resign
         | Action::DeleteNode => Some(Kind::Fields),
         Action::ReadLock
         | Action::ListLocks
@@ -263,6 +271,7 @@ pub(crate) const fn body_kind(action: Action) -> Option<Kind> {
         | Action::ReadBarrier
         | Action::ReadDoubleBarrier
         | Action::ReadCounter
+        | Action::ReadElection
         | Action::Cluster
         | Action::Live
         | Action::Ready

@@ -17,6 +17,7 @@ mod config;
 mod connection;
 mod custody;
 mod door;
+mod elections;
 mod exchange;
 mod explain;
 mod fence;

@@ -61,7 +61,7 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     Ok(reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision))
 }
 
-fn service_terms(terms: TermsParams) -> Terms {
+pub(crate) fn service_terms(terms: TermsParams) -> Terms {
     let TermsParams { permits, limit, priority, reentrant, max_hold, min_hold, value, segments } =
         terms;
     let value = value.map(|value| Data::from(value.into_bytes()));

@@ -5,6 +5,7 @@
 //! handlers parse with, bodies from the types that they write, statuses from `status`. Refuses to know any handler.
 
 mod document;
+mod elections;
 mod node;
 mod operations;
 mod recipes;

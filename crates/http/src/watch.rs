@@ -26,7 +26,7 @@ use crate::status::{Fault, compacted, going_away, of_refusal};
 /// An answer of a long poll is not begun beyond so many changes.
 const POLLED_MAX: usize = 1_000;
 /// What a client says it has seen last.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// `GET /v1/watch`
 pub(crate) async fn watch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
@@ -125,7 +125,7 @@ impl Stream {
 }
 
 /// Resolves when the door begins to close, or is gone.
-async fn closed(closing: &mut signal::Receiver<Closing>) {
+pub(crate) async fn closed(closing: &mut signal::Receiver<Closing>) {
     drop(closing.wait_for(|closing| *closing != Closing::No).await);
 }
 
@@ -154,7 +154,9 @@ fn change(item: WatchItem) -> Told {
             Told::Change(ChangeBody::of_lock(revision, lock, session, None))
         }
         // The holder is told with its keepalive; for others nothing has changed.
-        WatchItem::ReleaseAsked { .. } | WatchItem::Bookmark { .. } => Told::Bookmark,
+        WatchItem::ReleaseAsked { .. }
+        | WatchItem::ValueSet { .. }
+        | WatchItem::Bookmark { .. } => Told::Bookmark,
         WatchItem::Compacted { restart_from } => Told::Compacted(restart_from),
         WatchItem::ShuttingDown => Told::ShuttingDown,
     }

@@ -8,8 +8,8 @@ use std::slice;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, EntryId, LockName, Mode, OpenSession, Outcome, Owner, Perms, Rejection,
-    Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, Bound, Data, EntryId, Event, LockName, Mode, OpenSession, Outcome, Owner, Perms,
+    Rejection, Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 use crate::Machine;
@@ -88,11 +88,7 @@ impl Machine {
         let entry = entry
             .filter(|entry| !contender.entries.contains(entry) || self.planted(Plant::EntryTwice));
         if entry.is_some() {
-            let once = !(reentrant && contender.terms().reentrant);
-            if once && !self.planted(Plant::ReentrantBlind) {
-                return Err(Rejection::NotReentrant);
-            }
-            self.room_for_an_entry(contender.entries.count())?;
+            self.refuse_to_be_entered(contender, reentrant)?;
         }
         if conversion == Conversion::Up && !alone {
             let wanted = [(lock.clone(), Wanted::Upgrade(contender.sequence()))];
@@ -109,6 +105,7 @@ impl Machine {
         {
             return self.answer(&lock, contender, true);
         }
+        let shows_another = value.is_some();
         let current = self.amend(&lock, contender, |contender| {
             if waits {
                 (contender.asked, contender.wait_ms) = (step.revision, wait_ms);
@@ -124,6 +121,9 @@ impl Machine {
             }
             convert(contender, conversion);
         });
+        if let (true, Some(grant)) = (shows_another, self.grant_of(&lock, &current, true)) {
+            step.emit(Event::ValueSet(grant));
+        }
         match conversion {
             Conversion::Stay => return self.answer(&lock, &current, true),
             Conversion::Down(_) => self.converted(&lock, &current, step),
@@ -297,6 +297,19 @@ impl Machine {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Refuses another entry of an owner who may enter once, and one too many.
+    fn refuse_to_be_entered(
+        &self,
+        contender: &Contender,
+        reentrant: bool,
+    ) -> Result<(), Rejection> {
+        let once = !(reentrant && contender.terms().reentrant);
+        if once && !self.planted(Plant::ReentrantBlind) {
+            return Err(Rejection::NotReentrant);
+        }
+        self.room_for_an_entry(contender.entries.count())
     }
 
     /// Refuses one entry too many.

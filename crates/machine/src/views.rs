@@ -40,6 +40,7 @@ impl Machine {
             waiters: indexed.map_or(0, Lock::waiting),
             granted_at: hold.granted_at,
             granted_in: hold.granted_in,
+            value: contender.terms().value.clone(),
         })
     }
 

@@ -170,6 +170,7 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Item> {
         }
         Event::Left { .. }
         | Event::Converted(_)
+        | Event::ValueSet(_)
         | Event::PolicySet { .. }
         | Event::Closed { .. }
         | Event::Opened { .. }

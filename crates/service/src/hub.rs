@@ -102,6 +102,7 @@ impl Hub {
             | Event::NodeChanged { .. }
             | Event::SessionAttached { .. }
             | Event::Converted(_)
+            | Event::ValueSet(_)
             | Event::PolicySet { .. }
             | Event::Closed { .. }
             | Event::Opened { .. }

@@ -86,7 +86,7 @@ impl Lines {
             return;
         }
         let lock = match event {
-            Event::Granted(grant) | Event::Converted(grant) => &grant.lock,
+            Event::Granted(grant) | Event::Converted(grant) | Event::ValueSet(grant) => &grant.lock,
             Event::Lost { lock, .. }
             | Event::Left { lock, .. }
             | Event::PolicySet { lock, .. }

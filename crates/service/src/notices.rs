@@ -241,6 +241,7 @@ pub(crate) fn session_event(
         }
         Event::Left { .. }
         | Event::Converted(_)
+        | Event::ValueSet(_)
         | Event::PolicySet { .. }
         | Event::Closed { .. }
         | Event::Opened { .. }
@@ -285,6 +286,7 @@ mod tests {
             waiters: 0,
             granted_at: Stamp(0),
             granted_in: Revision(revision),
+            value: None,
         };
         (Revision(revision), Event::Granted(grant))
     }

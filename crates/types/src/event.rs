@@ -169,6 +169,8 @@ pub enum Event {
     },
     /// A holder holds in another, weaker mode from now on, with the same token.
     Converted(Grant),
+    /// A holder shows another value from now on, under the same token.
+    ValueSet(Grant),
     /// The rules of a lock were changed.
     PolicySet {
         /// Which lock.

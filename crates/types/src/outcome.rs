@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Closed, EntryId, FencingToken, HolderView, LockName, Mode, Owner, Perms, Policy,
+    Closed, Data, EntryId, FencingToken, HolderView, LockName, Mode, Owner, Perms, Policy,
     RecipeRejection, RecipeReply, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
     ZnodePath,
 };
@@ -162,6 +162,8 @@ pub struct Grant {
     pub granted_at: Stamp,
     /// Revision of the grant.
     pub granted_in: Revision,
+    /// What its acquire said to show.
+    pub value: Option<Data>,
 }
 
 /// A place in a queue.

@@ -183,7 +183,7 @@ fn segments(fields: &Fields<'_>) -> Result<Option<Segments>, Refusal> {
     Ok(said.then_some(Segments { count, choice: choice.unwrap_or_default() }))
 }
 
-fn value(fields: &Fields<'_>) -> Result<Option<String>, Refusal> {
+pub(super) fn value(fields: &Fields<'_>) -> Result<Option<String>, Refusal> {
     let value = fields.value("value");
     if value.is_some_and(|value| value.len() > Acquire::VALUE_MAX) {
         let detail = format!("'value' is longer than {} bytes", Acquire::VALUE_MAX);

@@ -83,7 +83,7 @@ impl WatchParams {
             }
         };
         let since = match (resume, fields.value("since")) {
-            (Some(id), _) => Some(revision("Last-Event-ID", id)?),
+            (Some(id), _) => Some(last_event_id(id)?),
             (None, Some(since)) => Some(revision("since", since)?),
             (None, None) => None,
         };
@@ -98,6 +98,14 @@ impl WatchParams {
         query.duration("wait", Some(self.wait).filter(|wait| *wait != WAIT_DEFAULT));
         query.0
     }
+}
+
+/// The revision that a stream is taken up again after, from the header that says so.
+///
+/// # Errors
+/// [`Refusal`] if it is no revision.
+pub fn last_event_id(text: &str) -> Result<Revision, Refusal> {
+    revision("Last-Event-ID", text)
 }
 
 /// `locks/` means `/locks/`.

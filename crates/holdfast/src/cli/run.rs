@@ -12,6 +12,9 @@ use super::{duration, key_value};
 pub(crate) struct TakeArgs {
     /// The lock; its name may contain '/'.
     pub(crate) name: String,
+    /// More locks, to be taken together with it: all or none.
+    #[arg(conflicts_with_all = ["permits", "segments", "segment", "min_hold", "priority", "value"])]
+    pub(crate) also: Vec<String>,
     /// The session to hold it with, which outlives this process; a new one is made up without it.
     #[arg(long, env = "HOLDFAST_SESSION")]
     pub(crate) session: Option<String>,
@@ -92,11 +95,12 @@ pub(crate) enum OnLoss {
 /// `holdfast run`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "holdfast run [OPTIONS] <NAME> -- <COMMAND> [ARGS]...",
+    override_usage = "holdfast run [OPTIONS] <NAME> [NAME]... -- <COMMAND> [ARGS]...",
     after_help = "Exit codes: the command's own (128 + n if signal n ended it), 75 if the lock was not acquired, 76 if \
                   it was lost and the command was killed, 126 or 127 if the command could not be started.\n\
                   The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR; with --max-hold \
-                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --segments HOLDFAST_SEGMENT."
+                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --segments HOLDFAST_SEGMENT. Of several locks it gets \
+                  HOLDFAST_TOKENS, a line NAME TOKEN for each, instead of HOLDFAST_LOCK and HOLDFAST_TOKEN."
 )]
 pub(crate) struct RunArgs {
     /// Which lock, and how.

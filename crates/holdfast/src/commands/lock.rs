@@ -3,40 +3,39 @@
 //! Nothing but the token is ever written to stdout, and only once the lock is held. Loss is exit code 76: whoever
 //! started this must stop what the lock protected.
 
-use holdfast_client::{Client, Guard};
+use holdfast_client::Client;
 
 use super::for_people;
-use super::taking::{client_for, take};
+use super::held::{Held, name_of, take_all};
+use super::taking::client_for;
 use crate::cli::LockArgs;
 use crate::exit::Stop;
-use crate::output::answer;
 use crate::serve::Signals;
 
 pub(super) async fn run(args: LockArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
     let client = client_for(&args.take, &args.target)?;
-    let guard = take(&args.take, &args.target, &client, &mut signals).await?;
-    let token = || guard.token().to_string();
-    answer(args.target.output, &guard.grant(), token, token);
-    hold(guard, &args, &client.0, &mut signals).await
+    let held = take_all(&args.take, &args.target, &client, &mut signals).await?;
+    held.tell(args.target.output);
+    hold(held, &args, &client.0, &mut signals).await
 }
 
 async fn hold(
-    guard: Guard,
+    held: Held,
     args: &LockArgs,
     client: &Client,
     signals: &mut Signals,
 ) -> Result<(), Stop> {
-    let name = &args.take.name;
     tokio::select! {
-        loss = guard.lost() => {
+        (name, loss) = held.lost() => {
             Err(Stop::Lost(format!("{name} is lost: {loss}; stop what it protected")))
         }
         _ = signals.next() => {
-            let left = guard.remaining();
-            let released = guard.release().await;
+            let left = held.remaining();
+            let released = held.release().await;
             released.and(client.close().await).map_err(|error| {
                 let left = for_people(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+                let name = name_of(&args.take);
                 Stop::failed(format!("{name} is not certainly released, it is free in about {left}: {error}"))
             })
         }

@@ -6,8 +6,10 @@
 mod asking;
 mod doctor;
 mod double;
+mod elect;
 mod fence;
 mod group;
+mod held;
 mod history;
 mod lock;
 mod ls;
@@ -52,6 +54,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
             ClientCommand::Lock(args) => lock::run(args).await,
             ClientCommand::Run(args) => run::run(args).await,
             ClientCommand::Leash => run::leash().await,
+            ClientCommand::Elect(args) => elect::run(args).await,
             ClientCommand::Unlock(args) => unlock::run(&args).await,
             ClientCommand::Ask(args) => taken::ask(&args).await,
             ClientCommand::Ls(args) => ls::run(&args).await,

@@ -16,6 +16,11 @@ use crate::output::{answer, answer_rows, table};
 pub(super) async fn run(command: SemCommand) -> Result<(), Stop> {
     match command {
         SemCommand::Take(mut args) => {
+            if let Some(other) = args.take.also.first() {
+                return Err(Stop::failed(format!(
+                    "permits are of one semaphore: leave {other} out"
+                )));
+            }
             let one = Permits { count: 1, limit: None };
             args.take.permits.get_or_insert(one);
             lock::run(args).await

@@ -95,14 +95,14 @@ fn wanted(lock: Lock, args: &TakeArgs) -> Lock {
 }
 
 /// Gives back what is left, so that nobody waits for a process that is gone.
-async fn leave(client: &Client, args: &TakeArgs) {
+pub(super) async fn leave(client: &Client, args: &TakeArgs) {
     let left = tokio::time::timeout(FAREWELL, client.close()).await;
     if !matches!(left, Ok(Ok(()) | Err(Error::Lost(_)))) {
         complain(&format!("holdfast: could not leave the queue of {} for certain", args.name));
     }
 }
 
-fn not_taken(args: &TakeArgs, target: &Target, error: &Error) -> Stop {
+pub(super) fn not_taken(args: &TakeArgs, target: &Target, error: &Error) -> Stop {
     let Error::Busy(_) = error else { return stop(target, error) };
     let holder = match (error.holder(), error.problem()) {
         (Some(holder), _) => {
@@ -115,13 +115,20 @@ fn not_taken(args: &TakeArgs, target: &Target, error: &Error) -> Stop {
     };
     let advice =
         if args.try_once { "queue for it with --wait 30s" } else { "wait longer with --wait" };
-    Stop::NotAcquired(format!("{} is {holder}: {advice}", args.name))
+    Stop::NotAcquired(format!("{} is {holder}: {advice}", name_of_taken(args, error)))
+}
+
+/// The lock that was in the way: of several, the one that the answer is about.
+fn name_of_taken<'a>(args: &'a TakeArgs, error: &'a Error) -> &'a str {
+    let told = error.problem().and_then(|problem| problem.facts.lock.as_ref());
+    told.map_or(args.name.as_str(), |lock| lock.as_str())
 }
 
 /// Under another `holdfast run` the session is that one's: a shorter time-to-live would cut its lease behind its back.
 fn refuse_to_change_the_session_of(args: &TakeArgs) -> Result<(), Stop> {
     let inherited = std::env::var("HOLDFAST_SESSION").ok();
-    let nested = std::env::var_os("HOLDFAST_TOKEN").is_some();
+    let nested = ["HOLDFAST_TOKEN", "HOLDFAST_TOKENS"].map(std::env::var_os);
+    let nested = nested.iter().any(Option::is_some);
     if nested && inherited.is_some() && inherited == args.session {
         return Err(Stop::failed(
             "--ttl would change the session of the holdfast run around this one (HOLDFAST_SESSION): \

@@ -1,13 +1,13 @@
-//! `holdfast unlock`: gives a lock back, or leaves its queue. Done twice, it is done still. `taken.rs` has `--force`.
+//! `holdfast unlock`: gives a lock back, leaves its queue, or hands the lock on. Done twice, it is done still. `taken.rs` has `--force`.
 
 use holdfast_api::HolderBody;
-use holdfast_client::Error;
-use holdfast_types::SessionName;
+use holdfast_client::{Client, Error};
+use holdfast_types::{LockName, SessionName};
 
 use super::{connect, for_people, lock_name, name_of, stop, taken};
 use crate::cli::UnlockArgs;
 use crate::exit::Stop;
-use crate::output::complain;
+use crate::output::{answer, complain};
 
 pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
     if let Some(reason) = args.reason.as_deref().filter(|_| args.force) {
@@ -21,6 +21,9 @@ pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
     };
     let session = SessionName::new(session).map_err(Stop::failed)?;
     let client = connect(&args.target)?;
+    if let Some(to) = &args.to {
+        return hand_over(args, (&client, &lock), &session, to).await;
+    }
     match client.release(&lock, &session).await {
         Ok(()) => {
             complain(&format!("holdfast: {session} no longer holds {lock} or waits for it"));
@@ -40,6 +43,27 @@ pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
                 &Error::Refused(problem.clone()).to_string(),
             ))
         }
+        Err(error) => Err(stop(&args.target, &error)),
+    }
+}
+
+/// The lock goes on to another session at once.
+async fn hand_over(
+    args: &UnlockArgs,
+    (client, lock): (&Client, &LockName),
+    session: &SessionName,
+    to: &str,
+) -> Result<(), Stop> {
+    let to = SessionName::new(to).map_err(Stop::failed)?;
+    match client.hand_over(lock, session, &to).await {
+        Ok(body) => {
+            let people = || format!("{to} holds {lock} now, token {}", body.token);
+            answer(args.target.output, &body, || body.token.to_string(), people);
+            Ok(())
+        }
+        Err(Error::Lost(_)) => Err(Stop::failed(format!(
+            "one of {session} and {to} is no open session: holdfast who {lock}"
+        ))),
         Err(error) => Err(stop(&args.target, &error)),
     }
 }

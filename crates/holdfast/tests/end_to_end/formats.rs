@@ -1,5 +1,6 @@
 //! Answers in every format, completions, and the commands that show all holders.
 
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -107,8 +108,11 @@ fn bash_completes_commands_and_options() {
         let test = format!(
             "{script}\nCOMP_WORDS=({words})\nCOMP_CWORD={count}\n_holdfast holdfast \"${{COMP_WORDS[{count}]}}\" \"${{COMP_WORDS[{count}-1]}}\"\necho \"${{COMPREPLY[@]}}\"\n"
         );
+        // The script is longer than an argument may be.
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(test.as_bytes()).unwrap();
         let mut bash = Command::new("bash");
-        let bash = bash.args(["--norc", "-c", &test]).stdin(Stdio::null()).output().unwrap();
+        let bash = bash.arg("--norc").arg(file.path()).stdin(Stdio::null()).output().unwrap();
         assert!(bash.status.success(), "{}", String::from_utf8_lossy(&bash.stderr));
         String::from_utf8(bash.stdout).unwrap()
     };

@@ -11,6 +11,7 @@ mod bench;
 mod cluster_config;
 mod dev;
 mod doctor;
+mod elect;
 mod endpoint;
 mod explain;
 mod fence;

@@ -96,8 +96,9 @@ fn a_signal_while_waiting_leaves_the_queue() {
 #[test]
 fn signals_are_passed_on_to_the_whole_group() {
     let cluster = one();
-    let script = r#"sh -c 'trap "echo inner; exit" TERM; echo ready; while :; do sleep 0.05; done' &
-        trap 'wait; echo outer; exit 9' TERM; while :; do sleep 0.05; done"#;
+    let script = r#"trap 'wait; echo outer; exit 9' TERM
+        sh -c 'trap "echo inner; exit" TERM; echo ready; while :; do sleep 0.05; done' &
+        while :; do sleep 0.05; done"#;
     let mut program = cluster.spawn_client(&["run", "job", "--", "sh", "-c", script]);
     assert_eq!(program.next_stdout_line(), "ready");
     program.signal(nix::sys::signal::Signal::SIGTERM);

@@ -13,7 +13,7 @@ use holdfast_api::{
     HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, KEPT_ALIVE_MAX, PROBLEM_JSON, Param,
     Problem, Schemas,
 };
-use holdfast_types::{LockName, RecipeName, SessionName, ZnodePath};
+use holdfast_types::{Acquire, LockName, RecipeName, SessionName, ZnodePath};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Content, Header, Operation, all};
@@ -77,7 +77,8 @@ fn make() -> Value {
 
 /// What holds for every call.
 pub(crate) const ABOUT: &str = "Options are in the query string; PUT, POST and DELETE also take a JSON object with the same \
-    fields as their body, except below /v1/tree, where the body is the data of a node. A field given in both places, \
+    fields as their body, except below /v1/tree, where the body is the data of a node, and in PUT /v1/elections/{name}, where \
+    it is the candidate's value. A field given in both places, \
     given twice, unknown or empty is refused. Names of locks and paths may contain '/', as it is or as %2F; they are \
     percent-decoded once. HEAD works wherever GET does, and OPTIONS everywhere. A method that a path does not take is 405 \
     method-not-allowed, a path that does not exist 404 not-found. Every error is application/problem+json with a code; \
@@ -110,7 +111,9 @@ pub(crate) const fn tag(route: Route) -> &'static str {
     match route {
         Route::Lock | Route::Locks | Route::History | Route::Fence => "locks",
         Route::Session | Route::Sessions | Route::KeepAlive | Route::KeepManyAlive => "sessions",
-        Route::Latch | Route::Barrier | Route::DoubleBarrier | Route::Counter => "recipes",
+        Route::Latch | Route::Barrier | Route::DoubleBarrier | Route::Counter | Route::Election => {
+            "recipes"
+        }
         Route::Tree | Route::Txn | Route::Watch => "tree",
         Route::Cluster
         | Route::Live
@@ -136,6 +139,11 @@ pub(crate) fn path_parameter(route: Route) -> Option<Param> {
         Route::Latch | Route::Barrier | Route::DoubleBarrier | Route::Counter => {
             let about = "Its name, with the rules of lock names";
             Some(Param::name("name", RecipeName::MAX_LEN, about).needed("start"))
+        }
+        Route::Election => {
+            let about = "The election, with the rules of lock names: it is the lock elections/NAME";
+            let bytes_max = LockName::MAX_LEN - "elections/".len();
+            Some(Param::path("name", bytes_max, about).needed("primary"))
         }
         Route::Tree => {
             let about =
@@ -211,6 +219,10 @@ fn request_body(kind: Kind, operation: &Operation) -> Value {
             ("application/octet-stream", "The data of the node, byte by byte.", bytes)
         }
         Kind::Txn => ("application/json", "The transaction.", operation.keys.schema()),
+        Kind::Value => {
+            let text = json!({ "type": "string", "maxLength": Acquire::VALUE_MAX });
+            ("text/plain", "The value that everybody is shown, as text; any media type.", text)
+        }
         Kind::Sessions => {
             let id = json!({ "type": "string", "minLength": 1, "maxLength": SessionName::MAX_LEN });
             let ids =

@@ -8,7 +8,9 @@ use holdfast_api::{
     ReadParams, ReleaseParams, Schemas,
 };
 
-use super::{Answer, Content, Header, Operation, Reach, node, recipes, sessions, several, tree};
+use super::{
+    Answer, Content, Header, Operation, Reach, elections, node, recipes, sessions, several, tree,
+};
 use crate::action::Action;
 
 /// The operation of an action; none for those that no method and path leads to.
@@ -59,6 +61,9 @@ pub(crate) fn of(action: Action) -> Option<Operation> {
         Action::AddToCounter => recipes::add_to_counter(),
         Action::SetCounter => recipes::set_counter(),
         Action::DeleteCounter => recipes::delete_counter(),
+        Action::Campaign => elections::campaign(),
+        Action::ReadElection => elections::read(),
+        Action::Resign => elections::resign(),
         Action::WrongMethod | Action::NoSuchPath => return None,
     })
 }

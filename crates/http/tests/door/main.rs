@@ -12,6 +12,7 @@ mod client;
 mod described;
 mod description;
 mod documentation;
+mod elections;
 mod head;
 mod kinds;
 mod knowing;

@@ -104,8 +104,11 @@ impl Told {
                     self.holds.retain(|_, hold| grant.mode != Mode::Exclusive || *hold != upgraded);
                     self.hold(grant);
                 }
-                Event::Converted(grant) => {
-                    ensure(self.holds.contains_key(&grant.token), "what is converted was held")?;
+                Event::Converted(grant) | Event::ValueSet(grant) => {
+                    ensure(
+                        self.holds.contains_key(&grant.token),
+                        "what is converted or shown was held",
+                    )?;
                     self.hold(grant);
                 }
                 Event::Lost { token, .. } => {

@@ -94,7 +94,7 @@ pub(super) fn rejection(rejection: &Rejection) -> String {
 
 fn grant(grant: &Grant) -> String {
     format!(
-        "{} to {}/{} token={} ticket={} entries={} waiters={} ttl={} at={} in=r{}{}{}{}",
+        "{} to {}/{} token={} ticket={} entries={} waiters={} ttl={} at={} in=r{}{}{}{}{}",
         grant.lock,
         grant.session,
         grant.owner,
@@ -108,6 +108,7 @@ fn grant(grant: &Grant) -> String {
         if grant.renewed { " renewed" } else { "" },
         held(grant.mode, grant.permits, &grant.slots, grant.ends_at),
         if grant.floor < grant.token { format!(" floor={}", grant.floor) } else { String::new() },
+        value(grant.value.as_ref()),
     )
 }
 
@@ -267,6 +268,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::SessionAttached { id } => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipes::words::event(event),
         Event::Converted(grant) => format!("converted {}", self::grant(grant)),
+        Event::ValueSet(grant) => format!("shows {}", self::grant(grant)),
         Event::PolicySet { lock, policy } => format!("policy of {lock}{}", self::policy(policy)),
         Event::Closed { lock, closed } => format!("{lock}{}", self::closed(Some(closed))),
         Event::Broken { lock, session, owner, ticket, token, reason } => {

@@ -173,6 +173,7 @@ impl Streams {
             | Event::Recipe(_)
             | Event::QuotaPassed { .. }
             | Event::Converted(_)
+            | Event::ValueSet(_)
             | Event::PolicySet { .. }
             | Event::Closed { .. }
             | Event::Opened { .. }

@@ -219,7 +219,16 @@ fn mark_resumption(changes: &mut [Watched], mut following: Option<Revision>) {
 }
 
 fn cost(noted: &Noted) -> usize {
-    ITEM_BYTES + noted.path.as_str().len()
+    let value = match &noted.item {
+        WatchItem::Granted { value, .. } | WatchItem::ValueSet { value, .. } => value.as_deref(),
+        WatchItem::Change { .. }
+        | WatchItem::Lost { .. }
+        | WatchItem::ReleaseAsked { .. }
+        | WatchItem::Bookmark { .. }
+        | WatchItem::Compacted { .. }
+        | WatchItem::ShuttingDown => None,
+    };
+    ITEM_BYTES + noted.path.as_str().len() + value.map_or(0, <[u8]>::len)
 }
 
 /// What a change means to a session, if it is about one of its locks.
@@ -235,6 +244,7 @@ fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
             (lock, session, owner, token, None, Some(request.clone()))
         }
         WatchItem::Change { .. }
+        | WatchItem::ValueSet { .. }
         | WatchItem::Bookmark { .. }
         | WatchItem::Compacted { .. }
         | WatchItem::ShuttingDown => return None,
@@ -261,9 +271,15 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
         Event::NodeChanged { path } => change(ChangeKind::Changed, path),
         Event::Granted(grant) => {
             let (lock, session) = (grant.lock.clone(), grant.session.clone());
-            let (token, owner) = (grant.token, grant.owner.clone());
+            let (token, owner, value) = (grant.token, grant.owner.clone(), grant.value.clone());
             let path = ZnodePath::of_lock(&grant.lock);
-            Some((path, WatchItem::Granted { revision, lock, token, session, owner }))
+            Some((path, WatchItem::Granted { revision, lock, token, session, owner, value }))
+        }
+        Event::ValueSet(grant) => {
+            let (lock, session) = (grant.lock.clone(), grant.session.clone());
+            let (token, owner, value) = (grant.token, grant.owner.clone(), grant.value.clone());
+            let path = ZnodePath::of_lock(&grant.lock);
+            Some((path, WatchItem::ValueSet { revision, lock, session, owner, token, value }))
         }
         Event::Lost { lock, session, owner, token, cause, .. } => {
             let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());

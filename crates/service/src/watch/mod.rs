@@ -14,7 +14,7 @@ mod reader;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    FencingToken, Identity, LockName, LossCause, Owner, Rejection, ReleaseRequest, Revision,
+    Data, FencingToken, Identity, LockName, LossCause, Owner, Rejection, ReleaseRequest, Revision,
     SessionName, ZnodePath,
 };
 
@@ -72,6 +72,23 @@ pub enum WatchItem {
         session: SessionName,
         /// Who within the session.
         owner: Owner,
+        /// What it shows beside its place.
+        value: Option<Data>,
+    },
+    /// A lock's holder shows another value.
+    ValueSet {
+        /// When.
+        revision: Revision,
+        /// Which lock.
+        lock: LockName,
+        /// Whose hold.
+        session: SessionName,
+        /// Who within the session.
+        owner: Owner,
+        /// The token it is held under.
+        token: FencingToken,
+        /// The new value.
+        value: Option<Data>,
     },
     /// A lock's holder no longer holds it.
     Lost {

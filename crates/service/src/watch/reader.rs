@@ -105,6 +105,7 @@ impl WatchStream {
             let may_know = |watched: &Watched| match &watched.item {
                 WatchItem::Change { path, .. } => is_visible(machine, path, &self.identities),
                 WatchItem::Granted { .. }
+                | WatchItem::ValueSet { .. }
                 | WatchItem::Lost { .. }
                 | WatchItem::ReleaseAsked { .. }
                 | WatchItem::Bookmark { .. }

@@ -5,6 +5,7 @@
 //! trials a campaign has is `HOLDFAST_TRIALS`; without it there are a few.
 
 mod campaign;
+mod elections;
 mod examples;
 mod failing;
 mod gate;
@@ -14,3 +15,4 @@ mod losing;
 mod program;
 mod recipes;
 mod stock;
+mod together;

@@ -10,7 +10,8 @@ mod timeline;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use holdfast_client::{Guard, Moment};
+use holdfast_api::election_of;
+use holdfast_client::{Client, Moment};
 use nix::sys::signal::Signal;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -19,7 +20,8 @@ pub(super) use leash::run as leash;
 
 use self::leash::{Leash, reached};
 use self::timeline::{Due, Timeline};
-use super::taking::{client_for, take};
+use super::held::{Held, name_of, take_all};
+use super::taking::client_for;
 use crate::cli::{Format, OnLoss, RunArgs, Target};
 use crate::exit::Stop;
 use crate::output::complain;
@@ -30,30 +32,89 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Of a signal that ended the command, added to its number, as shells do.
 const SIGNALLED: i32 = 128;
 
+/// Between two rounds, so that others come first and a command that fails at once is not started a thousand times.
+const REST: Duration = Duration::from_secs(1);
+/// The exit codes of a command that could not be started.
+const NOT_STARTED: [u8; 2] = [126, 127];
+
 pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
-    let target = Target { addr: args.addr.clone(), output: Format::Value };
-    let client = client_for(&args.take, &target)?;
-    let guard = match take(&args.take, &target, &client, &mut signals).await {
-        Err(Stop::NotAcquired(reason)) if !args.take.quiet => {
-            return Err(Stop::Code(args.busy_exit, Some(reason)));
+    let (end, _) = once(&args, &mut signals).await;
+    end
+}
+
+/// Takes the lock and runs the command again whenever it has ended or the lock was lost, until a signal ends it, the
+/// command cannot be started, or the lock was never had.
+pub(super) async fn for_ever(args: &RunArgs) -> Result<(), Stop> {
+    let mut signals = Signals::install().map_err(Stop::failed)?;
+    let mut held_before = false;
+    loop {
+        let (end, round) = once(args, &mut signals).await;
+        held_before |= round != Round::NotHeld;
+        match &end {
+            Err(Stop::Code(code, _)) if NOT_STARTED.contains(code) => return end,
+            _ if round == Round::Signalled || !held_before => return end,
+            Err(stop) if !stop.is_silent() => complain(&format!("holdfast: {stop}")),
+            Ok(()) | Err(_) => {}
         }
-        Err(Stop::NotAcquired(_)) => return Err(Stop::Code(args.busy_exit, None)),
-        taken => taken?,
+        tokio::select! {
+            () = tokio::time::sleep(REST) => {}
+            _ = signals.next() => return end,
+        }
+    }
+}
+
+/// What became of one round, beside its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    NotHeld,
+    Held,
+    /// Somebody wants the whole program to end.
+    Signalled,
+}
+
+/// Takes the lock, runs the command, gives the lock back.
+async fn once(args: &RunArgs, signals: &mut Signals) -> (Result<(), Stop>, Round) {
+    let target = Target { addr: args.addr.clone(), output: Format::Value };
+    let client = match client_for(&args.take, &target) {
+        Ok(client) => client,
+        Err(stop) => return (Err(stop), Round::NotHeld),
     };
-    let mut forwarded = Forwarded::install(signals).map_err(Stop::failed)?;
+    let held = match take_all(&args.take, &target, &client, signals).await {
+        Ok(held) => held,
+        Err(Stop::NotAcquired(reason)) => {
+            let reason = Some(reason).filter(|_| !args.take.quiet);
+            return (Err(Stop::Code(args.busy_exit, reason)), Round::Signalled);
+        }
+        Err(stop) => return (Err(stop), Round::NotHeld),
+    };
+    let mut forwarded = match Forwarded::install(signals) {
+        Ok(forwarded) => forwarded,
+        Err(error) => return (Err(Stop::failed(error)), Round::Held),
+    };
     let end = match args.on_loss {
-        OnLoss::Ignore => unleashed(&guard, &args, &mut forwarded).await,
-        OnLoss::Term => leashed(&guard, &args, Some(args.grace), &mut forwarded).await,
-        OnLoss::Kill => leashed(&guard, &args, None, &mut forwarded).await,
+        OnLoss::Ignore => unleashed(&held, args, &mut forwarded).await,
+        OnLoss::Term => leashed(&held, args, Some(args.grace), &mut forwarded).await,
+        OnLoss::Kill => leashed(&held, args, None, &mut forwarded).await,
     };
-    let release = async { guard.release().await.and(client.0.close().await) };
+    let round = if forwarded.stopped { Round::Signalled } else { Round::Held };
+    (finish(args, held, &client.0, end).await, round)
+}
+
+/// Gives the lock back, and says how it ended.
+async fn finish(
+    args: &RunArgs,
+    held: Held,
+    client: &Client,
+    end: Result<Ended, Stop>,
+) -> Result<(), Stop> {
+    let name = name_of(&args.take);
+    let release = async { held.release().await.and(client.close().await) };
     match end {
         Ok(Ended::By(status)) => {
             if let Err(error) = release.await {
                 complain(&format!(
-                    "holdfast: {} is not certainly released, it is free when its ttl has passed: {error}",
-                    args.take.name
+                    "holdfast: {name} is not certainly released, it is free when its ttl has passed: {error}"
                 ));
             }
             exit_code(status)
@@ -61,7 +122,6 @@ pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
         Ok(Ended::Killed(loss)) => {
             // The command is dead, so the lock may go; if it is gone already, so be it.
             drop(tokio::time::timeout(FAREWELL, release).await);
-            let name = &args.take.name;
             Err(Stop::Lost(format!("{name} is lost, and the command was stopped before: {loss}")))
         }
         Err(stop) => {
@@ -81,19 +141,19 @@ enum Ended {
 
 /// Runs the command with a leash.
 async fn leashed(
-    guard: &Guard,
+    held: &Held,
     args: &RunArgs,
     grace: Option<Duration>,
-    forwarded: &mut Forwarded,
+    forwarded: &mut Forwarded<'_>,
 ) -> Result<Ended, Stop> {
-    let timeline = Timeline::new(grace, guard.remaining());
-    let Some(mut deadline) = guard.deadline_moment() else {
+    let timeline = Timeline::new(grace, held.remaining());
+    let Some(mut deadline) = held.deadline_moment() else {
         return Ok(Ended::Killed("it was lost before the command was started".to_owned()));
     };
     let started = Leash::start(timeline.leash_at(deadline)).await;
     let mut leash = started
         .map_err(|error| Stop::failed(format!("cannot start the leash of the command: {error}")))?;
-    let mut child = match spawn(args, guard, leash.group().as_raw()) {
+    let mut child = match spawn(args, held, leash.group().as_raw()) {
         Ok(child) => child,
         Err(stop) => {
             leash.done().await;
@@ -103,12 +163,12 @@ async fn leashed(
     let (mut asked, mut alone) = (false, false);
     loop {
         let wake = match timeline.due(deadline, asked, Moment::now()) {
-            Due::Kill => return Ok(killed(leash, child, reason(guard)).await),
+            Due::Kill => return Ok(killed(leash, child, held.reason()).await),
             Due::Terminate => {
                 complain(&format!(
                     "holdfast: {} is about to be lost ({}): SIGTERM",
-                    args.take.name,
-                    reason(guard)
+                    name_of(&args.take),
+                    held.reason()
                 ));
                 leash.signal(Signal::SIGTERM);
                 asked = true;
@@ -123,7 +183,7 @@ async fn leashed(
                 if asked || late {
                     // It was us, or the leash. What it left running in its group does not outlive the lock either.
                     leash.kill().await;
-                    return Ok(Ended::Killed(reason(guard)));
+                    return Ok(Ended::Killed(held.reason()));
                 }
                 leash.done().await;
                 return Ok(Ended::By(status));
@@ -134,7 +194,7 @@ async fn leashed(
                 alone = true;
             }
             // Once asked to end, the command gets no more time than it was told.
-            moved = guard.deadline_after(deadline), if !asked => match moved {
+            moved = held.deadline_after(deadline), if !asked => match moved {
                 Ok(moved) => {
                     deadline = moved;
                     // If the leash is gone, we are still here.
@@ -154,18 +214,13 @@ async fn killed(leash: Leash, mut child: Child, reason: String) -> Ended {
     Ended::Killed(reason)
 }
 
-/// Why the lock is lost, or about to be.
-fn reason(guard: &Guard) -> String {
-    guard.ensure().err().unwrap_or_else(|| guard.about_to_lose()).to_string()
-}
-
 /// Runs the command whatever becomes of the lock.
 async fn unleashed(
-    guard: &Guard,
+    held: &Held,
     args: &RunArgs,
-    forwarded: &mut Forwarded,
+    forwarded: &mut Forwarded<'_>,
 ) -> Result<Ended, Stop> {
-    let mut child = spawn(args, guard, 0)?;
+    let mut child = spawn(args, held, 0)?;
     let group = child.id().and_then(|id| i32::try_from(id).ok()).map(nix::unistd::Pid::from_raw);
     let mut told = false;
     loop {
@@ -174,10 +229,9 @@ async fn unleashed(
             signal = forwarded.next() => if let Some(group) = group {
                 let _gone = nix::sys::signal::killpg(group, signal);
             },
-            loss = guard.lost(), if !told => {
+            (name, loss) = held.lost(), if !told => {
                 complain(&format!(
-                    "holdfast: {} is lost ({loss}), and the command goes on without it (--on-loss ignore)",
-                    args.take.name
+                    "holdfast: {name} is lost ({loss}), and the command goes on without it (--on-loss ignore)"
                 ));
                 told = true;
             }
@@ -185,26 +239,34 @@ async fn unleashed(
     }
 }
 
-fn spawn(args: &RunArgs, guard: &Guard, group: i32) -> Result<Child, Stop> {
+fn spawn(args: &RunArgs, held: &Held, group: i32) -> Result<Child, Stop> {
     let [program, arguments @ ..] = args.command.as_slice() else {
         return Err(Stop::failed("no command: write it after --"));
     };
     let mut command = Command::new(program);
     command.args(arguments).process_group(group);
-    command
-        .env("HOLDFAST_LOCK", guard.lock().as_str())
-        .env("HOLDFAST_TOKEN", guard.token().to_string())
-        .env("HOLDFAST_SESSION", guard.session().as_str())
-        .env("HOLDFAST_ADDR", args.addr.join(","))
-        .env_remove("HOLDFAST_DEADLINE")
-        .env_remove("HOLDFAST_SEGMENT")
-        .env_remove("HOLDFAST_SLOTS");
-    if let Some(segment) = guard.segment() {
-        command.env("HOLDFAST_SEGMENT", segment.to_string());
+    for (name, value) in held.environment() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
-    let slots: Vec<String> = guard.grant().slots.iter().map(u32::to_string).collect();
-    if !slots.is_empty() {
-        command.env("HOLDFAST_SLOTS", slots.join(","));
+    command.env("HOLDFAST_ADDR", args.addr.join(","));
+    for name in ["HOLDFAST_DEADLINE", "HOLDFAST_SLOTS", "HOLDFAST_SEGMENT", "HOLDFAST_ELECTION"] {
+        command.env_remove(name);
+    }
+    for hold in held.holds() {
+        command.env("HOLDFAST_SESSION", hold.session().as_str());
+        let slots: Vec<String> = hold.grant().slots.iter().map(u32::to_string).collect();
+        if !slots.is_empty() {
+            command.env("HOLDFAST_SLOTS", slots.join(","));
+        }
+        if let Some(segment) = hold.segment() {
+            command.env("HOLDFAST_SEGMENT", segment.to_string());
+        }
+        if let Some(election) = election_of(hold.lock()) {
+            command.env("HOLDFAST_ELECTION", election.as_str());
+        }
     }
     if let Some(max) = args.take.max_hold {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -227,26 +289,30 @@ pub(super) fn exit_code(status: ExitStatus) -> Result<(), Stop> {
 }
 
 /// Signals that are passed on to the command's group.
-struct Forwarded {
-    wishes: Signals,
+struct Forwarded<'s> {
+    wishes: &'s mut Signals,
     hangup: Stream,
     quit: Stream,
+    /// One of them was to end the program.
+    stopped: bool,
 }
 
-impl Forwarded {
-    fn install(wishes: Signals) -> std::io::Result<Self> {
+impl<'s> Forwarded<'s> {
+    fn install(wishes: &'s mut Signals) -> std::io::Result<Self> {
         let (hangup, quit) = (signal(SignalKind::hangup())?, signal(SignalKind::quit())?);
-        Ok(Self { wishes, hangup, quit })
+        Ok(Self { wishes, hangup, quit, stopped: false })
     }
 
     async fn next(&mut self) -> Signal {
-        tokio::select! {
+        let signal = tokio::select! {
             name = self.wishes.next() => match name {
                 "SIGINT" => Signal::SIGINT,
                 _ => Signal::SIGTERM,
             },
             _ = self.hangup.recv() => Signal::SIGHUP,
             _ = self.quit.recv() => Signal::SIGQUIT,
-        }
+        };
+        self.stopped = true;
+        signal
     }
 }

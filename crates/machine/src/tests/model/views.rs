@@ -109,6 +109,7 @@ impl Model {
             waiters: self.waiters(lock).len() as u32,
             granted_at: Stamp(hold.granted_at),
             granted_in: Revision(hold.granted_in),
+            value: place.value.clone(),
         }
     }
 

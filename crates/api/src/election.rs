@@ -1,0 +1,230 @@
+//! What is said about elections. An election is the lock `elections/<name>`: who holds it leads, who waits stands.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{
+    Data, FencingToken, Grant, HolderView, LockName, LockView, NameError, Owner, Revision,
+    SessionName, Stamp, WaiterView,
+};
+
+use crate::escape_path;
+use crate::lock::{age, millis, named, text};
+
+/// Where the locks of elections are.
+const ELECTIONS: &str = "elections/";
+
+/// The lock of an election.
+///
+/// # Errors
+/// [`NameError`] if its name is too long.
+pub fn election_lock(election: &LockName) -> Result<LockName, NameError> {
+    LockName::new(format!("{ELECTIONS}{election}"))
+}
+
+/// The election of a lock; none if the lock is no election's.
+pub fn election_of(lock: &LockName) -> Option<LockName> {
+    LockName::new(lock.as_str().strip_prefix(ELECTIONS)?).ok()
+}
+
+/// `/v1/elections/<name>`
+pub fn election_path(election: &LockName) -> String {
+    format!("/v1/elections/{}", escape_path(election.as_str()))
+}
+
+/// The answer to a campaign: you lead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ElectedBody {
+    /// Which election.
+    pub election: LockName,
+    /// The fencing token of the leadership, to be carried into every write.
+    pub token: FencingToken,
+    /// Who leads; made by the server if the call named none.
+    pub session: SessionName,
+    /// Who within the session, if the call said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// What everybody is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What is certainly left of the session's life, counted from when the answer was made.
+    pub expires_in_ms: u64,
+    /// True if the caller led before.
+    pub renewed: bool,
+    /// How long the call waited.
+    pub waited_ms: u64,
+    /// Who stands beside the leader.
+    pub candidates: u32,
+    /// The revision of this answer.
+    pub revision: Revision,
+}
+
+impl ElectedBody {
+    /// The body for the grant of an election's lock.
+    pub fn new(
+        election: LockName,
+        grant: Grant,
+        (waited, expires_in): (Duration, Duration),
+        revision: Revision,
+    ) -> Self {
+        Self {
+            election,
+            token: grant.token,
+            session: grant.session,
+            owner: named(grant.owner),
+            value: shown(grant.value.as_ref()),
+            expires_in_ms: millis(expires_in),
+            renewed: grant.renewed,
+            waited_ms: millis(waited),
+            candidates: grant.waiters,
+            revision,
+        }
+    }
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeaderBody {
+    /// Who.
+    pub session: SessionName,
+    /// Who within the session, if it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// The fencing token of the leadership.
+    pub token: FencingToken,
+    /// What it shows, if it shows something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+impl LeaderBody {
+    /// The body for who holds an election's lock.
+    pub fn new(
+        (session, owner): (SessionName, Owner),
+        token: FencingToken,
+        value: Option<&Data>,
+    ) -> Self {
+        Self { session, owner: named(owner), token, value: shown(value) }
+    }
+
+    fn of(holder: HolderView) -> Self {
+        let value = holder.value;
+        Self::new((holder.session, holder.owner), holder.token, value.as_ref())
+    }
+}
+
+/// Who stands, and does not lead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CandidateBody {
+    /// Who.
+    pub session: SessionName,
+    /// Who within the session, if it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// What it shows, if it shows something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// How long it has stood.
+    pub since_ms: u64,
+}
+
+impl CandidateBody {
+    fn new(waiter: WaiterView, now: Stamp) -> Self {
+        Self {
+            session: waiter.session,
+            owner: named(waiter.owner),
+            value: shown(waiter.value.as_ref()),
+            since_ms: age(waiter.since, now),
+        }
+    }
+}
+
+/// An election as a reader sees it. One that nobody ever stood for has no leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ElectionBody {
+    /// Which election.
+    pub election: LockName,
+    /// Who leads, if anybody does.
+    pub leader: Option<LeaderBody>,
+    /// How long it has led.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
+    /// Who stands, in the order in which they will lead; the first ones only if there are many.
+    pub candidates: Vec<CandidateBody>,
+    /// How many stand in all.
+    pub candidates_total: u32,
+    /// The revision it was read at.
+    pub revision: Revision,
+}
+
+impl ElectionBody {
+    /// The body for an election's lock, as of now.
+    pub fn new(election: LockName, view: LockView, now: Stamp, revision: Revision) -> Self {
+        let leader = view.holders.into_iter().next();
+        Self {
+            election,
+            since_ms: leader.as_ref().map(|holder| age(holder.granted_at, now)),
+            leader: leader.map(LeaderBody::of),
+            candidates: view.waiters.into_iter().map(|w| CandidateBody::new(w, now)).collect(),
+            candidates_total: view.waiters_total,
+            revision,
+        }
+    }
+}
+
+/// One event of an election that is observed: who leads from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeadershipBody {
+    /// Which election.
+    pub election: LockName,
+    /// Who leads; null if nobody does.
+    pub leader: Option<LeaderBody>,
+    /// Since which revision.
+    pub revision: Revision,
+}
+
+fn shown(value: Option<&Data>) -> Option<String> {
+    value.map(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> LockName {
+        LockName::new(text).unwrap()
+    }
+
+    #[test]
+    fn an_election_is_a_lock_below_one_directory() {
+        let lock = election_lock(&name("shop/db")).unwrap();
+        assert_eq!(
+            (lock.as_str(), election_of(&lock)),
+            ("elections/shop/db", Some(name("shop/db")))
+        );
+        assert_eq!(election_of(&name("election/db")), None);
+        assert!(election_lock(&name(&"x".repeat(LockName::MAX_LEN))).is_err());
+        assert_eq!(election_path(&name("shop/db 1")), "/v1/elections/shop/db%201");
+    }
+
+    #[test]
+    fn an_event_looks_as_specified() {
+        let (me, value) = (SessionName::new("db1").unwrap(), Data::from(b"10.0.0.7".as_slice()));
+        let leader = LeaderBody::new((me, Owner::unnamed()), FencingToken(7), Some(&value));
+        let mut body =
+            LeadershipBody { election: name("db"), leader: Some(leader), revision: Revision(9) };
+        let json = serde_json::to_string(&body).unwrap();
+        let expected = r#"{"election":"db","leader":{"session":"db1","token":7,"value":"10.0.0.7"},"revision":9}"#;
+        assert_eq!(json, expected);
+        assert_eq!(serde_json::from_str::<LeadershipBody>(&json).unwrap(), body);
+        body.leader = None;
+        let json = serde_json::to_string(&body).unwrap();
+        assert_eq!(json, r#"{"election":"db","leader":null,"revision":9}"#);
+    }
+}

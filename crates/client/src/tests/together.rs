@@ -1,0 +1,203 @@
+//! Several locks at once, and holds that are handed on.
+
+use std::sync::Mutex;
+
+use super::*;
+
+fn asked(lines: &Mutex<Vec<String>>, what: &str) -> usize {
+    lines.lock().unwrap().iter().filter(|line| line.contains(what)).count()
+}
+
+fn grants(tokens: &[(&str, u64)]) -> String {
+    let one = |(lock, token): &(&str, u64)| grant(*token, 0, 30_000).replace("job", lock);
+    let all: Vec<String> = tokens.iter().map(one).collect();
+    format!(r#"{{"grants":[{}],"revision":1}}"#, all.join(","))
+}
+
+fn both() -> String {
+    grants(&[("a", 7), ("b", 8)])
+}
+
+/// A node that grants a and b, whose renewals say that this is held; and the lines of what was asked.
+async fn granting(holds: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = lines.clone();
+    let (address, _) = node(move |_, line| {
+        seen.lock().unwrap().push(line.to_owned());
+        Some(match line {
+            line if line.starts_with("POST /v1/locks?") => (200, both()),
+            line if line.starts_with("DELETE") => (204, String::new()),
+            line if line.starts_with("GET /v1/locks/") => (200, free()),
+            _ => (200, session(holds, 900)),
+        })
+    })
+    .await;
+    (client([address]), lines)
+}
+
+fn free() -> String {
+    r#"{"lock":"a","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":9}"#.to_owned()
+}
+
+#[tokio::test]
+async fn all_are_taken_by_one_call_and_given_back_by_one() {
+    let (client, lines) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
+    let mut both = client.lock_all(["a", "b"]).acquire().await.unwrap();
+    let tokens: Vec<u64> = both.tokens().values().map(|token| token.0).collect();
+    assert_eq!(tokens, [7, 8]);
+    assert_eq!(both.hold("b").unwrap().token().0, 8);
+    assert!(both.hold("c").is_none() && both.is_held());
+    assert_eq!(asked(&lines, "POST /v1/locks?name=a&name=b&session="), 1);
+    assert!(matches!(both.release_one("c").await, Err(Error::Argument(_))));
+    both.release_one("a").await.unwrap();
+    assert_eq!(asked(&lines, "DELETE /v1/locks/a?"), 1);
+    both.release().await.unwrap();
+    assert_eq!(asked(&lines, "DELETE /v1/locks?name=b&session="), 1);
+    drop(client.lock_all(["a", "b"]).acquire().await.unwrap());
+    until("all are given back at once", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1)
+        .await;
+}
+
+#[tokio::test]
+async fn one_that_is_taken_away_is_told_and_the_others_are_held_still() {
+    let (client, _) = granting(r#"{"lock":"a","token":7}"#).await;
+    let both = client.lock_all(["a", "b"]).acquire().await.unwrap();
+    let cancelled = both.cancel_token();
+    let (lock, loss) = tokio::time::timeout(Duration::from_secs(10), both.lost()).await.unwrap();
+    assert_eq!((lock.as_str(), &loss), ("b", &Loss::TakenAway));
+    assert_eq!(both.ensure(), Err(Loss::TakenAway));
+    assert!(both.hold("a").unwrap().is_held());
+    cancelled.cancelled().await;
+    assert!(matches!(both.release().await, Err(Error::Lost(Loss::TakenAway))));
+}
+
+#[tokio::test]
+async fn what_may_have_been_granted_is_given_back() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = lines.clone();
+    let (address, _) = node(move |_, line| {
+        seen.lock().unwrap().push(line.to_owned());
+        match line {
+            // Perhaps done: the connection is dropped.
+            line if line.starts_with("POST /v1/locks?") => None,
+            line if line.starts_with("DELETE") => Some((204, String::new())),
+            _ => Some((200, session("", 30_000))),
+        }
+    })
+    .await;
+    let doubt = client([address]).lock_all(["a", "b"]).try_acquire().await.unwrap_err();
+    assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
+    until("it is given back", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
+}
+
+/// A node that grants a lock with token 7, and answers the n-th hand-over as told.
+async fn handing(
+    answer: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
+) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (seen, count) = (lines.clone(), AtomicUsize::new(0));
+    let (address, _) = node(move |_, line| {
+        seen.lock().unwrap().push(line.to_owned());
+        match line {
+            line if line.starts_with("PUT /v1/locks/") => Some((200, grant(7, 0, 30_000))),
+            line if line.contains("&to=") => answer(count.fetch_add(1, Ordering::SeqCst)),
+            line if line.starts_with("DELETE") => Some((204, String::new())),
+            _ => Some((200, session(r#"{"lock":"job","token":7}"#, 30_000))),
+        }
+    })
+    .await;
+    (client([address]), lines)
+}
+
+fn to() -> SessionName {
+    SessionName::new("you").unwrap()
+}
+
+#[tokio::test]
+async fn from_before_the_call_every_view_says_handed_over() {
+    let handed = r#"{"lock":"job","to":"you","token":9,"revision":3}"#;
+    let views: Arc<Mutex<Option<Hold>>> = Arc::default();
+    let (seen, at_the_call) = (views.clone(), Arc::new(Mutex::new(None)));
+    let noted = at_the_call.clone();
+    let (client, lines) = handing(move |_| {
+        let held = seen.lock().unwrap().as_ref().map(|hold: &Hold| hold.ensure());
+        *noted.lock().unwrap() = held;
+        Some((200, handed.to_owned()))
+    })
+    .await;
+    let guard = client.lock("job").acquire().await.unwrap();
+    let view = guard.hold();
+    *views.lock().unwrap() = Some(view.clone());
+    let cancelled = guard.cancel_token();
+    assert_eq!(guard.hand_over(&to(), Some("worker")).await.unwrap().0, 9);
+    assert_eq!(
+        *at_the_call.lock().unwrap(),
+        Some(Err(Loss::HandedOver)),
+        "the giver gives up first"
+    );
+    assert!(cancelled.is_cancelled());
+    assert_eq!(view.lost().await, Loss::HandedOver);
+    assert_eq!(asked(&lines, "&to=you&to_owner=worker"), 1);
+    assert_eq!(asked(&lines, "DELETE"), 1, "nothing is given back");
+}
+
+#[tokio::test]
+async fn a_hand_over_that_is_refused_leaves_a_guard_that_goes_on() {
+    let (client, _) = handing(|_| Some(problem("in-use", 409, false))).await;
+    let guard = client.lock("job").acquire().await.unwrap();
+    let view = guard.hold();
+    let not = guard.hand_over(&to(), None).await.unwrap_err();
+    assert!(matches!(not.error, Error::Refused(_)), "{not:?}");
+    let guard = not.guard.expect("it goes on");
+    assert_eq!((guard.token().0, guard.is_held()), (7, true));
+    assert_eq!(view.ensure(), Err(Loss::HandedOver), "a view that said lost says so for ever");
+}
+
+#[tokio::test]
+async fn a_hand_over_whose_answer_was_lost_is_found_done() {
+    let (client, _) = handing(|call| {
+        let (status, body) = problem("not-holder", 409, false);
+        (call > 0).then(|| (status, body.replace("web3", "you")))
+    })
+    .await;
+    let guard = client.lock("job").acquire().await.unwrap();
+    assert_eq!(guard.hand_over(&to(), None).await.unwrap().0, 9);
+}
+
+#[tokio::test]
+async fn a_hand_over_in_doubt_is_given_back() {
+    let (client, lines) = handing(|_| None).await;
+    let client = client.patience(Duration::from_millis(300));
+    let guard = client.lock("job").acquire().await.unwrap();
+    let not = guard.hand_over(&to(), None).await.unwrap_err();
+    assert!(matches!(not.error, Error::Unknown(_)) && not.guard.is_none(), "{not:?}");
+    until("it is given back", || asked(&lines, "&entry=") >= 1).await;
+}
+
+#[tokio::test]
+async fn a_leader_shows_another_value_and_never_takes_the_leadership_anew() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = lines.clone();
+    let (address, _) = node(move |_, line| {
+        seen.lock().unwrap().push(line.to_owned());
+        Some(match line {
+            line if line.contains("value=c") => (200, grant(9, 0, 30_000)),
+            line if line.starts_with("PUT /v1/locks/") => (200, grant(7, 0, 30_000)),
+            line if line.starts_with("DELETE") => (204, String::new()),
+            _ => (200, session(r#"{"lock":"job","token":7}"#, 30_000)),
+        })
+    })
+    .await;
+    let mut leadership = client([address]).election("db").campaign("a").await.unwrap();
+    assert_eq!(asked(&lines, "PUT /v1/locks/elections/db?"), 1);
+    leadership.proclaim("b").await.unwrap();
+    assert_eq!((leadership.value(), leadership.token().0), ("b", 7));
+    let lost = leadership.proclaim("c").await.unwrap_err();
+    assert!(matches!(lost, Error::Lost(Loss::TakenAway)), "{lost:?}");
+    assert!(!leadership.is_held());
+    drop(leadership);
+    until("what was taken anew is given back", || {
+        asked(&lines, "DELETE /v1/locks/elections/db?") == 1
+    })
+    .await;
+}

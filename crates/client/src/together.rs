@@ -1,0 +1,505 @@
+//! Several locks at once, all or none: one place in every queue, granted when it is first in all of them.
+//!
+//! Owns the asking for all, and the guard of all. Each lock is a claim of its own, with its own token and its own loss, so
+//! that one that is taken away is told while the others are held; what is given back is given back in one call.
+//! Bounds: as many locks as one call may name, 16.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use holdfast_api::{AcquireAllParams, GrantAllBody, GrantBody, TermsParams};
+use holdfast_types::{EntryId, FencingToken, Labels, LockName, Mode, Owner, SessionName};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::calls::Calls;
+use crate::claim::{Claim, Stage, own_name};
+use crate::clock::Moment;
+use crate::error::argument;
+use crate::exchange::{Answered, Ended};
+use crate::lease::Acknowledged;
+use crate::limit::Limits;
+use crate::lock::settled;
+use crate::session::{Session, Use};
+use crate::wanted::{Patience, State, Wanted, is_certain, own_end};
+use crate::{Client, Error, Guard, Hold, Loss, random};
+
+impl Client {
+    /// Begins to take several locks at once, all or none. Such calls never wait for each other in a circle, whatever the
+    /// order in which they name the locks.
+    ///
+    /// ```no_run
+    /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let both = client.lock_all(["account/7", "account/9"]).acquire().await?;
+    /// for hold in both.holds() {
+    ///     println!("write {} with token {}", hold.lock(), hold.token());
+    /// }
+    /// both.ensure()?;
+    /// both.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_all<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> LockAll {
+        LockAll {
+            client: self.clone(),
+            names: names.into_iter().map(Into::into).collect(),
+            owner: OwnerOf::Itself,
+            ttl: None,
+            wait: None,
+            mode: None,
+            max_hold: None,
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
+/// Who within the session.
+#[derive(Clone, Debug)]
+enum OwnerOf {
+    Itself,
+    Named(String),
+    Session,
+}
+
+/// Several locks about to be taken; see [`Client::lock_all`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent before `acquire`"]
+pub struct LockAll {
+    client: Client,
+    names: Vec<String>,
+    owner: OwnerOf,
+    ttl: Option<Duration>,
+    wait: Option<Duration>,
+    mode: Option<Mode>,
+    max_hold: Option<Duration>,
+    labels: BTreeMap<String, String>,
+}
+
+impl LockAll {
+    /// How long the locks outlive a holder that died; see [`Lock::ttl`](crate::Lock::ttl).
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Queues for so long, instead of as long as it takes.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Holds them beside others who share them.
+    pub fn shared(mut self) -> Self {
+        self.mode = Some(Mode::Shared);
+        self
+    }
+
+    /// The holds end after so long; see [`Lock::max_hold`](crate::Lock::max_hold).
+    pub fn max_hold(mut self, max: Duration) -> Self {
+        self.max_hold = Some(max);
+        self
+    }
+
+    /// Holds for this owner of the session, so that whoever knows both names can release a lock or hand it on.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = OwnerOf::Named(owner.into());
+        self
+    }
+
+    /// Holds for the session as such; see [`Lock::as_session`](crate::Lock::as_session).
+    pub fn as_session(mut self) -> Self {
+        self.owner = OwnerOf::Session;
+        self
+    }
+
+    /// Shown to those who wait for one of them; see [`Lock::label`](crate::Lock::label).
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Takes all of them, waiting as long as it takes or as [`LockAll::wait`] says. Dropping the future gives up every
+    /// place.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if they were not free together in time; [`Error::Refused`] if one is named twice, or too many, or
+    /// the owner has a place in one of them; otherwise as [`Lock::acquire`](crate::Lock::acquire).
+    pub async fn acquire(self) -> Result<GuardAll, Error> {
+        let patience = self.wait.map_or(Patience::FOR_EVER, Patience::of);
+        self.take(patience).await
+    }
+
+    /// Takes all of them if all are free, and does not queue.
+    ///
+    /// # Errors
+    /// As [`LockAll::acquire`].
+    pub async fn try_acquire(self) -> Result<GuardAll, Error> {
+        self.take(Patience::none()).await
+    }
+
+    async fn take(self, patience: Patience) -> Result<GuardAll, Error> {
+        let wanted = self.checked()?;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let used = self.client.session_for(self.ttl).await?;
+            let own = used.session().own;
+            let answer = wanted.clone().ask(used, patience).await;
+            if let Some(answer) = settled(answer, own, attempt, patience) {
+                return answer;
+            }
+        }
+    }
+
+    fn checked(&self) -> Result<WantedAll, Error> {
+        let owner = match &self.owner {
+            OwnerOf::Itself => Some(Owner::new(own_name(random::bits()?)).map_err(argument)?),
+            OwnerOf::Named(owner) => Some(Owner::new(owner).map_err(argument)?),
+            OwnerOf::Session => None,
+        };
+        if self.names.is_empty() {
+            return Err(Error::Argument("no lock is named: name at least one".to_owned()));
+        }
+        let locks: Result<Vec<LockName>, _> = self.names.iter().map(LockName::new).collect();
+        let mut labels = self.client.labels().clone();
+        labels.extend(self.labels.clone());
+        let labels = if self.labels.is_empty() { BTreeMap::new() } else { labels };
+        Ok(WantedAll {
+            locks: locks.map_err(argument)?,
+            owner,
+            mode: self.mode,
+            max_hold: self.max_hold,
+            labels: Labels::new(labels).map_err(argument)?,
+            call_patience: self.client.call_patience(),
+        })
+    }
+}
+
+/// Everything that was checked before anything is sent.
+#[derive(Clone, Debug)]
+struct WantedAll {
+    locks: Vec<LockName>,
+    owner: Option<Owner>,
+    mode: Option<Mode>,
+    max_hold: Option<Duration>,
+    labels: Labels,
+    call_patience: Duration,
+}
+
+impl WantedAll {
+    /// Asks until all are granted, the patience ends, or the session does.
+    async fn ask(self, used: Use, patience: Patience) -> Result<GuardAll, Error> {
+        let claims = self.locks.iter().map(|lock| Arc::new(self.claim(lock)));
+        let mut asked = AskedAll::new(used, claims.collect());
+        loop {
+            let session = asked.used.session();
+            let wait = patience.of_one_call();
+            let params = self.params(session.name.clone(), wait);
+            let calls = Calls { patience: self.call_patience, ..session.calls.clone() };
+            asked.state = State::Doubtful;
+            let ended = tokio::select! {
+                ended = calls.acquire_all(&params) => ended,
+                loss = session.lost() => return Err(Error::Lost(loss)),
+                // All are ours already, said the node that renewed.
+                () = asked.nudged() => continue,
+            };
+            let Ended { result, doubtful } = ended;
+            match result {
+                Ok(answered) => return asked.granted(answered, &self),
+                Err(Error::Unknown(_) | Error::Retry(_)) if !patience.is_over() => {}
+                Err(Error::Busy(_)) if !wait.is_zero() && !patience.is_over() => {}
+                Err(error) => {
+                    if is_certain(&error, doubtful) {
+                        asked.state = State::Nothing;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// A hold that came with others has the entry of a call that names none.
+    fn claim(&self, lock: &LockName) -> Claim {
+        Claim::new(lock.clone(), self.owner.clone(), EntryId::unnamed())
+    }
+
+    fn params(&self, session: SessionName, wait: Duration) -> AcquireAllParams {
+        AcquireAllParams {
+            locks: self.locks.clone(),
+            session: Some(session),
+            owner: self.owner.clone(),
+            wait,
+            mode: self.mode,
+            max_hold: self.max_hold,
+            labels: self.labels.clone(),
+            ..AcquireAllParams::default()
+        }
+    }
+
+    fn one(&self, lock: &LockName) -> Wanted {
+        Wanted {
+            lock: lock.clone(),
+            owner: self.owner.clone(),
+            entry: EntryId::unnamed(),
+            labels: self.labels.clone(),
+            beacon: None,
+            mode: self.mode,
+            terms: TermsParams { max_hold: self.max_hold, ..TermsParams::default() },
+            call_patience: self.call_patience,
+        }
+    }
+}
+
+/// Places that are asked for and no guards yet. Dropped as such, what may be left of them is given back.
+#[derive(Debug)]
+struct AskedAll {
+    used: Use,
+    claims: Vec<Arc<Claim>>,
+    state: State,
+}
+
+impl AskedAll {
+    fn new(used: Use, claims: Vec<Arc<Claim>>) -> Self {
+        for claim in &claims {
+            used.session().claims.add(claim.clone());
+        }
+        Self { used, claims, state: State::Nothing }
+    }
+
+    /// They come together, so one of them tells of all.
+    async fn nudged(&self) {
+        match self.claims.first() {
+            Some(first) => first.nudge.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn granted(
+        mut self,
+        answered: Answered<GrantAllBody>,
+        wanted: &WantedAll,
+    ) -> Result<GuardAll, Error> {
+        let Answered { body, sent } = answered;
+        let session = self.used.session();
+        let mut members = Vec::new();
+        for grant in body.grants {
+            let counted_from = sent.plus(Duration::from_millis(grant.waited_ms));
+            let held = Duration::from_millis(grant.expires_in_ms);
+            session.acknowledge(Acknowledged { counted_from, held })?;
+            let Some(claim) = self.claims.iter().find(|claim| *claim.lock() == grant.lock) else {
+                let complaint = format!("{} was granted, and nobody asked for it", grant.lock);
+                return Err(Error::Foreign(complaint));
+            };
+            members.push((claim.clone(), grant, counted_from));
+        }
+        if members.len() != self.claims.len() {
+            return Err(Error::Foreign("not all locks were granted".to_owned()));
+        }
+        self.state = State::Granted;
+        let guard = |(claim, grant, from)| member(session, claim, grant, from, wanted);
+        Ok(GuardAll::new(members.into_iter().map(guard).collect()))
+    }
+}
+
+fn member(
+    session: &Arc<Session>,
+    claim: Arc<Claim>,
+    grant: GrantBody,
+    counted_from: Moment,
+    wanted: &WantedAll,
+) -> Guard {
+    let end = own_end(&grant, wanted.max_hold, counted_from);
+    claim.limits.send_replace(Limits::new(None, end, Moment::now()));
+    claim.enter(Stage::Held(grant.token));
+    let wanted = wanted.one(claim.lock());
+    let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
+    Guard::new(Hold { session: session.clone(), claim, grant }, wanted, Use::of(session))
+}
+
+impl Drop for AskedAll {
+    fn drop(&mut self) {
+        let session = self.used.session();
+        match self.state {
+            State::Granted => {}
+            State::Nothing => self.claims.iter().for_each(|claim| session.claims.remove(claim)),
+            State::Doubtful => session.give_back_all_later(std::mem::take(&mut self.claims)),
+        }
+    }
+}
+
+/// Several locks that are held together, each with a token of its own, renewed as long as this lives. Dropping it gives all
+/// of them back in the background; [`GuardAll::release`] does so for certain.
+#[derive(Debug)]
+#[must_use = "dropping the guard gives the locks back"]
+pub struct GuardAll {
+    members: Vec<Guard>,
+    cancel: CancellationToken,
+    sentinel: JoinHandle<()>,
+}
+
+impl GuardAll {
+    fn new(members: Vec<Guard>) -> Self {
+        let cancel = CancellationToken::new();
+        let holds: Vec<Hold> = members.iter().map(Guard::hold).collect();
+        let told = cancel.clone();
+        let watch = async move {
+            drop(first_loss(&holds).await);
+            told.cancel();
+        };
+        // There is at least one: an acquire of none is refused before anything is sent.
+        let sentinel = tokio::spawn(watch);
+        Self { members, cancel, sentinel }
+    }
+
+    /// What is known of each lock, in the order in which a node named them: by name.
+    pub fn holds(&self) -> impl Iterator<Item = &Hold> {
+        self.members.iter().map(|member| &**member)
+    }
+
+    /// What is known of one lock; none if it is not among them, or was given back.
+    pub fn hold(&self, lock: &str) -> Option<&Hold> {
+        self.holds().find(|hold| hold.lock().as_str() == lock)
+    }
+
+    /// The token of each lock, to carry into what that lock protects.
+    pub fn tokens(&self) -> BTreeMap<LockName, FencingToken> {
+        self.holds().map(|hold| (hold.lock().clone(), hold.token())).collect()
+    }
+
+    /// Whether all are certainly still held, for use with `?` right before each write.
+    ///
+    /// # Errors
+    /// Why one of them is lost.
+    pub fn ensure(&self) -> Result<(), Loss> {
+        self.standing(Moment::now()).map(drop)
+    }
+
+    /// Whether all are certainly still held.
+    pub fn is_held(&self) -> bool {
+        self.ensure().is_ok()
+    }
+
+    /// What is left until the first deadline of any; zero if one is lost.
+    pub fn remaining(&self) -> Duration {
+        let now = Moment::now();
+        self.standing(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
+    }
+
+    /// Nobody else can have any of them before this; none if one is lost.
+    pub fn deadline_moment(&self) -> Option<Moment> {
+        self.standing(Moment::now()).ok()
+    }
+
+    /// Resolves with the next deadline after one that is known, or with the loss, as [`Hold::deadline_after`].
+    ///
+    /// # Errors
+    /// Why one of them is lost.
+    pub async fn deadline_after(&self, known: Moment) -> Result<Moment, Loss> {
+        let Some(first) = self.members.first() else { return Err(Loss::TakenAway) };
+        let mut lease = first.used.session().lease.subscribe();
+        loop {
+            lease.mark_unchanged();
+            let deadline = self.standing(Moment::now())?;
+            if deadline != known {
+                return Ok(deadline);
+            }
+            tokio::select! {
+                _changed = lease.changed() => {}
+                (_, loss) = self.lost() => return Err(loss),
+            }
+        }
+    }
+
+    /// Resolves when the first of them is lost, with which: the others are held still, until they are given back. Never, if
+    /// they are given back before.
+    pub async fn lost(&self) -> (LockName, Loss) {
+        let holds: Vec<Hold> = self.members.iter().map(Guard::hold).collect();
+        first_loss(&holds).await
+    }
+
+    /// Cancelled when one of them is lost, and when the guard ends in any other way.
+    pub fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Gives one of them back, for certain, and keeps the others.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if it is not among them; otherwise as [`Guard::release`].
+    pub async fn release_one(&mut self, lock: &str) -> Result<(), Error> {
+        let at = self.members.iter().position(|member| member.lock().as_str() == lock);
+        let Some(at) = at else {
+            return Err(Error::Argument(format!("{lock} is not among the locks of this guard")));
+        };
+        self.members.remove(at).release().await
+    }
+
+    /// Gives all of them back at once, and waits until that is certain.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if one of them was lost before; otherwise see [`Error`]. Whatever it is, they are free after the
+    /// session's time-to-live without a renewal at the latest.
+    pub async fn release(mut self) -> Result<(), Error> {
+        let before = self.ensure();
+        let Some((used, claims)) = self.claims() else { return Ok(()) };
+        let released = used.session().give_back_all(&claims).await;
+        if !matches!(released, Err(Error::Retry(_) | Error::Unknown(_))) {
+            self.settle();
+        }
+        match (before, released) {
+            (Err(loss), _) => Err(Error::Lost(loss)),
+            (Ok(()), Err(Error::Refused(_))) => Err(Error::Lost(Loss::TakenAway)),
+            (Ok(()), other) => other,
+        }
+    }
+
+    /// The session, and what is to be given back; none if nothing is.
+    fn claims(&self) -> Option<(Use, Vec<Arc<Claim>>)> {
+        let used = Use::of(self.members.first()?.used.session());
+        Some((used, self.members.iter().map(|member| member.hold.claim.clone()).collect()))
+    }
+
+    /// Nothing is left to give back.
+    fn settle(&mut self) {
+        self.members.iter_mut().for_each(|member| member.released = true);
+        self.members.clear();
+    }
+
+    fn standing(&self, now: Moment) -> Result<Moment, Loss> {
+        let mut first: Option<Moment> = None;
+        for member in &self.members {
+            let deadline = member.standing(now)?;
+            first = Some(first.map_or(deadline, |first| first.min(deadline)));
+        }
+        // All were given back, one by one.
+        first.ok_or(Loss::TakenAway)
+    }
+}
+
+impl Drop for GuardAll {
+    fn drop(&mut self) {
+        self.sentinel.abort();
+        self.cancel.cancel();
+        if let Some((used, claims)) = self.claims() {
+            used.session().give_back_all_later(claims);
+            self.settle();
+        }
+    }
+}
+
+/// The first loss among some holds.
+async fn first_loss(holds: &[Hold]) -> (LockName, Loss) {
+    let mut losses: Vec<_> = holds.iter().map(|hold| Box::pin(hold.lost())).collect();
+    std::future::poll_fn(|context| {
+        for (hold, loss) in holds.iter().zip(&mut losses) {
+            if let Poll::Ready(loss) = loss.as_mut().poll(context) {
+                return Poll::Ready((hold.lock().clone(), loss));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

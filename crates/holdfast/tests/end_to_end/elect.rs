@@ -1,0 +1,208 @@
+//! `holdfast elect`, several locks at once, and hand-over, at the command line.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::program::{DevCluster, Program, eventually, is_running};
+
+fn one() -> DevCluster {
+    DevCluster::start(&["--nodes", "1"])
+}
+
+/// Prints its token and its process, and runs until it is ended.
+const SERVE: &str = "echo $HOLDFAST_ELECTION $HOLDFAST_TOKEN $$; while :; do sleep 0.05; done";
+
+fn stand(cluster: &DevCluster, value: &str, options: &[&str], script: &str) -> Program {
+    let line = [&["elect", "db", "--value", value], options, &["--", "sh", "-c", script]].concat();
+    cluster.spawn_client(&line)
+}
+
+/// Token and process of a command that leads.
+fn leads(program: &mut Program) -> (u64, u32) {
+    let line = program.next_stdout_line();
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!((words.len(), words[0]), (3, "db"), "{line}");
+    (words[1].parse().unwrap(), words[2].parse().unwrap())
+}
+
+#[test]
+fn a_command_runs_while_it_leads_and_the_next_candidate_follows() {
+    let cluster = one();
+    let mut first = stand(&cluster, "10.0.0.7", &["--session", "db1"], SERVE);
+    let (token, _) = leads(&mut first);
+    let mut second = stand(&cluster, "10.0.0.8", &[], SERVE);
+    let told = second.next_stderr_line();
+    assert!(told.starts_with("waiting for elections/db: held by db1"), "{told}");
+    let who = cluster.client(&["elect", "who", "db"]).stdout;
+    assert!(who.starts_with("db is led by db1 at 10.0.0.7 for "), "{who}");
+    assert!(who.contains("10.0.0.8"), "{who}");
+    assert_eq!(cluster.client(&["elect", "who", "db", "-o", "value"]).stdout, "10.0.0.7\n");
+    let rows = cluster.client(&["elect", "who", "db", "-o", "jsonl"]).stdout;
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(rows[0]["leader"]["value"], "10.0.0.7");
+    assert_eq!(rows[1]["candidate"]["value"], "10.0.0.8");
+    let busy = cluster.client(&["elect", "db", "--try", "--quiet", "--", "echo", "ran"]);
+    assert_eq!((busy.code, busy.stdout.as_str()), (Some(75), ""));
+    let ls = cluster.client(&["elect", "ls"]).stdout;
+    assert!(ls.contains("10.0.0.7") && ls.lines().count() == 2, "{ls}");
+    assert_eq!(cluster.client(&["elect", "ls", "d", "-o", "value"]).stdout, "db\n");
+    assert_eq!(cluster.client(&["elect", "ls", "x", "-o", "value"]).stdout, "");
+    let mut watch = cluster.spawn_client(&["elect", "watch", "db", "-o", "value", "--count", "2"]);
+    assert_eq!(watch.next_stdout_line(), "10.0.0.7");
+    first.interrupt();
+    first.wait();
+    assert!(leads(&mut second).0 > token);
+    assert_eq!(watch.next_stdout_line(), "10.0.0.8");
+    assert_eq!(watch.wait().code, Some(0));
+    second.interrupt();
+    second.wait();
+    let nobody = cluster.client(&["elect", "who", "db"]);
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(0), "nobody leads db\n"));
+}
+
+/// `kill -9` of `holdfast elect`: its command is dead before another one leads, under a greater token.
+#[test]
+fn the_command_of_a_killed_leader_is_dead_before_the_next_one_leads() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let mut first = stand(&cluster, "a", &["--ttl", "2s"], SERVE);
+    let (token, process) = leads(&mut first);
+    let mut second = stand(&cluster, "b", &["--ttl", "2s"], SERVE);
+    eventually("the candidate", || {
+        cluster.client(&["elect", "who", "db", "-o", "jsonl"]).stdout.lines().count() == 2
+    });
+    first.kill();
+    let (next, _) = leads(&mut second);
+    assert!(!is_running(process), "the old command runs beside the new one");
+    assert!(next > token);
+    second.interrupt();
+    second.wait();
+}
+
+/// SIGSTOP of `holdfast elect`: it can do nothing, and its command is dead before another one leads.
+#[test]
+fn the_command_of_a_leader_that_stands_still_is_dead_before_the_next_one_leads() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let mut first = stand(&cluster, "a", &["--ttl", "2s"], SERVE);
+    let (token, process) = leads(&mut first);
+    let mut second = stand(&cluster, "b", &["--ttl", "2s"], SERVE);
+    eventually("the candidate", || {
+        cluster.client(&["elect", "who", "db", "-o", "jsonl"]).stdout.lines().count() == 2
+    });
+    first.signal(Signal::SIGSTOP);
+    let (next, _) = leads(&mut second);
+    assert!(!is_running(process), "the old command runs beside the new one");
+    assert!(next > token);
+    first.signal(Signal::SIGCONT);
+    assert_eq!(first.wait().code, Some(76));
+    second.interrupt();
+    second.wait();
+}
+
+#[test]
+fn for_ever_it_stands_again_until_a_signal_or_a_command_that_does_not_start() {
+    let cluster = one();
+    let dir = tempfile::tempdir().unwrap();
+    let flag = dir.path().join("again");
+    let script = format!(
+        "echo $HOLDFAST_ELECTION $HOLDFAST_TOKEN $$; test -e {0} || {{ touch {0}; exit 7; }}; while :; do sleep 0.05; done",
+        flag.display()
+    );
+    let mut program = stand(&cluster, "a", &["--forever", "--ttl", "2s"], &script);
+    let (first, _) = leads(&mut program);
+    let (second, _) = leads(&mut program);
+    assert!(second > first);
+    let broken = cluster.client(&["unlock", "elections/db", "--force", "--reason", "test"]);
+    assert_eq!(broken.code, Some(0), "{}", broken.stderr);
+    let (third, _) = leads(&mut program);
+    assert!(third > second);
+    program.signal(Signal::SIGTERM);
+    let end = program.wait();
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    let missing = cluster.client(&["elect", "db", "--forever", "--", "/no/such/command"]);
+    assert_eq!(missing.code, Some(127));
+    // While it only stands, a signal ends it as well.
+    let mut leader = stand(&cluster, "a", &[], SERVE);
+    leads(&mut leader);
+    let mut waits = stand(&cluster, "b", &["--forever"], SERVE);
+    waits.next_stderr_line();
+    waits.interrupt();
+    assert_eq!(waits.wait().code, Some(75));
+    leader.interrupt();
+    leader.wait();
+}
+
+#[test]
+fn several_locks_are_held_together_with_a_token_each() {
+    let cluster = one();
+    let script = "echo \"$HOLDFAST_TOKENS\"; echo \"none: $HOLDFAST_TOKEN$HOLDFAST_LOCK\"";
+    let end = cluster.client(&["run", "b", "a", "--", "sh", "-c", script]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let lines: Vec<&str> = end.stdout.lines().collect();
+    assert!(lines[0].starts_with("a ") && lines[1].starts_with("b "), "{lines:?}");
+    assert_eq!(lines[2], "none: ");
+    let mut both = cluster.spawn_client(&["lock", "a", "b", "--session", "web1"]);
+    let tokens = [both.next_stdout_line(), both.next_stdout_line()];
+    assert!(tokens[0].starts_with("a ") && tokens[1].starts_with("b "), "{tokens:?}");
+    assert_eq!(cluster.client(&["who", "b", "-o", "value"]).stdout, "web1\n");
+    let busy = cluster.client(&["run", "c", "b", "--try", "--", "echo", "ran"]);
+    assert_eq!((busy.code, busy.stdout.as_str()), (Some(75), ""));
+    assert!(busy.stderr.contains("held by web1"), "{}", busy.stderr);
+    assert!(cluster.client(&["who", "c"]).stdout.starts_with("c is free"));
+    let mut waiting = cluster.spawn_client(&["run", "c", "b", "--", "echo", "ran"]);
+    let told = waiting.next_stderr_line();
+    assert!(told.starts_with("waiting for b: held by web1"), "{told}");
+    both.interrupt();
+    assert_eq!(both.wait().code, Some(0));
+    assert_eq!(waiting.wait().stdout, "ran\n");
+    for line in [
+        &["run", "a", "b", "--permits", "1", "--", "true"][..],
+        &["lock", "a", "b", "--value", "x"],
+        &["run", "a", "b", "--min-hold", "1s", "--", "true"],
+    ] {
+        assert_eq!(cluster.client(line).code, Some(2), "{line:?}");
+    }
+    let sem = cluster.client(&["sem", "take", "a", "b"]);
+    assert!(sem.code == Some(1) && sem.stderr.contains("leave b out"), "{}", sem.stderr);
+    let mut json = cluster.spawn_client(&["lock", "a", "b", "-o", "json"]);
+    let body: Value = serde_json::from_str(&json.next_stdout_line()).unwrap();
+    assert_eq!(body["grants"].as_array().map(Vec::len), Some(2));
+    json.interrupt();
+    json.wait();
+}
+
+/// One of several is taken away: the command is stopped, and everything is given back.
+#[test]
+fn the_loss_of_one_lock_of_several_stops_the_command() {
+    let cluster = one();
+    let script = "echo begun; while :; do sleep 0.05; done";
+    let mut program =
+        cluster.spawn_client(&["run", "a", "b", "--ttl", "2s", "--", "sh", "-c", script]);
+    assert_eq!(program.next_stdout_line(), "begun");
+    let broken = cluster.client(&["unlock", "b", "--force", "--reason", "test"]);
+    assert_eq!(broken.code, Some(0), "{}", broken.stderr);
+    let end = program.wait();
+    assert_eq!(end.code, Some(76), "{}", end.stderr);
+    eventually("a is given back", || cluster.client(&["who", "a"]).stdout.starts_with("a is free"));
+}
+
+#[test]
+fn a_lock_is_handed_to_another_session() {
+    let cluster = one();
+    let mut holder = cluster.spawn_client(&["lock", "a", "--session", "web1", "--ttl", "2s"]);
+    let token: u64 = holder.next_stdout_line().parse().unwrap();
+    let nobody = cluster.client(&["unlock", "a", "--session", "web1", "--to", "web2"]);
+    assert_eq!(nobody.code, Some(1), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("no open session"), "{}", nobody.stderr);
+    let mut other = cluster.spawn_client(&["lock", "b", "--session", "web2"]);
+    other.next_stdout_line();
+    let handed =
+        cluster.client(&["unlock", "a", "--session", "web1", "--to", "web2", "-o", "value"]);
+    assert_eq!(handed.code, Some(0), "{}", handed.stderr);
+    assert!(handed.stdout.trim().parse::<u64>().unwrap() > token, "{}", handed.stdout);
+    assert_eq!(cluster.client(&["who", "a", "-o", "value"]).stdout, "web2\n");
+    assert_eq!(holder.wait().code, Some(76), "its renewals say so");
+    let force = ["unlock", "a", "--to", "x", "--force", "--reason", "r"];
+    assert_eq!(cluster.client(&force).code, Some(2));
+    other.interrupt();
+    other.wait();
+}

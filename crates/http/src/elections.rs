@@ -1,0 +1,272 @@
+//! Elections: standing, looking, observing, resigning.
+//!
+//! Owns the words. An election is the lock `elections/<name>`, whose holder leads and whose waiters stand: every call here
+//! is a call about that lock. What is observed is what happens to that lock, each revision as a whole, so that a leader
+//! who is followed in the step in which it goes is not told as a vacancy. Bounds: an observer holds one event.
+
+use axum::http::{HeaderName, StatusCode};
+use tokio::sync::watch as signal;
+
+use holdfast_api::{
+    CampaignParams, ElectedBody, ElectionBody, ErrorCode, FENCING_TOKEN, GapBody, LeaderBody,
+    LeadershipBody, ReadParams, Refusal, ResignParams, TermsParams, election_lock, last_event_id,
+};
+use holdfast_service::{
+    AcquireRequest, Answer, Call, Failure, ReadMode, Request, Response, Service, WatchFilter,
+    WatchItem, WatchRequest, WatchStream, Watched,
+};
+use holdfast_types::{LockName, LockView, Revision, ZnodePath};
+
+use crate::connection::Closing;
+use crate::exchange::{Exchange, read_mode, wall_clock};
+use crate::head::only;
+use crate::locks::{Staleness, astray, marked, service_terms, staleness};
+use crate::reply::Reply;
+use crate::sse::{self, Tell, accepts_events};
+use crate::status::{Case, Fault, going_away, of_failure, of_refusal};
+use crate::watch::{LAST_EVENT_ID, closed};
+
+const ELECTIONS: &str = "/v1/elections/";
+
+/// The election that the path names, and its lock.
+fn named(exchange: &mut Exchange<'_>) -> Result<(LockName, LockName), Fault> {
+    let election = exchange.lock(ELECTIONS)?;
+    let lock = election_lock(&election)
+        .map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))?;
+    exchange.subject.lock = Some(lock.clone());
+    Ok((election, lock))
+}
+
+/// `PUT /v1/elections/{name}`
+pub(crate) async fn campaign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let (election, lock) = named(exchange)?;
+    let fields = exchange.query(&CampaignParams::KEYS)?;
+    let params = CampaignParams::parse(fields, &exchange.body).map_err(of_refusal)?;
+    exchange.subject.session.clone_from(&params.session);
+    exchange.subject.wait = params.wait;
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let CampaignParams { session, owner, ttl, wait, value, labels, redirect: _ } = params;
+    let terms = service_terms(TermsParams { value, ..TermsParams::default() });
+    let (entry, mode) = (None, None);
+    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode, terms };
+    let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
+    let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
+    let token = grant.token;
+    let reply = if exchange.wants_text() {
+        Reply::text(StatusCode::OK, format!("{token}\n"))
+    } else {
+        let body = ElectedBody::new(election, grant, (waited, expires_in), revision);
+        Reply::json(StatusCode::OK, &body)
+    };
+    Ok(reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision))
+}
+
+/// `DELETE /v1/elections/{name}`
+pub(crate) async fn resign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let (_, lock) = named(exchange)?;
+    let fields = exchange.fields(&ResignParams::KEYS)?;
+    let params = ResignParams::parse(&fields).map_err(of_refusal)?;
+    exchange.subject.session = Some(params.session.clone());
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    let ResignParams { session, owner, redirect: _ } = params;
+    let request = Request::Release { lock, session, owner, entry: None };
+    let Response { reply, revision, .. } = exchange.ask(request).await?;
+    let Answer::Released(_) = reply else { return Err(astray()) };
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision))
+}
+
+/// `GET /v1/elections/{name}`
+pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
+    let (election, lock) = named(exchange)?;
+    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
+    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
+        return Ok(elsewhere);
+    }
+    if accepts_events(&exchange.parts.headers) {
+        return observe(exchange, (election, lock), read_mode(params.stale)).await;
+    }
+    let (view, revision, marks) = look(exchange, &lock, read_mode(params.stale)).await?;
+    let reply = if exchange.wants_text() {
+        let value = view.holder().and_then(|holder| holder.value.clone());
+        let value = value.map(|value| format!("{}\n", String::from_utf8_lossy(&value)));
+        Reply::text(StatusCode::OK, value.unwrap_or_default())
+    } else {
+        let body = ElectionBody::new(election, view, exchange.now(), revision);
+        Reply::json(StatusCode::OK, &body)
+    };
+    Ok(marked(reply.at(revision), marks))
+}
+
+async fn look(
+    exchange: &Exchange<'_>,
+    lock: &LockName,
+    read: ReadMode,
+) -> Result<(LockView, Revision, Staleness), Fault> {
+    let mut response = exchange.ask(Request::Lock { lock: lock.clone(), read }).await?;
+    let marks = staleness(&mut response);
+    let Answer::Lock(view) = response.reply else { return Err(astray()) };
+    Ok((view, response.revision, marks))
+}
+
+/// `GET` of it as a stream: who leads, then each change. Taken up again, only what has changed since.
+async fn observe(
+    exchange: &Exchange<'_>,
+    (election, lock): (LockName, LockName),
+    read: ReadMode,
+) -> Result<Reply, Fault> {
+    let last = only(&exchange.parts.headers, &LAST_EVENT_ID)?;
+    let since = last.map(last_event_id).transpose().map_err(of_refusal)?;
+    let (watch, gap) = match follow(exchange, &lock, since) {
+        Err(Failure::Compacted { .. }) => (follow(exchange, &lock, None), true),
+        followed => (followed, false),
+    };
+    let mut stream = Stream {
+        service: exchange.front.service().clone(),
+        call: exchange.call.clone(),
+        watch: watch.map_err(|failure| exchange.fault(failure))?,
+        closing: exchange.front.closing(),
+        election,
+        lock,
+        seen: since.unwrap_or_default(),
+        leader: None,
+        changed: None,
+        gap,
+        first: None,
+        ended: false,
+    };
+    if since.is_none() {
+        // The watch has begun before: what happens in between is in both, and told once.
+        let (view, revision, _) = look(exchange, &stream.lock, read).await?;
+        stream.first = Some(stream.begin(view, revision));
+    }
+    Ok(sse::stream("leaders follow", exchange.front.config().stream_comment, stream))
+}
+
+fn follow(
+    exchange: &Exchange<'_>,
+    lock: &LockName,
+    since: Option<Revision>,
+) -> Result<WatchStream, Failure> {
+    let filter = WatchFilter::Node(ZnodePath::of_lock(lock));
+    let request = WatchRequest { filter, since, identities: exchange.identities() };
+    exchange.front.service().watch(request)
+}
+
+/// A stream under way.
+struct Stream {
+    service: Service,
+    call: Call,
+    watch: WatchStream,
+    closing: signal::Receiver<Closing>,
+    election: LockName,
+    lock: LockName,
+    /// Everything up to here is told, or was known to the caller.
+    seen: Revision,
+    /// Who leads; none also if that is not known, because only changes are told to whoever goes on.
+    leader: Option<LeaderBody>,
+    /// Something of this revision is not told yet: more of it is to come.
+    changed: Option<Revision>,
+    /// Something was missed: it is said, with who leads now.
+    gap: bool,
+    first: Option<String>,
+    ended: bool,
+}
+
+impl Tell for Stream {
+    async fn tell(&mut self) -> Option<String> {
+        if self.ended {
+            return None;
+        }
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        loop {
+            if self.gap {
+                return Some(self.look_again().await);
+            }
+            let watched = tokio::select! {
+                watched = self.watch.next() => watched,
+                () = closed(&mut self.closing) => return Some(self.end(&going_away())),
+            };
+            if let Some(text) = self.hear(watched) {
+                return Some(text);
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Who leads at a revision, from which on changes are told.
+    fn begin(&mut self, view: LockView, at: Revision) -> String {
+        let leader = view.holders.into_iter().next();
+        self.leader = leader.map(|holder| {
+            LeaderBody::new((holder.session, holder.owner), holder.token, holder.value.as_ref())
+        });
+        (self.seen, self.changed, self.gap) = (at, None, false);
+        self.event(at)
+    }
+
+    /// Says that something was missed, and who leads now: in one piece, so that nobody goes on between the two.
+    async fn look_again(&mut self) -> String {
+        // What this node has, which is never older than what it has told.
+        let request = Request::Lock { lock: self.lock.clone(), read: ReadMode::Stale };
+        match self.service.call(self.call.clone(), request).await {
+            Ok(Response { reply: Answer::Lock(view), revision, .. }) => {
+                let gap = sse::event("gap", &GapBody { until: revision });
+                format!("{gap}{}", self.begin(view, revision))
+            }
+            Ok(_) => self.end(&astray()),
+            Err(failure) => {
+                let (lock, session, now) = (Some(&self.lock), None, wall_clock());
+                let fault = of_failure(failure, &Case { lock, session, now });
+                self.end(&fault)
+            }
+        }
+    }
+
+    /// What an item is to an observer, once the last one of its revision has come.
+    fn hear(&mut self, Watched { resume, item }: Watched) -> Option<String> {
+        match item {
+            WatchItem::Granted { revision, token, session, owner, value, .. }
+            | WatchItem::ValueSet { revision, token, session, owner, value, .. } => {
+                if revision > self.seen {
+                    self.leader = Some(LeaderBody::new((session, owner), token, value.as_ref()));
+                    self.changed = Some(revision);
+                }
+            }
+            WatchItem::Lost { revision, token, .. } => {
+                let leads = self.leader.as_ref().is_none_or(|leader| leader.token == token);
+                if revision > self.seen && leads {
+                    (self.leader, self.changed) = (None, Some(revision));
+                }
+            }
+            WatchItem::Bookmark { revision } => {
+                self.seen = self.seen.max(revision);
+                let body = serde_json::json!({ "revision": self.seen });
+                return Some(sse::numbered(self.seen, "bookmark", &body));
+            }
+            WatchItem::Compacted { .. } => self.gap = true,
+            WatchItem::ShuttingDown => return Some(self.end(&going_away())),
+            WatchItem::Change { .. } | WatchItem::ReleaseAsked { .. } => {}
+        }
+        let changed = self.changed.filter(|changed| resume >= *changed && !self.gap)?;
+        (self.seen, self.changed) = (changed, None);
+        Some(self.event(changed))
+    }
+
+    fn event(&self, revision: Revision) -> String {
+        let (election, leader) = (self.election.clone(), self.leader.clone());
+        let name = if leader.is_some() { "leader" } else { "vacant" };
+        sse::numbered(revision, name, &LeadershipBody { election, leader, revision })
+    }
+
+    /// The last event: a problem, without an id, so that the client goes on from what it has seen.
+    fn end(&mut self, fault: &Fault) -> String {
+        self.ended = true;
+        sse::event("reconnect", fault)
+    }
+}

@@ -1,0 +1,226 @@
+//! Elections among processes of their own: who leads when the leader dies, stands still or resigns, and what observers see.
+
+use std::time::{Duration, Instant};
+
+use holdfast_client::{Client, Error, Leadership, Loss, Observed, Observer, blocking};
+use holdfast_tests_cluster::{Cluster, DEADLINE, until};
+use nix::sys::signal::Signal;
+
+use crate::program::{Program, addresses};
+
+const TTL: Duration = Duration::from_secs(1);
+
+fn client(cluster: &Cluster) -> Client {
+    Client::new(addresses(cluster)).expect("a client")
+}
+
+/// A process that leads, and its token.
+async fn leading(cluster: &Cluster, election: &str, value: &str) -> (Program, u64) {
+    let (nodes, ttl) = (addresses(cluster).join(","), TTL.as_millis().to_string());
+    let mut program = Program::start("leader", &[&nodes, election, value, &ttl]);
+    let line = program.line().await.expect("a line");
+    let token = line.strip_prefix("leads ").and_then(|token| token.parse().ok());
+    (program, token.unwrap_or_else(|| panic!("not elected: {line}")))
+}
+
+/// Stands, and returns when it is known to stand.
+async fn candidate(
+    client: &Client,
+    election: &str,
+    value: &'static str,
+) -> tokio::task::JoinHandle<Result<Leadership, Error>> {
+    let before = client.election(election).look().await.expect("read").candidates_total;
+    let standing = tokio::spawn(client.election(election).ttl(TTL).campaign(value));
+    until("a candidate", DEADLINE, || async {
+        let seen = client.election(election).look().await;
+        seen.is_ok_and(|seen| seen.candidates_total > before)
+    })
+    .await;
+    standing
+}
+
+async fn elected(standing: tokio::task::JoinHandle<Result<Leadership, Error>>) -> Leadership {
+    let led = tokio::time::timeout(DEADLINE, standing).await.expect("in time");
+    led.expect("no panic").expect("elected")
+}
+
+/// Value and token of the next leader; none for a vacancy.
+async fn change(observer: &mut Observer) -> Option<(String, u64)> {
+    let change = tokio::time::timeout(DEADLINE, observer.next_change()).await.expect("in time");
+    match change.expect("observed") {
+        Observed::Leader { leader, .. } => Some((leader.value.unwrap_or_default(), leader.token.0)),
+        Observed::Vacant { .. } => None,
+        gap @ Observed::Gap { .. } => panic!("{gap:?}"),
+    }
+}
+
+/// `kill -9` of who leads: the next in line leads when the ttl has passed, not before, with a greater token.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_81b_a_killed_leader_is_followed_by_the_next_in_line_after_its_ttl() {
+    let cluster = Cluster::three().await;
+    let (mut killed, first) = leading(&cluster, "db", "one").await;
+    let next = client(&cluster);
+    let mut observer = next.election("db").observe().expect("a name");
+    assert_eq!(change(&mut observer).await, Some(("one".to_owned(), first)));
+    let second = candidate(&next, "db", "two").await;
+    let third = candidate(&next, "db", "three").await;
+    let alive = Instant::now();
+    killed.signal(Signal::SIGKILL);
+    killed.end().await;
+    let led = elected(second).await;
+    // It may have been renewed up to a third of the ttl before it died.
+    assert!(alive.elapsed() + TTL / 3 + Duration::from_millis(50) >= TTL);
+    assert!(led.token().0 > first);
+    assert_eq!(change(&mut observer).await, Some(("two".to_owned(), led.token().0)));
+    let token = led.token().0;
+    led.resign().await.expect("resigned");
+    let last = elected(third).await;
+    assert!(last.token().0 > token);
+    assert_eq!(change(&mut observer).await, Some(("three".to_owned(), last.token().0)));
+    drop(last);
+    assert_eq!(change(&mut observer).await, None, "who drops the leadership resigns");
+}
+
+/// SIGSTOP of who leads, beyond its ttl: another one leads; the old one says that it has lost as soon as it runs again,
+/// and its token is good for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_81b_a_leader_that_stood_still_knows_that_it_leads_no_more() {
+    let cluster = Cluster::three().await;
+    let (mut stopped, first) = leading(&cluster, "db", "one").await;
+    let next = client(&cluster);
+    let second = candidate(&next, "db", "two").await;
+    stopped.signal(Signal::SIGSTOP);
+    let led = elected(second).await;
+    assert!(led.token().0 > first);
+    stopped.signal(Signal::SIGCONT);
+    let line = stopped.line().await.expect("it says so");
+    assert!(line.starts_with("lost "), "{line}");
+    assert_eq!(stopped.end().await.code(), Some(3));
+    let judged = cluster.node(1).http.get(&format!("/v1/fence/elections/db?token={first}")).await;
+    assert_eq!(judged.status, 412);
+    assert!(led.is_held(), "the old one took nothing with it");
+    let seen = next.election("db").leader().await.expect("read").expect("somebody leads");
+    assert_eq!((seen.value.as_deref(), seen.token), (Some("two"), led.token()));
+}
+
+/// `kill -9` of the cluster's leader: who leads the election leads on under the same token, and observers see nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_death_of_the_clusters_leader_is_no_election() {
+    let cluster = Cluster::three().await;
+    let client = client(&cluster);
+    let ttl = Duration::from_secs(5);
+    let mut led = client.election("db").ttl(ttl).campaign("one").await.expect("elected");
+    let token = led.token();
+    let mut observer = client.election("db").observe().expect("a name");
+    assert_eq!(change(&mut observer).await, Some(("one".to_owned(), token.0)));
+    let leader = cluster.wait_ready().await;
+    cluster.node(leader).kill();
+    let enough = Instant::now() + ttl.mul_f64(0.98);
+    until("a renewal under another leader", DEADLINE, || async { led.deadline() > enough }).await;
+    led.proclaim("uno").await.expect("shown");
+    assert_eq!((led.token(), led.value()), (token, "uno"));
+    assert_eq!(
+        change(&mut observer).await,
+        Some(("uno".to_owned(), token.0)),
+        "one change, at another node"
+    );
+    cluster.node(leader).start();
+    cluster.wait_ready().await;
+    led.resign().await.expect("resigned");
+    assert_eq!(change(&mut observer).await, None);
+}
+
+/// The node that an observer listens to dies, and the leader changes before it listens again: at another node it is told
+/// every change once, in order. So with each node in turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_misses_nothing_while_nodes_die_one_by_one() {
+    let cluster = Cluster::three().await;
+    let client = client(&cluster);
+    // It begins with the first node, and goes on with the next one.
+    let mut observer = client.election("db").observe().expect("a name");
+    assert_eq!(change(&mut observer).await, None);
+    for node in 1..=3_u64 {
+        cluster.node(node).kill();
+        let mut changes = Vec::new();
+        for round in 0..4 {
+            let value = format!("node {node}, round {round}");
+            let leadership = client.election("db").campaign(&value).await.expect("elected");
+            changes.extend([Some((value, leadership.token().0)), None]);
+            leadership.resign().await.expect("resigned");
+        }
+        let mut told = Vec::new();
+        while told.len() < changes.len() {
+            told.push(change(&mut observer).await);
+        }
+        assert_eq!(told, changes);
+        cluster.node(node).start();
+        cluster.node(node).wait_ready().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_not_elected_in_time_is_told_who_leads_and_stands_no_more() {
+    let cluster = Cluster::three().await;
+    let (one, other) = (client(&cluster), client(&cluster));
+    assert_eq!(one.election("db").leader().await.expect("read"), None);
+    let led = one.election("db").campaign("one").await.expect("elected");
+    let busy = one.election("db").try_campaign("me too").await.expect_err("of the same program");
+    assert_eq!(busy.holder().and_then(|holder| holder.value.as_deref()), Some("one"));
+    let wait = Duration::from_millis(200);
+    let late = other.election("db").wait(wait).campaign("two").await.expect_err("it leads still");
+    assert!(matches!(late, Error::Busy(_)), "{late}");
+    let withdrawn = tokio::time::timeout(wait, other.election("db").campaign("three")).await;
+    assert!(withdrawn.is_err());
+    until("nobody to stand", DEADLINE, || async {
+        one.election("db").look().await.is_ok_and(|seen| seen.candidates_total == 0)
+    })
+    .await;
+    let bad = one.election("a//b").campaign("x").await.expect_err("no name");
+    assert!(matches!(bad, Error::Argument(_)), "{bad}");
+    led.resign().await.expect("resigned");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_without_async_stand_observe_take_several_and_hand_on() {
+    let cluster = Cluster::three().await;
+    let nodes = addresses(&cluster);
+    let work = move || -> Result<(), Error> {
+        let client = blocking::Client::new(nodes)?;
+        let mut observer = client.election("db").observe()?;
+        assert!(matches!(observer.next_change()?, Observed::Vacant { .. }));
+        let mut led = client.election("db").ttl(DEADLINE).campaign("one")?;
+        led.proclaim("uno")?;
+        assert_eq!(
+            client.election("db").leader()?.and_then(|leader| leader.value).as_deref(),
+            Some("uno")
+        );
+        for value in ["one", "uno"] {
+            let Observed::Leader { leader, .. } = observer.next_change()? else { panic!() };
+            assert_eq!((leader.value.as_deref(), leader.token), (Some(value), led.token()));
+        }
+        assert_eq!(observer.next_change_within(Duration::from_millis(50))?, None);
+        assert_eq!(led.lost_within(Duration::from_millis(10)), None);
+        led.resign()?;
+
+        let mut both = client.lock_all(["a", "b"]).wait(DEADLINE).acquire()?;
+        assert_eq!(both.tokens().len(), 2);
+        assert!(matches!(client.lock("a").try_acquire(), Err(Error::Busy(_))));
+        both.release_one("a")?;
+        client.lock("a").try_acquire()?.release()?;
+        both.release()?;
+
+        let session = client.session()?;
+        let guard = client.lock("c").acquire()?;
+        let first = guard.token();
+        let view: holdfast_client::Hold = (*guard).clone();
+        let handed = guard.hand_over(session.name(), None).map_err(|not| not.error)?;
+        assert!(handed > first && view.ensure() == Err(Loss::HandedOver));
+        let received = client.lock("c").receive()?.expect("it is ours");
+        assert_eq!(received.token(), handed);
+        received.release()
+    };
+    // A thread of its own: the blocking client refuses to be used inside a runtime.
+    let thread = std::thread::spawn(work);
+    let done = tokio::task::spawn_blocking(move || thread.join()).await.expect("a thread");
+    done.expect("no panic").expect("all of it");
+}

@@ -1,0 +1,170 @@
+//! Several locks at once, and locks that are handed on, on real nodes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use holdfast_client::{Client, Error, LockName, Loss, SessionName};
+use holdfast_tests_cluster::{Cluster, DEADLINE, until};
+
+use crate::program::addresses;
+
+fn client(cluster: &Cluster) -> Client {
+    Client::builder(addresses(cluster)).ttl(Duration::from_secs(3)).build().expect("a client")
+}
+
+fn name(lock: &str) -> LockName {
+    LockName::new(lock).expect("a name")
+}
+
+/// Waits until so many wait for a lock.
+async fn queued(client: &Client, lock: &str, waiters: u32) {
+    let name = name(lock);
+    until("the queue", DEADLINE, || async {
+        client.look(&name).await.is_ok_and(|body| body.waiters == waiters)
+    })
+    .await;
+}
+
+/// Everybody wants the same locks in another order, and the leader dies in the middle: nobody waits for ever, nobody is
+/// inside beside another, and the tokens of each lock only grow.
+#[tokio::test(flavor = "multi_thread")]
+async fn transfers_in_every_direction_exclude_each_other_and_all_come_to_an_end() {
+    let cluster = Cluster::three().await;
+    let inside: Arc<[AtomicU64; 3]> = Arc::default();
+    let last: Arc<[AtomicU64; 3]> = Arc::default();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..6_usize {
+        let (client, inside, last) = (client(&cluster), inside.clone(), last.clone());
+        tasks.spawn(async move {
+            for round in 0..8 {
+                let (from, to) = ((task + round) % 3, (task + round * 2 + 1) % 3);
+                let to = if to == from { (to + 1) % 3 } else { to };
+                let both = client.lock_all([from, to].map(|at| format!("account/{at}")));
+                let both = both.acquire().await.expect("both");
+                for at in [from, to] {
+                    assert_eq!(inside[at].fetch_add(1, Ordering::SeqCst), 0, "alone at {at}");
+                    let hold = both.hold(&format!("account/{at}")).expect("a member");
+                    assert!(last[at].swap(hold.token().0, Ordering::SeqCst) < hold.token().0);
+                }
+                tokio::task::yield_now().await;
+                for at in [from, to] {
+                    inside[at].fetch_sub(1, Ordering::SeqCst);
+                }
+                both.ensure().expect("held to the end");
+                both.release().await.expect("released");
+            }
+        });
+    }
+    let leader = cluster.wait_ready().await;
+    cluster.node(leader).kill();
+    let all = async {
+        while let Some(task) = tasks.join_next().await {
+            task.expect("no task panics");
+        }
+    };
+    tokio::time::timeout(3 * DEADLINE, all).await.expect("nobody waits for ever");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_member_that_is_taken_away_is_told_and_the_others_are_held_until_given_back() {
+    let cluster = Cluster::three().await;
+    let (one, other) = (client(&cluster), client(&cluster));
+    let both = one.lock_all(["a", "b"]).acquire().await.expect("both");
+    let waiting = tokio::spawn(other.lock("a").acquire());
+    queued(&other, "a", 1).await;
+    let broken = cluster.node(1).http.delete("/v1/locks/b?force&reason=maintenance").await;
+    assert_eq!(broken.status, 200);
+    let (lock, loss) = tokio::time::timeout(DEADLINE, both.lost()).await.expect("in time");
+    assert_eq!((lock.as_str(), loss), ("b", Loss::TakenAway));
+    assert!(both.hold("a").expect("a member").is_held() && !both.is_held());
+    assert!(!waiting.is_finished());
+    drop(both);
+    let next = tokio::time::timeout(DEADLINE, waiting).await.expect("in time");
+    drop(next.expect("no panic").expect("it was given back"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_or_none_and_one_by_one() {
+    let cluster = Cluster::three().await;
+    let (one, other) = (client(&cluster), client(&cluster));
+    let held = other.lock("b").acquire().await.expect("held");
+    let busy = one.lock_all(["a", "b"]).try_acquire().await.expect_err("one of them is held");
+    assert!(matches!(busy, Error::Busy(_)), "{busy}");
+    drop(other.lock("a").try_acquire().await.expect("and the other was not taken"));
+    let waiting = tokio::spawn(one.lock_all(["b", "a"]).acquire());
+    queued(&other, "b", 1).await;
+    held.release().await.expect("released");
+    let mut both = waiting.await.expect("a task").expect("both");
+    assert!(matches!(other.lock("a").try_acquire().await, Err(Error::Busy(_))));
+    both.release_one("a").await.expect("released");
+    drop(other.lock("a").try_acquire().await.expect("it is free"));
+    assert!(matches!(other.lock("b").try_acquire().await, Err(Error::Busy(_))));
+    assert!(both.is_held() && both.hold("a").is_none());
+    both.release().await.expect("released");
+    drop(other.lock("b").try_acquire().await.expect("it is free"));
+    let twice = one.lock_all(["a", "a"]).acquire().await.expect_err("named twice");
+    assert!(matches!(twice, Error::Refused(_)), "{twice}");
+    let dropped = one.lock_all(["a", "b"]).wait(DEADLINE);
+    let blocker = other.lock("a").acquire().await.expect("held");
+    let given_up = tokio::time::timeout(Duration::from_millis(200), dropped.acquire()).await;
+    assert!(given_up.is_err());
+    queued(&other, "a", 0).await;
+    queued(&other, "b", 0).await;
+    blocker.release().await.expect("released");
+}
+
+/// Handed on without a gap: whoever waits stays waiting, the old token is stale, and only the receiver gets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_handed_to_a_session_that_receives_it() {
+    let cluster = Cluster::three().await;
+    let (giver, receiver, third) = (client(&cluster), client(&cluster), client(&cluster));
+    let session = receiver.session().await.expect("open");
+    let guard = giver.lock("orders").acquire().await.expect("held");
+    let (view, first) = (guard.hold(), guard.token());
+    let waiting = tokio::spawn(third.lock("orders").acquire());
+    queued(&giver, "orders", 1).await;
+    assert!(receiver.lock("orders").receive().await.expect("asked").is_none(), "nothing was given");
+    let asking = tokio::spawn(receiver.lock("orders").wait(DEADLINE).receive());
+    let handed = guard.hand_over(session.name(), None).await.expect("handed on");
+    assert!(handed > first);
+    assert_eq!(view.ensure(), Err(Loss::HandedOver));
+    let theirs = tokio::time::timeout(DEADLINE, asking).await.expect("in time");
+    let theirs = theirs.expect("no panic").expect("asked").expect("it was given");
+    assert_eq!(theirs.token(), handed);
+    assert!(!waiting.is_finished());
+    // It is a guard like any other: renewed, and given back once.
+    let lost = tokio::time::timeout(Duration::from_secs(4), theirs.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
+    let second = receiver.lock("orders").receive().await.expect_err("there is a guard of it");
+    assert!(matches!(second, Error::Argument(_)), "{second}");
+    theirs.release().await.expect("released");
+    let next = tokio::time::timeout(DEADLINE, waiting).await.expect("in time");
+    assert!(next.expect("no panic").expect("held").token() > handed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_handed_to_one_who_waits_and_not_to_one_who_is_gone() {
+    let cluster = Cluster::three().await;
+    let (giver, receiver) = (client(&cluster), client(&cluster));
+    let guard = giver.lock("orders").acquire().await.expect("held");
+    let nobody = SessionName::new("nobody").expect("a name");
+    let token = guard.token();
+    let not = guard.hand_over(&nobody, None).await.expect_err("it is not open");
+    assert!(matches!(not.error, Error::Argument(_)), "{not:?}");
+    let guard = not.guard.expect("it goes on");
+    assert_eq!((guard.token(), guard.is_held()), (token, true));
+    let session = receiver.session().await.expect("open").name().clone();
+    let waiting = tokio::spawn(receiver.lock("orders").owner("worker").acquire());
+    queued(&giver, "orders", 1).await;
+    let handed = guard.hand_over(&session, Some("worker")).await.expect("handed on");
+    let theirs = tokio::time::timeout(DEADLINE, waiting).await.expect("in time");
+    let theirs = theirs.expect("no panic").expect("held");
+    assert_eq!(theirs.token(), handed);
+    let again = theirs.reenter().await.expect("once more");
+    let not = again.hand_over(giver.session().await.expect("open").name(), None).await;
+    let not = not.expect_err("entered twice");
+    assert!(matches!(not.error, Error::Argument(_)), "{not:?}");
+    drop(not);
+    theirs.release().await.expect("released");
+}
