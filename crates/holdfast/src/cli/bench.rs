@@ -142,8 +142,8 @@ pub(crate) struct SnapshotsArgs {
     /// Clients, each with one connection and a lock of its own.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) clients: u32,
-    /// Snapshots to be seen, on any node.
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// How often snapshots are to be seen; those of several nodes at the same time count once.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) snapshots: u32,
     /// How much log a node writes between two snapshots.
     #[arg(long, default_value = "64MiB", value_name = "SIZE")]

@@ -44,6 +44,10 @@ async fn a_waiter_is_told_where_it_stands_whenever_that_changes_and_then_of_its_
         (queued["position"].as_u64(), &queued["ahead"][0]["session"]),
         (Some(1), &json!("one"))
     );
+    // The history answers of all that was before: from then on there is a hold to judge by.
+    node.call("GET", "/v1/history/a").await;
+    let mut three = queue(&node, "/v1/locks/a?session=three&wait=1m").await;
+    let queued = three.expect("queued").await;
     assert!(queued["estimate"]["holds"].as_u64() >= Some(1), "{queued}");
     node.call("DELETE", "/v1/locks/a?session=one").await;
     assert!(two.expect("granted").await["waited_ms"].is_u64());
