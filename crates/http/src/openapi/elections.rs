@@ -32,6 +32,7 @@ pub(super) fn campaign() -> Operation {
             ErrorCode::Deadlock,
             ErrorCode::InUse,
             ErrorCode::LimitMismatch,
+            ErrorCode::SegmentsMismatch,
             ErrorCode::LockClosed,
             ErrorCode::LockBusy,
             ErrorCode::WaitTimeout,
