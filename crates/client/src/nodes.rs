@@ -38,6 +38,11 @@ impl Node {
     }
 }
 
+/// There is more at and below a path than is kept on this side.
+pub(crate) fn too_many(root: &ZnodePath, max: usize) -> Error {
+    Error::Argument(format!("more than {max} nodes below {root}: choose a smaller part"))
+}
+
 impl Calls {
     /// Reads a node; none if there is none.
     pub(crate) async fn node(&self, path: &ZnodePath) -> Result<Option<Node>, Error> {
@@ -61,9 +66,7 @@ impl Calls {
             };
             paths.extend(page.nodes.into_iter().map(|node| node.path));
             if paths.len() > max {
-                let complaint =
-                    format!("more than {max} nodes below {root}: choose a smaller part");
-                return Err(Error::Argument(complaint));
+                return Err(too_many(root, max));
             }
             match page.next_page_token {
                 Some(token) => params.page_token = Some(token),

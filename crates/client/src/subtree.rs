@@ -12,7 +12,7 @@ use holdfast_api::ErrorCode;
 use holdfast_types::{Revision, ZnodePath};
 
 use crate::error::argument;
-use crate::nodes::{Node, is};
+use crate::nodes::{Node, is, too_many};
 use crate::{Client, Error};
 
 /// Nodes of one copy at most.
@@ -101,11 +101,14 @@ impl Subtree {
     /// Waits for the next change, and takes it in. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// See [`Error`]. Whatever it is, the next call goes on from what is known.
+    /// [`Error::Argument`] if it has grown beyond what is kept; otherwise see [`Error`]. Whatever it is, the next call goes on from what is known.
     pub async fn next(&mut self) -> Result<Change, Error> {
         loop {
             while let Some(path) = self.heard.front().cloned() {
                 let read = self.client.calls().node(&path).await?;
+                if read.is_some() && !has_room(&self.nodes, &path, NODES_MAX) {
+                    return Err(too_many(&self.root, NODES_MAX));
+                }
                 self.heard.pop_front();
                 if let Some(change) = self.take_in(path, read) {
                     return Ok(change);
@@ -147,6 +150,11 @@ impl Subtree {
     }
 }
 
+/// Whether a node may be kept beside these.
+fn has_room<V>(nodes: &BTreeMap<ZnodePath, V>, path: &ZnodePath, max: usize) -> bool {
+    nodes.len() < max || nodes.contains_key(path)
+}
+
 /// A watch tells of every path that begins so, `/ab` beside `/a/b`.
 fn is_within(root: &ZnodePath, path: &ZnodePath) -> bool {
     let below = path.as_str().strip_prefix(root.as_str());
@@ -172,6 +180,15 @@ async fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_created_later_finds_the_same_bound_and_what_is_there_may_change() {
+        let path = |path: &str| ZnodePath::new(path).unwrap();
+        let nodes = BTreeMap::from([(path("/a"), 1), (path("/a/b"), 2)]);
+        assert!(has_room(&nodes, &path("/a/c"), 3));
+        assert!(!has_room(&nodes, &path("/a/c"), 2));
+        assert!(has_room(&nodes, &path("/a/b"), 2));
+    }
 
     #[test]
     fn neighbours_that_begin_alike_are_not_within() {
