@@ -1,9 +1,10 @@
-//! `holdfast run` of every kind under every fault of its process, of the leader, of both and of all nodes: the command is
+//! `holdfast run` and `holdfast elect` of every kind under every fault of its process, of the leader, of both and of all nodes: the command is
 //! dead, with its whole group, before its lock is another's.
 //!
 //! As many trials of each kind as `HOLDFAST_TRIALS` says; without it, two a fault. The next in the queue looks for the
 //! command's processes itself, as the first thing it does with the lock.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -13,9 +14,51 @@ use crate::program::{DevCluster, Program, eventually, is_running, kill, send};
 const TTL: Duration = Duration::from_secs(3);
 /// Tells two process ids, its own and a child's, and cannot be asked to end.
 const STUBBORN: &str = r#"trap "" TERM; sh -c 'trap "" TERM; while :; do sleep 0.2; done' & echo $$ $!; while :; do sleep 0.2; done"#;
-/// How a lock is taken, and how the next one asks for it.
-const KINDS: [(&[&str], &[&str]); 3] =
-    [(&[], &[]), (&["--shared"], &[]), (&["--permits", "2/2"], &["--permits", "1/2"])];
+
+/// How a lock is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Exclusive,
+    Shared,
+    Permits,
+    Several,
+    Leader,
+}
+
+const KINDS: [Kind; 5] =
+    [Kind::Exclusive, Kind::Shared, Kind::Permits, Kind::Several, Kind::Leader];
+
+impl Kind {
+    /// The words that take it, for whom the lock is free.
+    fn words(self, lock: &str) -> Vec<String> {
+        let too = format!("{lock}/too");
+        let words = match self {
+            Self::Exclusive => vec!["run", lock],
+            Self::Shared => vec!["run", lock, "--shared"],
+            Self::Permits => vec!["run", lock, "--permits", "2/2"],
+            Self::Several => vec!["run", lock, &too],
+            Self::Leader => vec!["elect", lock],
+        };
+        words.into_iter().map(str::to_owned).collect()
+    }
+
+    /// The words of the next one, who gets it only when the first one is through with it.
+    fn words_of_next(self, lock: &str) -> Vec<String> {
+        let kind = if self == Self::Shared { Self::Exclusive } else { self };
+        kind.words(lock)
+    }
+
+    /// The lock that is held.
+    fn lock(self, name: &str) -> String {
+        if self == Self::Leader { format!("elections/{name}") } else { name.to_owned() }
+    }
+}
+
+fn spawn(cluster: &DevCluster, words: &[String], more: &[&str]) -> Program {
+    let words = words.iter().map(String::as_str).chain(more.iter().copied());
+    cluster.spawn_client(&words.collect::<Vec<_>>())
+}
+
 /// Trials of each kind in a round.
 const AT_ONCE: usize = 2;
 
@@ -49,10 +92,9 @@ struct Trial {
 }
 
 impl Trial {
-    fn begin(cluster: &DevCluster, lock: &str, kind: usize) -> Self {
-        let (how, as_next) = KINDS[kind];
-        let line = [&["run", lock, "--ttl", "3s"], how, &["--", "sh", "-c", STUBBORN]].concat();
-        let mut run = cluster.spawn_client(&line);
+    fn begin(cluster: &DevCluster, name: &str, kind: Kind) -> Self {
+        let how = ["--ttl", "3s", "--", "sh", "-c", STUBBORN];
+        let mut run = spawn(cluster, &kind.words(name), &how);
         let processes: Vec<u32> =
             run.next_stdout_line().split(' ').map(|id| id.parse().unwrap()).collect();
         let ids = format!("{} {}", processes[0], processes[1]);
@@ -60,12 +102,12 @@ impl Trial {
         let search = format!(
             "for id in {ids}; do grep -q ') [^ZX] ' /proc/$id/stat 2>/dev/null && echo $id lives; done; echo looked"
         );
-        let line = [&["run", lock, "--quiet"], as_next, &["--", "sh", "-c", &search]].concat();
-        let next = cluster.spawn_client(&line);
+        let how = ["--quiet", "--", "sh", "-c", &search];
+        let next = spawn(cluster, &kind.words_of_next(name), &how);
         let trial = Self { run, processes, next };
         // On a machine with too much to do the hold may be over by now, and the next one has seen that.
         eventually("the next one to wait", || {
-            let who = cluster.client(&["who", lock, "-o", "json"]);
+            let who = cluster.client(&["who", &kind.lock(name), "-o", "json"]);
             let who: serde_json::Value = serde_json::from_str(&who.stdout).unwrap_or_default();
             who["waiters"] == 1 || trial.is_gone()
         });
@@ -99,8 +141,17 @@ fn outcome(trials: &[Trial], fault: Fault, struck: Instant) {
         });
         return;
     }
-    eventually("the commands are gone", || trials.iter().all(Trial::is_gone));
-    let lasted = struck.elapsed();
+    // Looked at before the processes are, so that a look that comes late accuses nobody.
+    let seen_alive = Cell::new(Duration::ZERO);
+    eventually("the commands are gone", || {
+        let looked = struck.elapsed();
+        let gone = trials.iter().all(Trial::is_gone);
+        if !gone {
+            seen_alive.set(looked);
+        }
+        gone
+    });
+    let lasted = seen_alive.get();
     assert!(lasted < TTL, "{fault:?}: {lasted:?} after the last renewal");
 }
 
@@ -138,7 +189,7 @@ fn in_every_trial_of_every_kind_the_command_is_dead_before_the_lock_is_anothers(
         let cluster = DevCluster::start(&["--nodes", "3"]);
         let begin = |number| {
             let lock = format!("round/{round}/{number}");
-            Trial::begin(&cluster, &lock, number % KINDS.len())
+            Trial::begin(&cluster, &lock, KINDS[number % KINDS.len()])
         };
         let mut all: Vec<Trial> = (0..AT_ONCE * KINDS.len()).map(begin).collect();
         let struck = strike(&cluster, fault, &mut all);

@@ -1,5 +1,5 @@
-//! Every kind of hold under every fault of its process and of the leader: whoever has lost it has written its last line
-//! before the next one writes its first.
+//! Every kind of hold under every fault of its process and of the leader: whoever has lost it has asked for its last line
+//! before the next one is granted, and has written it before the next one writes, if it was not stopped in that very write.
 //!
 //! `HOLDFAST_TRIALS` is how many trials each kind has; without it, one a fault and kind for each of two lives.
 
@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use holdfast_client::{Client, Guard, Lock, LockName};
+use holdfast_client::{Client, Error, FencingToken, Guard, GuardAll, LockName};
 use holdfast_tests_cluster::{Cluster, DEADLINE, until, until_some};
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 
+use crate::journal::{self, Line};
 use crate::program::{Program, addresses};
 
 /// Kinds of a hold, in the example's words.
-const KINDS: [&str; 4] = ["exclusive", "shared", "upgradable", "permits"];
+const KINDS: [&str; 6] = ["exclusive", "shared", "upgradable", "permits", "leader", "several"];
 /// With the shorter one many a holder does not outlive an election, with the longer one most do.
 const TTLS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// Lines a holder must write after a fault that it survived.
@@ -60,7 +61,7 @@ struct Trial {
     file: PathBuf,
     holder: Program,
     token: u64,
-    next: JoinHandle<Guard>,
+    next: JoinHandle<Next>,
 }
 
 /// How a trial ended.
@@ -70,22 +71,58 @@ enum Ending {
     Lost,
 }
 
-fn as_next(client: &Client, lock: &str, kind: &str) -> Lock {
-    let lock = client.lock(lock).wait(DEADLINE * 2);
-    if kind == "permits" { lock.limit(2) } else { lock }
+/// What the next one in the queue is granted.
+enum Next {
+    One(Box<Guard>),
+    Several(GuardAll),
 }
 
-/// Takes the lock when it can, and writes its token behind what is there.
-async fn take_and_write(lock: Lock, file: PathBuf) -> Guard {
-    let guard = lock.acquire().await.expect("the next one gets the lock");
+impl Next {
+    async fn acquire(client: &Client, lock: &str, kind: &str) -> Result<Self, Error> {
+        let one = client.lock(lock).wait(DEADLINE * 2);
+        Ok(match kind {
+            "leader" => {
+                let election = client.election(lock).wait(DEADLINE * 2);
+                Self::One(Box::new(election.campaign("next").await?.into_guard()))
+            }
+            "several" => {
+                let several = client.lock_all([lock.to_owned(), format!("{lock}/too")]);
+                Self::Several(several.wait(DEADLINE * 2).acquire().await?)
+            }
+            "permits" => Self::One(Box::new(one.limit(2).acquire().await?)),
+            _ => Self::One(Box::new(one.acquire().await?)),
+        })
+    }
+
+    fn token(&self) -> u64 {
+        let token: FencingToken = match self {
+            Self::One(guard) => guard.token(),
+            Self::Several(guard) => guard.holds().next().expect("two").token(),
+        };
+        token.0
+    }
+
+    async fn release(self) -> Result<(), Error> {
+        match self {
+            Self::One(guard) => guard.release().await,
+            Self::Several(guard) => guard.release().await,
+        }
+    }
+}
+
+/// The lock that a holder of this kind has.
+fn lock_of(lock: &str, kind: &str) -> LockName {
+    let name = if kind == "leader" { format!("elections/{lock}") } else { lock.to_owned() };
+    LockName::new(&name).expect("a name")
+}
+
+/// Takes the lock when it can, and writes a line behind what is there.
+async fn take_and_write(client: Client, lock: String, kind: &str, file: PathBuf) -> Next {
+    let next = Next::acquire(&client, &lock, kind).await.expect("the next one gets the lock");
+    let line = Line::now(next.token());
     let mut file = OpenOptions::new().append(true).open(file).expect("the file");
-    file.write_all(format!("{}\n", guard.token()).as_bytes()).expect("a line");
-    guard
-}
-
-fn tokens(file: &Path) -> Vec<u64> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().map(|line| line.parse().expect("a token")).collect()
+    file.write_all(format!("{line}\n").as_bytes()).expect("a line");
+    next
 }
 
 impl Trial {
@@ -97,8 +134,8 @@ impl Trial {
         let token = line.strip_prefix("held ").and_then(|token| token.parse().ok());
         let token = token.unwrap_or_else(|| panic!("{kind} is not held: {line}"));
         assert_eq!(holder.line().await.as_deref(), Some("writing"));
-        let name = LockName::new(&lock).expect("a name");
-        let taking = tokio::spawn(take_and_write(as_next(&next, &lock, kind), file.clone()));
+        let name = lock_of(&lock, kind);
+        let taking = tokio::spawn(take_and_write(next.clone(), lock, kind, file.clone()));
         until("the next one to wait", DEADLINE, || async {
             next.look(&name).await.is_ok_and(|lock| lock.waiters == 1)
         })
@@ -116,7 +153,7 @@ impl Trial {
         if ending == Ending::Kept {
             self.holder.signal(Signal::SIGKILL);
         }
-        let guard = (&mut self.next).await.expect("the next one");
+        let next = (&mut self.next).await.expect("the next one");
         let killed = ending == Ending::Kept || fault.holder == Some(Strike::Kill);
         if !killed {
             self.say_lost(fault).await;
@@ -125,8 +162,8 @@ impl Trial {
             let early = struck.elapsed() + self.ttl / 3 + Duration::from_millis(100) < self.ttl;
             assert!(!early, "{}: {:?} after the kill", self.kind, struck.elapsed());
         }
-        self.compare(&guard);
-        guard.release().await.expect("given back");
+        self.compare(fault, next.token());
+        next.release().await.expect("given back");
         ending
     }
 
@@ -135,7 +172,7 @@ impl Trial {
         let old_lease = struck + self.ttl + self.ttl / 2;
         let mut before = None;
         until_some("the holder to go on, or the next one to be granted", DEADLINE, || {
-            let written = tokens(&self.file).len();
+            let written = journal::lines(&self.file).len();
             let granted = self.next.is_finished();
             if Instant::now() >= old_lease && before.is_none() {
                 before = Some(written);
@@ -157,14 +194,16 @@ impl Trial {
         assert_eq!(self.holder.end().await.code(), Some(3));
     }
 
-    /// Not one line of the holder behind the first line of the next.
-    fn compare(&self, guard: &Guard) {
-        let written = tokens(&self.file);
-        let (own, next) = (self.token, guard.token().0);
-        assert!(next > own, "{}: {next} after {own}", self.kind);
-        let mut after = written.iter().skip_while(|token| **token == own);
-        assert_eq!(after.next(), Some(&next), "{}: of {} lines", self.kind, written.len());
-        assert_eq!(after.next(), None, "{}: a write after the hand-over", self.kind);
+    /// Not one line of the holder was asked for behind the grant of the next; and none was written behind it either, but
+    /// for the one that a holder was stopped in.
+    fn compare(&self, fault: Fault, next: u64) {
+        let (kind, own, written) = (self.kind, self.token, journal::lines(&self.file));
+        assert!(next > own, "{kind}: {next} after {own}");
+        let granted = written.iter().find(|line| line.token == next).expect("its line");
+        assert_eq!(journal::verdict(&written, own, granted.asked), Ok(()), "{kind}");
+        let behind = written.iter().skip_while(|line| line.token != next).count() - 1;
+        let may_be_late = usize::from(fault.holder == Some(Strike::Stop));
+        assert!(behind <= may_be_late, "{kind}: {behind} of {} lines behind it", written.len());
     }
 }
 
@@ -198,7 +237,7 @@ async fn mend(cluster: &Cluster, fault: Fault, node: u64) {
     }
 }
 
-/// Eight trials side by side under one fault: each kind with each ttl.
+/// Trials side by side under one fault: each kind with each ttl.
 async fn round(cluster: &Cluster, next: &Client, dir: &Path, number: usize) -> Vec<Ending> {
     let fault = FAULTS[number % FAULTS.len()];
     let nodes = addresses(cluster).join(",");

@@ -19,7 +19,8 @@ async fn the_examples_do_what_they_say() {
     assert_eq!(journal.line().await.as_deref(), Some("released"));
     assert!(journal.end().await.success());
     let written = std::fs::read_to_string(&file).expect("the file");
-    assert_eq!(written.lines().collect::<Vec<_>>(), [token; 3]);
+    let tokens = written.lines().filter_map(|line| Some(line.split_once(' ')?.0));
+    assert_eq!(tokens.collect::<Vec<_>>(), [token; 3]);
 
     let mut with_lock = Program::start("with_lock", &[&nodes, "work"]);
     assert_eq!(with_lock.line().await.as_deref(), Some("sum 55"));

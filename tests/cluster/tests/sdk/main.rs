@@ -10,6 +10,7 @@ mod examples;
 mod failing;
 mod gate;
 mod holding;
+mod journal;
 mod kinds;
 mod losing;
 mod program;
