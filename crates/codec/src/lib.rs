@@ -60,8 +60,8 @@ pub enum Kind {
     Batch = 13,
     /// The data directories that founded a cluster.
     Roster = 14,
-    /// A hold of a lock that is over, in a node's own history.
-    PastHold = 15,
+    /// Holds of locks that are over, in a node's own history.
+    PastHolds = 16,
 }
 
 /// A value that could not be turned into bytes: larger than [`PAYLOAD_MAX`], or of a shape bincode refuses.

@@ -2,9 +2,8 @@
 //! and writes the holds that are over into the node's history.
 //!
 //! Owns one bounded queue and the thread behind it. The apply step never waits for it: what does not fit is left out, and
-//! the revision up to which something was left out is kept, so that nobody takes the rest for the whole. The history is
-//! written at a pace that leaves the disk and the processor to the log. Refuses to touch the machine.
-//! Bounds: [`QUEUE_MAX`] items; [`BATCH_MAX`] are taken at a time, and [`PACE`] holds are written a second.
+//! the revision up to which something was left out is kept, so that nobody takes the rest for the whole. Refuses to touch
+//! the machine. Bounds: [`QUEUE_MAX`] items; [`BATCH_MAX`] are taken at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,8 +24,6 @@ use crate::metrics::Metrics;
 const QUEUE_MAX: usize = 16_384;
 /// Items the thread takes at a time.
 const BATCH_MAX: usize = 512;
-/// Holds written a second, at most.
-const PACE: u32 = 4_000;
 /// How often the thread looks what has come. It is woken for questions alone: to be woken for each hold would cost the
 /// node more than the rest of the chronicle.
 const TURN: Duration = Duration::from_millis(250);
@@ -288,9 +285,6 @@ impl Scribe {
         }
         if stop.is_some() {
             self.with_archive(Archive::sync);
-        } else if !holds.is_empty() {
-            let count = u32::try_from(holds.len()).unwrap_or(PACE);
-            std::thread::sleep(Duration::from_secs(1) * count / PACE);
         }
         stop.is_some()
     }
@@ -314,14 +308,10 @@ impl Scribe {
         });
     }
 
-    fn find(&mut self, question: &Question) -> Found {
-        let mut found = None;
-        self.with_archive(|archive| {
-            found = Some(archive.find(question)?);
-            Ok(())
-        });
-        let head = Revision(self.shared.head.load(Ordering::Acquire));
-        found.unwrap_or(Found { holds: Vec::new(), complete_after: head })
+    fn find(&self, question: &Question) -> Found {
+        let head = || Revision(self.shared.head.load(Ordering::Acquire));
+        let nothing = || Found { holds: Vec::new(), complete_after: head() };
+        self.archive.as_ref().map_or_else(nothing, |archive| archive.find(question))
     }
 
     /// Does something with the archive. After an error it is not touched any more.

@@ -1,24 +1,40 @@
 //! Who held a lock when: holds that are over, kept on this node's disk where a restart finds them again.
 //!
-//! Owns the keys and bounds of a database that can be rebuilt, or lost, without harm to anybody. What is not known is
-//! said: everything that ended after [`Archive::complete_after`] is here, and of a lock whose oldest holds made room,
-//! everything after the youngest of those. Refuses to know where holds come from (`chronicle.rs`) and who asks.
-//! Bounds: [`Bounds::holds_max`] holds in all and [`Bounds::per_lock_max`] of one lock, the oldest make room.
+//! Owns a database that can be rebuilt, or lost, without harm to anybody, and what a restart makes of it. What is not
+//! known is said: everything that ended after [`Archive::complete_after`] is here, and of a lock whose oldest holds made
+//! room, everything after the youngest of those. Refuses to know where holds come from (`chronicle.rs`), who asks, and
+//! which hold makes room (`table.rs`).
 //!
-//! Keys: `h` lock 0 token -> the hold; `o` revision token -> lock, the order in which holds ended; `c` lock -> the
-//! revision after which a lock is whole; `m` -> the marks of all. Numbers are big-endian.
+//! Holds are written in blocks, as they come. A block is removed as a whole: when there are twice as many holds in blocks
+//! as are remembered, the oldest block goes, and what of it is still remembered is written once more, as the cleaner of
+//! a log-structured file system does (Rosenblum and Ousterhout, 1992). Bounds: [`Bounds`], and on the disk twice as many
+//! holds and [`SLACK`].
+//!
+//! Keys: `b` number -> a block; `c` lock -> the revision after which a lock is whole; `marks` -> the marks of all. Numbers
+//! are big-endian.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod table;
+
+use std::collections::VecDeque;
 use std::path::Path;
 
+use bytes::Bytes;
 use holdfast_codec::Kind;
 use holdfast_storage::{Engine, Order, StoreError, WriteBatch, open_rebuildable};
 use holdfast_types::{FencingToken, LockName, LossCause, Owner, Revision, SessionName, Stamp};
 use serde::{Deserialize, Serialize};
 
+use self::table::Table;
+
 /// The database's cache.
 const CACHE_BYTES: u64 = 4 << 20;
-const MARKS: &[u8] = b"m";
+/// Holds in one block at most.
+const BLOCK_MAX: usize = 64;
+/// Holds in blocks that may be too many before the oldest block is looked at.
+const SLACK: usize = 16 * BLOCK_MAX;
+const MARKS: &[u8] = b"marks";
+/// Keys removed at a time from a database of another layout.
+const FORGET_MAX: usize = 1_024;
 
 /// A hold that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,12 +89,12 @@ pub struct Bounds {
 /// See the module.
 pub(crate) struct Archive {
     engine: Box<dyn Engine>,
-    bounds: Bounds,
-    /// Holds of each lock.
-    counts: BTreeMap<LockName, usize>,
-    total: usize,
-    /// Nothing that ended after this is missing, whatever the lock.
-    complete_after: Revision,
+    table: Table,
+    /// Number and holds of each block, the oldest first.
+    blocks: VecDeque<(u64, usize)>,
+    /// Holds in all blocks.
+    in_blocks: usize,
+    next_block: u64,
     /// Everything up to this is here, or known to be missing.
     stored: Revision,
     /// Something was written since the last sync.
@@ -89,18 +105,45 @@ impl Archive {
     /// Opens the archive of a node, or an empty one.
     pub(crate) fn open(dir: &Path, bounds: Bounds) -> Result<Self, StoreError> {
         let engine = open_rebuildable(dir, CACHE_BYTES)?;
-        let (complete_after, stored) = marks(engine.get(MARKS)?.as_deref());
-        let mut counts: BTreeMap<LockName, usize> = BTreeMap::new();
-        let mut total = 0;
-        engine.scan(b"o", b"p", Order::Ascending, &mut |_, lock| {
-            if let Some(lock) = lock_of(&lock) {
-                *counts.entry(lock).or_default() += 1;
-                total += 1;
+        let marks = engine.get(MARKS)?;
+        if marks.is_none() {
+            forget_everything(&*engine)?;
+        }
+        let (complete_after, stored) = marks_of(marks.as_deref());
+        let mut table = Table::new(bounds);
+        table.gap(complete_after);
+        let (blocks, in_blocks, next_block, dirty) = (VecDeque::new(), 0, 0, false);
+        let mut archive = Self { engine, table, blocks, in_blocks, next_block, stored, dirty };
+        archive.recall()?;
+        Ok(archive)
+    }
+
+    /// Remembers what is in the blocks.
+    fn recall(&mut self) -> Result<(), StoreError> {
+        let Self { engine, table, blocks, in_blocks, next_block, stored, .. } = self;
+        engine.scan(b"b", b"c", Order::Ascending, &mut |key, bytes| {
+            if let Some(number) = key.get(1..).and_then(number) {
+                let holds = readable(block_of(&bytes), table, *stored);
+                blocks.push_back((number, holds.len()));
+                *in_blocks += holds.len();
+                *next_block = number + 1;
+                for hold in holds {
+                    table.add(hold);
+                }
             }
             Ok(true)
         })?;
-        let dirty = false;
-        Ok(Self { engine, bounds, counts, total, complete_after, stored, dirty })
+        let mut stale = WriteBatch::default();
+        engine.scan(b"c", b"d", Order::Ascending, &mut |key, bytes| {
+            match (lock_of(key.get(1..).unwrap_or_default()), number(&bytes)) {
+                (Some(lock), Some(until)) if table.complete_of(&lock).is_some() => {
+                    table.gap_of(&lock, Revision(until));
+                }
+                _ => stale.delete(key),
+            }
+            Ok(true)
+        })?;
+        engine.write(&stale)
     }
 
     /// Everything up to here is stored.
@@ -110,12 +153,12 @@ impl Archive {
 
     /// Something that ended up to here is not known. Kept with the next holds that are added.
     pub(crate) fn gap(&mut self, until: Revision) {
-        self.complete_after = self.complete_after.max(until);
+        self.table.gap(until);
     }
 
     /// Nothing that ended after this is missing, whatever the lock.
     pub(crate) fn complete_after(&self) -> Revision {
-        self.complete_after
+        self.table.complete_after()
     }
 
     /// Adds holds; those that are there already change nothing. `stored`: nothing up to here is missing with them.
@@ -125,24 +168,57 @@ impl Archive {
         stored: Option<Revision>,
     ) -> Result<(), StoreError> {
         let mut batch = WriteBatch::default();
-        let mut touched = BTreeSet::new();
-        for hold in holds.iter().filter(|hold| hold.ended_in > self.stored) {
-            let Ok(bytes) = holdfast_codec::encode(Kind::PastHold, hold) else { continue };
-            batch.put(&hold_key(&hold.lock, hold.token), bytes);
-            batch
-                .put(&order_key(hold.ended_in, hold.token), hold.lock.as_str().as_bytes().to_vec());
-            *self.counts.entry(hold.lock.clone()).or_default() += 1;
-            self.total += 1;
-            touched.insert(hold.lock.clone());
+        let already = self.stored;
+        let fresh = holds.iter().filter(|hold| hold.ended_in > already);
+        for hold in fresh.clone() {
+            if let Some(forgotten) = self.table.add(hold.clone()) {
+                batch.delete(&complete_key(&forgotten));
+            }
+        }
+        let mut sorted = Sorted::default();
+        sorted.add(&self.table, fresh.cloned());
+        self.clean(&mut sorted, &mut batch)?;
+        for hold in sorted.forgotten {
+            // What a restart would have found out from the holds themselves.
+            if let Some(complete) = self.table.complete_of(&hold.lock) {
+                batch.put(&complete_key(&hold.lock), complete.0.to_be_bytes().to_vec());
+            }
+        }
+        for block in sorted.kept.chunks(BLOCK_MAX) {
+            self.put_block(block, &mut batch);
         }
         self.stored = self.stored.max(stored.unwrap_or_default());
-        self.put_marks(&mut batch);
+        let marks = [self.complete_after(), self.stored];
+        batch.put(MARKS, marks.map(|at| at.0.to_be_bytes()).concat());
         self.dirty = true;
-        self.engine.write(&batch)?;
-        for lock in &touched {
-            self.trim_lock(lock)?;
+        self.engine.write(&batch)
+    }
+
+    /// Removes the oldest blocks while too much in them is forgotten, two for each that is to come; what is not forgotten
+    /// is to be written once more.
+    fn clean(&mut self, sorted: &mut Sorted, batch: &mut WriteBatch) -> Result<(), StoreError> {
+        for _ in 0..2 * sorted.kept.len().div_ceil(BLOCK_MAX) {
+            if self.in_blocks + sorted.kept.len() <= 2 * self.table.len() + SLACK {
+                break;
+            }
+            let Some((number, count)) = self.blocks.pop_front() else { break };
+            let key = block_key(number);
+            let holds = self.engine.get(&key)?.and_then(|bytes| block_of(&bytes));
+            let holds = readable(holds, &mut self.table, self.stored);
+            sorted.add(&self.table, holds);
+            batch.delete(&key);
+            self.in_blocks -= count;
         }
-        self.trim_all()
+        Ok(())
+    }
+
+    fn put_block(&mut self, holds: &[PastHold], batch: &mut WriteBatch) {
+        // Holds are bounded far below what an envelope takes.
+        let Ok(bytes) = holdfast_codec::encode(Kind::PastHolds, holds) else { return };
+        batch.put(&block_key(self.next_block), bytes);
+        self.blocks.push_back((self.next_block, holds.len()));
+        self.in_blocks += holds.len();
+        self.next_block += 1;
     }
 
     /// Makes what was added survive.
@@ -154,87 +230,56 @@ impl Archive {
     }
 
     /// What is known of a lock.
-    pub(crate) fn find(&self, question: &Question) -> Result<Found, StoreError> {
-        let (from, to) = range_of(&question.lock);
-        let mut holds = Vec::new();
-        self.engine.scan(&from, &to, Order::Descending, &mut |_, bytes| {
-            if let Ok(hold) = holdfast_codec::decode::<PastHold>(Kind::PastHold, &bytes) {
-                match question.at {
-                    Some(at) if hold.until <= at => return Ok(false),
-                    Some(at) if hold.since > at => return Ok(true),
-                    Some(_) | None => holds.push(hold),
-                }
-            }
-            Ok(holds.len() < question.limit)
-        })?;
-        let of_lock = self.engine.get(&complete_key(&question.lock))?;
-        let of_lock = Revision(of_lock.as_deref().and_then(number).unwrap_or_default());
-        Ok(Found { holds, complete_after: self.complete_after.max(of_lock) })
-    }
-
-    /// The oldest holds of a lock that has too many go.
-    fn trim_lock(&mut self, lock: &LockName) -> Result<(), StoreError> {
-        let count = self.counts.get(lock).copied().unwrap_or_default();
-        let mut excess = count.saturating_sub(self.bounds.per_lock_max);
-        if excess == 0 {
-            return Ok(());
-        }
-        let (from, to) = range_of(lock);
-        let (mut batch, mut gone, mut after) = (WriteBatch::default(), 0, Revision(0));
-        self.engine.scan(&from, &to, Order::Ascending, &mut |key, bytes| {
-            batch.delete(key);
-            if let Ok(hold) = holdfast_codec::decode::<PastHold>(Kind::PastHold, &bytes) {
-                batch.delete(&order_key(hold.ended_in, hold.token));
-                after = after.max(hold.ended_in);
-            }
-            (gone, excess) = (gone + 1, excess - 1);
-            Ok(excess > 0)
-        })?;
-        batch.put(&complete_key(lock), after.0.to_be_bytes().to_vec());
-        self.counts.insert(lock.clone(), count - gone);
-        self.total -= gone;
-        self.engine.write(&batch)
-    }
-
-    /// The oldest holds of all go, if there are too many.
-    fn trim_all(&mut self) -> Result<(), StoreError> {
-        let mut excess = self.total.saturating_sub(self.bounds.holds_max);
-        if excess == 0 {
-            return Ok(());
-        }
-        let (mut batch, mut gone) = (WriteBatch::default(), Vec::new());
-        self.engine.scan(b"o", b"p", Order::Ascending, &mut |key, lock| {
-            batch.delete(key);
-            if let (Some(lock), Some((ended_in, token))) = (lock_of(&lock), order_of(key)) {
-                batch.delete(&hold_key(&lock, token));
-                gone.push((lock, ended_in));
-            }
-            excess -= 1;
-            Ok(excess > 0)
-        })?;
-        for (lock, ended_in) in gone {
-            self.complete_after = self.complete_after.max(ended_in);
-            self.total -= 1;
-            if let Some(count) = self.counts.get_mut(&lock) {
-                *count -= 1;
-                if *count == 0 {
-                    self.counts.remove(&lock);
-                    batch.delete(&complete_key(&lock));
-                }
-            }
-        }
-        self.put_marks(&mut batch);
-        self.engine.write(&batch)
-    }
-
-    fn put_marks(&self, batch: &mut WriteBatch) {
-        let mut marks = self.complete_after.0.to_be_bytes().to_vec();
-        marks.extend(self.stored.0.to_be_bytes());
-        batch.put(MARKS, marks);
+    pub(crate) fn find(&self, question: &Question) -> Found {
+        self.table.find(question)
     }
 }
 
-fn marks(bytes: Option<&[u8]>) -> (Revision, Revision) {
+/// Holds on their way to the disk, and those that need not go there.
+#[derive(Default)]
+struct Sorted {
+    kept: Vec<PastHold>,
+    forgotten: Vec<PastHold>,
+}
+
+impl Sorted {
+    fn add(&mut self, table: &Table, holds: impl IntoIterator<Item = PastHold>) {
+        for hold in holds {
+            let place = if table.has(&hold) { &mut self.kept } else { &mut self.forgotten };
+            place.push(hold);
+        }
+    }
+}
+
+/// Empties a database of another layout: what is in it can be had again, or not at all.
+fn forget_everything(engine: &dyn Engine) -> Result<(), StoreError> {
+    loop {
+        let mut batch = WriteBatch::default();
+        engine.scan(&[], &[u8::MAX], Order::Ascending, &mut |key, _| {
+            batch.delete(key);
+            Ok(batch.writes.len() < FORGET_MAX)
+        })?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        engine.write(&batch)?;
+    }
+}
+
+/// The holds of a block; none if it is damaged.
+fn block_of(bytes: &Bytes) -> Option<Vec<PastHold>> {
+    holdfast_codec::decode(Kind::PastHolds, bytes).ok()
+}
+
+/// What can be read. Whatever was in a block that cannot, ended before everything that is stored.
+fn readable(holds: Option<Vec<PastHold>>, table: &mut Table, stored: Revision) -> Vec<PastHold> {
+    holds.unwrap_or_else(|| {
+        table.gap(stored);
+        Vec::new()
+    })
+}
+
+fn marks_of(bytes: Option<&[u8]>) -> (Revision, Revision) {
     let (first, second) = bytes.and_then(|bytes| bytes.split_at_checked(8)).unwrap_or_default();
     (Revision(number(first).unwrap_or_default()), Revision(number(second).unwrap_or_default()))
 }
@@ -247,25 +292,8 @@ fn lock_of(bytes: &[u8]) -> Option<LockName> {
     LockName::new(std::str::from_utf8(bytes).ok()?).ok()
 }
 
-fn hold_key(lock: &LockName, token: FencingToken) -> Vec<u8> {
-    let mut key = range_of(lock).0;
-    key.extend(token.0.to_be_bytes());
-    key
-}
-
-/// All holds of a lock: no name contains a zero.
-fn range_of(lock: &LockName) -> (Vec<u8>, Vec<u8>) {
-    let end = |last| [b"h", lock.as_str().as_bytes(), &[last]].concat();
-    (end(0), end(1))
-}
-
-fn order_key(ended_in: Revision, token: FencingToken) -> Vec<u8> {
-    [b"o".as_slice(), &ended_in.0.to_be_bytes(), &token.0.to_be_bytes()].concat()
-}
-
-fn order_of(key: &[u8]) -> Option<(Revision, FencingToken)> {
-    let (ended_in, token) = key.get(1..)?.split_at_checked(8)?;
-    Some((Revision(number(ended_in)?), FencingToken(number(token)?)))
+fn block_key(number: u64) -> Vec<u8> {
+    [b"b".as_slice(), &number.to_be_bytes()].concat()
 }
 
 fn complete_key(lock: &LockName) -> Vec<u8> {
@@ -299,7 +327,7 @@ mod tests {
 
     fn tokens(archive: &Archive, name: &str, at: Option<u64>) -> (Vec<u64>, u64) {
         let question = Question { lock: lock(name), at: at.map(Stamp), limit: 100 };
-        let found = archive.find(&question).unwrap();
+        let found = archive.find(&question);
         (found.holds.iter().map(|hold| hold.token.0).collect(), found.complete_after.0)
     }
 
@@ -327,7 +355,7 @@ mod tests {
         archive.add(&[hold("b", 6), hold("c", 7), hold("d", 8), hold("e", 9)], None).unwrap();
         assert_eq!(tokens(&archive, "a", None), (vec![5, 4], 3));
         assert_eq!(tokens(&archive, "b", None), (vec![6], 3));
-        assert_eq!((archive.total, archive.counts.len()), (6, 5));
+        assert_eq!(archive.table.len(), 6);
     }
 
     #[test]
@@ -345,5 +373,93 @@ mod tests {
         archive.gap(Revision(9));
         archive.add(&[hold("a", 10)], Some(Revision(10))).unwrap();
         assert_eq!(tokens(&archive, "a", None), (vec![10, 5, 4], 9));
+    }
+
+    #[test]
+    fn a_reader_that_left_early_does_not_hide_one_that_came_before_it_and_stayed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
+        let long = PastHold { until: Stamp(100), ended_in: Revision(9), ..hold("a", 1) };
+        archive.add(&[hold("a", 2), long], None).unwrap();
+        assert_eq!(tokens(&archive, "a", Some(50)), (vec![1], 0));
+    }
+
+    #[test]
+    fn a_database_of_another_layout_and_a_damaged_block_are_done_without_and_said_to_be_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut other = WriteBatch::default();
+        for number in 0..3_000_u32 {
+            other.put(&[b"h".as_slice(), &number.to_be_bytes()].concat(), b"x".as_slice());
+        }
+        open_rebuildable(dir.path(), CACHE_BYTES).unwrap().write(&other).unwrap();
+        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
+        let mut keys = 0;
+        let count = &mut |_: &[u8], _| {
+            keys += 1;
+            Ok(true)
+        };
+        archive.engine.scan(&[], &[u8::MAX], Order::Ascending, count).unwrap();
+        assert_eq!(keys, 0);
+        archive.add(&[hold("a", 1)], Some(Revision(1))).unwrap();
+        archive.add(&[hold("a", 2)], Some(Revision(2))).unwrap();
+        let mut damage = WriteBatch::default();
+        damage.put(&block_key(0), b"damage".as_slice());
+        archive.engine.write(&damage).unwrap();
+        drop(archive);
+        let archive = Archive::open(dir.path(), BOUNDS).unwrap();
+        assert_eq!(tokens(&archive, "a", None), (vec![2], 2));
+    }
+
+    /// All that ended after what is said to be whole is there, nothing else is told, and the bounds hold: in memory, on the
+    /// disk, and over restarts.
+    #[track_caller]
+    fn check(archive: &Archive, all: &[PastHold], names: &[String]) {
+        let Bounds { holds_max, per_lock_max } = archive.table.bounds();
+        assert!(archive.table.len() <= holds_max);
+        for name in names {
+            let question = Question { lock: lock(name), at: None, limit: usize::MAX };
+            let found = archive.find(&question);
+            assert!(found.holds.len() <= per_lock_max);
+            let of_lock = all.iter().rev().filter(|hold| hold.lock == question.lock);
+            let must = of_lock.clone().filter(|hold| hold.ended_in > found.complete_after);
+            let told: Vec<_> = found.holds.iter().collect();
+            assert!(must.clone().count() <= told.len());
+            assert!(must.zip(&told).all(|(must, told)| must == *told), "{name}");
+            assert!(told.iter().all(|told| of_lock.clone().any(|hold| hold == *told)), "{name}");
+        }
+    }
+
+    #[test]
+    fn any_mixture_of_busy_and_quiet_locks_is_remembered_up_to_its_bounds_over_any_restart() {
+        let bounds = Bounds { holds_max: 300, per_lock_max: 40 };
+        let names: Vec<String> = (0..30).map(|number| format!("l{number}")).collect();
+        for seed in 0..3_u64 {
+            let dir = tempfile::tempdir().unwrap();
+            let mut archive = Archive::open(dir.path(), bounds).unwrap();
+            let (mut all, mut state) = (Vec::new(), seed + 1);
+            let mut random = |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) % below
+            };
+            for _ in 0..120 {
+                let before = all.len();
+                for _ in 0..random(200) {
+                    // Few locks are busy, and at times only one.
+                    let busy = random(30).min(random(30)).min(random(30)) / (seed / 2 + 1);
+                    let name = &names[usize::try_from(busy).unwrap()];
+                    all.push(hold(name, all.len() as u64 + 1));
+                }
+                let stored = Revision(all.len() as u64);
+                archive.add(&all[before..], Some(stored)).unwrap();
+                assert!(archive.in_blocks <= 2 * bounds.holds_max + SLACK + 200);
+                if random(10) == 0 {
+                    drop(archive);
+                    archive = Archive::open(dir.path(), bounds).unwrap();
+                    assert_eq!(archive.stored(), stored);
+                }
+                check(&archive, &all, &names);
+            }
+            assert!(all.len() > 10 * bounds.holds_max);
+        }
     }
 }
