@@ -328,3 +328,18 @@ fn log(exchange: &Exchange<'_>, action: Action, reply: &Reply, took: Duration) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is moved as a whole several times before it is first polled, for each call.
+    #[test]
+    fn a_call_takes_little_room() {
+        fn size<F: Future>(_: fn(Arc<Front>, Action, Request) -> F) -> usize {
+            size_of::<F>()
+        }
+        let size = size(answer);
+        assert!(size <= 4_096, "{size}");
+    }
+}

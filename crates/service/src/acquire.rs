@@ -115,7 +115,7 @@ impl Service {
                 }
                 let place =
                     Place { lock, session: open.session, owner, anonymous: open.anonymous, queued };
-                self.wait(attempt, place, seat).await
+                self.wait(attempt, place, seat).boxed().await
             }
             (Err(rejection), _) => {
                 self.count_busy(&rejection);
@@ -218,18 +218,22 @@ impl Service {
         let mut woken = Woken::Look;
         loop {
             match woken {
-                Woken::Granted(grant) => return self.granted_late(attempt, place, grant).await,
+                Woken::Granted(grant) => {
+                    return self.granted_late(attempt, place, grant).boxed().await;
+                }
                 Woken::Left(cause) => return Err(self.left(attempt, place, cause)),
                 Woken::Look => match self.look(place) {
-                    Look::Granted(grant) => return self.granted_late(attempt, place, grant).await,
+                    Look::Granted(grant) => {
+                        return self.granted_late(attempt, place, grant).boxed().await;
+                    }
                     Look::Waiting => {}
                     Look::Gone => return Err(self.gone(attempt, place)),
                 },
             }
             woken = tokio::select! {
                 woken = parked.woken() => woken,
-                () = &mut until => return self.cancel(attempt, place).await,
-                () = self.draining().cancelled() => return self.turn_away(attempt, place).await,
+                () = &mut until => return self.cancel(attempt, place).boxed().await,
+                () = self.draining().cancelled() => return self.turn_away(attempt, place).boxed().await,
                 _ = renewals.tick(), if renewal.is_none() => {
                     renewal = Some(self.renew_waiting(place).boxed());
                     Woken::Look

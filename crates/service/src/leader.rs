@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use holdfast_codec::Kind;
 use holdfast_machine::Machine;
 use holdfast_raft::CallError;
@@ -164,7 +165,7 @@ impl Service {
     }
 
     /// Answers here if this node leads, or asks the node that does; asks again while nobody does, until the
-    /// deadline.
+    /// deadline. A round is on the heap: every waiter has room for a renewal, and few renew at a time.
     pub(crate) async fn ask_leader(
         &self,
         request: impl FnOnce(u32) -> PeerRequest,
@@ -177,8 +178,8 @@ impl Service {
             let leader = leadership.borrow_and_update().leader;
             let reply = match leader {
                 None => PeerReply::NotLeader,
-                Some(leader) if leader == self.node() => self.answer(request.clone()).await,
-                Some(leader) => self.ask(leader, &request, deadline).await,
+                Some(leader) if leader == self.node() => self.answer(request.clone()).boxed().await,
+                Some(leader) => self.ask(leader, &request, deadline).boxed().await,
             };
             if !matches!(reply, PeerReply::NotLeader) {
                 return Ok(reply);

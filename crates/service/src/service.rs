@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use holdfast_raft::{Committed, Member, Observer, RaftConfig, RaftNode, StartError};
 use holdfast_types::{Command, NodeId, Outcome, Revision};
 use parking_lot::Mutex;
@@ -177,49 +179,51 @@ impl Service {
         self.0.raft.status().waits_for.map_or(Failure::NoLeader, Failure::Starting)
     }
 
-    async fn answer_to(&self, call: Call, request: Request) -> Result<Response, Failure> {
+    /// On the heap, each as large as its own request needs: a caller keeps room for none of the others, and a thousand
+    /// callers who wait keep a thousand of the one.
+    fn answer_to(&self, call: Call, request: Request) -> BoxFuture<'_, Result<Response, Failure>> {
         match request {
-            Request::Acquire(acquire) => self.acquire(call, acquire).await,
-            Request::AcquireAll(request) => self.acquire_all(call, request).await,
+            Request::Acquire(acquire) => self.acquire(call, acquire).boxed(),
+            Request::AcquireAll(request) => self.acquire_all(call, request).boxed(),
             Request::ReleaseAll { locks, session, owner } => {
-                self.release_all(locks, session, owner).await
+                self.release_all(locks, session, owner).boxed()
             }
-            Request::Break(breaking) => self.break_places(call, breaking).await,
-            Request::AskRelease(ask) => self.ask_release(ask).await,
-            Request::HandOver(hand_over) => self.hand_over(hand_over).await,
-            Request::SetPolicy { lock, change } => self.set_policy(lock, change).await,
+            Request::Break(breaking) => self.break_places(call, breaking).boxed(),
+            Request::AskRelease(ask) => self.ask_release(ask).boxed(),
+            Request::HandOver(hand_over) => self.hand_over(hand_over).boxed(),
+            Request::SetPolicy { lock, change } => self.set_policy(lock, change).boxed(),
             Request::Release { lock, session, owner, entry } => {
-                self.release(lock, session, owner, entry).await
+                self.release(lock, session, owner, entry).boxed()
             }
             Request::OpenSession { session, ttl, labels } => {
-                self.open_session(session, ttl, labels).await
+                self.open_session(session, ttl, labels).boxed()
             }
-            Request::KeepAlive { session } => self.keep_alive(session).await,
-            Request::Listen(listen) => self.listen(listen).await,
-            Request::KeepManyAlive { sessions } => self.keep_many_alive(sessions).await,
+            Request::KeepAlive { session } => self.keep_alive(session).boxed(),
+            Request::Listen(listen) => self.listen(listen).boxed(),
+            Request::KeepManyAlive { sessions } => self.keep_many_alive(sessions).boxed(),
             Request::EndSession { session, reason } => {
-                self.end_session(call, session, reason).await
+                self.end_session(call, session, reason).boxed()
             }
-            Request::History(asked) => self.past_holds(asked).await,
-            Request::Explain { lock } => self.explain(lock).await,
+            Request::History(asked) => self.past_holds(asked).boxed(),
+            Request::Explain { lock } => self.explain(lock).boxed(),
             Request::Contention { prefix, limit, read } => {
-                self.most_wanted(prefix, limit, read).await
+                self.most_wanted(prefix, limit, read).boxed()
             }
-            Request::CloseSession { session } => self.close_session(session).await,
-            Request::Multi(multi) => self.multi(call, multi).await,
+            Request::CloseSession { session } => self.close_session(session).boxed(),
+            Request::Multi(multi) => self.multi(call, multi).boxed(),
             Request::Change { session, request, op } => {
-                self.change(call, session, request, op).await
+                self.change(call, session, request, op).boxed()
             }
-            Request::Recipe(request) => self.recipe(request).await,
+            Request::Recipe(request) => self.recipe(request).boxed(),
             Request::Node { .. }
             | Request::Children { .. }
             | Request::Subtree { .. }
-            | Request::Acl { .. } => self.read_tree(&call, request).await,
+            | Request::Acl { .. } => async move { self.read_tree(&call, request).await }.boxed(),
             Request::Lock { .. }
             | Request::Locks { .. }
             | Request::Session { .. }
             | Request::Sessions { .. }
-            | Request::Fence { .. } => self.read(request).await,
+            | Request::Fence { .. } => self.read(request).boxed(),
         }
     }
 
@@ -381,4 +385,29 @@ impl Service {
 /// An answer to a write or a linearizable read.
 pub(crate) fn respond(reply: Answer, revision: Revision) -> Response {
     Response { reply, revision, leader_contact: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each of ten thousand waiters keeps the one and the other, and each call in a hurry is moved about as a whole.
+    #[test]
+    fn a_call_takes_little_room() {
+        let call =
+            size(|(service, call, request): (&'static Service, _, _)| service.call(call, request));
+        assert!(call <= 1_024, "{call}");
+        let acquire = size(|(service, call, request): (&'static Service, _, _)| {
+            service.acquire(call, request)
+        });
+        assert!(acquire <= 3_072, "{acquire}");
+        let wait = size(|(service, attempt, place, seat): (&'static Service, _, _, _)| {
+            service.wait(attempt, place, seat)
+        });
+        assert!(wait <= 2_048, "{wait}");
+    }
 }
