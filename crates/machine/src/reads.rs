@@ -6,9 +6,9 @@
 use std::ops::Bound;
 
 use holdfast_types::{
-    FenceView, FencingToken, Incarnation, Limits, LockName, LockView, NodeId, Owner, Page,
-    Revision, SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp, Standing,
-    Ticket, Ttl,
+    Command, FenceView, FencingToken, Incarnation, Limits, LockName, LockView, Mode, NodeId, Owner,
+    Page, Revision, SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp,
+    Standing, Ticket, Ttl,
 };
 
 use crate::Machine;
@@ -265,6 +265,23 @@ impl Machine {
     /// The leases of all live sessions, by number.
     pub fn leases(&self) -> impl Iterator<Item = (SessionId, Ttl, u64)> {
         self.sessions.iter().map(|session| (session.id, session.ttl, session.generation))
+    }
+
+    /// Whether a command would do no more now than take the last place of an exclusive lock's queue, behind a holder and
+    /// somebody who is next. Whatever comes before it in the log, short of the end of both, leaves that so: whoever
+    /// packs commands can let it wait for another one's entry.
+    pub fn only_queues(&self, command: &Command) -> bool {
+        let Command::Acquire(acquire) = command else { return false };
+        let plain = acquire.wait
+            && acquire.priority == 0
+            && acquire.segments.is_none()
+            && acquire.mode.is_none_or(|mode| mode == Mode::Exclusive);
+        let behind = |lock: &Lock| {
+            lock.waiting() > 0 && lock.policy().limit.is_none() && !lock.holders.is_empty()
+        };
+        plain
+            && self.locks.get(&acquire.lock).is_some_and(behind)
+            && self.standing(&acquire.lock, &acquire.open.session, &acquire.owner).is_none()
     }
 
     /// Where a session's owner stands in a lock's queue; of several places the first.

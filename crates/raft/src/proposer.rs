@@ -33,6 +33,7 @@ use crate::failure::Failure;
 use crate::leadership::Leadership;
 use crate::peers::Peers;
 use crate::stamps::Stamps;
+use crate::state_machine::LocalMachine;
 use crate::type_config::Raft;
 
 /// The largest command, bytes: the largest znode with room to spare.
@@ -81,9 +82,16 @@ pub(crate) struct Means {
     pub(crate) wall_clock: Clock,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) local: Arc<LocalMachine>,
 }
 
 impl Means {
+    /// Whether all that commands would do, proposed here and now, is to queue.
+    fn only_queue(&self, commands: &[Command]) -> bool {
+        self.leadership.borrow().leader == Some(self.node)
+            && self.local.read(|machine| commands.iter().all(|one| machine.only_queues(one)))
+    }
+
     /// The stamp of an entry proposed now.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamps.read(std::time::Instant::now(), (self.wall_clock)())
@@ -94,6 +102,7 @@ impl Means {
 #[derive(Clone)]
 pub(crate) struct Proposer {
     queue: mpsc::Sender<Pending>,
+    means: Means,
     failure: Failure,
 }
 
@@ -105,7 +114,8 @@ impl Proposer {
         failure: Failure,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, receiver) = mpsc::channel(packing.queue_max);
-        (Self { queue, failure }, Worker::new(means, packing, receiver).run())
+        let worker = Worker::new(means.clone(), packing, receiver);
+        (Self { queue, means, failure }, worker.run())
     }
 
     /// Proposes a command. One that a peer `forwarded` is not forwarded again.
@@ -130,12 +140,14 @@ impl Proposer {
             return Err(ProposeError::Failed);
         }
         let bytes = commands.iter().map(command_len).sum::<Result<usize, _>>()?;
+        let patient = self.means.only_queue(&commands);
         let ticket = Arc::new(Ticket::default());
         let (reply, receiver) = oneshot::channel();
         let pending = Pending {
             commands,
             bytes,
             forwarded,
+            patient,
             deadline,
             since: Instant::now(),
             ticket: ticket.clone(),

@@ -118,3 +118,35 @@ fn the_longest_queues_come_first_and_no_more_than_asked_for() {
     let views = machine.most_wanted(&LockFilter::default(), 1);
     assert_eq!((views[0].holders.len(), views[0].waiters.len()), (1, 0), "with its holder");
 }
+
+/// Whoever packs commands asks what would only queue: a newcomer behind a holder and somebody who is next.
+#[test]
+fn only_a_newcomer_behind_a_holder_and_the_next_one_does_no_more_than_queue() {
+    let mut machine = Machine::new();
+    let plain = |session| Acquire::new(lock_name("a"), words::open(session), Owner::unnamed());
+    let only_queues =
+        |machine: &Machine, acquire: Acquire| machine.only_queues(&Command::Acquire(acquire));
+    assert!(!only_queues(&machine, plain("one")), "it would hold");
+    acquire(&mut machine, 0, "a", "one").unwrap();
+    assert!(!only_queues(&machine, plain("two")), "it would be next");
+    acquire(&mut machine, 1, "a", "two").unwrap();
+    assert!(only_queues(&machine, plain("three")));
+    for (who, why) in [("one", "it holds and would enter again"), ("two", "it has its place")] {
+        assert!(!only_queues(&machine, plain(who)), "{why}");
+    }
+    let refused = Acquire { wait: false, ..plain("three") };
+    let urgent = Acquire { priority: 1, ..plain("three") };
+    let shared = Acquire { mode: Some(Mode::Shared), ..plain("three") };
+    for acquire in [refused, urgent, shared] {
+        assert!(!only_queues(&machine, acquire.clone()), "{acquire:?}");
+    }
+    assert!(!machine.only_queues(&Command::Due { lock: lock_name("a") }));
+    let permits = |session| Acquire { limit: Some(1), lock: lock_name("s"), ..plain(session) };
+    for session in ["one", "two"] {
+        machine.apply(Entry {
+            stamped_at: Stamp(2),
+            commands: vec![Command::Acquire(permits(session))],
+        });
+    }
+    assert!(!only_queues(&machine, permits("three")), "the limit may be raised");
+}

@@ -126,6 +126,7 @@ async fn build(
         wall_clock: config.clock.clone(),
         stamps: local.stamps(),
         counters: counters.clone(),
+        local: local.clone(),
     };
     let packing = Packing::of(&config);
     let (proposer, packer) = Proposer::new(means.clone(), packing, failure.clone());

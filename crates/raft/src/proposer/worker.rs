@@ -1,6 +1,7 @@
 //! Packs what waits and sends it off, as soon as a place in flight is free.
 //!
-//! Owns the order: what came back goes before what is new. It pauses after a pack came back, until the leader changes
+//! Owns the order: what came back goes before what is new. Commands that would only queue wait for company, for a moment, and
+//! nothing else does (`pending.rs`). It pauses after a pack came back, until the leader changes
 //! or [`PAUSE`] has passed, so that a cluster without a leader is asked calmly.
 
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::flight::{Landing, Route, fly};
-use super::pending::Pending;
+use super::pending::{Pending, due};
 use super::{Means, Packing};
 use crate::error::ProposeError;
 
@@ -25,7 +26,7 @@ pub(crate) struct Worker {
     means: Means,
     packing: Packing,
     queue: mpsc::Receiver<Pending>,
-    /// Certainly not appended, oldest first.
+    /// Certainly not appended, oldest first: what came back, and what waits for company.
     returned: VecDeque<Pending>,
     flights: FuturesUnordered<BoxFuture<'static, Landing>>,
     paused_until: Option<Instant>,
@@ -47,9 +48,9 @@ impl Worker {
         loop {
             self.launch();
             let paused = self.paused_until;
-            let hungry = paused.is_none()
-                && self.returned.is_empty()
-                && self.flights.len() < self.packing.inflight_max;
+            let hungry = paused.is_none() && self.flights.len() < self.packing.inflight_max;
+            // What is still here then waits for company.
+            let due = due(&self.returned, self.packing.commands_max);
             tokio::select! {
                 Some(landing) = self.flights.next(), if !self.flights.is_empty() => {
                     self.land(landing);
@@ -58,6 +59,7 @@ impl Worker {
                     Some(item) => self.returned.push_back(item),
                     None => return,
                 },
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if hungry && due.is_some() => {}
                 () = sleep_until(paused.unwrap_or_else(Instant::now)), if paused.is_some() => {
                     self.paused_until = None;
                     self.dismiss();
@@ -75,6 +77,9 @@ impl Worker {
     /// Sends off packs while there is something to pack, somewhere to send it, and a place in flight.
     fn launch(&mut self) {
         while self.paused_until.is_none() && self.flights.len() < self.packing.inflight_max {
+            if !self.is_due(Instant::now()) {
+                return;
+            }
             let Some(first) = self.next() else { return };
             let Some(route) = self.route() else {
                 self.returned.push_front(first);
@@ -90,6 +95,16 @@ impl Worker {
                 self.flights.push(Box::pin(fly(self.means.clone(), route, pack)));
             }
         }
+    }
+
+    /// Whether there is something to pack that need not wait for company.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let full = self.packing.commands_max;
+        while self.returned.len() < full && self.returned.back().is_none_or(|last| last.patient) {
+            let Ok(item) = self.queue.try_recv() else { break };
+            self.returned.push_back(item);
+        }
+        due(&self.returned, full).is_some_and(|due| due <= now)
     }
 
     fn route(&self) -> Option<Route> {

@@ -4,9 +4,11 @@
 
 use futures_util::future::join_all;
 use holdfast_raft::{Committed, ProposeError, RaftConfig};
-use holdfast_types::{Command, Create, CreateKind, Multi, Op, OpReply, Reply, ZnodePath};
+use holdfast_types::{
+    Acquire, Command, Create, CreateKind, LockName, Multi, Op, OpReply, Owner, Reply, ZnodePath,
+};
 
-use crate::lab::{Lab, soon};
+use crate::lab::{Lab, open_session, soon};
 
 /// Creates the next node in a row: refused unless all before it are there.
 fn sequential(directory: &str) -> Command {
@@ -76,4 +78,28 @@ async fn a_run_with_a_command_that_is_too_large_is_refused_as_a_whole() {
     let run = vec![sequential("/run"), large];
     let (done, error) = lab.node(1).propose_in_order(run, soon()).await;
     assert_eq!((done, error), (Vec::new(), Some(ProposeError::TooLarge)));
+}
+
+/// Somebody who only queues is not kept waiting for company that never comes, on any node, and the queue keeps its order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_only_queues_is_queued_even_if_nothing_else_is_proposed() {
+    let lab = Lab::start(3).await;
+    lab.leader().await;
+    let lock = LockName::new("a").unwrap();
+    let acquire = |name: &str| {
+        let Command::OpenSession(open) = open_session(name) else { panic!() };
+        Command::Acquire(Acquire::new(lock.clone(), open, Owner::unnamed()))
+    };
+    let mut places = Vec::new();
+    for number in 0..12_u64 {
+        let node = lab.node(number % 3 + 1);
+        let done = node.propose(acquire(&format!("s{number}")), soon()).await.unwrap();
+        match done.outcome {
+            Ok(Reply::Granted(_)) => places.push(None),
+            Ok(Reply::Queued(queued)) => places.push(Some(u64::from(queued.ahead))),
+            other => panic!("{other:?}"),
+        }
+    }
+    let expected: Vec<_> = (0..12_u64).map(|number| number.checked_sub(1)).collect();
+    assert_eq!(places, expected);
 }
