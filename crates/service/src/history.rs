@@ -168,15 +168,15 @@ impl Archive {
         stored: Option<Revision>,
     ) -> Result<(), StoreError> {
         let mut batch = WriteBatch::default();
-        let already = self.stored;
-        let fresh = holds.iter().filter(|hold| hold.ended_in > already);
-        for hold in fresh.clone() {
+        let is_new = |hold: &&PastHold| hold.ended_in > self.stored && !self.table.has(hold);
+        let fresh: Vec<&PastHold> = holds.iter().filter(is_new).collect();
+        for &hold in &fresh {
             if let Some(forgotten) = self.table.add(hold.clone()) {
                 batch.delete(&complete_key(&forgotten));
             }
         }
         let mut sorted = Sorted::default();
-        sorted.add(&self.table, fresh.cloned());
+        sorted.add(&self.table, fresh.into_iter().cloned());
         self.clean(&mut sorted, &mut batch)?;
         for hold in sorted.forgotten {
             // What a restart would have found out from the holds themselves.
@@ -371,7 +371,10 @@ mod tests {
         archive.add(&holds, None).unwrap();
         assert_eq!(tokens(&archive, "a", None), (vec![5, 4, 3], 2));
         archive.gap(Revision(9));
+        archive.add(&[hold("a", 10)], None).unwrap();
+        assert_eq!(archive.in_blocks, 4);
         archive.add(&[hold("a", 10)], Some(Revision(10))).unwrap();
+        assert_eq!(archive.in_blocks, 4, "what is there is not written again");
         assert_eq!(tokens(&archive, "a", None), (vec![10, 5, 4], 9));
     }
 

@@ -9,29 +9,36 @@ use holdfast_types::{FencingToken, LockName, Revision};
 
 use super::{Bounds, Found, PastHold, Question};
 
-/// See the module.
+/// See the module. The maps are flat: a hundred thousand locks with one hold each have no map each.
 #[derive(Debug)]
 pub(crate) struct Table {
     bounds: Bounds,
-    locks: BTreeMap<LockName, OfLock>,
+    holds: BTreeMap<(LockName, FencingToken), PastHold>,
     /// All holds, in the order in which they ended.
     order: BTreeMap<(Revision, FencingToken), LockName>,
+    /// Locks of which anything is remembered.
+    locks: BTreeMap<LockName, OfLock>,
     /// Nothing that ended after this is missing, whatever the lock.
     complete_after: Revision,
 }
 
-/// The holds of one lock; at least one.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct OfLock {
-    holds: BTreeMap<FencingToken, PastHold>,
+    /// How many holds of it are remembered; at least one.
+    count: usize,
     /// Nothing of this lock that ended after this is missing, but for what is missing of all.
     complete_after: Revision,
 }
 
 impl Table {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        let complete_after = Revision(0);
-        Self { bounds, locks: BTreeMap::new(), order: BTreeMap::new(), complete_after }
+        Self {
+            bounds,
+            holds: BTreeMap::new(),
+            order: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            complete_after: Revision(0),
+        }
     }
 
     #[cfg(test)]
@@ -41,37 +48,57 @@ impl Table {
 
     /// How many holds are remembered.
     pub(crate) fn len(&self) -> usize {
-        self.order.len()
+        self.holds.len()
     }
 
     /// Whether this hold is remembered.
     pub(crate) fn has(&self, hold: &PastHold) -> bool {
-        self.locks.get(&hold.lock).is_some_and(|lock| lock.holds.contains_key(&hold.token))
+        self.holds.contains_key(&(hold.lock.clone(), hold.token))
     }
 
     /// Remembers a hold; the oldest makes room. Says of which lock nothing is remembered any more.
     pub(crate) fn add(&mut self, hold: PastHold) -> Option<LockName> {
-        self.order.insert((hold.ended_in, hold.token), hold.lock.clone());
-        let lock = self.locks.entry(hold.lock.clone()).or_default();
-        lock.holds.insert(hold.token, hold);
-        if lock.holds.len() > self.bounds.per_lock_max
-            && let Some((_, gone)) = lock.holds.pop_first()
-        {
-            lock.complete_after = lock.complete_after.max(gone.ended_in);
-            self.order.remove(&(gone.ended_in, gone.token));
+        let name = hold.lock.clone();
+        self.order.insert((hold.ended_in, hold.token), name.clone());
+        if self.holds.insert((name.clone(), hold.token), hold).is_some() {
+            return None;
+        }
+        let lock = self.locks.entry(name.clone()).or_default();
+        lock.count += 1;
+        if lock.count > self.bounds.per_lock_max {
+            self.forget_oldest_of(&name);
         }
         (self.len() > self.bounds.holds_max).then(|| self.forget_oldest()).flatten()
+    }
+
+    fn forget_oldest_of(&mut self, name: &LockName) {
+        let oldest = self.range_of(name).next().map(|hold| (hold.ended_in, hold.token));
+        let Some((ended_in, token)) = oldest else { return };
+        self.holds.remove(&(name.clone(), token));
+        self.order.remove(&(ended_in, token));
+        if let Some(lock) = self.locks.get_mut(name) {
+            lock.count -= 1;
+            lock.complete_after = lock.complete_after.max(ended_in);
+        }
     }
 
     fn forget_oldest(&mut self) -> Option<LockName> {
         let ((ended_in, token), name) = self.order.pop_first()?;
         self.gap(ended_in);
+        self.holds.remove(&(name.clone(), token));
         let lock = self.locks.get_mut(&name)?;
-        lock.holds.remove(&token);
-        lock.holds.is_empty().then(|| {
+        lock.count -= 1;
+        (lock.count == 0).then(|| {
             self.locks.remove(&name);
             name
         })
+    }
+
+    /// The holds of a lock, the oldest first.
+    fn range_of(&self, name: &LockName) -> impl DoubleEndedIterator<Item = &PastHold> {
+        let (first, last) = (FencingToken(0), FencingToken(u64::MAX));
+        let range = self.holds.range((name.clone(), first)..=(name.clone(), last));
+        range.map(|(_, hold)| hold)
     }
 
     /// Something that ended up to here is not known.
@@ -98,15 +125,13 @@ impl Table {
 
     /// What is known of a lock.
     pub(crate) fn find(&self, question: &Question) -> Found {
-        let Some(lock) = self.locks.get(&question.lock) else {
-            return Found { holds: Vec::new(), complete_after: self.complete_after };
-        };
         let asked =
             |hold: &&PastHold| question.at.is_none_or(|at| hold.since <= at && at < hold.until);
-        let youngest_first = lock.holds.values().rev();
+        let youngest_first = self.range_of(&question.lock).rev();
+        let of_lock = self.complete_of(&question.lock).unwrap_or_default();
         Found {
             holds: youngest_first.filter(asked).take(question.limit).cloned().collect(),
-            complete_after: self.complete_after.max(lock.complete_after),
+            complete_after: self.complete_after.max(of_lock),
         }
     }
 }
