@@ -33,6 +33,7 @@ mod endpoint;
 mod error;
 mod exchange;
 mod guard;
+mod guard_all;
 mod handover;
 mod hold;
 mod keeper;
@@ -59,6 +60,7 @@ pub use election::{Election, Leadership};
 pub use endpoint::EndpointError;
 pub use error::Error;
 pub use guard::Guard;
+pub use guard_all::GuardAll;
 pub use handover::NotHandedOver;
 pub use hold::Hold;
 pub use holdfast_api::{ElectionBody, LeaderBody, PolicyParams};
@@ -72,7 +74,7 @@ pub use observe::{Observed, Observer};
 pub use semaphore::{Permit, Semaphore};
 pub use session::SessionHandle;
 pub use subtree::{Change, Subtree};
-pub use together::{GuardAll, LockAll};
+pub use together::LockAll;
 pub use tokio_util::sync::CancellationToken;
 
 /// The code of the recipes' rules is compiled with the documentation's tests.
