@@ -19,10 +19,13 @@ const RESOURCE: &str = "shop";
 /// Stock and order, in one step with the comparison.
 const SALE: &str = "redis.call('SET', KEYS[2], ARGV[3]); redis.call('RPUSH', KEYS[3], ARGV[1])";
 
+/// To a server that answers: one that has just started lets callers in while it still loads what it kept.
 async fn connection(server: &mut Server) -> MultiplexedConnection {
     let open = |socket: std::path::PathBuf| async move {
         let client = Client::open(format!("redis+unix://{}", socket.display()))?;
-        client.get_multiplexed_async_connection().await
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        let () = ::redis::cmd("PING").query_async(&mut connection).await?;
+        ::redis::RedisResult::Ok(connection)
     };
     server.connect(open).await
 }
