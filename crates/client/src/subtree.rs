@@ -101,7 +101,8 @@ impl Subtree {
     /// Waits for the next change, and takes it in. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Error::Argument`] if it has grown beyond what is kept; otherwise see [`Error`]. Whatever it is, the next call goes on from what is known.
+    /// [`Error::Argument`] if it has grown beyond what is kept; otherwise see [`Error`]. Whatever it is, the next call goes
+    /// on from what is known.
     pub async fn next(&mut self) -> Result<Change, Error> {
         loop {
             while let Some(path) = self.heard.front().cloned() {

@@ -32,7 +32,6 @@ use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::leadership::Leadership;
 use crate::peers::Peers;
-use crate::stamps::Stamps;
 use crate::state_machine::LocalMachine;
 use crate::type_config::Raft;
 
@@ -80,7 +79,6 @@ pub(crate) struct Means {
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) disk: Arc<DiskGauge>,
     pub(crate) wall_clock: Clock,
-    pub(crate) stamps: Arc<Stamps>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) local: Arc<LocalMachine>,
 }
@@ -94,7 +92,7 @@ impl Means {
 
     /// The stamp of an entry proposed now.
     pub(crate) fn stamp(&self) -> Stamp {
-        self.stamps.read(std::time::Instant::now(), (self.wall_clock)())
+        self.local.stamps().read(std::time::Instant::now(), (self.wall_clock)())
     }
 }
 

@@ -124,7 +124,6 @@ async fn build(
         leadership: leadership.clone(),
         disk: disk.clone(),
         wall_clock: config.clock.clone(),
-        stamps: local.stamps(),
         counters: counters.clone(),
         local: local.clone(),
     };
