@@ -120,6 +120,7 @@ impl Service {
         let status = self.raft().status();
         let (revision, counts) = self.raft().read(|machine| (machine.revision(), machine.counts()));
         let metrics = self.metrics();
+        metrics.set_log(&status.counts);
         metrics.has_leader.set(i64::from(status.leader.is_some()));
         metrics.is_leader.set(i64::from(status.leader == Some(self.node())));
         metrics.term.set(status.term.cast_signed());
