@@ -35,7 +35,10 @@ pub(crate) async fn follow(
     loop {
         let server = metrics.borrow_watched().clone();
         let now = view(&server, *applied.borrow_and_update(), *heard.borrow_and_update());
-        sender.send_if_modified(|old| std::mem::replace(old, now) != now);
+        let before = *sender.borrow();
+        if sender.send_if_modified(|old| std::mem::replace(old, now) != now) {
+            log(&before, &now);
+        }
         // Only a leader that has not applied its first entry yet cares for each applied one.
         let waits = server.state == ServerState::Leader && now.epoch.is_none();
         let ended = tokio::select! {
@@ -48,6 +51,20 @@ pub(crate) async fn follow(
             sender.send_replace(Leadership { term: last.term, leader: None, epoch: None });
             return;
         }
+    }
+}
+
+/// Whoever leads is the first thing to know in any incident.
+fn log(before: &Leadership, now: &Leadership) {
+    let same_term = before.term == now.term;
+    match now.leader {
+        Some(leader) if !same_term || before.leader != now.leader => {
+            tracing::info!(%leader, term = now.term, "the leader is known");
+        }
+        None if before.leader.is_some() => {
+            tracing::warn!(term = now.term, "the leader is not known any more");
+        }
+        Some(_) | None => {}
     }
 }
 

@@ -279,6 +279,11 @@ impl Service {
         self.0.raft.leadership().borrow().leader
     }
 
+    /// The newest term this node has seen.
+    pub fn term(&self) -> u64 {
+        self.0.raft.leadership().borrow().term
+    }
+
     /// Where clients reach the leader.
     pub fn leader_http(&self) -> Option<String> {
         self.leader().and_then(|leader| self.config().members.get(&leader)).map(|m| m.http.clone())

@@ -124,3 +124,23 @@ async fn five_nodes_serve_without_two() {
     load.wait_for_grants(50).await;
     load.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_node_says_in_its_log_who_leads_and_in_which_term() {
+    let cluster = Cluster::three().await;
+    let first = cluster.wait_ready().await;
+    let known = format!(r#""message":"the leader is known","leader":"{first}","term":"#);
+    for node in cluster.others(first) {
+        until("the first leader", DEADLINE, || async { node.log_lines_with(&known) > 0 }).await;
+    }
+    cluster.node(first).kill();
+    for node in cluster.others(first) {
+        let lost = r#""message":"the leader is not known any more","term":"#;
+        until("its end", DEADLINE, || async { node.log_lines_with(lost) > 0 }).await;
+    }
+    let second = cluster.wait_ready().await;
+    let known = format!(r#""message":"the leader is known","leader":"{second}","term":"#);
+    for node in cluster.others(first) {
+        until("the next leader", DEADLINE, || async { node.log_lines_with(&known) > 0 }).await;
+    }
+}
