@@ -16,6 +16,8 @@ use tokio::task::JoinSet;
 const TTL: Duration = Duration::from_hours(2);
 const CLIENTS: usize = 12;
 const IMAGE_MIB: u32 = 2_048;
+/// One or two between two cuts, so that cuts fall into them and restarts begin with them.
+const SNAPSHOTS: &str = "[storage]\nsnapshot_log = \"16KiB\"\n";
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -52,6 +54,8 @@ struct Campaign {
     disk: LoopImage,
     seed: u64,
     kept: Vec<(String, u64)>,
+    /// Restarts of a node that began with a snapshot.
+    from_snapshots: u64,
 }
 
 impl Campaign {
@@ -76,6 +80,9 @@ impl Campaign {
         self.disk.remount();
         self.cluster.start_all();
         self.cluster.wait_ready().await;
+        for door in &doors {
+            self.from_snapshots += u64::from(began_with_a_snapshot(door).await);
+        }
         look_at_everything(&history, &doors).await;
         history.require(judge::acknowledged_grants_survive(&history.operations(), crashed_us));
         self.keep_one_more(cut, &history).await;
@@ -103,6 +110,14 @@ impl Campaign {
             assert_eq!(seen["holders"][0]["token"], *token, "{seen}");
         }
     }
+}
+
+/// Whether a node that was started a moment ago found a snapshot, or was sent one.
+async fn began_with_a_snapshot(door: &Http) -> bool {
+    let metrics = door.get("/metrics").await.has(200).body.clone();
+    let name = "holdfast_snapshots_installed_total ";
+    let installed = metrics.lines().find_map(|line| line.strip_prefix(name));
+    installed.expect("the metric") != "0"
 }
 
 /// What was judged is released, so that a long campaign does not grow.
@@ -137,8 +152,8 @@ async fn every_acknowledged_grant_survives_a_power_cut_of_all_nodes() {
     let cuts = setting("HOLDFAST_CLUSTER_POWER_CUTS", 10);
     let seed = setting("HOLDFAST_POWER_SEED", 2026);
     let disk = LoopImage::mount(IMAGE_MIB);
-    let cluster = Cluster::of(3).data_under(disk.path()).start().await;
-    let mut campaign = Campaign { cluster, disk, seed, kept: Vec::new() };
+    let cluster = Cluster::of(3).data_under(disk.path()).extra(SNAPSHOTS).start().await;
+    let mut campaign = Campaign { cluster, disk, seed, kept: Vec::new(), from_snapshots: 0 };
     let started = Instant::now();
     for cut in 0..cuts {
         campaign.cut(cut).await;
@@ -148,9 +163,12 @@ async fn every_acknowledged_grant_survives_a_power_cut_of_all_nodes() {
     }
     campaign.check_kept(0).await;
     campaign.cluster.kill_all();
+    assert!(campaign.from_snapshots > 0, "no restart began with a snapshot");
     println!(
-        "{cuts} power cuts of three nodes (seed {seed}) in {:?}: nothing acknowledged was lost, last token {:?}",
+        "{cuts} power cuts of three nodes (seed {seed}) in {:?}: nothing acknowledged was lost, last token {:?}; \
+         {} restarts of a node began with a snapshot",
         started.elapsed(),
-        campaign.kept.last()
+        campaign.kept.last(),
+        campaign.from_snapshots
     );
 }
