@@ -107,7 +107,8 @@ codes! {
     Deadlock, "deadlock", false, "Nobody in the circle could ever go on",
         "The caller would wait for somebody who waits, directly or through others, for what the caller holds. The detail \
          names the circle. Nothing was done, and nobody else was disturbed. Release what you hold and take the locks again \
-         in one order, or all at once; PATCH with detect_deadlocks=false lets such calls wait.";
+         in one order, or all at once; PATCH with detect_deadlocks=false lets such calls wait. Nor is a lock handed to somebody \
+         who waits for whoever waits for it: release it instead.";
     EphemeralParent, "ephemeral-parent", false, "Nothing can lie below this node",
         "The node above is an ephemeral one: it goes with its session and has no children. Places in a lock's queue are \
          such nodes, so that a lock's name must not continue the name of a contender. Nothing was done.";

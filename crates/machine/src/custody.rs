@@ -99,6 +99,7 @@ impl Machine {
         let holder = self.holder_of(&lock, &giver, &owner)?;
         let to = self.live(&taker)?;
         let found = self.locks.find(to, &lock, &taking, Ticket(0)).cloned();
+        let (before, said) = (self.clone(), step.said());
         let granted = match found {
             Some(same) if same.path == holder.path => same,
             Some(other) if other.hold.is_some() => {
@@ -111,7 +112,13 @@ impl Machine {
         };
         self.end_if_spent(holder.session, step);
         self.grant_next(&lock, step);
-        let grant = self.grant_of(&lock, &granted, granted.token() == holder.token());
+        let to_itself = granted.token() == holder.token();
+        if !to_itself && let Err(circle) = self.refuse_handed_round(&lock, &granted) {
+            *self = before;
+            step.unsay(said);
+            return Err(circle);
+        }
+        let grant = self.grant_of(&lock, &granted, to_itself);
         grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds)
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Owns the question who waits for whom. An agent is an owner of a session. It waits for the holders that are in its way
 //! and for everybody who goes before it in the queue; on a semaphore it waits for its holders only when those that could
-//! still give back are too few. A newcomer that closes a circle is refused, and nothing changes: the others are as they
-//! were. Places that come through the tree are never refused, since their clients have no word for it, but they count.
+//! still give back are too few. A newcomer that closes a circle is refused, and so is a hand-over that does, and nothing
+//! changes: the others are as they were. Places that come through the tree are never refused, since their clients have no
+//! word for it, but they count.
 //! Refuses to know time: a wait or a hold that would end by itself counts like any other.
 //! Bounds: a search looks at [`STEPS_MAX`] places and then gives up, so a larger circle is not found; an answer names
 //! [`Rejection::CYCLE_MAX`] of a circle. For whom nobody waits, and who overtakes nobody, there is no search.
@@ -46,10 +47,11 @@ struct Wish<'a> {
     stuck_on: Option<usize>,
 }
 
-/// What was found so far. The newcomer is agent 0.
+/// What was found so far. The newcomer, or whoever was handed a lock, is agent 0.
 #[derive(Debug)]
 struct Search<'a> {
     machine: &'a Machine,
+    /// What the newcomer wants; nothing if agent 0 was handed a lock, and may wait for itself with what it wanted before.
     wanted: &'a [(LockName, Wanted)],
     numbers: BTreeMap<Agent<'a>, usize>,
     agents: Vec<Agent<'a>>,
@@ -88,6 +90,29 @@ impl Machine {
             Some(cycle) => Err(Rejection::Deadlock { cycle }),
             None => Ok(()),
         }
+    }
+
+    /// Refuses that somebody was handed a lock and waits for itself by that: it waits for whoever waits for that lock. A
+    /// circle in which it was already is none that this closes.
+    pub(crate) fn refuse_handed_round(
+        &self,
+        lock: &LockName,
+        taker: &Contender,
+    ) -> Result<(), Rejection> {
+        let searched = self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks);
+        let blind = self.planted(Plant::DeadlockBlind) || self.planted(Plant::HandedRound);
+        if !searched || blind {
+            return Ok(());
+        }
+        let agent = (taker.session, &taker.owner);
+        let Some(cycle) = Search::of(self, agent, &[]).circle() else { return Ok(()) };
+        let mut without = self.clone();
+        without.locks.change(lock, |lock| lock.take(&taker.rank));
+        let before = Search::of(&without, agent, &[]).circle();
+        if before.is_some() && !self.planted(Plant::HandedStrictly) {
+            return Ok(());
+        }
+        Err(Rejection::Deadlock { cycle })
     }
 
     fn is_before_somebody(&self, lock: &LockName, rank: &Rank) -> bool {
@@ -210,7 +235,8 @@ impl<'a> Search<'a> {
     }
 
     /// Who is in the way of a place in a queue. Whoever stands before it and has no other place can wait for nothing else
-    /// than it, and is not looked at any further: what is in its way counts as in the way of those behind it.
+    /// than it, and is not looked at any further: what is in its way counts as in the way of those behind it. Unless that
+    /// is whose place this is: a client of the tree may hold a lock and wait for it once more.
     fn waits_in_queue(
         &mut self,
         wish: usize,
@@ -219,13 +245,16 @@ impl<'a> Search<'a> {
     ) {
         let (mut modes, mut most, mut others) = (BTreeSet::from([ask.mode]), ask.permits, vec![]);
         let newcomer = self.agents.first().map(|(session, _)| *session);
+        let whose = self.wishes.get(wish).and_then(|wish| self.agents.get(wish.agent));
+        let holds =
+            lock.holders.iter().any(|holder| whose == Some(&(holder.session, &holder.owner)));
         for (_, ahead) in lock.waiters.range(..*rank) {
             if !self.step() {
                 break;
             }
             let session = self.machine.sessions.get(ahead.session);
             let elsewhere = session.is_some_and(|session| session.contenders > 1);
-            if elsewhere || Some(ahead.session) == newcomer {
+            if elsewhere || holds || Some(ahead.session) == newcomer {
                 others.push(&**ahead);
                 continue;
             }
@@ -283,7 +312,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The circle that a new wish closes: whatever waits for the newcomer, near ones first, is hopeless, until that is.
+    /// The circle that a new wish closes, or any that goes through whoever was handed a lock: whatever waits for it, near
+    /// ones first, is hopeless, until its own wish is.
     fn circle(mut self) -> Option<Vec<Blocked>> {
         let mut via: BTreeMap<usize, usize> = BTreeMap::new();
         let mut hopeless = VecDeque::from([0]);
@@ -298,8 +328,8 @@ impl<'a> Search<'a> {
                 }
                 wish.stuck_on = Some(agent);
                 match (wish.agent, wish.new) {
-                    (0, true) => return Some(self.named(at, &via)),
-                    (0, false) => {}
+                    (0, new) if new || self.wanted.is_empty() => return Some(self.named(at, &via)),
+                    (0, _) => {}
                     (other, _) if via.contains_key(&other) => {}
                     (other, _) => {
                         via.insert(other, at);

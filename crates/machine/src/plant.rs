@@ -97,6 +97,10 @@ pub(crate) enum Plant {
     AskedAgain,
     /// A hold that is handed over goes to the first in line.
     HandedToFirst,
+    /// A hold is handed to somebody who waits for whoever waits for it.
+    HandedRound,
+    /// A hold is not handed to somebody who waits for itself already.
+    HandedStrictly,
     /// A hold that is handed over keeps its token.
     HandedToken,
     /// A hold is handed past a client of the tree.

@@ -155,6 +155,7 @@ fn release() -> Operation {
             ErrorCode::NotFound,
             ErrorCode::NotHolder,
             ErrorCode::InUse,
+            ErrorCode::Deadlock,
             ErrorCode::QuotaExceeded,
             ErrorCode::LimitMismatch,
             ErrorCode::SessionExpired,

@@ -71,7 +71,7 @@ pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
 pub(super) fn deadlock(cycle: &[Blocked], case: &Case<'_>) -> Fault {
     let waits = cycle.iter().map(|(session, _, lock)| format!("'{session}' waits for '{lock}'"));
     let waits: Vec<String> = waits.collect();
-    let hint = "release what you hold, then ask again";
+    let hint = "release what you hold, then ask again; what is to be handed on, release instead";
     about(ErrorCode::Deadlock, waits.join(", "), hint, case)
 }
 

@@ -154,6 +154,27 @@ async fn a_lock_is_handed_on_without_a_gap() {
 }
 
 #[tokio::test]
+async fn a_lock_is_not_handed_to_somebody_who_waits_for_whoever_waits_for_it() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me").await;
+    node.take("/v1/locks/b?session=waiter").await;
+    let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
+    node.until_waiters("a", 1).await;
+    let elsewhere = node.begin("PUT", "/v1/locks/b?session=you&wait=60s");
+    node.until_waiters("b", 1).await;
+    let reply = node.call("DELETE", "/v1/locks/a?session=me&to=you").await;
+    let detail = reply.problem(409, "deadlock")["detail"].clone();
+    assert_eq!(detail, "'you' waits for 'b', 'waiter' waits for 'a'");
+    let holder = node.call("GET", "/v1/locks/a").await.json()["holders"][0].clone();
+    assert_eq!((&holder["session"], &holder["token"]), (&json!("me"), &json!(token)));
+    // Released instead, everybody has a turn.
+    assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
+    assert_eq!(waiting.await.unwrap().status, 200);
+    assert_eq!(node.call("DELETE", "/v1/locks/b?session=waiter").await.status, 204);
+    assert_eq!(elsewhere.await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn an_operator_takes_a_lock_away_and_the_next_is_granted() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;

@@ -89,6 +89,7 @@ pub(super) fn check_circle(
     let caller = match command {
         Command::Acquire(acquire) => (acquire.open.session.clone(), acquire.owner.clone()),
         Command::AcquireAll(all) => (all.open.session.clone(), all.owner.clone()),
+        Command::HandOver(hand_over) => hand_over.to.clone(),
         other => return Err(format!("{other:?} waits for nothing")),
     };
     let agents: Vec<Agent> = cycle.iter().map(|(s, o, _)| (s.clone(), o.clone())).collect();

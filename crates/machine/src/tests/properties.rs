@@ -181,6 +181,8 @@ const PLANTS: [(Theme, &[Plant]); 4] = [
             Plant::AskedAll,
             Plant::HandedToFirst,
             Plant::HandedToken,
+            Plant::HandedRound,
+            Plant::HandedStrictly,
             Plant::HandedPast,
             Plant::HandedTooMuch,
             Plant::HandedRequest,

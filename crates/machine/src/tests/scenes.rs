@@ -10,7 +10,7 @@ use super::words::{lock_name, open, session_name};
 pub(super) fn beginning() -> impl Strategy<Value = Vec<Move>> {
     let sessions = Just(vec!["s1", "s2", "s3", "s4"]).prop_shuffle();
     let locks = Just(vec!["a", "a/c", "b"]).prop_shuffle();
-    (prop::option::weighted(0.5, 0..7_u8), sessions, locks, any::<bool>()).prop_map(
+    (prop::option::weighted(0.5, 0..9_u8), sessions, locks, any::<bool>()).prop_map(
         |(scene, sessions, locks, urgent)| {
             let cast = Cast { sessions, locks };
             match scene {
@@ -20,6 +20,8 @@ pub(super) fn beginning() -> impl Strategy<Value = Vec<Move>> {
                 Some(3) => cast.kept_for_several(),
                 Some(4) => cast.overtaking_circle(),
                 Some(5) => cast.retimed(urgent),
+                Some(6) => cast.handed_round(urgent),
+                Some(7) => cast.opening_to_several(urgent),
                 Some(_) => cast.lowered(urgent),
                 None => Vec::new(),
             }
@@ -53,6 +55,15 @@ impl Cast {
     fn acquire_as(&self, lock: usize, session: usize, mode: Mode) -> Move {
         let plain = self.plain(lock, session);
         Move::Command(Command::Acquire(Acquire { mode: Some(mode), ..plain }))
+    }
+
+    fn acquire_all(&self, locks: [usize; 2], session: usize, mode: Mode) -> Move {
+        let mut locks = locks.map(|lock| self.lock(lock)).to_vec();
+        locks.sort();
+        let (open, owner) = (open(self.sessions[session]), Owner::unnamed());
+        let (wait, wait_ms, max_hold_ms) = (true, None, None);
+        let all = AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms };
+        Move::Command(Command::AcquireAll(all))
     }
 
     fn release(&self, lock: usize, session: usize) -> Move {
@@ -91,13 +102,18 @@ impl Cast {
         let mut moves = self.close();
         moves.extend([self.acquire(1, 0), self.acquire_as(0, 1, Mode::Shared), self.acquire(1, 1)]);
         moves.push(Move::Until(0));
-        let mut locks = vec![self.lock(0), self.lock(2)];
-        locks.sort();
-        let (open, owner, mode) = (open(self.sessions[0]), Owner::unnamed(), Mode::Shared);
-        let (wait, wait_ms, max_hold_ms) = (true, None, None);
-        let all = AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms };
         let one = self.acquire_as(0, 0, Mode::Shared);
-        moves.push(if alone { one } else { Move::Command(Command::AcquireAll(all)) });
+        moves.push(if alone { one } else { self.acquire_all([0, 2], 0, Mode::Shared) });
+        moves
+    }
+
+    /// A lock opens for somebody who waits for it and another one, just as somebody comes for both.
+    fn opening_to_several(&self, urgent: bool) -> Vec<Move> {
+        let mode = if urgent { Mode::Exclusive } else { Mode::Shared };
+        let mut moves = self.close();
+        moves.push(self.acquire_all([0, 1], 1, mode));
+        moves.push(Move::Until(0));
+        moves.push(self.acquire_all([0, 1], 2, mode));
         moves
     }
 
@@ -144,14 +160,26 @@ impl Cast {
 
     /// A lock that nobody was ever granted is kept for somebody who asked for several.
     fn kept_for_several(&self) -> Vec<Move> {
-        let mut locks = vec![self.lock(0), self.lock(1)];
-        locks.sort();
-        let (open, owner, mode) = (open(self.sessions[1]), Owner::unnamed(), Mode::Exclusive);
-        let (wait, wait_ms, max_hold_ms) = (true, None, None);
-        let all = AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms };
+        let all = self.acquire_all([0, 1], 1, Mode::Exclusive);
         let rules = self.rules(1, PolicyChange::default());
-        let all = Move::Command(Command::AcquireAll(all));
         vec![self.acquire(0, 0), all, rules, self.acquire(1, 2)]
+    }
+
+    /// A lock is handed to somebody who waits for whoever waits for it, in its queue or out of it.
+    fn handed_round(&self, waits_for_both: bool) -> Vec<Move> {
+        let mut moves = vec![
+            self.acquire(0, 0),
+            self.acquire(1, 1),
+            self.acquire_as(0, 1, Mode::Shared),
+            self.acquire(1, 2),
+        ];
+        if waits_for_both {
+            moves.push(self.acquire(0, 2));
+        }
+        let (from, to) = (self.session(0), self.session(2));
+        let [from, to] = [from, to].map(|session| (session, Owner::unnamed()));
+        moves.push(Move::Command(Command::HandOver(HandOver { lock: self.lock(0), from, to })));
+        moves
     }
 
     /// A semaphore whose limit is below what is held, or a lock that somebody waits to have alone, in somebody's hands.

@@ -58,6 +58,7 @@ impl Model {
             return Err(self.gone(to.0));
         };
         let taker = self.own_place(&lock, id, &to.1).cloned();
+        let before = self.clone();
         let to_itself = taker.as_ref().is_some_and(|taker| taker.path == giver.path);
         let path = match taker {
             Some(taker) if to_itself => taker.path,
@@ -66,6 +67,10 @@ impl Model {
         };
         self.end_if_spent(giver.stat.ephemeral_owner.cast_unsigned());
         self.settle(&lock);
+        if !to_itself && self.policy(&lock).detect_deadlocks && self.closes_a_circle(&path) {
+            *self = before;
+            return Err(Rejection::Deadlock { cycle: Vec::new() });
+        }
         Ok(Reply::HandedOver(self.grant(&lock, self.find(&path).unwrap(), to_itself)))
     }
 

@@ -29,6 +29,20 @@ impl Model {
         Ok(())
     }
 
+    /// Whether whoever has this place waits for itself, wherever that is, and would not without it.
+    pub(super) fn closes_a_circle(&self, path: &str) -> bool {
+        let whose = agent(self.find(path).unwrap());
+        let mut without = self.clone();
+        without.nodes.retain(|node| node.path != path);
+        self.is_in_a_circle(&whose) && !without.is_in_a_circle(&whose)
+    }
+
+    fn is_in_a_circle(&self, whose: &Agent) -> bool {
+        let waits = |node: &&Node| node.place.as_ref().is_some_and(super::Place::waits);
+        let mut own = self.nodes.iter().filter(waits).filter(|node| agent(node) == *whose);
+        own.any(|node| self.waits_for_itself(node))
+    }
+
     /// Whether a place would wait for ever, if whoever has it gave nothing back before it is granted.
     fn waits_for_itself(&self, node: &Node) -> bool {
         let waits = |node: &&Node| node.place.as_ref().is_some_and(super::Place::waits);
