@@ -47,6 +47,29 @@ async fn calls_are_counted_under_their_route() {
 }
 
 #[tokio::test]
+async fn what_goes_through_the_log_is_counted() {
+    let node = Node::start().await;
+    let names = ["raft_entries_proposed", "raft_commands_proposed", "raft_entries_applied"];
+    let names = [&names[..], &["raft_commands_applied", "raft_reads", "raft_read_rounds"]].concat();
+    let counts = async || -> Vec<u64> {
+        let body = node.call("GET", "/metrics").await.body;
+        let count = |name: &&str| {
+            let name = format!("holdfast_{name}_total ");
+            let count = body.lines().find_map(|line| line.strip_prefix(&name));
+            count.unwrap_or_else(|| panic!("{name} is missing in\n{body}")).parse().unwrap()
+        };
+        names.iter().map(count).collect()
+    };
+    let before = counts().await;
+    node.take("/v1/locks/a?session=me").await;
+    assert_eq!(node.call("GET", "/v1/locks/a").await.status, 200);
+    let after = counts().await;
+    for (name, (before, after)) in names.iter().zip(before.into_iter().zip(after)) {
+        assert!(after > before, "{name}: {before} and then {after}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_keeps_the_id_it_was_given() {
     let node = Node::start().await;
     let of = async |id: &str| -> Reply {
