@@ -308,7 +308,7 @@ fn dress(exchange: &Exchange<'_>, reply: Reply) -> Response<Body> {
 fn log(exchange: &Exchange<'_>, action: Action, reply: &Reply, took: Duration) {
     let subject = &exchange.subject;
     let slow = took.saturating_sub(subject.wait) > exchange.front.config().slow;
-    let service = exchange.front.service();
+    let term = exchange.front.service().term();
     let request_id = exchange.call.request_id.as_str();
     let method = exchange.parts.method.as_str();
     let route = action.route().pattern();
@@ -320,31 +320,11 @@ fn log(exchange: &Exchange<'_>, action: Action, reply: &Reply, took: Duration) {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     if slow || reply.status.is_server_error() {
         tracing::info!(
-            term = service.term(),
-            request_id,
-            method,
-            route,
-            lock,
-            path,
-            session,
-            status,
-            code,
-            micros,
-            "call"
+            term, request_id, method, route, lock, path, session, status, code, micros, "call"
         );
     } else {
         tracing::debug!(
-            term = service.term(),
-            request_id,
-            method,
-            route,
-            lock,
-            path,
-            session,
-            status,
-            code,
-            micros,
-            "call"
+            term, request_id, method, route, lock, path, session, status, code, micros, "call"
         );
     }
 }

@@ -57,64 +57,24 @@ pub struct Metrics {
     pub(crate) streams: Gauge,
     pub(crate) watches: Gauge,
     pub(crate) followers: Gauge,
-    log: LogCounters,
+    log: [Counter; LOG_COUNTS.len()],
 }
 
-/// What the node has done for the log since it started.
-#[derive(Clone, Debug, Default)]
-struct LogCounters {
-    entries_proposed: Counter,
-    commands_proposed: Counter,
-    batches_forwarded: Counter,
-    commands_forwarded: Counter,
-    outcomes_unknown: Counter,
-    read_rounds: Counter,
-    reads: Counter,
-    entries_applied: Counter,
-    commands_applied: Counter,
-    snapshots_built: Counter,
-    snapshots_installed: Counter,
-}
-
-impl LogCounters {
-    fn register(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 11] = [
-            ("raft_entries_proposed", "Entries written as leader", &self.entries_proposed),
-            ("raft_commands_proposed", "Commands in them", &self.commands_proposed),
-            ("raft_batches_forwarded", "Batches sent to the leader", &self.batches_forwarded),
-            ("raft_commands_forwarded", "Commands in them", &self.commands_forwarded),
-            ("raft_outcomes_unknown", "Commands of unknown outcome", &self.outcomes_unknown),
-            ("raft_read_rounds", "Rounds that confirmed a leader", &self.read_rounds),
-            ("raft_reads", "Reads and renewals that they served", &self.reads),
-            ("raft_entries_applied", "Entries applied", &self.entries_applied),
-            ("raft_commands_applied", "Commands in them", &self.commands_applied),
-            ("snapshots_built", "Snapshots made", &self.snapshots_built),
-            ("snapshots_installed", "Snapshots taken over", &self.snapshots_installed),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
-    }
-
-    fn set(&self, counts: &RaftCounts) {
-        let counters = [
-            (&self.entries_proposed, counts.proposed_entries),
-            (&self.commands_proposed, counts.proposed_commands),
-            (&self.batches_forwarded, counts.forwarded_batches),
-            (&self.commands_forwarded, counts.forwarded_commands),
-            (&self.outcomes_unknown, counts.unknown_outcomes),
-            (&self.read_rounds, counts.read_rounds),
-            (&self.reads, counts.reads),
-            (&self.entries_applied, counts.applied_entries),
-            (&self.commands_applied, counts.applied_commands),
-            (&self.snapshots_built, counts.snapshots_built),
-            (&self.snapshots_installed, counts.snapshots_installed),
-        ];
-        for (counter, count) in counters {
-            counter.inner().store(count, Ordering::Relaxed);
-        }
-    }
-}
+/// What the node has done for the log since it started: names, help, and where each count is.
+type LogCount = (&'static str, &'static str, fn(&RaftCounts) -> u64);
+const LOG_COUNTS: [LogCount; 11] = [
+    ("raft_entries_proposed", "Entries written as leader", |c| c.proposed_entries),
+    ("raft_commands_proposed", "Commands in them", |c| c.proposed_commands),
+    ("raft_batches_forwarded", "Batches sent to the leader", |c| c.forwarded_batches),
+    ("raft_commands_forwarded", "Commands in them", |c| c.forwarded_commands),
+    ("raft_outcomes_unknown", "Commands of unknown outcome", |c| c.unknown_outcomes),
+    ("raft_read_rounds", "Rounds that confirmed a leader", |c| c.read_rounds),
+    ("raft_reads", "Reads and renewals that they served", |c| c.reads),
+    ("raft_entries_applied", "Entries applied", |c| c.applied_entries),
+    ("raft_commands_applied", "Commands in them", |c| c.applied_commands),
+    ("snapshots_built", "Snapshots made", |c| c.snapshots_built),
+    ("snapshots_installed", "Snapshots taken over", |c| c.snapshots_installed),
+];
 
 impl Metrics {
     /// Makes the metrics and puts them into a registry.
@@ -123,7 +83,9 @@ impl Metrics {
         metrics.register_counters(registry);
         metrics.register_gauges(registry);
         metrics.register_locks(registry);
-        metrics.log.register(registry);
+        for ((name, help, _), counter) in LOG_COUNTS.iter().zip(&metrics.log) {
+            registry.register(*name, *help, counter.clone());
+        }
         metrics
     }
 
@@ -154,7 +116,9 @@ impl Metrics {
 
     /// Brings what the log counts itself up to date.
     pub(crate) fn set_log(&self, counts: &RaftCounts) {
-        self.log.set(counts);
+        for ((_, _, count), counter) in LOG_COUNTS.iter().zip(&self.log) {
+            counter.inner().store(count(counts), Ordering::Relaxed);
+        }
     }
 
     /// Holds that ended for this reason.

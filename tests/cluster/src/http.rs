@@ -216,6 +216,13 @@ impl Http {
         self.call(Method::GET, target).await
     }
 
+    /// The value of a series of the metrics, named with its labels; 0 if there is none.
+    pub async fn counted(&self, series: &str) -> u64 {
+        let text = self.get("/metrics").await.has(200).body.clone();
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map_or(0, |value| value.parse().expect("a whole number"))
+    }
+
     /// PUT, answered.
     pub async fn put(&self, target: &str) -> Reply {
         self.call(Method::PUT, target).await

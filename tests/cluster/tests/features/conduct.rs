@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_client::{Client, Loss};
 use holdfast_tests_cluster::{Cluster, DEADLINE, Http, until};
 
-use crate::lab::{counted, look, one};
+use crate::lab::{look, one};
 use crate::program::addresses;
 
 const TTL: Duration = Duration::from_millis(1_200);
@@ -15,7 +15,7 @@ fn client(cluster: &Cluster) -> Client {
 }
 
 async fn renewals(door: &Http) -> u64 {
-    counted(door, "holdfast_keepalives_total").await
+    door.counted("holdfast_keepalives_total").await
 }
 
 /// The sessions that there are.

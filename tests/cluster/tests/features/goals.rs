@@ -12,7 +12,7 @@ use reqwest::Method;
 use tokio::task::JoinSet;
 
 use crate::lab::{
-    GRANTED, WOKEN, begin, client, counted, give_back, holders, look, one, queue, queue_up, take,
+    GRANTED, WOKEN, begin, client, give_back, holders, look, one, queue, queue_up, take,
     until_held_by, until_waiters,
 };
 use crate::program::{Program, addresses};
@@ -174,7 +174,7 @@ async fn row_06_a_try_is_one_round_trip_and_a_wait_that_ends_leaves_nothing_behi
     let _session = client.session().await.expect("open");
     take(&door, "a?session=me&ttl=5m").await;
     assert!(matches!(client.lock("a").try_acquire().await, Err(Error::Busy(_))));
-    assert_eq!(counted(&door, TRIED).await, 1, "one call, one answer");
+    assert_eq!(door.counted(TRIED).await, 1, "one call, one answer");
     assert_eq!(look(&door, "a").await["waiters"], 0);
     let told = door.put("/v1/locks/a?session=you&ttl=5m&wait=300ms").await;
     let waited = told.has_code(423, "wait-timeout").json()["waited_ms"].as_u64();
@@ -198,19 +198,19 @@ async fn row_07_a_thousand_waiters_never_poll_and_each_release_wakes_one_of_them
             until_waiters(&door, "hot", number + 1).await;
         }
     }
-    assert_eq!((counted(&door, WOKEN).await, counted(&door, GRANTED).await), (0, 1));
+    assert_eq!((door.counted(WOKEN).await, door.counted(GRANTED).await), (0, 1));
     let mut holder = "first".to_owned();
     for released in 1..=WAITERS {
         give_back(&door, &format!("hot?session={holder}")).await;
         let granted = waiting.join_next().await.expect("a waiter").expect("a task");
         holder = granted.has(200).session();
         if released <= 3 || released.is_multiple_of(100) {
-            assert_eq!(counted(&door, WOKEN).await, released, "one wake-up a release");
+            assert_eq!(door.counted(WOKEN).await, released, "one wake-up a release");
         }
     }
     // Nobody asked more than once: as many calls as there are callers, and none of them in vain.
-    assert_eq!(counted(&door, WOKEN).await, WAITERS);
-    assert_eq!((counted(&door, GRANTED).await, counted(&door, TRIED).await), (WAITERS + 1, 0));
+    assert_eq!(door.counted(WOKEN).await, WAITERS);
+    assert_eq!((door.counted(GRANTED).await, door.counted(TRIED).await), (WAITERS + 1, 0));
 }
 
 /// Lets everybody through, one after the other, and says in which order they came.

@@ -4,7 +4,7 @@ use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Zk, ZkError, ZkSession, un
 use serde_json::json;
 
 use crate::lab::{
-    counted, give_back, holders, look, one, queue, queue_up, take, until_held_by, until_waiters,
+    give_back, holders, look, one, queue, queue_up, take, until_held_by, until_waiters,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,13 +90,13 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
     let leader = cluster.wait_ready().await;
     let mut leading = Vec::new();
     for node in cluster.nodes() {
-        if counted(&node.http, "holdfast_is_leader").await == 1 {
+        if node.http.counted("holdfast_is_leader").await == 1 {
             leading.push(node.id);
         }
     }
     assert_eq!(leading, [leader]);
     let follower = cluster.others(leader).next().expect("a follower");
-    let written = async |door: &Http| counted(door, "holdfast_applied_revision").await;
+    let written = async |door: &Http| door.counted("holdfast_applied_revision").await;
     let before = written(&cluster.node(leader).http).await;
     for number in 0..10 {
         take(&follower.http, &format!("w/{number}?session=me&ttl=5m")).await;

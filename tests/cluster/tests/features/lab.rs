@@ -80,13 +80,6 @@ pub(crate) async fn until_held_by(door: &Http, lock: &str, sessions: &[&str]) {
     until(&what, DEADLINE, || async { holders(door, lock).await == sessions }).await;
 }
 
-/// The value of a series of the metrics, named with its labels; 0 if there is none.
-pub(crate) async fn counted(door: &Http, series: &str) -> u64 {
-    let text = door.get("/metrics").await.has(200).body.clone();
-    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    line.map_or(0, |value| value.parse().expect("a whole number"))
-}
-
 /// Parked calls that a node has woken so far.
 pub(crate) const WOKEN: &str = "holdfast_lock_wake_ups_total";
 /// Calls for a lock that were answered with a grant.

@@ -8,8 +8,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::lab::{
-    WOKEN, begin, changes, client, counted, give_back, holders, look, now, one, queue, queue_up,
-    revisions, take, until_held_by, until_waiters,
+    WOKEN, begin, changes, client, give_back, holders, look, now, one, queue, queue_up, revisions,
+    take, until_held_by, until_waiters,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,7 +45,7 @@ async fn row_32_the_last_release_grants_the_next_in_its_own_entry_and_tells_nobo
     let told = changes(&door, "/locks/a", since).await;
     let (lost, granted) = (revisions(&told, "lost"), revisions(&told, "granted"));
     assert_eq!((lost.len(), &lost), (1, &granted), "one entry frees and grants: {told:?}");
-    assert_eq!(counted(&door, WOKEN).await, 1, "nobody else was woken");
+    assert_eq!(door.counted(WOKEN).await, 1, "nobody else was woken");
     assert!(others.iter().all(|other| !other.is_finished()));
 }
 
@@ -114,7 +114,7 @@ async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_
     assert_eq!(queue(&door, "a").await, ["me"]);
     // By a long poll, beside the stream.
     let polled = begin(&door, Method::PUT, CALL);
-    until("the long poll", DEADLINE, || async { counted(&door, PARKED).await == 2 }).await;
+    until("the long poll", DEADLINE, || async { door.counted(PARKED).await == 2 }).await;
     give_back(&door, "a?session=other").await;
     let token = polled.await.expect("a task").has(200).token();
     // By the stream of events.
@@ -165,7 +165,7 @@ async fn row_69_a_release_wakes_one_waiter_in_the_whole_cluster() {
     let woken = async || {
         let mut sum = 0;
         for door in &doors {
-            sum += counted(door, WOKEN).await;
+            sum += door.counted(WOKEN).await;
         }
         sum
     };
@@ -280,8 +280,8 @@ async fn row_79_waiting_is_a_future_that_is_woken_once_and_can_be_given_up() {
     let (next, ()) = tokio::join!(waiting, releasing);
     let next = next.expect("held");
     assert_eq!(next.ensure(), Ok::<(), Loss>(()));
-    let calls = counted(&door, crate::lab::GRANTED).await;
-    assert_eq!((calls, counted(&door, WOKEN).await), (2, 1), "it asked once, and was woken once");
+    let calls = door.counted(crate::lab::GRANTED).await;
+    assert_eq!((calls, door.counted(WOKEN).await), (2, 1), "it asked once, and was woken once");
     let body: Value = look(&door, "a").await;
     assert_eq!(body["holders"][0]["token"], next.token().0);
 }

@@ -6,8 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::lab::{
-    begin, changes, client, counted, give_back, look, now, one, queue_up, revisions, take,
-    until_waiters,
+    begin, changes, client, give_back, look, now, one, queue_up, revisions, take, until_waiters,
 };
 
 /// A version that was read is replaced once, however many have read it; the others are told, and try again.
@@ -188,7 +187,7 @@ async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_
     }
     values.sort_unstable();
     assert_eq!(values, (1..=20).collect::<Vec<_>>(), "each saw its own");
-    assert_eq!(counted(&door, CHANGED).await, CLIENTS, "however contended, one call each");
+    assert_eq!(door.counted(CHANGED).await, CLIENTS, "however contended, one call each");
     // Sent again under its id, it is done once and gets the first answer.
     let session = "/v1/sessions/me?ttl=5m";
     door.put(session).await.has(201);
