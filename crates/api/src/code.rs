@@ -84,6 +84,10 @@ codes! {
     NotHolder, "not-holder", false, "Somebody else holds the lock",
         "The session and owner neither hold the lock nor gave it up before; the problem names who holds it. If the \
          lock was yours, your session ended in the meantime: what you did with the old token is fenced off.";
+    AttemptOver, "attempt-over", false, "The attempt is over",
+        "The call is a copy of an attempt that was released, cancelled or lost, or its number is not larger than that of an \
+         attempt that is over. Nothing was done: a late copy never takes a lock. To take the lock, send the call with a new \
+         attempt, larger than \"newest_attempt\".";
     ModeConflict, "mode-conflict", false, "The lock is held in another mode",
         "The session and owner hold the lock, or wait for it, in a mode that cannot become the one asked for: an exclusive \
          or upgradable hold can become weaker, and an upgradable one exclusive, but a shared one only goes. Nothing was done. \

@@ -21,7 +21,9 @@ mod watch;
 
 use std::time::Duration;
 
-use holdfast_types::{FencingToken, Labels, NameError, Revision, Ttl};
+use holdfast_types::{
+    Attempt, FencingToken, Labels, NameError, ReleaseTarget, Revision, SessionName, Ttl,
+};
 
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Refusal, parse_duration};
@@ -108,6 +110,37 @@ fn number(fields: &Fields<'_>, key: &str, (min, max): (u64, u64)) -> Result<Opti
         Refusal::of(key, ErrorCode::InvalidArgument, detail)
             .hint("write it in digits, or leave it out")
     })
+}
+
+/// The number of an attempt, which the session counts.
+fn attempt(fields: &Fields<'_>) -> Result<Option<Attempt>, Refusal> {
+    Ok(number(fields, "attempt", (1, Attempt::MAX.0))?.map(Attempt))
+}
+
+/// The number of an attempt to take a lock. A server-made session has no earlier attempts, so a copy would be a new one.
+fn attempt_of_session(
+    fields: &Fields<'_>,
+    session: Option<&SessionName>,
+) -> Result<Option<Attempt>, Refusal> {
+    let attempt = attempt(fields)?;
+    if attempt.is_some() && session.is_none() {
+        let detail = "'attempt' needs 'session'";
+        return Err(Refusal::of("attempt", ErrorCode::InvalidArgument, detail)
+            .hint("add &session=ID: the session remembers which of its attempts are over"));
+    }
+    Ok(attempt)
+}
+
+/// What a release gives up: the attempt or the hold that it names.
+fn target(fields: &Fields<'_>) -> Result<ReleaseTarget, Refusal> {
+    let attempt = attempt(fields)?.map(ReleaseTarget::Attempt);
+    let hold = custody::token(fields)?.map(ReleaseTarget::Hold);
+    if attempt.is_some() && hold.is_some() {
+        let detail = "'attempt' and 'token' exclude each other";
+        return Err(Refusal::of("token", ErrorCode::InvalidArgument, detail)
+            .hint("name the token to give up a hold, or the attempt while there is no token yet"));
+    }
+    Ok(attempt.or(hold).unwrap_or_default())
 }
 
 /// A revision, as answers and events carry it.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{EntryId, FencingToken, LockName, Revision, SessionName, ZnodePath};
+use holdfast_types::{Attempt, FencingToken, LockName, Revision, SessionName, ZnodePath};
 
 use crate::{ErrorCode, HolderBody, RecipeFacts, Refusal};
 
@@ -44,9 +44,9 @@ pub struct Facts {
     /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionName>,
-    /// The entry.
+    /// The newest attempt of the session that is over: a new one needs a larger number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entry: Option<EntryId>,
+    pub newest_attempt: Option<Attempt>,
     /// Who holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Box<HolderBody>>,

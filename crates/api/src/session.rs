@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    FencingToken, Labels, LockName, Page, Revision, SessionName, SessionView, Stamp, Ttl,
+    FencingToken, Labels, LockName, Page, Revision, SessionId, SessionName, SessionView, Stamp, Ttl,
 };
 
 use crate::lock::{age, millis};
@@ -26,6 +26,8 @@ pub struct HoldBody {
 pub struct SessionBody {
     /// Its id.
     pub session: SessionName,
+    /// Tells it from every other session that has, had or will have the same id.
+    pub incarnation: SessionId,
     /// What it lives without a renewal.
     pub ttl_ms: u32,
     /// What is certainly left of that, counted from when the answer was made; absent in lists.
@@ -58,6 +60,7 @@ impl SessionBody {
         let hold = |(lock, token)| HoldBody { lock, token };
         Self {
             session: view.session,
+            incarnation: view.id,
             ttl_ms: Ttl::as_millis(view.ttl),
             expires_in_ms: None,
             age_ms: age(view.opened_at, now),
@@ -115,7 +118,7 @@ mod tests {
         };
         let body = SessionBody::new(view, Duration::from_secs(20), Stamp(1_500), Revision(8));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"session":"me","ttl_ms":30000,"expires_in_ms":20000,"age_ms":1000,"anonymous":false,"labels":{},"holds":[{"lock":"a/b","token":7}],"waits":["c"],"revision":8}"#;
+        let expected = r#"{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":20000,"age_ms":1000,"anonymous":false,"labels":{},"holds":[{"lock":"a/b","token":7}],"waits":["c"],"revision":8}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<SessionBody>(&json).unwrap(), body);
     }

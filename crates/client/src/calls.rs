@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::{
-    AcquireAllParams, AcquireParams, GrantAllBody, GrantBody, HandedBody, OpenParams,
+    AcquireAllParams, AcquireParams, CloseParams, GrantAllBody, GrantBody, HandedBody, OpenParams,
     ReleaseAllParams, ReleaseParams, SessionBody, keepalive_path, lock_path, session_path,
 };
-use holdfast_types::{LockName, SessionName};
+use holdfast_types::{LockName, SessionId, SessionName};
 use reqwest::Method;
 
 use crate::Error;
@@ -44,9 +44,14 @@ impl Calls {
         self.exchange.ask(self.call(Method::PUT, target)).await
     }
 
-    /// Ends a session.
-    pub(crate) async fn close(&self, session: &SessionName) -> Result<(), Error> {
-        self.tell(Method::DELETE, session_path(session)).await
+    /// Ends a session; with an incarnation that one alone, so that a late copy of the call ends no later one.
+    pub(crate) async fn close(
+        &self,
+        session: &SessionName,
+        incarnation: Option<SessionId>,
+    ) -> Result<(), Error> {
+        let query = CloseParams { incarnation, ..CloseParams::default() }.to_query();
+        self.tell(Method::DELETE, format!("{}{query}", session_path(session))).await
     }
 
     /// Renews a session, giving up when so much time has passed.

@@ -1,13 +1,16 @@
 //! One place in one lock's queue: asked for, waited in, held, given up.
 //!
 //! Owns what a guard and the session's renewal have to tell each other, and the list of a session's claims. A claim
-//! has an entry id of its own, so that each guard leaves once; its owner is its own too, unless the caller chose one,
+//! has an attempt of its own, so that each guard leaves once; its owner is its own too, unless the caller chose one,
 //! so that two tasks of one program exclude each other like two programs do.
 //! Bounds: as many claims as guards and acquires under way.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use holdfast_types::{EntryId, FencingToken, LockName, Owner, Segments, SessionName};
+use holdfast_types::{
+    Attempt, FencingToken, LockName, Owner, ReleaseTarget, Segments, SessionName,
+};
 use tokio::sync::{Notify, watch};
 
 use crate::limit::Limits;
@@ -36,8 +39,11 @@ pub(crate) struct Claim {
     segment: OnceLock<LockName>,
     /// None stands for the session as such.
     pub(crate) owner: Option<Owner>,
-    pub(crate) entry: EntryId,
+    /// The number of the attempt; of a hold that another session handed over [`Attempt::UNNAMED`].
+    attempt: AtomicU64,
     stage: Mutex<Stage>,
+    /// The newest token that it was held with.
+    token: Mutex<Option<FencingToken>>,
     /// The bounds of the hold, once it is one.
     pub(crate) limits: watch::Sender<Limits>,
     /// The cluster says that the lock is ours while we still wait for the answer that says so.
@@ -45,10 +51,11 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    pub(crate) fn new(lock: LockName, owner: Option<Owner>, entry: EntryId) -> Self {
+    pub(crate) fn new(lock: LockName, owner: Option<Owner>, attempt: Attempt) -> Self {
+        let (attempt, token) = (AtomicU64::new(attempt.0), Mutex::new(None));
         let (stage, nudge) = (Mutex::new(Stage::Waiting), Notify::new());
         let (cut, segment, limits) = (false, OnceLock::new(), watch::Sender::default());
-        Self { asked: lock, cut, segment, owner, entry, stage, limits, nudge }
+        Self { asked: lock, cut, segment, owner, attempt, stage, token, limits, nudge }
     }
 
     /// The same for a segment of the lock.
@@ -81,7 +88,20 @@ impl Claim {
         *unpoisoned(&self.stage)
     }
 
+    /// The attempt that calls name; none of a hold that was handed over.
+    pub(crate) fn attempt(&self) -> Option<Attempt> {
+        Some(Attempt(self.attempt.load(Ordering::SeqCst))).filter(|a| *a != Attempt::UNNAMED)
+    }
+
+    /// The attempt is over: the calls from now on are another one.
+    pub(crate) fn begin_attempt(&self, attempt: Attempt) {
+        self.attempt.store(attempt.0, Ordering::SeqCst);
+    }
+
     pub(crate) fn enter(&self, stage: Stage) {
+        if let Stage::Held(token) | Stage::Changing(token) = stage {
+            *unpoisoned(&self.token) = Some(token);
+        }
         *unpoisoned(&self.stage) = stage;
     }
 }
@@ -167,25 +187,34 @@ pub(crate) fn is_own_name(owner: Option<&Owner>) -> bool {
     owner.is_some_and(|owner| owner.as_str().starts_with("g-"))
 }
 
+impl Claim {
+    /// What a release gives up: this claim and nothing that comes after it.
+    fn release_target(&self) -> ReleaseTarget {
+        let hold = || unpoisoned(&self.token).map(ReleaseTarget::Hold);
+        self.attempt().map(ReleaseTarget::Attempt).or_else(hold).unwrap_or_default()
+    }
+}
+
 /// What a release of this claim says.
 pub(crate) fn release_of(claim: &Claim, session: &SessionName) -> holdfast_api::ReleaseParams {
     holdfast_api::ReleaseParams {
         session: session.clone(),
         owner: claim.owner.clone(),
-        entry: Some(claim.entry.clone()),
+        target: claim.release_target(),
         to: None,
         redirect: false,
     }
 }
 
-/// What a release of these claims says, which are of one owner; none if there are none.
+/// What a release of these claims says, which are of one owner and one attempt; none if there are none.
 pub(crate) fn release_all_of(
     claims: &[Arc<Claim>],
     session: &SessionName,
 ) -> Option<holdfast_api::ReleaseAllParams> {
-    let owner = claims.first()?.owner.clone();
+    let (first, session) = (claims.first()?, session.clone());
+    let (owner, attempt) = (first.owner.clone(), first.attempt());
     let locks = claims.iter().map(|claim| claim.lock().clone()).collect();
-    Some(holdfast_api::ReleaseAllParams { locks, session: session.clone(), owner, redirect: false })
+    Some(holdfast_api::ReleaseAllParams { locks, session, owner, attempt, redirect: false })
 }
 
 /// A panic elsewhere leaves a stage whole: it is one value.
@@ -197,9 +226,9 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn claim(lock: &str, entry: &str) -> Arc<Claim> {
+    fn claim(lock: &str, attempt: u64) -> Arc<Claim> {
         let lock = LockName::new(lock).unwrap();
-        Arc::new(Claim::new(lock, None, EntryId::new(entry).unwrap()))
+        Arc::new(Claim::new(lock, None, Attempt(attempt)))
     }
 
     fn found(claims: &Claims, lock: &str, token: u64) -> Match {
@@ -209,7 +238,7 @@ mod tests {
     #[test]
     fn a_hold_is_a_guards_or_awaited_or_nobodys() {
         let claims = Claims::default();
-        let (first, second) = (claim("a", "1"), claim("a", "2"));
+        let (first, second) = (claim("a", 1), claim("a", 2));
         first.enter(Stage::Held(FencingToken(7)));
         claims.add(first.clone());
         assert!(matches!(found(&claims, "a", 7), Match::Known));
@@ -231,7 +260,7 @@ mod tests {
     fn a_claim_of_any_segment_awaits_each_until_it_has_one() {
         let claims = Claims::default();
         let lock = |name: &str| LockName::new(name).unwrap();
-        let claim = Claim::new(lock("stock"), None, EntryId::new("1").unwrap()).of_segment();
+        let claim = Claim::new(lock("stock"), None, Attempt(1)).of_segment();
         let claim = Arc::new(claim);
         claims.add(claim.clone());
         assert!(matches!(found(&claims, "stock/3", 7), Match::Awaited(_)));
@@ -246,7 +275,7 @@ mod tests {
     #[test]
     fn only_what_is_held_is_compared_with_the_cluster() {
         let claims = Claims::default();
-        let (held, leaving) = (claim("a", "1"), claim("b", "2"));
+        let (held, leaving) = (claim("a", 1), claim("b", 2));
         held.enter(Stage::Held(FencingToken(1)));
         leaving.enter(Stage::Leaving);
         claims.add(held);

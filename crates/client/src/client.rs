@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use holdfast_api::{
     AskParams, AskedBody, BreakParams, BrokenBody, ClusterBody, HandedBody, ListParams, LockBody,
-    LocksBody, PolicyBody, PolicyParams, ReleaseParams, lock_path,
+    LocksBody, PolicyBody, PolicyParams, ReleaseParams, SessionBody, lock_path, session_path,
 };
-use holdfast_types::{LockName, SessionName};
+use holdfast_types::{LockName, ReleaseTarget, SessionName};
 
 use crate::calls::Calls;
 use crate::endpoint::base_url;
@@ -169,14 +169,21 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] names the holder if that is another session; otherwise see [`Error`].
     pub async fn release(&self, lock: &LockName, session: &SessionName) -> Result<(), Error> {
-        let params = ReleaseParams {
-            session: session.clone(),
-            owner: None,
-            entry: None,
-            to: None,
-            redirect: false,
-        };
+        let (session, target) = (session.clone(), self.hold_of(lock, session).await?);
+        let params = ReleaseParams { session, owner: None, target, to: None, redirect: false };
         self.calls.release(lock, &params).await
+    }
+
+    /// What a session holds as such, by its token: a late copy of a call about it changes nothing that came after.
+    async fn hold_of(
+        &self,
+        lock: &LockName,
+        session: &SessionName,
+    ) -> Result<ReleaseTarget, Error> {
+        let body = self.look(lock).await?;
+        let mut holders = body.holders.iter();
+        let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
+        Ok(hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default())
     }
 
     /// Hands a lock that a session holds as such to another open session, which holds it at once; see
@@ -194,7 +201,7 @@ impl Client {
         let params = ReleaseParams {
             session: from.clone(),
             owner: None,
-            entry: None,
+            target: self.hold_of(lock, from).await?,
             to: Some((to.clone(), None)),
             redirect: false,
         };
@@ -269,7 +276,9 @@ impl Client {
     /// # Errors
     /// [`Error::Lost`] if it had expired before; otherwise see [`Error`].
     pub async fn close_session(&self, session: &SessionName) -> Result<(), Error> {
-        self.calls.close(session).await
+        let open = self.calls.get::<SessionBody>(session_path(session)).await;
+        let incarnation = open.map(|open| open.incarnation).ok();
+        self.calls.close(session, incarnation).await
     }
 
     pub(crate) async fn session_for(&self, ttl: Option<Duration>) -> Result<Use, Error> {

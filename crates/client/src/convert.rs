@@ -102,7 +102,7 @@ impl Changing {
     /// The loss of the hold meanwhile.
     async fn ask(&self, mode: Mode, wait: Duration) -> Result<Ended<GrantBody>, Error> {
         let (session, claim) = (&self.hold.session, &self.hold.claim);
-        let params = self.wanted.params(session.name.clone(), Some(mode), wait);
+        let params = self.wanted.params(session.name.clone(), claim, Some(mode), wait);
         let calls = Calls { patience: self.wanted.call_patience, ..session.calls.clone() };
         loop {
             tokio::select! {

@@ -160,7 +160,7 @@ impl Guard {
         let (session, claim) = (self.used.session().clone(), self.hold.claim.clone());
         let mut wanted: Wanted = self.wanted.clone();
         wanted.terms.value = Some(value);
-        let params = wanted.params(session.name.clone(), None, Duration::ZERO);
+        let params = wanted.params(session.name.clone(), &claim, None, Duration::ZERO);
         let ended = tokio::select! {
             ended = session.calls.acquire(claim.lock(), &params) => ended,
             loss = self.hold.lost() => return Err(Error::Lost(loss)),

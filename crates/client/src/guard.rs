@@ -70,7 +70,7 @@ impl Guard {
     /// [`Error::Lost`] if the lock was lost meanwhile: it is not taken anew. Otherwise see [`Error`].
     pub async fn reenter(&self) -> Result<Guard, Error> {
         self.ensure()?;
-        let wanted = self.wanted.once_more()?;
+        let wanted = self.wanted.once_more();
         let guard = wanted.ask(Use::of(self.used.session()), Patience::none()).await?;
         if guard.token() != self.token() {
             let loss = Loss::TakenAway;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    ErrorCode, HandedBody, HolderBody, LockBody, Problem, ReleaseParams, TermsParams, WAIT_MAX,
-    WatchBody, WatchParams, lock_path,
+    ErrorCode, HandedBody, HolderBody, LockBody, ReleaseParams, TermsParams, WAIT_MAX, WatchBody,
+    WatchParams, lock_path,
 };
-use holdfast_types::{EntryId, FencingToken, Owner, Revision, SessionName, ZnodePath};
+use holdfast_types::{FencingToken, Owner, ReleaseTarget, Revision, SessionName, ZnodePath};
 use reqwest::Method;
 use thiserror::Error as ThisError;
 
@@ -78,7 +78,7 @@ impl Guard {
         let params = ReleaseParams {
             session: session.name.clone(),
             owner: self.hold.claim.owner.clone(),
-            entry: None,
+            target: ReleaseTarget::Hold(self.token()),
             to: Some((to.clone(), owner.clone())),
             redirect: false,
         };
@@ -86,16 +86,8 @@ impl Guard {
             session.calls.hand_over(self.hold.claim.lock(), &params).await;
         let error = match result {
             Ok(answered) => return Ok(self.given(&answered.body)),
-            Err(Error::Refused(problem)) if doubtful => {
-                match receiver(&problem, to, owner.as_ref()) {
-                    // An attempt whose answer was lost has done it.
-                    Some(token) => {
-                        self.settle();
-                        return Ok(token);
-                    }
-                    None => Error::Unknown(problem.title.to_string()),
-                }
-            }
+            // A copy of the call may have done it, and the receiver's session may have ended since.
+            Err(Error::Refused(problem)) if doubtful => Error::Unknown(problem.title.to_string()),
             Err(error) if is_certain(&error, doubtful) => {
                 return Err(self.refused(&session, (to, limits), error).await);
             }
@@ -163,7 +155,11 @@ impl Guard {
     /// Another guard of the same hold, whose views begin anew.
     fn renewed(&self, limits: Limits) -> Guard {
         let Hold { session, claim, grant } = &self.hold;
-        let fresh = Claim::new(claim.lock().clone(), claim.owner.clone(), claim.entry.clone());
+        let fresh = Claim::new(
+            claim.lock().clone(),
+            claim.owner.clone(),
+            claim.attempt().unwrap_or_default(),
+        );
         let fresh = Arc::new(fresh);
         fresh.limits.send_replace(limits);
         fresh.enter(Stage::Held(self.token()));
@@ -171,12 +167,6 @@ impl Guard {
         let hold = Hold { session: session.clone(), claim: fresh, grant: grant.clone() };
         Guard::new(hold, self.wanted.clone(), Use::of(session))
     }
-}
-
-/// The token of the receiver, if it is who holds the lock now.
-fn receiver(problem: &Problem, to: &SessionName, owner: Option<&Owner>) -> Option<FencingToken> {
-    let holder = problem.facts.holder.as_deref()?;
-    (holder.session == *to && holder.owner.as_ref() == owner).then_some(holder.token)
 }
 
 impl Lock {
@@ -227,12 +217,12 @@ impl Lock {
         }
     }
 
-    /// What a lock that was handed over is called: its one entry has the name that no call gave it.
+    /// What a lock that was handed over is called: no attempt of ours took it.
     fn checked_as_given(&self) -> Result<Wanted, Error> {
         let wanted = self.checked()?;
         let terms = TermsParams { value: wanted.terms.value.clone(), ..TermsParams::default() };
         let owner = wanted.owner.clone().filter(|_| self.names_an_owner());
-        Ok(Wanted { owner, entry: EntryId::unnamed(), mode: None, terms, ..wanted })
+        Ok(Wanted { owner, is_given: true, mode: None, terms, ..wanted })
     }
 }
 

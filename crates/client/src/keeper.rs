@@ -12,7 +12,7 @@ use std::time::Duration;
 use holdfast_api::{
     FenceBody, HoldBody, HolderBody, LockBody, ReleaseParams, fence_path, lock_path,
 };
-use holdfast_types::{FencingToken, LockName};
+use holdfast_types::{FencingToken, LockName, ReleaseTarget};
 
 use crate::calls::{Calls, timer};
 use crate::claim::{Claim, Match, Stage, is_own_name};
@@ -68,7 +68,7 @@ async fn bury(session: &Session, loss: Loss, used: bool) {
 async fn close(session: &Session) {
     if session.own {
         // If nobody takes it, the session ends by itself after its time-to-live.
-        drop(session.calls.close(&session.name).await);
+        drop(session.calls.close(&session.name, Some(session.incarnation)).await);
     } else {
         // What was dropped is on its way back, and needs the session for that.
         tokio::select! {
@@ -163,7 +163,7 @@ async fn give_up_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
         let params = ReleaseParams {
             session: session.name.clone(),
             owner: holder.owner.clone(),
-            entry: None,
+            target: ReleaseTarget::Hold(hold.token),
             to: None,
             redirect: false,
         };

@@ -22,6 +22,7 @@
 //!
 //! Queues: none. Each session has one task with one call under way, each guard one task without calls.
 
+mod attempt;
 pub mod blocking;
 mod calls;
 mod claim;

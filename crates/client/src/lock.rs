@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_api::TermsParams;
-use holdfast_types::{EntryId, Labels, LockName, Mode, Owner, SegmentChoice, Segments};
+use holdfast_types::{Labels, LockName, Mode, Owner, SegmentChoice, Segments};
 
 use crate::claim::own_name;
 use crate::error::argument;
@@ -246,9 +246,8 @@ impl Lock {
     }
 
     pub(crate) fn checked(&self) -> Result<Wanted, Error> {
-        let bits = random::bits()?;
         let owner = match &self.who {
-            Who::Itself => Some(Owner::new(own_name(bits)).map_err(argument)?),
+            Who::Itself => Some(Owner::new(own_name(random::bits()?)).map_err(argument)?),
             Who::Named(owner) => Some(Owner::new(owner).map_err(argument)?),
             Who::Session => None,
         };
@@ -257,7 +256,7 @@ impl Lock {
         Ok(Wanted {
             lock: LockName::new(&self.name).map_err(argument)?,
             owner,
-            entry: EntryId::new(own_name(bits)).map_err(argument)?,
+            is_given: false,
             labels: if self.labels.is_empty() {
                 Labels::default()
             } else {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::OpenParams;
-use holdfast_types::SessionName;
+use holdfast_types::{SessionId, SessionName};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -32,6 +32,7 @@ pub(crate) struct Needs {
 pub(crate) struct Session {
     pub(crate) calls: Calls,
     pub(crate) name: SessionName,
+    pub(crate) incarnation: SessionId,
     /// Nobody else may use it: it ends with us.
     pub(crate) own: bool,
     pub(crate) lease: watch::Sender<Lease>,
@@ -58,6 +59,7 @@ impl Session {
         let session = Arc::new(Self {
             calls,
             name,
+            incarnation: answered.body.incarnation,
             own,
             lease: watch::Sender::new(lease),
             claims: Claims::default(),

@@ -91,7 +91,7 @@ impl Sessions {
             }
             if session.own {
                 session.end(crate::Loss::SessionEnded);
-                let closed = session.calls.close(&session.name).await;
+                let closed = session.calls.close(&session.name, Some(session.incarnation)).await;
                 result = result.and(closed);
             } else {
                 tokio::select! {

@@ -70,7 +70,7 @@ fn grant(token: u64, waited_ms: u64, expires_in_ms: u64) -> String {
 
 fn session(holds: &str, expires_in_ms: u64) -> String {
     format!(
-        r#"{{"session":"me","ttl_ms":30000,"expires_in_ms":{expires_in_ms},"age_ms":1,"anonymous":false,
+        r#"{{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":{expires_in_ms},"age_ms":1,"anonymous":false,
         "labels":{{}},"holds":[{holds}],"waits":[],"revision":2}}"#
     )
 }

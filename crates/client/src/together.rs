@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{AcquireAllParams, GrantAllBody, GrantBody, TermsParams};
-use holdfast_types::{EntryId, Labels, LockName, Mode, Owner, SessionName};
+use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SessionName};
 use tokio::sync::watch;
 
+use crate::attempt;
 use crate::calls::Calls;
 use crate::claim::{Claim, Stage, own_name};
 use crate::clock::Moment;
@@ -21,7 +22,7 @@ use crate::lease::Acknowledged;
 use crate::limit::Limits;
 use crate::lock::settled;
 use crate::session::{Session, Use};
-use crate::wanted::{Patience, State, Wanted, is_certain, own_end};
+use crate::wanted::{Patience, State, Wanted, is_certain, over, own_end};
 use crate::{Client, Error, Guard, Hold, random};
 
 impl Client {
@@ -189,12 +190,14 @@ struct WantedAll {
 impl WantedAll {
     /// Asks until all are granted, the patience ends, or the session does.
     async fn ask(self, used: Use, patience: Patience) -> Result<GuardAll, Error> {
-        let claims = self.locks.iter().map(|lock| Arc::new(self.claim(lock)));
+        let first = attempt::next_after(Attempt::UNNAMED);
+        let claim = |lock: &LockName| Claim::new(lock.clone(), self.owner.clone(), first);
+        let claims = self.locks.iter().map(|lock| Arc::new(claim(lock)));
         let mut asked = AskedAll::new(used, claims.collect());
         loop {
             let session = asked.used.session();
             let wait = patience.of_one_call();
-            let params = self.params(session.name.clone(), wait);
+            let params = self.params(session.name.clone(), asked.attempt(), wait);
             let calls = Calls { patience: self.call_patience, ..session.calls.clone() };
             asked.state = State::Doubtful;
             let ended = tokio::select! {
@@ -207,6 +210,11 @@ impl WantedAll {
             match result {
                 Ok(answered) => return asked.granted(answered, &self),
                 Err(Error::Unknown(_) | Error::Retry(_)) if !patience.is_over() => {}
+                // What came before is over, whatever became of it: this is another attempt.
+                Err(Error::Refused(problem)) if let Some(newest) = over(&problem) => {
+                    let next = attempt::next_after(newest);
+                    asked.claims.iter().for_each(|claim| claim.begin_attempt(next));
+                }
                 Err(Error::Busy(_)) if !wait.is_zero() && !patience.is_over() => {}
                 Err(error) => {
                     if is_certain(&error, doubtful) {
@@ -218,16 +226,17 @@ impl WantedAll {
         }
     }
 
-    /// A hold that came with others has the entry of a call that names none.
-    fn claim(&self, lock: &LockName) -> Claim {
-        Claim::new(lock.clone(), self.owner.clone(), EntryId::unnamed())
-    }
-
-    fn params(&self, session: SessionName, wait: Duration) -> AcquireAllParams {
+    fn params(
+        &self,
+        session: SessionName,
+        attempt: Option<Attempt>,
+        wait: Duration,
+    ) -> AcquireAllParams {
         AcquireAllParams {
             locks: self.locks.clone(),
             session: Some(session),
             owner: self.owner.clone(),
+            attempt,
             wait,
             mode: self.mode,
             max_hold: self.max_hold,
@@ -240,7 +249,7 @@ impl WantedAll {
         Wanted {
             lock: lock.clone(),
             owner: self.owner.clone(),
-            entry: EntryId::unnamed(),
+            is_given: false,
             labels: self.labels.clone(),
             beacon: None,
             mode: self.mode,
@@ -264,6 +273,11 @@ impl AskedAll {
             used.session().claims.add(claim.clone());
         }
         Self { used, claims, state: State::Nothing }
+    }
+
+    /// They are asked for together, in one attempt.
+    fn attempt(&self) -> Option<Attempt> {
+        self.claims.first().and_then(|claim| claim.attempt())
     }
 
     /// They come together, so one of them tells of all.

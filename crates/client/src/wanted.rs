@@ -7,19 +7,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::{AcquireParams, GrantBody, TermsParams, WAIT_MAX};
-use holdfast_types::{EntryId, Labels, LockName, Mode, Owner, SessionName};
+use holdfast_api::{AcquireParams, ErrorCode, GrantBody, Problem, TermsParams, WAIT_MAX};
+use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SessionName};
 use tokio::sync::watch;
 
-use crate::claim::{Claim, Stage, own_name};
+use crate::attempt;
+use crate::claim::{Claim, Stage};
 use crate::clock::Moment;
-use crate::error::argument;
 use crate::exchange::{Answered, Ended};
 use crate::hold::Hold;
 use crate::lease::{Acknowledged, deadline};
 use crate::limit::Limits;
 use crate::session::Use;
-use crate::{Error, Guard, random};
+use crate::{Error, Guard};
 
 /// How long to wait for the lock.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,8 @@ impl Patience {
 pub(crate) struct Wanted {
     pub(crate) lock: LockName,
     pub(crate) owner: Option<Owner>,
-    pub(crate) entry: EntryId,
+    /// A hold that another session hands over is no attempt of ours.
+    pub(crate) is_given: bool,
     pub(crate) labels: Labels,
     pub(crate) beacon: Option<Duration>,
     /// None asks for no mode: exclusively, or as it is held already.
@@ -67,22 +68,23 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// The same lock for the same owner, for another guard.
-    pub(crate) fn once_more(&self) -> Result<Self, Error> {
-        let entry = EntryId::new(own_name(random::bits()?)).map_err(argument)?;
+    pub(crate) fn once_more(&self) -> Self {
         // It may be held in another mode by now.
-        Ok(Self { entry, mode: None, ..self.clone() })
+        Self { is_given: false, mode: None, ..self.clone() }
     }
 
     /// Asks until it is granted, the patience ends, or the session does.
     pub(crate) async fn ask(self, used: Use, patience: Patience) -> Result<Guard, Error> {
-        let claim = Claim::new(self.lock.clone(), self.owner.clone(), self.entry.clone());
+        let first =
+            if self.is_given { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
+        let claim = Claim::new(self.lock.clone(), self.owner.clone(), first);
         let claim = if self.terms.segments.is_some() { claim.of_segment() } else { claim };
         let mut asked = Asked::new(used, Arc::new(claim));
         loop {
             let (used, claim) = (&asked.used, &asked.claim);
             let session = used.session();
             let wait = patience.of_one_call();
-            let params = self.params(session.name.clone(), self.mode, wait);
+            let params = self.params(session.name.clone(), claim, self.mode, wait);
             let calls =
                 crate::calls::Calls { patience: self.call_patience, ..session.calls.clone() };
             asked.state = State::Doubtful;
@@ -97,6 +99,10 @@ impl Wanted {
                 Ok(answered) => return asked.granted(answered, self),
                 // Kept by a node for as long as one may, or it died over it, or there is no leader: our place is safe.
                 Err(Error::Unknown(_) | Error::Retry(_)) if !patience.is_over() => {}
+                // What came before is over, whatever became of it: this is another attempt.
+                Err(Error::Refused(problem)) if let Some(newest) = over(&problem) => {
+                    claim.begin_attempt(attempt::next_after(newest));
+                }
                 // The wait of one call is bounded, ours is longer.
                 Err(Error::Busy(_)) if !wait.is_zero() && !patience.is_over() => {}
                 Err(error) => {
@@ -110,13 +116,14 @@ impl Wanted {
     pub(crate) fn params(
         &self,
         session: SessionName,
+        claim: &Claim,
         mode: Option<Mode>,
         wait: Duration,
     ) -> AcquireParams {
         AcquireParams {
             session: Some(session),
             owner: self.owner.clone(),
-            entry: Some(self.entry.clone()),
+            attempt: claim.attempt(),
             wait,
             mode,
             labels: self.labels.clone(),
@@ -191,6 +198,11 @@ impl Asked {
             self.state = State::Nothing;
         }
     }
+}
+
+/// The newest attempt, if a call was refused because its own one is over.
+pub(crate) fn over(problem: &Problem) -> Option<Attempt> {
+    problem.facts.newest_attempt.filter(|_| problem.code == ErrorCode::AttemptOver)
 }
 
 /// Whether an error says for certain that nothing was left behind.

@@ -4,7 +4,9 @@ use axum::http::StatusCode;
 
 use holdfast_api::{AskParams, AskedBody, BreakParams, BrokenBody, HandedBody};
 use holdfast_service::{Answer, Request, Response};
-use holdfast_types::{AskRelease, Break, Broken, HandOver, LockName, Owner, SessionName};
+use holdfast_types::{
+    AskRelease, Break, Broken, FencingToken, HandOver, LockName, Owner, SessionName,
+};
 
 use crate::exchange::Exchange;
 use crate::locks::{LOCKS, astray, whole_ms};
@@ -35,8 +37,9 @@ pub(crate) async fn hand_over(
     lock: LockName,
     from: (SessionName, Option<Owner>),
     to: (SessionName, Option<Owner>),
+    token: Option<FencingToken>,
 ) -> Result<Reply, Fault> {
-    let change = HandOver { lock, from: of_session(from), to: of_session(to) };
+    let change = HandOver { lock, from: of_session(from), to: of_session(to), token };
     let request = Request::HandOver(change);
     let Response { reply, revision, .. } = exchange.ask(request).await?;
     let Answer::HandedOver(grant) = reply else { return Err(astray()) };

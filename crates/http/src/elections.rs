@@ -47,10 +47,10 @@ pub(crate) async fn campaign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let CampaignParams { session, owner, ttl, wait, value, labels, redirect: _ } = params;
+    let CampaignParams { session, owner, attempt, ttl, wait, value, labels, redirect: _ } = params;
     let terms = service_terms(TermsParams { value, ..TermsParams::default() });
-    let (entry, mode) = (None, None);
-    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode, terms };
+    let mode = None;
+    let request = AcquireRequest { lock, session, owner, attempt, ttl, wait, labels, mode, terms };
     let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
     let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
     let token = grant.token;
@@ -72,8 +72,8 @@ pub(crate) async fn resign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> 
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let ResignParams { session, owner, redirect: _ } = params;
-    let request = Request::Release { lock, session, owner, entry: None };
+    let ResignParams { session, owner, target, redirect: _ } = params;
+    let request = Request::Release { lock, session, owner, target };
     let Response { reply, revision, .. } = exchange.ask(request).await?;
     let Answer::Released(_) = reply else { return Err(astray()) };
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision))

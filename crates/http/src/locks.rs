@@ -10,7 +10,7 @@ use holdfast_api::{
     PolicyParams, ReadParams, ReleaseParams, Sort, TermsParams,
 };
 use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response, Terms};
-use holdfast_types::{Data, PolicyChange};
+use holdfast_types::{Data, PolicyChange, ReleaseTarget};
 
 use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;
@@ -33,7 +33,7 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     let AcquireParams {
         session,
         owner,
-        entry,
+        attempt,
         ttl,
         wait,
         labels,
@@ -44,7 +44,7 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     } = params;
     let whole = terms.segments.is_some().then(|| lock.clone());
     let terms = service_terms(terms);
-    let request = AcquireRequest { lock, session, owner, entry, ttl, wait, labels, mode, terms };
+    let request = AcquireRequest { lock, session, owner, attempt, ttl, wait, labels, mode, terms };
     if for_connection || accepts_events(&exchange.parts.headers) {
         return acquiring::stream(exchange, request, for_connection).await;
     }
@@ -117,12 +117,16 @@ pub(crate) async fn release(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let ReleaseParams { session, owner, entry, to, redirect: _ } = params;
+    let ReleaseParams { session, owner, target, to, redirect: _ } = params;
     if let Some(to) = to {
-        return custody::hand_over(exchange, lock, (session, owner), to).await;
+        let token = match target {
+            ReleaseTarget::Hold(token) => Some(token),
+            ReleaseTarget::AnyPlace | ReleaseTarget::Attempt(_) => None,
+        };
+        return custody::hand_over(exchange, lock, (session, owner), to, token).await;
     }
-    let counted = entry.is_some();
-    let request = Request::Release { lock, session, owner, entry };
+    let counted = matches!(target, ReleaseTarget::Attempt(_));
+    let request = Request::Release { lock, session, owner, target };
     let Response { reply, revision, .. } = exchange.ask(request).await?;
     let Answer::Released(released) = reply else { return Err(astray()) };
     let reply = Reply::empty(StatusCode::NO_CONTENT).at(revision);

@@ -117,7 +117,7 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     }
     let request = match params.force {
         Some(reason) => Request::EndSession { session, reason },
-        None => Request::CloseSession { session },
+        None => Request::CloseSession { session, incarnation: params.incarnation },
     };
     let response = exchange.ask(request).await?;
     let Answer::SessionClosed = response.reply else { return Err(astray()) };

@@ -19,8 +19,11 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let AcquireAllParams { locks, session, owner, ttl, wait, mode, max_hold, labels, .. } = params;
-    let request = AcquireAllRequest { locks, session, owner, ttl, wait, labels, mode, max_hold };
+    let AcquireAllParams {
+        locks, session, owner, attempt, ttl, wait, mode, max_hold, labels, ..
+    } = params;
+    let request =
+        AcquireAllRequest { locks, session, owner, attempt, ttl, wait, labels, mode, max_hold };
     let Response { reply, revision, .. } = exchange.ask(Request::AcquireAll(request)).await?;
     let Answer::GrantedAll { grants, waited, expires_in } = reply else { return Err(astray()) };
     let now = exchange.now();
@@ -42,8 +45,8 @@ pub(crate) async fn release(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let ReleaseAllParams { locks, session, owner, redirect: _ } = params;
-    let request = Request::ReleaseAll { locks, session, owner };
+    let ReleaseAllParams { locks, session, owner, attempt, redirect: _ } = params;
+    let request = Request::ReleaseAll { locks, session, owner, attempt };
     let Response { reply, revision, .. } = exchange.ask(request).await?;
     let Answer::ReleasedAll { .. } = reply else { return Err(astray()) };
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision))

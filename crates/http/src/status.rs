@@ -51,6 +51,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::NotHolder
+        | ErrorCode::AttemptOver
         | ErrorCode::ModeConflict
         | ErrorCode::LimitMismatch
         | ErrorCode::SegmentsMismatch
@@ -197,12 +198,7 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
             of_rejection(*why, &Case { lock: Some(&lock), ..*case })
         }
         Rejection::NotHolder { holder } => not_holder(*holder, case),
-        Rejection::NoSuchEntry { entry } => {
-            let detail = format!("the hold has no entry '{entry}', and it never left");
-            let lock = case.lock.cloned();
-            let facts = Facts { lock, entry: Some(entry), ..Facts::default() };
-            sealed(Problem::new(ErrorCode::NotFound, 0, detail).facts(facts))
-        }
+        Rejection::AttemptOver { newest } => lock::attempt_over(newest, case),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
         Rejection::OpRefused { at, why } => {
             let mut fault = of_rejection(*why, case);

@@ -8,13 +8,14 @@ use std::slice;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, EntryId, Event, LockName, Mode, OpenSession, Outcome, Owner, Perms,
-    Rejection, Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, Bound, Data, Event, LockName, Mode, OpenSession, Outcome, Owner, Perms, Rejection,
+    Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
-use crate::contender::{Ask, Contender, Entries, Terms};
+use crate::attempts::Attempts;
+use crate::contender::{Ask, Contender, Terms};
 use crate::convert::Conversion;
 use crate::create::{child_path, room_in_counter};
 use crate::deadlock::Wanted;
@@ -49,9 +50,20 @@ impl Machine {
             }
             Some(Named::Ended { end: SessionEnd::Closed, .. }) | None => None,
         };
+        let remembered = match acquire.segments {
+            Some(_) => acquire.lock.clone(),
+            None => self.remembered_as(&acquire.lock),
+        };
         let cut = self.choose_segment(session, &mut acquire, step.now)?;
         let place = |id| self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned();
-        let reply = match session.and_then(place) {
+        let place = session.and_then(place);
+        let keeps =
+            |place: &Arc<Contender>| acquire.attempt.is_some_and(|a| place.attempts.contains(a));
+        if !place.as_ref().is_some_and(keeps) {
+            let place = (&remembered, &acquire.owner);
+            self.check_attempt(&acquire.open.session, place, acquire.attempt)?;
+        }
+        let reply = match place {
             Some(contender) => self.acquire_again(&contender, acquire, step),
             None => self.join(session, acquire, step),
         }?;
@@ -73,7 +85,7 @@ impl Machine {
             return Err(Rejection::HasPlace { lock: acquire.lock });
         }
         let conversion = self.conversion(&acquire.lock, contender, acquire.mode)?;
-        let Acquire { lock, open, entry, wait, wait_ms, reentrant, value, .. } = acquire;
+        let Acquire { lock, open, attempt, wait, wait_ms, reentrant, value, .. } = acquire;
         let waits = match conversion {
             Conversion::Stay => contender.waits(),
             Conversion::Down(_) => false,
@@ -85,9 +97,10 @@ impl Machine {
             // Asking without waiting says nothing about the place that another call waits for.
             return Err(self.busy_for(&lock, contender));
         }
-        let entry = entry
-            .filter(|entry| !contender.entries.contains(entry) || self.planted(Plant::EntryTwice));
-        if entry.is_some() {
+        let attempt = attempt.filter(|attempt| {
+            !contender.attempts.contains(*attempt) || self.planted(Plant::EntryTwice)
+        });
+        if attempt.is_some() {
             self.refuse_to_be_entered(contender, reentrant)?;
         }
         if conversion == Conversion::Up && !alone {
@@ -99,7 +112,7 @@ impl Machine {
         let minted = self.planted(Plant::RenewalMints).then(|| self.mint());
         if !waits
             && conversion == Conversion::Stay
-            && entry.is_none()
+            && attempt.is_none()
             && value.is_none()
             && minted.is_none()
         {
@@ -110,8 +123,8 @@ impl Machine {
             if waits {
                 (contender.asked, contender.wait_ms) = (step.revision, wait_ms);
             }
-            if let Some(entry) = entry {
-                contender.entries.enter(entry);
+            if let Some(attempt) = attempt {
+                contender.attempts.insert(attempt);
             }
             if value.is_some() {
                 contender.terms = Terms { value, ..contender.terms().clone() }.kept();
@@ -142,7 +155,7 @@ impl Machine {
     ) -> Outcome {
         let (ask, terms) = (Ask::of(&acquire), Terms::of(&acquire));
         let rules = self.kind_for(&acquire)?;
-        let Acquire { lock, open, owner, entry, wait, wait_ms, .. } = acquire;
+        let Acquire { lock, open, owner, attempt, wait, wait_ms, .. } = acquire;
         if !wait {
             let found = self.found_by_newcomer(slice::from_ref(&lock), step);
             self.refuse_if_busy(&found, &lock, ask, step.now)?;
@@ -151,7 +164,7 @@ impl Machine {
             self.room_for_a_session()?;
         }
         self.room_for_a_contender(session, &lock, ask, step)?;
-        self.room_for_an_entry(0)?;
+        self.room_for_an_attempt(0)?;
         let site = self.room_at(&lock, step)?;
         // Last, because it takes longest.
         self.refuse_waiting_for_itself(session, &owner, &lock, ask, step)?;
@@ -164,13 +177,13 @@ impl Machine {
         if let Some(rules) = rules {
             self.set_rules(&lock, &site.directory, rules);
         }
-        let entries = Entries::of(entry.unwrap_or_else(EntryId::unnamed));
+        let attempts = Attempts::of(attempt);
         let contender = Contender {
             path: site.path,
             wait_ms,
             mode: ask.mode,
             terms: terms.kept(),
-            ..Contender::new(site.sequence, session, name, owner, entries, step)
+            ..Contender::new(site.sequence, session, name, owner, attempts, step)
         };
         let contender =
             self.enqueue(&lock, &site.directory, (Data::default(), None), contender, step);
@@ -309,13 +322,13 @@ impl Machine {
         if once && !self.planted(Plant::ReentrantBlind) {
             return Err(Rejection::NotReentrant);
         }
-        self.room_for_an_entry(contender.entries.count())
+        self.room_for_an_attempt(contender.attempts.count())
     }
 
-    /// Refuses one entry too many.
-    pub(crate) fn room_for_an_entry(&self, entries: u32) -> Result<(), Rejection> {
+    /// Refuses one attempt too many.
+    pub(crate) fn room_for_an_attempt(&self, attempts: u32) -> Result<(), Rejection> {
         let max = self.limits.entries_per_hold_max;
-        if entries >= max { Err(limit_reached(Bound::EntriesPerHold, max)) } else { Ok(()) }
+        if attempts >= max { Err(limit_reached(Bound::EntriesPerHold, max)) } else { Ok(()) }
     }
 
     /// Where a new contender of our own door will stand, if there is room for its znode.
@@ -363,7 +376,7 @@ impl Contender {
         session: SessionId,
         session_name: SessionName,
         owner: Owner,
-        entries: Entries,
+        attempts: Attempts,
         step: &Step<'_>,
     ) -> Self {
         Self {
@@ -376,7 +389,7 @@ impl Contender {
             asked: step.revision,
             since: step.now,
             wait_ms: None,
-            entries,
+            attempts,
             mode: Mode::Exclusive,
             fixed: false,
             terms: None,

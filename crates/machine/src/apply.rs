@@ -118,8 +118,8 @@ impl Machine {
         match command {
             Command::OpenSession(open) => self.open_session(open, step),
             Command::RenewSession { session, ttl } => self.renew_session(session, ttl, step),
-            Command::CloseSession { session, attachment } => {
-                self.close_session(session, attachment, step)
+            Command::CloseSession { session, attachment, incarnation } => {
+                self.close_session(session, (attachment, incarnation), step)
             }
             Command::ExpireSession { session, generation } => {
                 self.expire_session(session, generation, step)

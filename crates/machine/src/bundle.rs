@@ -9,14 +9,15 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AcquireAll, Bound, Data, EntryId, LockName, LossCause, Mode, OpenSession, OutOfBounds, Outcome,
+    AcquireAll, Attempt, Bound, Data, LockName, LossCause, Mode, OpenSession, OutOfBounds, Outcome,
     Owner, Rejection, ReleaseAll, Reply, SessionEnd, SessionId, SessionName, Stamp, StandingAll,
     Ticket,
 };
 
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached, no_session};
-use crate::contender::{Ask, Contender, Entries, Terms};
+use crate::attempts::Attempts;
+use crate::contender::{Ask, Contender, Terms};
 use crate::deadlock::Wanted;
 use crate::locks::Claim;
 use crate::plant::Plant;
@@ -36,6 +37,14 @@ impl Machine {
         let place = |lock| self.locks.find(id?, lock, &all.owner, Ticket(0)).cloned();
         let places: Vec<_> = all.locks.iter().map(|lock| (lock, place(lock))).collect();
         let first = places.iter().find_map(|(lock, place)| Some((*lock, place.clone()?)));
+        let keeps = |(_, place): &(_, Option<Arc<Contender>>)| {
+            place.as_ref().is_some_and(|p| all.attempt.is_some_and(|a| p.attempts.contains(a)))
+        };
+        for (lock, _) in places.iter().filter(|place| !keeps(place)) {
+            let place = (&self.remembered_as(lock), &all.owner);
+            let over = self.check_attempt(&all.open.session, place, all.attempt);
+            over.map_err(|why| refused(lock, why))?;
+        }
         match first {
             None => self.join_all(id, &all, step),
             Some((lock, first)) => {
@@ -66,14 +75,25 @@ impl Machine {
                 return Err(refused(lock, self.busy_for(lock, member)));
             }
         }
+        let adds = |member: &Contender| all.attempt.filter(|a| !member.attempts.contains(*a));
+        for (lock, member) in all.locks.iter().zip(members).filter(|(_, m)| adds(m).is_some()) {
+            let room = self.room_for_an_attempt(member.attempts.count());
+            room.map_err(|why| refused(lock, why))?;
+        }
         for (at, (lock, member)) in all.locks.iter().zip(members).enumerate() {
             if at == 0 {
                 let OpenSession { ttl, labels, .. } = all.open.clone();
                 self.touch_by_name(member.session, ttl, labels, step);
             }
-            if member.waits() {
+            let attempt = adds(member);
+            if member.waits() || attempt.is_some() {
                 self.amend(lock, member, |member| {
-                    (member.asked, member.wait_ms) = (step.revision, wait_of(all, at));
+                    if member.waits() {
+                        (member.asked, member.wait_ms) = (step.revision, wait_of(all, at));
+                    }
+                    if let Some(attempt) = attempt {
+                        member.attempts.insert(attempt);
+                    }
                 });
             }
         }
@@ -161,7 +181,7 @@ impl Machine {
         if is_semaphore && all.mode != Mode::Exclusive {
             return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
         }
-        self.room_for_an_entry(0)?;
+        self.room_for_an_attempt(0)?;
         let site = self.room_at(lock, step)?;
         for directory in &site.missing {
             self.make_directory(directory, None, step);
@@ -169,14 +189,14 @@ impl Machine {
         let terms =
             Terms { max_hold_ms: all.max_hold_ms, bundle: Some(Arc::clone(names)), ..Terms::PLAIN };
         let name = all.open.session.clone();
-        let entries = Entries::of(EntryId::unnamed());
+        let attempts = Attempts::of(all.attempt);
         let contender = Contender {
             path: site.path,
             wait_ms: wait_of(all, at),
             mode: all.mode,
             fixed: true,
             terms: terms.kept(),
-            ..Contender::new(site.sequence, session, name, all.owner.clone(), entries, step)
+            ..Contender::new(site.sequence, session, name, all.owner.clone(), attempts, step)
         };
         self.enqueue(lock, &site.directory, (Data::default(), None), contender, step);
         Ok(())
@@ -247,27 +267,32 @@ impl Machine {
 
     /// Gives locks back, or leaves their queues. Where there is no place nothing is done.
     pub(crate) fn release_all(&mut self, release: ReleaseAll, step: &mut Step<'_>) -> Outcome {
-        let ReleaseAll { locks, session, owner } = release;
+        let ReleaseAll { locks, session, owner, attempt } = release;
         if !AcquireAll::are_sound(&locks) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Locks });
         }
         let id = match self.sessions.named(&session) {
             Some(Named::Open(id)) => id,
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => return Err(expired(session)),
-            Some(Named::Ended { end: SessionEnd::Closed, .. }) => {
-                return Ok(Reply::ReleasedAll { changed: 0 });
+            ended @ (Some(Named::Ended { end: SessionEnd::Closed, .. }) | None) => {
+                return match attempt {
+                    Some(attempt) => {
+                        self.sessions.bury_attempt(session, attempt, step.now, &self.limits);
+                        Ok(Reply::ReleasedAll { changed: 0 })
+                    }
+                    None if ended.is_some() => Ok(Reply::ReleasedAll { changed: 0 }),
+                    None => Err(no_session(session)),
+                };
             }
-            None => return Err(no_session(session)),
         };
         let mut changed = 0;
         for lock in &locks {
             let before = self.sessions.get(id).map_or(0, |session| session.contenders);
-            match self.locks.find(id, lock, &owner, Ticket(0)).map(|place| Claim::of(lock, place)) {
-                Some(claim) => self.leave(&claim, LossCause::Released, step),
-                None => {
-                    self.take_note_of(&session, lock, step);
-                }
+            let place = self.locks.find(id, lock, &owner, Ticket(0)).cloned();
+            if place.is_none() {
+                self.take_note_of(&session, lock, step);
             }
+            self.leave_for_all(id, (lock, &owner), (place, attempt), step);
             let after = self.sessions.get(id).map_or(0, |session| session.contenders);
             changed += before.saturating_sub(after);
         }
@@ -276,6 +301,24 @@ impl Machine {
             self.grant_next(lock, step);
         }
         Ok(Reply::ReleasedAll { changed })
+    }
+
+    /// Gives up one of several locks: with an attempt only what that one keeps.
+    fn leave_for_all(
+        &mut self,
+        session: SessionId,
+        (lock, owner): (&LockName, &Owner),
+        (place, attempt): (Option<Arc<Contender>>, Option<Attempt>),
+        step: &mut Step<'_>,
+    ) {
+        match (place, attempt) {
+            (Some(place), Some(attempt)) if place.attempts.contains(attempt) => {
+                self.leave_attempt(lock, &place, attempt, step);
+            }
+            (_, Some(attempt)) => self.end_attempt(session, (lock, owner), attempt),
+            (Some(place), None) => self.leave(&Claim::of(lock, &place), LossCause::Released, step),
+            (None, None) => {}
+        }
     }
 
     /// The other members of a place that waits, with their locks.

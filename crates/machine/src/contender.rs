@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Data, EntryId, FencingToken, LockName, LossCause, Mode, Owner, ReleaseRequest,
-    Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, Data, FencingToken, LockName, LossCause, Mode, Owner, ReleaseRequest, Revision,
+    SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
+use crate::attempts::Attempts;
 use crate::rank::Rank;
 
 /// One contender. Shared between its znode and the index, replaced in both when it changes.
@@ -30,7 +31,7 @@ pub(crate) struct Contender {
     pub(crate) since: Stamp,
     /// How long its caller waits from there on; none if as long as the session lives.
     pub(crate) wait_ms: Option<u64>,
-    pub(crate) entries: Entries,
+    pub(crate) attempts: Attempts,
     /// How it wants to hold. A holder that holds otherwise waits for the change.
     pub(crate) mode: Mode,
     /// Nobody who comes later goes before it: its client judges by the children's order itself.
@@ -181,95 +182,5 @@ impl Contender {
         let revoked = self.asked_for().filter(|request| request.revoke);
         let revoked = revoked.map(|request| (request.deadline, LossCause::Revoked));
         [ends, revoked].into_iter().flatten().min_by_key(|(at, _)| *at)
-    }
-}
-
-/// The set of entries that keep a contender in its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entries {
-    /// Sorted, without duplicates, never empty.
-    present: Vec<EntryId>,
-    /// Those that left, oldest first.
-    left: Vec<EntryId>,
-}
-
-/// What leaving did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    /// It was the last one: the place is to be given up.
-    Last,
-    /// It left, others stay.
-    Left,
-    /// It had left before.
-    LeftBefore,
-    /// It was never there, as far as is remembered.
-    Unknown,
-}
-
-impl Entries {
-    /// How many departed entries are remembered; the oldest is forgotten first.
-    pub(crate) const LEFT_MAX: usize = 64;
-
-    /// A set of one.
-    pub(crate) fn of(entry: EntryId) -> Self {
-        Self { present: vec![entry], left: Vec::new() }
-    }
-
-    /// A set read from a snapshot; none if it breaks the invariants.
-    pub(crate) fn restore(present: Vec<EntryId>, left: Vec<EntryId>) -> Option<Self> {
-        let sorted = present.is_sorted_by(|a, b| a < b);
-        let sound = sorted && !present.is_empty() && left.len() <= Self::LEFT_MAX;
-        sound.then_some(Self { present, left })
-    }
-
-    /// How many there are, at least one.
-    pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.present.len()).unwrap_or(u32::MAX)
-    }
-
-    /// True if this one is counted.
-    pub(crate) fn contains(&self, entry: &EntryId) -> bool {
-        self.present.binary_search(entry).is_ok()
-    }
-
-    /// Counts one more; an entry counted already changes nothing.
-    pub(crate) fn enter(&mut self, entry: EntryId) {
-        if let Err(at) = self.present.binary_search(&entry) {
-            self.left.retain(|left| *left != entry);
-            self.present.insert(at, entry);
-        }
-    }
-
-    /// What [`Entries::leave`] would do.
-    pub(crate) fn leaving(&self, entry: &EntryId) -> Leaving {
-        match (self.contains(entry), self.present.len()) {
-            (true, 1) => Leaving::Last,
-            (true, _) => Leaving::Left,
-            (false, _) if self.left.contains(entry) => Leaving::LeftBefore,
-            (false, _) => Leaving::Unknown,
-        }
-    }
-
-    /// Stops counting one, unless it is the last.
-    pub(crate) fn leave(&mut self, entry: &EntryId) {
-        if self.leaving(entry) != Leaving::Left {
-            return;
-        }
-        if let Ok(at) = self.present.binary_search(entry) {
-            if self.left.len() >= Self::LEFT_MAX {
-                self.left.remove(0);
-            }
-            self.left.push(self.present.remove(at));
-        }
-    }
-
-    /// Those that are counted, sorted.
-    pub(crate) fn present(&self) -> &[EntryId] {
-        &self.present
-    }
-
-    /// Those that left, oldest first.
-    pub(crate) fn left(&self) -> &[EntryId] {
-        &self.left
     }
 }

@@ -5,14 +5,15 @@
 //! know how a contender is granted.
 
 use holdfast_types::{
-    Bound, Create, CreateKind, Data, EntryId, LockName, OpReply, Owner, Perms, Rejection,
-    SessionId, Stamp, ZnodePath,
+    Bound, Create, CreateKind, Data, LockName, OpReply, Owner, Perms, Rejection, SessionId, Stamp,
+    ZnodePath,
 };
 
 use crate::Machine;
 use crate::acl;
 use crate::apply::{Step, limit_reached};
-use crate::contender::{Ask, Contender, Entries};
+use crate::attempts::Attempts;
+use crate::contender::{Ask, Contender};
 use crate::grant::mode_of_name;
 use crate::multi::By;
 use crate::plant::Plant;
@@ -69,9 +70,9 @@ impl Machine {
             return Ok(());
         };
         let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
-        let (owner, entries) = (Owner::unnamed(), Entries::of(EntryId::unnamed()));
+        let (owner, attempts) = (Owner::unnamed(), Attempts::of(None));
         let mode = mode_of_name(path.file_name());
-        let new = Contender::new(sequence, session, name, owner, entries, step);
+        let new = Contender::new(sequence, session, name, owner, attempts, step);
         let contender = Contender { path, mode, fixed: true, ..new };
         self.enqueue(&lock, &directory, (data, acl), contender, step);
         Ok(())

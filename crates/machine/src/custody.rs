@@ -8,17 +8,19 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AskRelease, Bound, Break, Broken, Data, EntryId, Event, HandOver, LockName, LossCause,
-    OutOfBounds, Outcome, Owner, Perms, Rejection, ReleaseRequest, Reply, SessionEnd, SessionId,
-    SessionName, Stamp, Ticket, ZnodePath,
+    AskRelease, Bound, Break, Broken, Data, Event, FencingToken, HandOver, LockName, LossCause,
+    OutOfBounds, Outcome, Owner, Perms, Rejection, ReleaseRequest, Reply, RequestId, SessionEnd,
+    SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 use crate::Machine;
 use crate::acquire::ANYBODY;
 use crate::apply::{Step, expired, limit_reached, no_session};
-use crate::contender::{Ask, Contender, Entries, Terms};
+use crate::attempts::Attempts;
+use crate::contender::{Ask, Contender, Terms};
 use crate::create::{child_path, room_in_counter};
 use crate::locks::{Claim, Lock};
+use crate::memo;
 use crate::plant::Plant;
 use crate::rank::Rank;
 use crate::sessions::Named;
@@ -53,7 +55,7 @@ impl Machine {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
         let holders: Vec<Arc<Contender>> = match holder.filter(|_| !self.planted(Plant::AskedAll)) {
-            Some((session, owner)) => vec![self.holder_of(&lock, &session, &owner)?],
+            Some((session, owner)) => vec![self.holder_of(&lock, &session, &owner, None)?],
             None => {
                 self.locks.get(&lock).map_or(Vec::new(), |l| l.holders.iter().cloned().collect())
             }
@@ -93,11 +95,33 @@ impl Machine {
         });
     }
 
-    /// Hands a hold to another live session.
+    /// Hands a hold to another live session. If the call names the token, the receiving session remembers the answer, and a
+    /// copy of the call gets it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, step: &mut Step<'_>) -> Outcome {
-        let HandOver { lock, from: (giver, owner), to: (taker, taking) } = hand_over;
-        let holder = self.holder_of(&lock, &giver, &owner)?;
-        let to = self.live(&taker)?;
+        let to = self.live(&hand_over.to.0)?;
+        let token = hand_over.token.and_then(|token| RequestId::new(token.to_string()).ok());
+        let scope = ["hand-over", hand_over.lock.as_str(), hand_over.to.1.as_str()];
+        let request = memo::scoped(&scope, token.as_ref());
+        let remembered = |request| self.sessions.get(to)?.memo.recall(request).cloned();
+        if let Some(first) = request.as_ref().and_then(remembered) {
+            return first;
+        }
+        let granted = self.hand_over_once(hand_over, to, step)?;
+        let count_max = self.limits.memo_per_session_max;
+        if let (Some(request), Some(session)) = (request, self.sessions.get_mut(to)) {
+            session.memo.remember(request, Ok(granted.clone()), count_max);
+        }
+        Ok(granted)
+    }
+
+    fn hand_over_once(
+        &mut self,
+        hand_over: HandOver,
+        to: SessionId,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        let HandOver { lock, from: (giver, owner), to: (taker, taking), token } = hand_over;
+        let holder = self.holder_of(&lock, &giver, &owner, token)?;
         let found = self.locks.find(to, &lock, &taking, Ticket(0)).cloned();
         let (before, said) = (self.clone(), step.said());
         let granted = match found {
@@ -132,15 +156,19 @@ impl Machine {
         }
     }
 
-    /// The hold of a live session's owner.
+    /// The hold of a live session's owner; with a token that hold alone.
     fn holder_of(
         &self,
         lock: &LockName,
         session: &SessionName,
         owner: &Owner,
+        token: Option<FencingToken>,
     ) -> Result<Arc<Contender>, Rejection> {
         let id = self.live(session)?;
-        let place = self.locks.find(id, lock, owner, Ticket(0)).filter(|p| p.hold.is_some());
+        let is_meant = |place: &&Arc<Contender>| {
+            place.hold.is_some() && (token.is_none() || place.token() == token)
+        };
+        let place = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
         let first = || self.locks.get(lock).and_then(|lock| self.first_holder(lock, None));
         place.cloned().ok_or_else(|| match first() {
             Some(holder) => Rejection::NotHolder { holder: Box::new(holder) },
@@ -206,8 +234,8 @@ impl Machine {
             bundle: None,
             ..holder.terms().clone()
         };
-        let entries = Entries::of(EntryId::unnamed());
-        let new = Contender::new(holder.sequence(), to, session, owner, entries, step);
+        let attempts = Attempts::of(None);
+        let new = Contender::new(holder.sequence(), to, session, owner, attempts, step);
         let new = Contender { path, mode, terms: terms.kept(), ..new };
         let granted = self.handed(lock, holder, new, step);
         Ok(self.put_in(lock, &directory, (Data::default(), None), granted, step))

@@ -120,10 +120,12 @@ impl Dump {
 
     fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, Stage) {
         let tombstones = self.machine.sessions.tombstones_after(end, after);
-        let tombstones = tombstones.map(|(number, Tombstone { name, ended_at })| {
-            let (name, ended_at) = (name.clone(), *ended_at);
-            TombstonePart { number, name, end, ended_at }
-        });
+        let tombstones =
+            tombstones.map(|(number, Tombstone { name, ended_at, incarnation, over })| {
+                let (name, ended_at) = (name.clone(), *ended_at);
+                let (incarnation, over) = (*incarnation, *over);
+                TombstonePart { number, name, end, ended_at, incarnation, over }
+            });
         let items = fill(tombstones, |tombstone| 64 + tombstone.name.as_str().len());
         match (items.last(), end) {
             (Some(last), _) => {

@@ -69,9 +69,10 @@ impl Machine {
         self.locks.change(lock, |indexed| indexed.put(Arc::clone(&contender)));
         self.locks.claims.insert(Claim::of(lock, &contender));
         self.locks.waits.enter(lock, &contender);
+        let remembered = self.remembered_as(lock);
         if let Some(session) = self.sessions.get_mut(contender.session) {
             session.contenders += 1;
-            session.came_back(lock, &contender.owner);
+            session.left.came_back(&remembered, &contender.owner);
         }
         if let Some(grant) = self.grant_of(lock, &contender, false) {
             step.emit(Event::Granted(grant));
@@ -149,11 +150,11 @@ impl Machine {
         }
         step.emit(Event::NodeDeleted { path: contender.path.clone() });
         let owner = contender.owner.clone();
+        let remembered = self.remembered_as(&lock);
         if let Some(session) = self.sessions.get_mut(claim.session) {
             session.contenders = session.contenders.saturating_sub(1);
-            if cause == LossCause::Released {
-                session.gave_up(lock.clone(), owner.clone());
-            }
+            let released = cause == LossCause::Released;
+            session.left.end(&remembered, &owner, contender.attempts.newest(), released);
         }
         let (session, ticket) = (contender.session_name.clone(), contender.ticket);
         let Some(hold) = &contender.hold else {

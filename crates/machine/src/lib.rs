@@ -14,6 +14,7 @@
 mod acl;
 mod acquire;
 mod apply;
+mod attempts;
 mod bundle;
 mod closing;
 mod contender;
@@ -59,8 +60,8 @@ mod znode;
 pub use explain::{BlockingLink, CHAIN_MAX};
 pub use load::LoadError;
 pub use part::{
-    ClosedPart, ContenderPart, DelayPart, End, Head, HoldPart, KindPart, NodePart, Part, PastPart,
-    RestPart, RulesPart, SessionPart, TermsPart, TombstonePart,
+    ClosedPart, ContenderPart, DelayPart, End, Head, HoldPart, KindPart, LeftLockPart, NodePart,
+    Part, PastPart, RestPart, RulesPart, SessionPart, TermsPart, TombstonePart,
 };
 pub use reads::{Counts, LISTED_HOLDERS_MAX, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
 pub use recipes::{

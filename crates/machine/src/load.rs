@@ -10,9 +10,12 @@ use thiserror::Error;
 
 use crate::Machine;
 use crate::acl;
-use crate::contender::{Contender, Entries};
+use crate::attempts::{Attempts, LeftLock, LeftLocks};
+use crate::contender::Contender;
 use crate::memo::Memo;
-use crate::part::{ContenderPart, End, Head, KindPart, NodePart, Part, SessionPart, TombstonePart};
+use crate::part::{
+    ContenderPart, End, Head, KindPart, LeftLockPart, NodePart, Part, SessionPart, TombstonePart,
+};
 use crate::rank::Rank;
 use crate::recipes::RecipePart;
 use crate::sessions::{Session, Sessions, Tombstone};
@@ -124,9 +127,12 @@ impl Loading {
 
     fn session(&mut self, part: SessionPart) -> Result<(), LoadError> {
         let what = format!("session {}", part.name);
-        if part.given_up.len() > Session::GIVEN_UP_MAX {
-            return Err(unsound(format!("{what} gave up more locks than are remembered")));
-        }
+        let record =
+            |LeftLockPart { lock, owner, released, over }| LeftLock { lock, owner, released, over };
+        let records = part.left.into_iter().map(record).collect();
+        let Some(left) = LeftLocks::restore(records, part.attempt_floor) else {
+            return Err(unsound(format!("{what} left more locks than are remembered")));
+        };
         let Some(memo) = Memo::restore(part.memo) else {
             return Err(unsound(format!("{what} remembers a request twice, or too many")));
         };
@@ -139,7 +145,7 @@ impl Loading {
             opened_at: part.opened_at,
             labels: part.labels,
             contenders: 0,
-            given_up: part.given_up.into(),
+            left,
             memo,
             password: part.password,
             attachment: part.attachment,
@@ -149,8 +155,9 @@ impl Loading {
 
     fn tombstone(&mut self, part: TombstonePart) -> Result<(), LoadError> {
         let what = format!("session {}", part.name);
-        let tombstone = Tombstone { name: part.name, ended_at: part.ended_at };
-        let new = self.machine.sessions.restore_tombstone(part.number, part.end, tombstone);
+        let TombstonePart { number, name, end, ended_at, incarnation, over } = part;
+        let tombstone = Tombstone { name, ended_at, incarnation, over };
+        let new = self.machine.sessions.restore_tombstone(number, end, tombstone);
         if new { Ok(()) } else { Err(twice(what)) }
     }
 
@@ -202,11 +209,11 @@ impl Loading {
             Kind::Ephemeral(session) => self.machine.sessions.get(session),
             Kind::Persistent | Kind::Container(_) | Kind::Ttl(_) => None,
         };
-        let entries = Entries::restore(part.entries, part.left);
+        let attempts = Attempts::restore(part.attempts);
         let terms = part.terms.map(lock::terms);
-        let (Some(session), Some(entries), None | Some(Some(_))) = (session, entries, &terms)
+        let (Some(session), Some(attempts), None | Some(Some(_))) = (session, attempts, &terms)
         else {
-            return Err(unsound(format!("contender {path} has no live session, or bad entries")));
+            return Err(unsound(format!("contender {path} has no live session, or bad attempts")));
         };
         let (class, at) = part.rank;
         Ok(Contender {
@@ -219,7 +226,7 @@ impl Loading {
             asked: part.asked,
             since: node.ctime,
             wait_ms: part.wait_ms,
-            entries,
+            attempts,
             mode: part.mode,
             fixed: part.fixed,
             terms: terms.flatten(),

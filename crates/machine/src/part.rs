@@ -4,12 +4,13 @@
 //! which order parts come, and how a machine is made of them again.
 
 use holdfast_types::{
-    AclEntry, Data, EntryId, FencingToken, Incarnation, Labels, Limits, LockName, Mode, NodeId,
+    AclEntry, Attempt, Data, FencingToken, Incarnation, Labels, Limits, LockName, Mode, NodeId,
     Outcome, Owner, Password, Policy, ReleaseRequest, RequestId, Revision, SessionEnd, SessionId,
     SessionName, Stamp, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::attempts::LeftLock;
 use crate::closing::{Closings, Delay, Rest};
 use crate::contender::{Contender, Hold, Terms};
 use crate::locks::Rules;
@@ -76,14 +77,29 @@ pub struct SessionPart {
     pub opened_at: Stamp,
     /// Its labels.
     pub labels: Labels,
-    /// Locks it gave up, oldest first.
-    pub given_up: Vec<(LockName, Owner)>,
+    /// Locks that its owners left, the oldest record first.
+    pub left: Vec<LeftLockPart>,
+    /// Attempts up to this one are over, unless they keep a place.
+    pub attempt_floor: Attempt,
     /// Remembered answers, oldest first.
     pub memo: Vec<(RequestId, Outcome)>,
     /// What another connection must show to take it over.
     pub password: Option<Password>,
     /// The connection that speaks for it.
     pub attachment: Option<Revision>,
+}
+
+/// What a session remembers of a lock that one of its owners left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LeftLockPart {
+    /// The lock; of a segment the whole.
+    pub lock: LockName,
+    /// Who within the session.
+    pub owner: Owner,
+    /// The owner released it itself and has not come back since.
+    pub released: bool,
+    /// The newest attempt that is over; 0 if none had a number.
+    pub over: Attempt,
 }
 
 /// The memory of an ended session.
@@ -97,6 +113,10 @@ pub struct TombstonePart {
     pub end: SessionEnd,
     /// When.
     pub ended_at: Stamp,
+    /// The session that ended; 0 if none of that name was ever opened.
+    pub incarnation: SessionId,
+    /// Its attempts up to this one are over.
+    pub over: Attempt,
 }
 
 /// How long a znode lives.
@@ -209,10 +229,8 @@ pub struct ContenderPart {
     pub owner: Owner,
     /// Revision of its latest acquire.
     pub asked: Revision,
-    /// Entries that are counted, sorted.
-    pub entries: Vec<EntryId>,
-    /// Entries that left, oldest first.
-    pub left: Vec<EntryId>,
+    /// The attempts that keep it in its place, sorted.
+    pub attempts: Vec<Attempt>,
     /// Present on the holder.
     pub hold: Option<HoldPart>,
     /// How long its latest acquire waits, milliseconds.
@@ -290,7 +308,8 @@ impl SessionPart {
             anonymous: session.anonymous,
             opened_at: session.opened_at,
             labels: session.labels.clone(),
-            given_up: session.given_up.iter().cloned().collect(),
+            left: session.left.records().cloned().map(LeftLockPart::of).collect(),
+            attempt_floor: session.left.floor(),
             memo: session.memo.iter().cloned().collect(),
             password: session.password,
             attachment: session.attachment,
@@ -299,13 +318,18 @@ impl SessionPart {
 
     pub(crate) fn weight(&self) -> usize {
         let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let given_up: usize = self
-            .given_up
-            .iter()
-            .map(|(lock, owner)| lock.as_str().len() + owner.as_str().len())
-            .sum();
+        let left =
+            self.left.iter().map(|left| left.lock.as_str().len() + left.owner.as_str().len());
+        let left: usize = left.map(|names| names + 16).sum();
         let memo: usize = self.memo.iter().map(|(_, outcome)| memo::weight(outcome)).sum();
-        256 + labels + given_up + memo
+        256 + labels + left + memo
+    }
+}
+
+impl LeftLockPart {
+    fn of(left: LeftLock) -> Self {
+        let LeftLock { lock, owner, released, over } = left;
+        Self { lock, owner, released, over }
     }
 }
 
@@ -365,12 +389,12 @@ impl ClosedPart {
 
 impl ContenderPart {
     fn weight(&self) -> usize {
-        let entries = (self.entries.len() + self.left.len()) * EntryId::MAX_LEN;
+        let attempts = self.attempts.len() * size_of::<Attempt>();
         let value = self.terms.as_ref().and_then(|terms| terms.value.as_ref());
         let slots = self.hold.as_ref().map_or(0, |hold| hold.slots.len());
         let bundle = self.terms.iter().flat_map(|terms| &terms.bundle);
         let bundle: usize = bundle.map(|lock| lock.as_str().len()).sum();
-        bundle + entries + value.map_or(0, |value| value.len()) + 4 * slots
+        bundle + attempts + value.map_or(0, |value| value.len()) + 4 * slots
     }
 
     fn of(contender: &Contender) -> Self {
@@ -378,8 +402,7 @@ impl ContenderPart {
             sequence: contender.sequence(),
             owner: contender.owner.clone(),
             asked: contender.asked,
-            entries: contender.entries.present().to_vec(),
-            left: contender.entries.left().to_vec(),
+            attempts: contender.attempts.as_slice().to_vec(),
             hold: contender.hold.as_deref().map(HoldPart::of),
             wait_ms: contender.wait_ms,
             mode: contender.mode,

@@ -25,6 +25,12 @@ pub(crate) enum Plant {
     EntryTwice,
     /// A renewal mints a token.
     RenewalMints,
+    /// A copy of an attempt that is over takes a place.
+    AttemptBlind,
+    /// A release does not look at the token that it names.
+    ReleaseBlind,
+    /// A close does not look at the incarnation that it names.
+    CloseBlind,
     /// A cancel does not see that the owner asked again.
     CancelBlind,
     /// A sequence number is given again after its node went.

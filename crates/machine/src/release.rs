@@ -5,47 +5,64 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Cancel, EntryId, LockName, LossCause, Outcome, Owner, Rejection, Release, Released, Reply,
-    SessionEnd, SessionId, Ticket,
+    Attempt, Cancel, LockName, LossCause, Outcome, Owner, Rejection, Release, ReleaseTarget,
+    Released, Reply, SessionEnd, SessionId, Ticket,
 };
 
 use crate::Machine;
 use crate::apply::{Step, expired, no_session};
-use crate::contender::{Contender, Leaving};
+use crate::contender::Contender;
 use crate::locks::Claim;
 use crate::plant::Plant;
 use crate::sessions::Named;
 
-const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
+pub(crate) const NOTHING_TO_GIVE_UP: Reply =
+    Reply::Released(Released { entries_left: 0, changed: false });
 
 impl Machine {
-    /// Gives a lock back, or leaves its queue; with an entry, only that one leaves. Of a lock that is cut into segments it is
-    /// the one in which the caller has its place.
+    /// Gives a lock back, or leaves its queue. Of a lock that is cut into segments it is the one in which the caller has its
+    /// place. A release that names an attempt or a token changes nothing if that is over already.
     pub(crate) fn release(&mut self, release: Release, step: &mut Step<'_>) -> Outcome {
-        let Release { lock, session, owner, entry } = release;
+        let Release { lock, session, owner, target } = release;
         let id = match self.sessions.named(&session) {
             Some(Named::Open(id)) => id,
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => return Err(expired(session)),
-            Some(Named::Ended { end: SessionEnd::Closed, .. }) => {
+            ended @ (Some(Named::Ended { end: SessionEnd::Closed, .. }) | None) => {
                 self.take_note_within(&session, &lock, step);
-                return Ok(NOTHING_TO_GIVE_UP);
+                return match target {
+                    ReleaseTarget::Attempt(attempt) => {
+                        self.end_attempt_unopened(session, attempt, step)
+                    }
+                    _ if ended.is_some() => Ok(NOTHING_TO_GIVE_UP),
+                    ReleaseTarget::AnyPlace | ReleaseTarget::Hold(_) => Err(no_session(session)),
+                };
             }
-            None => return Err(no_session(session)),
         };
         let lock = self.place_within(id, lock, &owner);
         let Some(contender) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
             let lost = self.take_note_within(&session, &lock, step);
-            return self.release_again(id, lock, owner, lost);
+            return self.release_again(id, (lock, owner), target, lost);
         };
-        let Some(entry) = entry else { return Ok(self.give_up(&lock, &contender, step)) };
-        match contender.entries.leaving(&entry) {
-            Leaving::Last => Ok(self.give_up(&lock, &contender, step)),
-            Leaving::Left => Ok(self.leave_once(&lock, &contender, &entry)),
-            Leaving::LeftBefore => {
-                let entries_left = contender.entries.count();
+        let blind = self.planted(Plant::ReleaseBlind);
+        match target {
+            ReleaseTarget::Attempt(attempt) if contender.attempts.contains(attempt) => {
+                let entries_left = self.leave_attempt(&lock, &contender, attempt, step);
+                if entries_left == 0 {
+                    self.after_leaving(&lock, id, step);
+                }
+                Ok(Reply::Released(Released { entries_left, changed: true }))
+            }
+            ReleaseTarget::Attempt(attempt) => {
+                self.end_attempt(id, (&lock, &owner), attempt);
+                let entries_left = contender.attempts.count();
                 Ok(Reply::Released(Released { entries_left, changed: false }))
             }
-            Leaving::Unknown => Err(Rejection::NoSuchEntry { entry }),
+            ReleaseTarget::Hold(token) if contender.token() != Some(token) && !blind => {
+                Ok(NOTHING_TO_GIVE_UP)
+            }
+            ReleaseTarget::Hold(_) | ReleaseTarget::AnyPlace => {
+                Ok(self.give_up(&lock, &contender, step))
+            }
         }
     }
 
@@ -83,37 +100,57 @@ impl Machine {
     fn release_again(
         &mut self,
         session: SessionId,
-        lock: LockName,
-        owner: Owner,
+        (lock, owner): (LockName, Owner),
+        target: ReleaseTarget,
         lost: bool,
     ) -> Outcome {
-        if lost && let Some(session) = self.sessions.get_mut(session) {
-            session.gave_up(lock, owner);
-            return Ok(NOTHING_TO_GIVE_UP);
+        let remembered = self.remembered_as(&lock);
+        let Some(known) = self.sessions.get_mut(session) else { return Ok(NOTHING_TO_GIVE_UP) };
+        match target {
+            ReleaseTarget::Attempt(attempt) => {
+                known.left.end_one(&remembered, &owner, attempt);
+                return Ok(NOTHING_TO_GIVE_UP);
+            }
+            ReleaseTarget::Hold(_) => return Ok(NOTHING_TO_GIVE_UP),
+            ReleaseTarget::AnyPlace if lost => {
+                known.left.end(&remembered, &owner, Attempt::UNNAMED, true);
+                return Ok(NOTHING_TO_GIVE_UP);
+            }
+            ReleaseTarget::AnyPlace => {}
         }
-        let gave_up = self.sessions.get(session).is_some_and(|s| s.has_given_up(&lock, &owner));
+        let released = known.left.has_released(&remembered, &owner);
         let holder = self.locks.get(&lock).and_then(|lock| self.first_holder(lock, None));
         match holder {
-            Some(holder) if !gave_up => Err(Rejection::NotHolder { holder: Box::new(holder) }),
+            Some(holder) if !released => Err(Rejection::NotHolder { holder: Box::new(holder) }),
             Some(_) | None => Ok(NOTHING_TO_GIVE_UP),
         }
     }
 
     fn give_up(&mut self, lock: &LockName, contender: &Contender, step: &mut Step<'_>) -> Reply {
         self.leave(&Claim::of(lock, contender), LossCause::Released, step);
-        self.end_if_spent(contender.session, step);
-        self.grant_next(lock, step);
+        self.after_leaving(lock, contender.session, step);
         Reply::Released(Released { entries_left: 0, changed: true })
     }
 
-    fn leave_once(
+    fn after_leaving(&mut self, lock: &LockName, session: SessionId, step: &mut Step<'_>) {
+        self.end_if_spent(session, step);
+        self.grant_next(lock, step);
+    }
+
+    /// Ends one attempt of a place. The last one gives the place up; the caller then grants the next waiter. Returns how many
+    /// attempts still keep the place.
+    pub(crate) fn leave_attempt(
         &mut self,
         lock: &LockName,
         contender: &Arc<Contender>,
-        entry: &EntryId,
-    ) -> Reply {
-        let amended = self.amend(lock, contender, |contender| contender.entries.leave(entry));
-        let entries_left = amended.entries.count();
-        Reply::Released(Released { entries_left, changed: true })
+        attempt: Attempt,
+        step: &mut Step<'_>,
+    ) -> u32 {
+        if contender.attempts.count() == 1 {
+            self.leave(&Claim::of(lock, contender), LossCause::Released, step);
+            return 0;
+        }
+        self.end_attempt(contender.session, (lock, &contender.owner), attempt);
+        self.amend(lock, contender, |contender| contender.attempts.remove(attempt)).attempts.count()
     }
 }

@@ -59,19 +59,33 @@ impl Machine {
         }
     }
 
-    /// Ends a session by its own wish; on one that expired, takes note and frees the name.
+    /// Ends a session by its own wish; on one that expired, takes note and frees the name. With an incarnation it ends that
+    /// one alone.
     pub(crate) fn close_session(
         &mut self,
         session: SessionName,
-        attachment: Option<Revision>,
+        (attachment, incarnation): (Option<Revision>, Option<SessionId>),
         step: &mut Step<'_>,
     ) -> Outcome {
-        match self.sessions.named(&session) {
+        let named = self.sessions.named(&session);
+        let current = match named {
+            Some(Named::Open(id)) => Some(id),
+            Some(Named::Ended { .. }) | None => {
+                self.sessions.tombstone(&session).map(|ended| ended.incarnation)
+            }
+        };
+        if incarnation.is_some() && incarnation != current && !self.planted(Plant::CloseBlind) {
+            // The session that is meant has ended before.
+            return Ok(Reply::SessionEnded);
+        }
+        match named {
             Some(Named::Open(id)) => {
                 self.refuse_if_moved(id, attachment)?;
                 self.end_session(id, SessionEnd::Closed, step);
             }
-            Some(Named::Ended { end: SessionEnd::Expired, .. }) => self.sessions.forget(&session),
+            Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
+                self.sessions.acknowledge_expiry(&session);
+            }
             Some(Named::Ended { end: SessionEnd::Closed, .. }) => {}
             None => return Err(no_session(session)),
         }

@@ -3,17 +3,17 @@
 //! Owns session numbers, names, leases' generations and the tombstones. Refuses to know what a session owns in the
 //! tree; whoever ends one takes that away in the same command (`ending.rs`).
 //! Bounds: live sessions by `sessions_max` (checked by callers); tombstones by `tombstones_max`; per session
-//! [`Session::GIVEN_UP_MAX`] given-up locks and `memo_per_session_max` remembered answers.
+//! the locks that it left ([`LeftLocks::COUNT_MAX`]) and `memo_per_session_max` remembered answers.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Labels, Limits, LockName, OpenSession, Owner, Password, Revision, SessionEnd, SessionId,
-    SessionName, Stamp, Ttl,
+    Attempt, Labels, Limits, OpenSession, Password, Revision, SessionEnd, SessionId, SessionName,
+    Stamp, Ttl,
 };
 use imbl::OrdMap;
 
+use crate::attempts::LeftLocks;
 use crate::memo::Memo;
 
 /// A live session.
@@ -29,37 +29,13 @@ pub(crate) struct Session {
     pub(crate) labels: Labels,
     /// Invariant: equals the number of its claims.
     pub(crate) contenders: u32,
-    /// Locks it gave up itself, oldest first, so that a retried release is told the truth.
-    pub(crate) given_up: VecDeque<(LockName, Owner)>,
+    pub(crate) left: LeftLocks,
     pub(crate) memo: Memo,
     /// What another connection must show to take it over.
     pub(crate) password: Option<Password>,
     /// The connection that speaks for it: the revision that opened or attached it. Invariant: present exactly with a
     /// password.
     pub(crate) attachment: Option<Revision>,
-}
-
-impl Session {
-    /// How many given-up locks are remembered; the oldest is forgotten first.
-    pub(crate) const GIVEN_UP_MAX: usize = 64;
-
-    /// Notes that it gave a lock up.
-    pub(crate) fn gave_up(&mut self, lock: LockName, owner: Owner) {
-        if self.given_up.len() >= Self::GIVEN_UP_MAX {
-            self.given_up.pop_front();
-        }
-        self.given_up.push_back((lock, owner));
-    }
-
-    /// True if it gave this lock up and did not come back since, as far as is remembered.
-    pub(crate) fn has_given_up(&self, lock: &LockName, owner: &Owner) -> bool {
-        self.given_up.iter().any(|(l, o)| l == lock && o == owner)
-    }
-
-    /// Notes that it contends again.
-    pub(crate) fn came_back(&mut self, lock: &LockName, owner: &Owner) {
-        self.given_up.retain(|(l, o)| l != lock || o != owner);
-    }
 }
 
 /// What a name stands for.
@@ -81,6 +57,10 @@ pub(crate) enum Named {
 pub(crate) struct Tombstone {
     pub(crate) name: SessionName,
     pub(crate) ended_at: Stamp,
+    /// The session that ended; 0 if none of that name was ever opened.
+    pub(crate) incarnation: SessionId,
+    /// Its attempts up to this one are over.
+    pub(crate) over: Attempt,
 }
 
 /// All sessions.
@@ -171,12 +151,15 @@ impl Sessions {
         end: SessionEnd,
         after: u64,
     ) -> impl Iterator<Item = (u64, &Tombstone)> {
-        let graves = match end {
+        let start = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        self.graves(end).range(start).map(|(number, tombstone)| (*number, tombstone))
+    }
+
+    fn graves(&self, end: SessionEnd) -> &OrdMap<u64, Tombstone> {
+        match end {
             SessionEnd::Expired => &self.expired,
             SessionEnd::Closed => &self.closed,
-        };
-        let start = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
-        graves.range(start).map(|(number, tombstone)| (*number, tombstone))
+        }
     }
 
     fn graves_mut(&mut self, end: SessionEnd) -> &mut OrdMap<u64, Tombstone> {
@@ -188,6 +171,7 @@ impl Sessions {
 
     /// A new session under a name that no live one has; a tombstone of that name goes.
     pub(crate) fn open(&mut self, open: OpenSession, now: Stamp) -> SessionId {
+        let over = self.tombstone(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
         self.forget(&open.session);
         self.minted += 1;
         let id = SessionId(self.minted);
@@ -200,7 +184,7 @@ impl Sessions {
             opened_at: now,
             labels: open.labels,
             contenders: 0,
-            given_up: VecDeque::new(),
+            left: LeftLocks::after(over),
             memo: Memo::default(),
             password: open.password,
             attachment: None,
@@ -213,15 +197,45 @@ impl Sessions {
     /// Ends a live session and remembers how.
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };
+        let (name, over) = (session.name.clone(), session.left.newest());
+        self.bury(end, Tombstone { name, ended_at: now, incarnation: id, over });
+        self.forget_old(now, limits);
+    }
+
+    /// Notes that the client of an expired session knows of the loss: the name is free for a new session.
+    pub(crate) fn acknowledge_expiry(&mut self, name: &SessionName) {
+        let Some(tombstone) = self.tombstone(name).cloned() else { return };
+        self.forget(name);
+        self.bury(SessionEnd::Closed, tombstone);
+    }
+
+    /// Ends the attempts up to this one under the name of a session that is not open.
+    pub(crate) fn bury_attempt(
+        &mut self,
+        name: SessionName,
+        attempt: Attempt,
+        now: Stamp,
+        limits: &Limits,
+    ) {
+        let old = self.tombstone(&name);
+        let incarnation = old.map_or(SessionId(0), |old| old.incarnation);
+        let over = old.map_or(attempt, |old| old.over.max(attempt));
+        self.forget(&name);
+        self.bury(SessionEnd::Closed, Tombstone { name, ended_at: now, incarnation, over });
+        self.forget_old(now, limits);
+    }
+
+    fn bury(&mut self, end: SessionEnd, tombstone: Tombstone) {
         self.buried += 1;
         let number = self.buried;
-        let name = session.name.clone();
-        match self.by_name.get_mut(&name) {
-            Some(named) => *named = Named::Ended { end, number },
-            None => drop(self.by_name.insert(name.clone(), Named::Ended { end, number })),
-        }
-        self.graves_mut(end).insert(number, Tombstone { name, ended_at: now });
-        self.forget_old(now, limits);
+        self.by_name.insert(tombstone.name.clone(), Named::Ended { end, number });
+        self.graves_mut(end).insert(number, tombstone);
+    }
+
+    /// The memory of the session of this name that ended; `None` if it is open or not remembered.
+    pub(crate) fn tombstone(&self, name: &SessionName) -> Option<&Tombstone> {
+        let Some(Named::Ended { end, number }) = self.named(name) else { return None };
+        self.graves(end).get(&number)
     }
 
     /// Drops a tombstone, if the name has one.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_types::{
-    Acquire, Cancel, Command, EntryId, Grant, Labels, LockName, LossCause, OpenSession, Owner,
-    PolicyChange, Queued, Rejection, Release, Reply, Revision, SessionName, Standing, Ttl,
+    Acquire, Cancel, Command, Grant, Labels, LockName, LossCause, OpenSession, Owner, PolicyChange,
+    Queued, Rejection, Release, ReleaseTarget, Reply, Revision, SessionName, Standing, Ttl,
 };
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
@@ -38,14 +38,14 @@ pub(crate) struct Place {
 }
 
 /// One acquire under way.
-pub(crate) struct Attempt {
+pub(crate) struct AcquireCall {
     arrived: Instant,
     /// When the last renewal that a quorum stands behind was begun.
     renewed: Instant,
     until: Instant,
 }
 
-impl Attempt {
+impl AcquireCall {
     /// One that begins now and waits so long.
     pub(crate) fn begin(wait: Duration) -> Self {
         let arrived = Instant::now();
@@ -86,7 +86,7 @@ impl Service {
         request: AcquireRequest,
         told: Option<oneshot::Sender<Following>>,
     ) -> Result<Response, Failure> {
-        let attempt = Attempt::begin(request.wait);
+        let attempt = AcquireCall::begin(request.wait);
         let seat = self.admit(request.wait)?;
         if let Some(renewed) = self.renew_held(&request, &attempt).await? {
             return Ok(renewed);
@@ -159,9 +159,9 @@ impl Service {
     async fn renew_held(
         &self,
         request: &AcquireRequest,
-        attempt: &Attempt,
+        attempt: &AcquireCall,
     ) -> Result<Option<Response>, Failure> {
-        let (Some(session), None) = (&request.session, &request.entry) else { return Ok(None) };
+        let (Some(session), None) = (&request.session, &request.attempt) else { return Ok(None) };
         let owner = request.owner.clone().unwrap_or_else(Owner::unnamed);
         let standing = self.raft().read(|machine| {
             let lock = match request.terms.segments {
@@ -187,7 +187,7 @@ impl Service {
 
     pub(crate) async fn wait(
         &self,
-        mut attempt: Attempt,
+        mut attempt: AcquireCall,
         place: Place,
         seat: Seat,
     ) -> Result<Response, Failure> {
@@ -205,7 +205,7 @@ impl Service {
 
     async fn wait_parked(
         &self,
-        attempt: &mut Attempt,
+        attempt: &mut AcquireCall,
         place: &Place,
         mut parked: Parked,
     ) -> Result<Response, Failure> {
@@ -280,7 +280,7 @@ impl Service {
     /// the caller is told that it holds only after another one.
     async fn granted_late(
         &self,
-        attempt: &mut Attempt,
+        attempt: &mut AcquireCall,
         place: &Place,
         grant: Grant,
     ) -> Result<Response, Failure> {
@@ -305,7 +305,7 @@ impl Service {
     }
 
     /// The place is gone without a grant.
-    fn left(&self, attempt: &Attempt, place: &Place, cause: LossCause) -> Failure {
+    fn left(&self, attempt: &AcquireCall, place: &Place, cause: LossCause) -> Failure {
         let session = place.session.clone();
         match cause {
             LossCause::SessionExpired => Failure::Rejected(Rejection::SessionExpired { session }),
@@ -321,14 +321,14 @@ impl Service {
     }
 
     /// The place is gone, and the event that would say why was not seen.
-    fn gone(&self, attempt: &Attempt, place: &Place) -> Failure {
+    fn gone(&self, attempt: &AcquireCall, place: &Place) -> Failure {
         match self.view(&place.session) {
             Ok(_) => self.timed_out(attempt, place),
             Err(ended) => ended,
         }
     }
 
-    fn timed_out(&self, attempt: &Attempt, place: &Place) -> Failure {
+    fn timed_out(&self, attempt: &AcquireCall, place: &Place) -> Failure {
         self.metrics().timed_out.inc();
         let lock = self.raft().read(|machine| machine.lock(&place.lock, WAITERS_SHOWN));
         Failure::WaitTimeout { lock: Box::new(lock), waited: attempt.arrived.elapsed() }
@@ -336,7 +336,7 @@ impl Service {
 
     /// The wait is over; the log says whether the grant came first. While it does not say, the caller may be in the
     /// queue or hold the lock, whatever kept the cancel from the log.
-    async fn cancel(&self, attempt: &Attempt, place: &Place) -> Result<Response, Failure> {
+    async fn cancel(&self, attempt: &AcquireCall, place: &Place) -> Result<Response, Failure> {
         let proposed = self.propose(place.cancel()).await;
         let (outcome, revision) = proposed.map_err(|_| Failure::OutcomeUnknown)?;
         match outcome {
@@ -347,7 +347,7 @@ impl Service {
     }
 
     /// This node is about to stop. A caller with a session of its own keeps its place and asks another node.
-    async fn turn_away(&self, attempt: &Attempt, place: &Place) -> Result<Response, Failure> {
+    async fn turn_away(&self, attempt: &AcquireCall, place: &Place) -> Result<Response, Failure> {
         if !place.anonymous {
             return Err(Failure::ShuttingDown);
         }
@@ -375,10 +375,10 @@ impl Service {
         lock: LockName,
         session: SessionName,
         owner: Option<Owner>,
-        entry: Option<EntryId>,
+        target: ReleaseTarget,
     ) -> Result<Response, Failure> {
         let owner = owner.unwrap_or_else(Owner::unnamed);
-        let release = Release { lock, session, owner, entry };
+        let release = Release { lock, session, owner, target };
         let (outcome, revision) = self.propose(Command::Release(release)).await?;
         match outcome {
             Ok(Reply::Released(released)) => Ok(respond(Answer::Released(released), revision)),
@@ -390,7 +390,8 @@ impl Service {
 
 fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
     let wait_ms = wait.then(|| u64::try_from(request.wait.as_millis()).unwrap_or(u64::MAX));
-    let AcquireRequest { lock, session, owner, entry, ttl, labels, mode, terms, wait: _ } = request;
+    let AcquireRequest { lock, session, owner, attempt, ttl, labels, mode, terms, wait: _ } =
+        request;
     let anonymous = session.is_none();
     let session = match session {
         Some(session) => session,
@@ -399,7 +400,7 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
     let open = OpenSession { session, ttl, anonymous, labels, password: None };
     let plain = Acquire::new(lock, open, owner.unwrap_or_else(Owner::unnamed));
     Ok(Acquire {
-        entry,
+        attempt,
         wait,
         wait_ms,
         mode,

@@ -5,11 +5,11 @@
 //! to know how they are granted.
 
 use holdfast_types::{
-    AcquireAll, Command, Grant, LockName, OpenSession, Owner, Queued, ReleaseAll, Reply, Revision,
-    SessionName, StandingAll, Ticket,
+    AcquireAll, Attempt, Command, Grant, LockName, OpenSession, Owner, Queued, ReleaseAll, Reply,
+    Revision, SessionName, StandingAll, Ticket,
 };
 
-use crate::acquire::{Attempt, Place, millis, server_made_name};
+use crate::acquire::{AcquireCall, Place, millis, server_made_name};
 use crate::answer::{Answer, Failure, Response};
 use crate::departure::Orphan;
 use crate::request::{AcquireAllRequest, Call};
@@ -21,7 +21,7 @@ impl Service {
         call: Call,
         request: AcquireAllRequest,
     ) -> Result<Response, Failure> {
-        let attempt = Attempt::begin(request.wait);
+        let attempt = AcquireCall::begin(request.wait);
         let seat = self.admit(request.wait)?;
         let all = command(request, seat.is_some())?;
         let (locks, open, owner) = (all.locks.clone(), all.open.clone(), all.owner.clone());
@@ -86,9 +86,10 @@ impl Service {
         locks: Vec<LockName>,
         session: SessionName,
         owner: Option<Owner>,
+        attempt: Option<Attempt>,
     ) -> Result<Response, Failure> {
         let (locks, owner) = (sorted(locks), owner.unwrap_or_else(Owner::unnamed));
-        let release = ReleaseAll { locks, session, owner };
+        let release = ReleaseAll { locks, session, owner, attempt };
         let (outcome, revision) = self.propose(Command::ReleaseAll(release)).await?;
         match outcome {
             Ok(Reply::ReleasedAll { changed }) => {
@@ -101,7 +102,11 @@ impl Service {
 }
 
 /// A grant of all, without a wait.
-fn granted(attempt: &Attempt, grants: Vec<Grant>, revision: Revision) -> Result<Response, Failure> {
+fn granted(
+    attempt: &AcquireCall,
+    grants: Vec<Grant>,
+    revision: Revision,
+) -> Result<Response, Failure> {
     let first = grants.first().cloned().ok_or(Failure::OutcomeUnknown)?;
     let Answer::Granted { waited, expires_in, .. } = attempt.answer(first, revision).reply else {
         return Err(Failure::OutcomeUnknown);
@@ -116,8 +121,17 @@ fn in_the_way(places: Vec<(LockName, Queued)>) -> Option<(LockName, Queued)> {
 }
 
 fn command(request: AcquireAllRequest, wait: bool) -> Result<AcquireAll, Failure> {
-    let AcquireAllRequest { locks, session, owner, ttl, wait: longest, labels, mode, max_hold } =
-        request;
+    let AcquireAllRequest {
+        locks,
+        session,
+        owner,
+        attempt,
+        ttl,
+        wait: longest,
+        labels,
+        mode,
+        max_hold,
+    } = request;
     let anonymous = session.is_none();
     let session = match session {
         Some(session) => session,
@@ -131,6 +145,7 @@ fn command(request: AcquireAllRequest, wait: bool) -> Result<AcquireAll, Failure
         wait_ms: wait.then(|| millis(longest)),
         mode: mode.unwrap_or_default(),
         max_hold_ms: max_hold.map(millis),
+        attempt,
     })
 }
 

@@ -108,7 +108,8 @@ pub(crate) async fn close_within(service: Service, session: SessionName, limit: 
 async fn close(service: Service, session: SessionName) {
     let began = Instant::now();
     while began.elapsed() < ORPHANED {
-        let close = Command::CloseSession { session: session.clone(), attachment: None };
+        let close =
+            Command::CloseSession { session: session.clone(), attachment: None, incarnation: None };
         if let Ok((Ok(_), _)) = service.propose(close).await {
             return;
         }

@@ -6,8 +6,9 @@ use crate::explain::HistoryRequest;
 use crate::keepalive::ListenRequest;
 use holdfast_machine::LockFilter;
 use holdfast_types::{
-    AskRelease, Break, Condition, Data, EntryId, FencingToken, HandOver, Identity, Labels,
-    LockName, Mode, Op, Owner, PolicyChange, RequestId, Segments, SessionName, Ttl, ZnodePath,
+    AskRelease, Attempt, Break, Condition, Data, FencingToken, HandOver, Identity, Labels,
+    LockName, Mode, Op, Owner, PolicyChange, ReleaseTarget, RequestId, Segments, SessionId,
+    SessionName, Ttl, ZnodePath,
 };
 
 use crate::recipes::RecipeRequest;
@@ -76,6 +77,8 @@ pub enum Request {
         session: SessionName,
         /// Who within the session.
         owner: Option<Owner>,
+        /// The attempt that is given up; none means whatever places there are.
+        attempt: Option<Attempt>,
     },
     /// Take places away by an operator's will. Written into the audit trail.
     Break(Break),
@@ -98,8 +101,8 @@ pub enum Request {
         session: SessionName,
         /// Who within the session.
         owner: Option<Owner>,
-        /// One entry only.
-        entry: Option<EntryId>,
+        /// What exactly is given up.
+        target: ReleaseTarget,
     },
     /// Who holds it and who waits.
     Lock {
@@ -167,6 +170,8 @@ pub enum Request {
     CloseSession {
         /// Which.
         session: SessionName,
+        /// The one session of that name that is meant; none means whichever is open.
+        incarnation: Option<SessionId>,
     },
     /// What a session has.
     Session {
@@ -270,8 +275,8 @@ pub struct AcquireRequest {
     pub session: Option<SessionName>,
     /// Who within the session.
     pub owner: Option<Owner>,
-    /// The entry to count.
-    pub entry: Option<EntryId>,
+    /// The attempt that this is a copy of.
+    pub attempt: Option<Attempt>,
     /// The session's time-to-live.
     pub ttl: Option<Ttl>,
     /// How long to wait for the grant; zero means not at all. At most `ServiceConfig::wait_max`.
@@ -293,6 +298,8 @@ pub struct AcquireAllRequest {
     pub session: Option<SessionName>,
     /// Who within the session.
     pub owner: Option<Owner>,
+    /// The attempt that this is a copy of.
+    pub attempt: Option<Attempt>,
     /// The session's time-to-live.
     pub ttl: Option<Ttl>,
     /// How long to wait for all of them together; zero means not at all. At most `ServiceConfig::wait_max`.

@@ -185,15 +185,15 @@ impl Service {
         match request {
             Request::Acquire(acquire) => self.acquire(call, acquire).boxed(),
             Request::AcquireAll(request) => self.acquire_all(call, request).boxed(),
-            Request::ReleaseAll { locks, session, owner } => {
-                self.release_all(locks, session, owner).boxed()
+            Request::ReleaseAll { locks, session, owner, attempt } => {
+                self.release_all(locks, session, owner, attempt).boxed()
             }
             Request::Break(breaking) => self.break_places(call, breaking).boxed(),
             Request::AskRelease(ask) => self.ask_release(ask).boxed(),
             Request::HandOver(hand_over) => self.hand_over(hand_over).boxed(),
             Request::SetPolicy { lock, change } => self.set_policy(lock, change).boxed(),
-            Request::Release { lock, session, owner, entry } => {
-                self.release(lock, session, owner, entry).boxed()
+            Request::Release { lock, session, owner, target } => {
+                self.release(lock, session, owner, target).boxed()
             }
             Request::OpenSession { session, ttl, labels } => {
                 self.open_session(session, ttl, labels).boxed()
@@ -209,7 +209,9 @@ impl Service {
             Request::Contention { prefix, limit, read } => {
                 self.most_wanted(prefix, limit, read).boxed()
             }
-            Request::CloseSession { session } => self.close_session(session).boxed(),
+            Request::CloseSession { session, incarnation } => {
+                self.close_session(session, incarnation).boxed()
+            }
             Request::Multi(multi) => self.multi(call, multi).boxed(),
             Request::Change { session, request, op } => {
                 self.change(call, session, request, op).boxed()

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use holdfast_types::{
-    Command, Identity, Labels, Rejection, Reply, SessionName, SessionStatus, SessionView, Ttl,
+    Command, Identity, Labels, Rejection, Reply, SessionId, SessionName, SessionStatus,
+    SessionView, Ttl,
 };
 
 use crate::acquire::{opening, server_made_name};
@@ -54,9 +55,13 @@ impl Service {
         Ok(respond(Answer::Session { view, created: false, expires_in }, renewed.revision))
     }
 
-    pub(crate) async fn close_session(&self, session: SessionName) -> Result<Response, Failure> {
+    pub(crate) async fn close_session(
+        &self,
+        session: SessionName,
+        incarnation: Option<SessionId>,
+    ) -> Result<Response, Failure> {
         let (outcome, revision) =
-            self.propose(Command::CloseSession { session, attachment: None }).await?;
+            self.propose(Command::CloseSession { session, attachment: None, incarnation }).await?;
         match outcome {
             Ok(Reply::SessionEnded) => Ok(respond(Answer::SessionClosed, revision)),
             Ok(_) => Err(Failure::OutcomeUnknown),
@@ -76,7 +81,7 @@ impl Service {
         let held: Vec<_> = held.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
         let by: Vec<_> = call.principal.identities().iter().map(known_as).collect();
         let (by, held) = (by.join(" "), held.join(" "));
-        let ended = self.close_session(session.clone()).await;
+        let ended = self.close_session(session.clone(), None).await;
         let done = match &ended {
             Ok(_) => "yes",
             Err(Failure::OutcomeUnknown) => "unknown",

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Grant, LockName, Mode, OpenSession, Owner, Queued, SessionName};
+use crate::{Attempt, Grant, LockName, Mode, OpenSession, Owner, Queued, SessionName};
 
 /// See [`crate::Command::AcquireAll`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct AcquireAll {
     pub mode: Mode,
     /// The longest the holds last, milliseconds from their grant.
     pub max_hold_ms: Option<u64>,
+    /// As of [`crate::Acquire::attempt`], the same for each of the locks.
+    pub attempt: Option<Attempt>,
 }
 
 impl AcquireAll {
@@ -46,6 +48,8 @@ pub struct ReleaseAll {
     pub session: SessionName,
     /// Who within the session.
     pub owner: Owner,
+    /// The attempt that is given up, as [`crate::ReleaseTarget::Attempt`] says; none means whatever place there is.
+    pub attempt: Option<Attempt>,
 }
 
 /// Where one who asked for several locks at once stands.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AcquireAll, AskRelease, Break, Data, EntryId, HandOver, Incarnation, Labels, Limits, LockName,
-    Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll, Revision, Segments,
-    SessionId, SessionName, Stamp, Ticket, Ttl,
+    AcquireAll, AskRelease, Attempt, Break, Data, FencingToken, HandOver, Incarnation, Labels,
+    Limits, LockName, Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll,
+    Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -37,6 +37,8 @@ pub enum Command {
         session: SessionName,
         /// The connection that asks; none if it does not speak for one.
         attachment: Option<Revision>,
+        /// The one session of that name that is meant; on any other nothing changes. None means whichever is open.
+        incarnation: Option<SessionId>,
     },
     /// Ends a session whose lease ran out. Refused if the lease was renewed since.
     ExpireSession {
@@ -128,8 +130,9 @@ pub struct Acquire {
     pub open: OpenSession,
     /// Who within the session.
     pub owner: Owner,
-    /// The entry to count; none enters as [`EntryId::unnamed`] when newly granted, and counts nothing on renewal.
-    pub entry: Option<EntryId>,
+    /// The attempt that this is a copy of. A hold counts each of its attempts once; a copy of an attempt that is over is
+    /// rejected. None enters as [`Attempt::UNNAMED`] when the place is new, and counts nothing on a renewal.
+    pub attempt: Option<Attempt>,
     /// Whether to queue when the lock is held; otherwise the answer is a rejection and nothing changes.
     pub wait: bool,
     /// How long the caller waits in the queue at most, milliseconds; none if as long as the session lives. Asking again
@@ -171,7 +174,7 @@ impl Acquire {
             lock,
             open,
             owner,
-            entry: None,
+            attempt: None,
             wait: true,
             wait_ms: None,
             mode: None,
@@ -196,8 +199,20 @@ pub struct Release {
     pub session: SessionName,
     /// Who within the session.
     pub owner: Owner,
-    /// The one entry that leaves; none means all of them.
-    pub entry: Option<EntryId>,
+    /// What exactly is given up; anything else of the owner stays.
+    pub target: ReleaseTarget,
+}
+
+/// What a release gives up. A late copy of a release that names an attempt or a token changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ReleaseTarget {
+    /// Whatever place the owner has when the release takes effect.
+    #[default]
+    AnyPlace,
+    /// This attempt: it leaves the place, and no copy of it takes effect from now on. The last attempt gives the place up.
+    Attempt(Attempt),
+    /// The hold of this token, with all its attempts.
+    Hold(FencingToken),
 }
 
 /// See [`Command::Cancel`].

@@ -73,4 +73,7 @@ pub struct HandOver {
     pub from: (SessionName, Owner),
     /// Who is to hold it.
     pub to: (SessionName, Owner),
+    /// The hold that is meant: another one stays. A copy of the call gets the first answer as long as the receiving session
+    /// remembers it. None means whatever hold there is.
+    pub token: Option<FencingToken>,
 }

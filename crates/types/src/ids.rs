@@ -37,6 +37,12 @@ number! {
     Ticket
 }
 number! {
+    /// Number of one attempt to take a lock, chosen by the client: larger than every earlier attempt of its session.
+    /// Copies of a call carry the same number, so a copy that arrives after the attempt is over has no effect.
+    /// From 1 to [`Attempt::MAX`]; 0 stands for a call that names none.
+    Attempt
+}
+number! {
     /// Proof of order handed to a holder. Minted at the grant from one replicated counter, so it only grows; the
     /// protected resource refuses anything smaller than the largest it has seen. Always below 2^53, so that JSON,
     /// JavaScript and Lua hold it exactly.
@@ -57,6 +63,13 @@ impl FencingToken {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Password(pub [u8; 16]);
+
+impl Attempt {
+    /// The attempt of an acquire that names none.
+    pub const UNNAMED: Self = Self(0);
+    /// The largest number: nanoseconds since 1970 stay below it until the year 2262.
+    pub const MAX: Self = Self((1 << 63) - 1);
+}
 
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -30,16 +30,14 @@ mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
 pub use bundle::{AcquireAll, ReleaseAll, StandingAll};
-pub use command::{Acquire, Cancel, Command, Entry, OpenSession, Release};
+pub use command::{Acquire, Cancel, Command, Entry, OpenSession, Release, ReleaseTarget};
 pub use custody::{AskRelease, Break, Broken, HandOver, ReleaseRequest};
 pub use data::Data;
 pub use event::{Applied, Event, LossCause, SessionEnd};
-pub use ids::{FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
+pub use ids::{Attempt, FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
-pub use name::{
-    EntryId, Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, SessionName,
-};
+pub use name::{Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, SessionName};
 pub use outcome::{
     Blocked, Bound, Grant, OpReply, OutOfBounds, Outcome, Queued, Rejection, Released, Reply,
 };

@@ -139,10 +139,6 @@ name! {
     Owner, "the owner", 128, check_flat
 }
 name! {
-    /// One entry into a held lock: each id counts once, and the lock is free when the last entry has left.
-    EntryId, "the entry id", 64, check_flat
-}
-name! {
     /// Why somebody takes a lock away from another, or asks for it. Any text in one line.
     Reason, "the reason", 256, check_controls
 }
@@ -160,13 +156,6 @@ impl SessionName {
 
 impl Owner {
     /// The owner of a call that names none.
-    pub fn unnamed() -> Self {
-        Self("-".into())
-    }
-}
-
-impl EntryId {
-    /// The entry of an acquire that names none.
     pub fn unnamed() -> Self {
         Self("-".into())
     }

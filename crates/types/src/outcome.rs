@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Closed, Data, EntryId, FencingToken, HolderView, LockName, Mode, Owner, Perms, Policy,
+    Attempt, Closed, Data, FencingToken, HolderView, LockName, Mode, Owner, Perms, Policy,
     RecipeRejection, RecipeReply, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
     ZnodePath,
 };
@@ -265,10 +265,10 @@ pub enum Rejection {
         /// Who holds it.
         holder: Box<HolderView>,
     },
-    /// The hold has no such entry, and it never left.
-    NoSuchEntry {
-        /// The entry.
-        entry: EntryId,
+    /// The attempt is over: its place was given up, cancelled or lost, or it is older than what the session remembers.
+    AttemptOver {
+        /// A new attempt needs a number larger than this.
+        newest: Attempt,
     },
     /// A bound is reached.
     LimitReached {

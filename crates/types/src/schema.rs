@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    EntryId, FencingToken, Labels, LockName, NodeId, Owner, RecipeName, RequestId, Revision,
-    SessionName, Stamp, ZnodePath,
+    Attempt, FencingToken, Labels, LockName, NodeId, Owner, RecipeName, RequestId, Revision,
+    SessionId, SessionName, Stamp, ZnodePath,
 };
 
 macro_rules! inline {
@@ -34,11 +34,12 @@ inline! {
     LockName: name(LockName::MAX_LEN);
     SessionName: name(SessionName::MAX_LEN);
     Owner: name(Owner::MAX_LEN);
-    EntryId: name(EntryId::MAX_LEN);
     RecipeName: name(RecipeName::MAX_LEN);
     RequestId: name(RequestId::MAX_LEN);
     ZnodePath: json_schema!({ "type": "string", "pattern": "^/", "maxLength": ZnodePath::MAX_LEN });
+    Attempt: json_schema!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": Attempt::MAX.0 });
     FencingToken: below(FencingToken::END);
+    SessionId: below(FencingToken::END);
     Revision: below(FencingToken::END);
     Stamp: json_schema!({ "type": "integer", "minimum": 0 });
     NodeId: json_schema!({ "type": "integer", "minimum": 1 });

@@ -85,7 +85,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         | Rejection::LockReserved { .. }
         | Rejection::MemberRefused { .. }
         | Rejection::NotHolder { .. }
-        | Rejection::NoSuchEntry { .. }
+        | Rejection::AttemptOver { .. }
         | Rejection::NodeTaken
         | Rejection::Recipe(_) => ErrorCode::SystemError,
     }

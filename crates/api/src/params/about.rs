@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{EntryId, FencingToken, Owner, RequestId, SessionName, Ttl};
+use holdfast_types::{Attempt, FencingToken, Owner, RequestId, SessionName, Ttl};
 
 use super::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, REDIRECT, WAIT_MAX};
 use crate::describe::{Form, Param, Unsaid};
@@ -16,10 +16,21 @@ pub(crate) const OWNER: Param = Param::name(
     Owner::MAX_LEN,
     "Who within the session: two owners of one session exclude each other",
 );
-pub(crate) const ENTRY: Param = Param::name(
-    "entry",
-    EntryId::MAX_LEN,
-    "Counts this entry, each id once; the lock is free when the last entry has left",
+pub(crate) const ATTEMPT: Param = Param::number(
+    "attempt",
+    (1, Attempt::MAX.0),
+    "Number of the attempt, larger than every earlier one of the session, e.g. the nanoseconds since 1970. Copies of the call \
+     carry the same number: one that arrives after the attempt is over gets 409. A hold counts each attempt once. Needs session",
+);
+pub(crate) const RELEASED_ATTEMPT: Param = Param::number(
+    "attempt",
+    (1, Attempt::MAX.0),
+    "The attempt that is given up, whether it waits, holds or has not arrived yet; other attempts keep the lock",
+);
+pub(crate) const RELEASED_TOKEN: Param = Param::number(
+    "token",
+    (1, FencingToken::END - 1),
+    "The hold that is meant. A copy of the call that arrives when that hold is over changes nothing",
 );
 pub(crate) const TTL: Param = Param::duration(
     "ttl",

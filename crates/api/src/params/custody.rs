@@ -38,17 +38,16 @@ impl BreakParams {
         };
         let reason = name(fields, "reason", Reason::new)?;
         if !fields.flag("force") {
-            let alone = ["reason", "token"].into_iter().find(|key| fields.value(key).is_some());
-            return match alone {
+            return match fields.value("reason") {
                 None => Ok(None),
-                Some(key) => refuse(
-                    key,
-                    format!("'{key}' is for 'force'"),
+                Some(_) => refuse(
+                    "reason",
+                    "'reason' is for 'force'".to_owned(),
                     "add &force to take the lock from its holders, or leave it out",
                 ),
             };
         }
-        for other in ["session", "owner", "entry", "to", "to_owner"] {
+        for other in ["session", "owner", "attempt", "to", "to_owner"] {
             if fields.value(other).is_some() {
                 let detail = format!("'force' and '{other}' exclude each other");
                 return refuse(other, detail, "force takes the lock from everybody who holds it");
@@ -162,6 +161,6 @@ fn deadline(fields: &Fields<'_>) -> Result<Duration, Refusal> {
         .map_err(|error| Refusal::bad_duration("deadline", &error))
 }
 
-fn token(fields: &Fields<'_>) -> Result<Option<FencingToken>, Refusal> {
+pub(super) fn token(fields: &Fields<'_>) -> Result<Option<FencingToken>, Refusal> {
     Ok(number(fields, "token", TOKENS)?.map(FencingToken))
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Labels, Owner, SessionName, Ttl};
+use holdfast_types::{Attempt, Labels, Owner, ReleaseTarget, SessionName, Ttl};
 
 use super::query::Query;
 use super::terms::value;
-use super::{REDIRECT, about, labels, name, ttl, wait};
+use super::{REDIRECT, about, attempt_of_session, labels, name, target, ttl, wait};
 use crate::{ErrorCode, Fields, Keys, Param, Refusal};
 
 /// `PUT /v1/elections/{name}`: stand for an election, or show another value.
@@ -16,6 +16,8 @@ pub struct CampaignParams {
     pub session: Option<SessionName>,
     /// Who within the session.
     pub owner: Option<Owner>,
+    /// The attempt that this is a copy of.
+    pub attempt: Option<Attempt>,
     /// The session's time-to-live.
     pub ttl: Option<Ttl>,
     /// How long to stand, up to [`crate::WAIT_MAX`].
@@ -32,7 +34,7 @@ impl CampaignParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
         what: "a campaign",
-        values: &["session", "owner", "ttl", "wait", "value"],
+        values: &["session", "owner", "attempt", "ttl", "wait", "value"],
         flags: &[REDIRECT],
         labels: true,
         about: &[
@@ -42,6 +44,7 @@ impl CampaignParams {
                 "Who stands; opened if it is new. Without it the server makes one that lives as long as the candidacy",
             ),
             about::OWNER,
+            about::ATTEMPT,
             about::TTL,
             about::WAIT,
             Param::text(
@@ -58,9 +61,11 @@ impl CampaignParams {
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
     pub fn parse(fields: Fields<'_>, body: &[u8]) -> Result<Self, Refusal> {
+        let session = name(&fields, "session", SessionName::new)?;
         Ok(Self {
-            session: name(&fields, "session", SessionName::new)?,
             owner: name(&fields, "owner", Owner::new)?,
+            attempt: attempt_of_session(&fields, session.as_ref())?,
+            session,
             ttl: ttl(&fields)?,
             wait: wait(&fields)?.unwrap_or_default(),
             value: shown(value(&fields)?, body)?,
@@ -74,6 +79,7 @@ impl CampaignParams {
         let mut query = Query::default();
         query.text("session", self.session.as_ref().map(SessionName::as_str));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.number("attempt", self.attempt.map(|attempt| attempt.0));
         query.duration("ttl", self.ttl.map(Ttl::as_duration));
         query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
         query.text("value", self.value.as_deref());
@@ -105,6 +111,8 @@ pub struct ResignParams {
     pub session: SessionName,
     /// Who within the session.
     pub owner: Option<Owner>,
+    /// What exactly is given up.
+    pub target: ReleaseTarget,
     /// Answer 307 to the leader of the cluster.
     pub redirect: bool,
 }
@@ -113,11 +121,13 @@ impl ResignParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
         what: "a resignation",
-        values: &["session", "owner"],
+        values: &["session", "owner", "attempt", "token"],
         flags: &[REDIRECT],
         about: &[
             Param::name("session", SessionName::MAX_LEN, "Who resigns").needed("me"),
             about::OWNER,
+            about::RELEASED_ATTEMPT,
+            about::RELEASED_TOKEN,
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -134,7 +144,8 @@ impl ResignParams {
                 .hint("add &session=ID with the session of the campaign")
         })?;
         let owner = name(fields, "owner", Owner::new)?;
-        Ok(Self { session, owner, redirect: fields.flag(REDIRECT) })
+        let target = target(fields)?;
+        Ok(Self { session, owner, target, redirect: fields.flag(REDIRECT) })
     }
 
     /// The query that says the same.
@@ -142,6 +153,7 @@ impl ResignParams {
         let mut query = Query::default();
         query.text("session", Some(self.session.as_str()));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.target(self.target);
         query.flag(REDIRECT, self.redirect);
         query.0
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use holdfast_types::{EntryId, Labels, Mode, Owner, Reason, SessionName, Ttl};
+use holdfast_types::{Attempt, Labels, Mode, Owner, Reason, ReleaseTarget, SessionName, Ttl};
 
 use super::query::Query;
 use super::terms::{self, TermsParams};
-use super::{REDIRECT, about, custody, labels, name, ttl, wait};
+use super::{REDIRECT, about, attempt_of_session, labels, name, target, ttl, wait};
 use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
 
 /// `PUT /v1/locks/{name}`: take the lock, or renew it.
@@ -16,8 +16,8 @@ pub struct AcquireParams {
     pub session: Option<SessionName>,
     /// Who within the session.
     pub owner: Option<Owner>,
-    /// The entry to count.
-    pub entry: Option<EntryId>,
+    /// The attempt that this is a copy of.
+    pub attempt: Option<Attempt>,
     /// The session's time-to-live.
     pub ttl: Option<Ttl>,
     /// How long to queue, up to [`crate::WAIT_MAX`].
@@ -38,7 +38,7 @@ impl AcquireParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
         values: &[
-            "session", "owner", "entry", "ttl", "wait", "mode", "hold", "permits", "limit",
+            "session", "owner", "attempt", "ttl", "wait", "mode", "hold", "permits", "limit",
             "priority", "max_hold", "min_hold", "value", "segments", "segment",
         ],
         flags: &["reentrant", REDIRECT],
@@ -50,7 +50,7 @@ impl AcquireParams {
                 "Whose lock it is; opened if it is new. Without it the server makes one that lives as long as the lock",
             ),
             about::OWNER,
-            about::ENTRY,
+            about::ATTEMPT,
             about::TTL,
             about::WAIT,
             Param::word(
@@ -85,10 +85,11 @@ impl AcquireParams {
     /// [`Refusal`] names the parameter and what to write instead.
     pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
         let for_connection = hold(&fields)?;
+        let session = name(&fields, "session", SessionName::new)?;
         Ok(Self {
-            session: name(&fields, "session", SessionName::new)?,
             owner: name(&fields, "owner", Owner::new)?,
-            entry: name(&fields, "entry", EntryId::new)?,
+            attempt: attempt_of_session(&fields, session.as_ref())?,
+            session,
             ttl: ttl(&fields)?,
             wait: wait(&fields)?.unwrap_or_default(),
             mode: mode(&fields)?,
@@ -104,7 +105,7 @@ impl AcquireParams {
         let mut query = Query::default();
         query.text("session", self.session.as_ref().map(SessionName::as_str));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
-        query.text("entry", self.entry.as_ref().map(EntryId::as_str));
+        query.number("attempt", self.attempt.map(|attempt| attempt.0));
         query.duration("ttl", self.ttl.map(Ttl::as_duration));
         query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
         query.text("mode", self.mode.map(Mode::as_str));
@@ -124,9 +125,9 @@ pub struct ReleaseParams {
     pub session: SessionName,
     /// Who within the session.
     pub owner: Option<Owner>,
-    /// The one entry that leaves; none means all of them.
-    pub entry: Option<EntryId>,
-    /// Who is to hold it now, and who within that session; none means whoever is next.
+    /// What exactly is given up.
+    pub target: ReleaseTarget,
+    /// Who is to hold it now, and who within that session; none means whoever is next. Then the target is no attempt.
     pub to: Option<(SessionName, Option<Owner>)>,
     /// Answer 307 to the leader.
     pub redirect: bool,
@@ -135,7 +136,7 @@ pub struct ReleaseParams {
 impl ReleaseParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "entry", "to", "to_owner", "reason", "token"],
+        values: &["session", "owner", "attempt", "to", "to_owner", "reason", "token"],
         flags: &["force", REDIRECT],
         later: &["permits"],
         about: &[
@@ -145,11 +146,7 @@ impl ReleaseParams {
                 "Whose place is given up; needed unless the lock is taken with force",
             ),
             about::OWNER,
-            Param::name(
-                "entry",
-                EntryId::MAX_LEN,
-                "The one entry that leaves; without it all of them do",
-            ),
+            about::RELEASED_ATTEMPT,
             Param::name(
                 "to",
                 SessionName::MAX_LEN,
@@ -162,11 +159,7 @@ impl ReleaseParams {
                 "Why an operator takes the lock away; told to those who lose it, and written into the audit trail. Needs \
                  force",
             ),
-            Param::number(
-                "token",
-                custody::TOKENS,
-                "Take it from the hold of this token alone, so that the call may be sent again. Needs force",
-            ),
+            about::RELEASED_TOKEN,
             Param::flag("force", "Take the lock from whoever holds it. Needs reason"),
             about::REDIRECTED,
         ],
@@ -184,9 +177,8 @@ impl ReleaseParams {
                 .hint("add ?session=ID with the session of the grant")
         })?;
         let owner = name(fields, "owner", Owner::new)?;
-        let entry = name(fields, "entry", EntryId::new)?;
-        let to = to(fields)?;
-        Ok(Self { session, owner, entry, to, redirect: fields.flag(REDIRECT) })
+        let (target, to) = (target(fields)?, to(fields)?);
+        Ok(Self { session, owner, target, to, redirect: fields.flag(REDIRECT) })
     }
 
     /// The query that says the same.
@@ -194,7 +186,7 @@ impl ReleaseParams {
         let mut query = Query::default();
         query.text("session", Some(self.session.as_str()));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
-        query.text("entry", self.entry.as_ref().map(EntryId::as_str));
+        query.target(self.target);
         let to = self.to.as_ref();
         query.text("to", to.map(|(session, _)| session.as_str()));
         let to_owner = to.and_then(|(_, owner)| owner.as_ref());
@@ -209,12 +201,12 @@ fn to(fields: &Fields<'_>) -> Result<Option<(SessionName, Option<Owner>)>, Refus
     let owner = name(fields, "to_owner", Owner::new)?;
     let refuse = |what: &str, detail: &str| {
         Err(Refusal::of(what, ErrorCode::InvalidArgument, detail.to_owned())
-            .hint("add &to=SESSION, and leave entry out: a hold is handed on with all its entries"))
+            .hint("add &to=SESSION, and name the hold by its token: it is handed on with all its attempts"))
     };
     match to {
         None if owner.is_some() => refuse("to_owner", "'to_owner' needs 'to'"),
-        Some(_) if fields.value("entry").is_some() => {
-            refuse("entry", "'entry' and 'to' exclude each other")
+        Some(_) if fields.value("attempt").is_some() => {
+            refuse("attempt", "'attempt' and 'to' exclude each other")
         }
         to => Ok(to.map(|to| (to, owner))),
     }
@@ -237,7 +229,7 @@ fn hold(fields: &Fields<'_>) -> Result<bool, Refusal> {
         return Err(Refusal::of("hold", ErrorCode::InvalidArgument, detail)
             .hint("leave hold out, and renew the session"));
     }
-    for other in ["session", "owner", "entry"] {
+    for other in ["session", "owner", "attempt"] {
         if fields.value(other).is_some() {
             let detail = format!("'{other}' and 'hold=connection' exclude each other");
             return Err(Refusal::of(other, ErrorCode::InvalidArgument, detail)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::Labels;
+use holdfast_types::{Labels, ReleaseTarget};
 
 use crate::{escape_query, format_duration};
 
@@ -17,8 +17,20 @@ impl Query {
         }
     }
 
+    pub(crate) fn number(&mut self, key: &str, value: Option<u64>) {
+        self.text(key, value.map(|value| value.to_string()).as_deref());
+    }
+
     pub(crate) fn duration(&mut self, key: &str, value: Option<Duration>) {
         self.text(key, value.map(format_duration).as_deref());
+    }
+
+    pub(crate) fn target(&mut self, target: ReleaseTarget) {
+        match target {
+            ReleaseTarget::AnyPlace => {}
+            ReleaseTarget::Attempt(attempt) => self.number("attempt", Some(attempt.0)),
+            ReleaseTarget::Hold(token) => self.number("token", Some(token.0)),
+        }
     }
 
     pub(crate) fn flag(&mut self, key: &str, set: bool) {

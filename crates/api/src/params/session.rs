@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Labels, Revision, SessionName, Ttl};
+use holdfast_types::{FencingToken, Labels, Revision, SessionId, SessionName, Ttl};
 
 use super::query::Query;
-use super::{REDIRECT, about, labels, revision, ttl, wait};
+use super::{REDIRECT, about, labels, number, revision, ttl, wait};
 use crate::{ErrorCode, Fields, Keys, Param, Refusal};
 
 /// `PUT /v1/sessions/{id}` and `POST /v1/sessions`: open a session, or renew it.
@@ -98,6 +98,8 @@ impl KeepAliveParams {
 pub struct CloseParams {
     /// An operator's reason, for the audit trail; none if the client closes its own session.
     pub force: Option<String>,
+    /// The one session of that id that is meant; none means whichever is open.
+    pub incarnation: Option<SessionId>,
     /// Answer 307 to the leader.
     pub redirect: bool,
 }
@@ -105,7 +107,7 @@ pub struct CloseParams {
 impl CloseParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["reason"],
+        values: &["reason", "incarnation"],
         flags: &["force", REDIRECT],
         about: &[
             Param::name(
@@ -114,6 +116,12 @@ impl CloseParams {
                 "Why an operator ends a session that is not its own; written into the audit trail. Needs force",
             ),
             Param::flag("force", "End the session of somebody else. Needs reason"),
+            Param::number(
+                "incarnation",
+                INCARNATIONS,
+                "The session that is meant, as the answer that opened it says. A copy of the call that arrives when a new \
+                 session of that id is open changes nothing",
+            ),
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -150,9 +158,22 @@ impl CloseParams {
             (true, Some(reason)) => Some(reason.to_owned()),
             (false, None) => None,
         };
-        Ok(Self { force, redirect })
+        let incarnation = number(fields, "incarnation", INCARNATIONS)?.map(SessionId);
+        Ok(Self { force, incarnation, redirect })
+    }
+
+    /// The query that says the same, with its question mark; empty if nothing is said.
+    pub fn to_query(&self) -> String {
+        let mut query = Query::default();
+        query.flag("force", self.force.is_some());
+        query.text("reason", self.force.as_deref());
+        query.number("incarnation", self.incarnation.map(|incarnation| incarnation.0));
+        query.flag(REDIRECT, self.redirect);
+        if query.0.is_empty() { query.0 } else { format!("?{}", query.0) }
     }
 }
+
+const INCARNATIONS: (u64, u64) = (1, FencingToken::END - 1);
 
 /// The longest reason of an operator, bytes.
 pub const REASON_BYTES_MAX: usize = 512;

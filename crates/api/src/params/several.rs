@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use holdfast_types::{AcquireAll, Labels, LockName, Mode, Owner, SessionName, Ttl};
+use holdfast_types::{AcquireAll, Attempt, Labels, LockName, Mode, Owner, SessionName, Ttl};
 
 use super::lock::mode;
 use super::query::Query;
 use super::terms::{self, hold};
-use super::{REDIRECT, about, labels, name, ttl, wait};
+use super::{REDIRECT, about, attempt, attempt_of_session, labels, name, ttl, wait};
 use crate::{ErrorCode, Fields, Form, Keys, Param, Refusal, Unsaid};
 
 const NAME: Param = Param::of(
@@ -26,6 +26,8 @@ pub struct AcquireAllParams {
     pub session: Option<SessionName>,
     /// Who within the session.
     pub owner: Option<Owner>,
+    /// The attempt that this is a copy of.
+    pub attempt: Option<Attempt>,
     /// The session's time-to-live.
     pub ttl: Option<Ttl>,
     /// How long to wait for all of them, up to [`crate::WAIT_MAX`].
@@ -43,7 +45,7 @@ pub struct AcquireAllParams {
 impl AcquireAllParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "ttl", "wait", "mode", "max_hold"],
+        values: &["session", "owner", "attempt", "ttl", "wait", "mode", "max_hold"],
         many: &["name"],
         flags: &[REDIRECT],
         labels: true,
@@ -55,6 +57,7 @@ impl AcquireAllParams {
                 "Whose locks they are; opened if it is new. Without it the server makes one that lives as long as the locks",
             ),
             about::OWNER,
+            about::ATTEMPT,
             about::TTL,
             about::WAIT,
             Param::word("mode", &["exclusive", "shared"], "How to hold them, all alike")
@@ -76,10 +79,12 @@ impl AcquireAllParams {
             return Err(Refusal::of("mode", ErrorCode::InvalidArgument, detail)
                 .hint("take them with mode=exclusive or mode=shared"));
         }
+        let session = name(&fields, "session", SessionName::new)?;
         Ok(Self {
             locks: locks(&fields)?,
-            session: name(&fields, "session", SessionName::new)?,
             owner: name(&fields, "owner", Owner::new)?,
+            attempt: attempt_of_session(&fields, session.as_ref())?,
+            session,
             ttl: ttl(&fields)?,
             wait: wait(&fields)?.unwrap_or_default(),
             mode,
@@ -97,6 +102,7 @@ impl AcquireAllParams {
         }
         query.text("session", self.session.as_ref().map(SessionName::as_str));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.number("attempt", self.attempt.map(|attempt| attempt.0));
         query.duration("ttl", self.ttl.map(Ttl::as_duration));
         query.duration("wait", Some(self.wait).filter(|wait| !wait.is_zero()));
         query.text("mode", self.mode.map(Mode::as_str));
@@ -116,6 +122,8 @@ pub struct ReleaseAllParams {
     pub session: SessionName,
     /// Who within the session.
     pub owner: Option<Owner>,
+    /// The attempt that is given up; none means whatever places there are.
+    pub attempt: Option<Attempt>,
     /// Answer 307 to the leader.
     pub redirect: bool,
 }
@@ -123,13 +131,14 @@ pub struct ReleaseAllParams {
 impl ReleaseAllParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner"],
+        values: &["session", "owner", "attempt"],
         many: &["name"],
         flags: &[REDIRECT],
         about: &[
             NAME,
             Param::name("session", SessionName::MAX_LEN, "Whose places are given up").needed("me"),
             about::OWNER,
+            about::RELEASED_ATTEMPT,
             about::REDIRECTED,
         ],
         ..Keys::NONE
@@ -149,6 +158,7 @@ impl ReleaseAllParams {
             locks: locks(fields)?,
             session,
             owner: name(fields, "owner", Owner::new)?,
+            attempt: attempt(fields)?,
             redirect: fields.flag(REDIRECT),
         })
     }
@@ -161,6 +171,7 @@ impl ReleaseAllParams {
         }
         query.text("session", Some(self.session.as_str()));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
+        query.number("attempt", self.attempt.map(|attempt| attempt.0));
         query.flag(REDIRECT, self.redirect);
         query.0
     }

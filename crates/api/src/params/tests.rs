@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use holdfast_types::{
-    EntryId, FencingToken, Mode, Owner, QueueOrder, SegmentChoice, Segments, SessionName,
+    Attempt, FencingToken, Mode, Owner, QueueOrder, ReleaseTarget, SegmentChoice, Segments,
+    SessionName,
 };
 
 use super::*;
@@ -139,7 +140,9 @@ fn a_segment_is_a_number_below_their_number_or_any() {
 #[test]
 fn names_in_parameters_are_checked() {
     let long = format!("session={}", "a".repeat(129));
-    for query in ["session=a/b", "owner=a%20b", "entry=%00", "label.a/b=1", long.as_str()] {
+    for query in
+        ["session=a/b", "owner=a%20b", "attempt=0", "attempt=x", "label.a/b=1", long.as_str()]
+    {
         assert_eq!(refused(query).0, ErrorCode::BadName, "{query}");
     }
     let many: Vec<String> = (0..17).map(|i| format!("label.k{i}=v")).collect();
@@ -213,7 +216,7 @@ fn any_terms() -> impl Strategy<Value = TermsParams> {
 fn a_connection_that_holds_needs_no_session() {
     assert!(acquire("hold=connection&ttl=5s&label.host=a").unwrap().for_connection);
     assert_eq!(acquire("hold=connection").unwrap().to_query(), "hold=connection");
-    for query in ["hold=connection&session=me", "hold=session", "hold=connection&entry=e"] {
+    for query in ["hold=connection&session=me", "hold=session", "hold=connection&attempt=1"] {
         assert_eq!(acquire(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
     }
 }
@@ -225,6 +228,16 @@ fn a_lock_is_taken_from_its_holders_with_a_reason_or_handed_on_whole() {
     assert_eq!(broken("session=me").unwrap(), None);
     let breaking = broken("force&reason=host+is+gone").unwrap().unwrap();
     assert_eq!(broken(&breaking.to_query()).unwrap(), Some(breaking));
+    for query in [
+        "session=me&token=1&attempt=2",
+        "session=me&token=0",
+        "session=me&attempt=9223372036854775808",
+        "to=you",
+    ] {
+        let fields = Fields::parse(Some(query), &ReleaseParams::KEYS).unwrap();
+        assert!(ReleaseParams::parse(&fields).is_err(), "{query}");
+    }
+    assert!(acquire("attempt=1").unwrap_err().detail.contains("needs 'session'"));
     for query in
         ["force", "session=me&reason=x", "force&reason=x&session=me", "force&reason=x&to=you"]
     {
@@ -234,7 +247,7 @@ fn a_lock_is_taken_from_its_holders_with_a_reason_or_handed_on_whole() {
         |query: &str| ReleaseParams::parse(&Fields::parse(Some(query), &ReleaseParams::KEYS)?);
     let handed = release("session=me&to=you&to_owner=t1").unwrap();
     assert_eq!(release(&handed.to_query()).unwrap(), handed);
-    for query in ["session=me&to_owner=t1", "session=me&to=you&entry=e", "to=you"] {
+    for query in ["session=me&to_owner=t1", "session=me&to=you&attempt=1", "to=you"] {
         assert_eq!(release(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
     }
     let ask = |query: &str| AskParams::parse(&Fields::parse(Some(query), &AskParams::KEYS)?);
@@ -271,7 +284,7 @@ proptest! {
     fn an_acquire_reads_back_as_written(
         session in proptest::option::of(flat()),
         owner in proptest::option::of(flat()),
-        entry in proptest::option::of(flat()),
+        attempt in proptest::option::of(1..=Attempt::MAX.0),
         ttl in proptest::option::of(1_000..=86_400_000_u64),
         wait in 0..=300_000_u64,
         mode in proptest::option::of(proptest::sample::select(Mode::ALL.to_vec())),
@@ -279,10 +292,11 @@ proptest! {
         labels in any_labels(),
         redirect: bool,
     ) {
+        let session_is_named = session.is_some();
         let params = AcquireParams {
             session: session.map(|name| SessionName::new(name).unwrap()),
             owner: owner.map(|name| Owner::new(name).unwrap()),
-            entry: entry.map(|name| EntryId::new(name).unwrap()),
+            attempt: attempt.filter(|_| session_is_named).map(Attempt),
             ttl: ttl.map(|ms| Ttl::from_millis(ms).unwrap()),
             wait: Duration::from_millis(wait),
             mode,
@@ -324,11 +338,18 @@ proptest! {
     }
 
     #[test]
-    fn other_calls_read_back_as_written(session in flat(), entry in proptest::option::of(flat()), token in 0..FencingToken::END) {
+    fn other_calls_read_back_as_written(
+        session in flat(),
+        attempt in proptest::option::of(1..=Attempt::MAX.0),
+        token in 1..FencingToken::END,
+    ) {
         let release = ReleaseParams {
             session: SessionName::new(session).unwrap(),
             owner: None,
-            entry: entry.map(|name| EntryId::new(name).unwrap()),
+            target: attempt.map_or(
+                ReleaseTarget::Hold(FencingToken(token)),
+                |attempt| ReleaseTarget::Attempt(Attempt(attempt)),
+            ),
             to: None,
             redirect: true,
         };

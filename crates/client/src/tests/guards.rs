@@ -102,7 +102,7 @@ async fn a_guard_is_entered_again_with_the_same_owner_and_token() {
         line.split(&['?', '&', ' ']).find(|part| part.starts_with(key)).unwrap().to_owned()
     };
     assert_eq!(part(&asked[0], "owner="), part(&asked[1], "owner="));
-    assert_ne!(part(&asked[0], "entry="), part(&asked[1], "entry="));
+    assert_ne!(part(&asked[0], "attempt="), part(&asked[1], "attempt="));
     again.release().await.unwrap();
     guard.release().await.unwrap();
     assert_eq!(released(&lines), 2);

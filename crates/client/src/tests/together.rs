@@ -154,14 +154,12 @@ async fn a_hand_over_that_is_refused_leaves_a_guard_that_goes_on() {
 }
 
 #[tokio::test]
-async fn a_hand_over_whose_answer_was_lost_is_found_done() {
-    let (client, _) = handing(|call| {
-        let (status, body) = problem("not-holder", 409, false);
-        (call > 0).then(|| (status, body.replace("web3", "you")))
-    })
-    .await;
+async fn a_hand_over_whose_answer_was_lost_is_sent_again_and_gets_its_first_answer() {
+    let handed = r#"{"lock":"job","to":"you","token":9,"revision":3}"#;
+    let (client, lines) = handing(move |call| (call > 0).then(|| (200, handed.to_owned()))).await;
     let guard = client.lock("job").acquire().await.unwrap();
     assert_eq!(guard.hand_over(&to(), None).await.unwrap().0, 9);
+    assert_eq!(asked(&lines, "&token=7&to=you"), 2, "both name the hold that is meant");
 }
 
 #[tokio::test]
@@ -171,7 +169,7 @@ async fn a_hand_over_in_doubt_is_given_back() {
     let guard = client.lock("job").acquire().await.unwrap();
     let not = guard.hand_over(&to(), None).await.unwrap_err();
     assert!(matches!(not.error, Error::Unknown(_)) && not.guard.is_none(), "{not:?}");
-    until("it is given back", || asked(&lines, "&entry=") >= 1).await;
+    until("it is given back", || asked(&lines, "&attempt=") >= 2).await;
 }
 
 #[tokio::test]

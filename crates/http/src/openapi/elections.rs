@@ -28,6 +28,7 @@ pub(super) fn campaign() -> Operation {
             ErrorCode::QuotaExceeded,
             ErrorCode::EphemeralParent,
             ErrorCode::SessionExpired,
+            ErrorCode::AttemptOver,
             ErrorCode::ModeConflict,
             ErrorCode::Deadlock,
             ErrorCode::InUse,
@@ -68,7 +69,8 @@ pub(super) fn resign() -> Operation {
     Operation {
         id: "resign",
         summary: "Give the leadership up, or stand no longer",
-        about: "The next candidate leads in the same step. May be sent as often as wanted.",
+        about: "The next candidate leads in the same step. With token or attempt a copy of the call that arrives late changes \
+                nothing; without them the call gives up whatever place the owner has when it arrives.",
         keys: ResignParams::KEYS,
         headers: &[],
         reach: Reach::Change,

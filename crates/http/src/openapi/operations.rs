@@ -93,6 +93,7 @@ fn acquire() -> Operation {
             ErrorCode::InUse,
             ErrorCode::LimitMismatch,
             ErrorCode::SegmentsMismatch,
+            ErrorCode::AttemptOver,
             ErrorCode::NotReentrant,
             ErrorCode::LockClosed,
             ErrorCode::LockBusy,
@@ -136,12 +137,13 @@ fn ask_release() -> Operation {
 fn release() -> Operation {
     const LEFT: Header = Header::number(
         HOLDFAST_ENTRIES_LEFT,
-        "If the call named an entry: entries that still hold the lock",
+        "If the call named an attempt: attempts that still keep the lock",
     );
     Operation {
         id: "releaseLock",
         summary: "Give a lock back, leave its queue, hand the lock on, or take it from its holders",
-        about: "May be sent as often as wanted. With to another session holds the lock at once, under a new token; with force \
+        about: "With token or attempt a copy of the call that arrives late changes nothing; without them the call gives up whatever \
+                place the owner has when it arrives. With to another session holds the lock at once, under a new token; with force \
                 everybody who holds it loses it. Of a lock that is cut into segments it is the caller's segment.",
         keys: ReleaseParams::KEYS,
         headers: &[],

@@ -22,6 +22,7 @@ pub(super) fn acquire() -> Operation {
             ErrorCode::QuotaExceeded,
             ErrorCode::EphemeralParent,
             ErrorCode::SessionExpired,
+            ErrorCode::AttemptOver,
             ErrorCode::ModeConflict,
             ErrorCode::Deadlock,
             ErrorCode::InUse,
@@ -40,7 +41,8 @@ pub(super) fn release() -> Operation {
     Operation {
         id: "releaseLocks",
         summary: "Give several locks back, or leave their queues",
-        about: "May be sent as often as wanted.",
+        about: "With attempt a copy of the call that arrives late changes nothing. Without it the call gives up whatever places the \
+                owner has when it arrives.",
         keys: ReleaseAllParams::KEYS,
         headers: &[],
         reach: Reach::Change,

@@ -1,7 +1,7 @@
 //! The part of the table that is about kinds of locks: modes, permits, rules.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{Blocked, HolderView, LockName, Mode, OutOfBounds};
+use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds};
 
 use super::{Case, Fault, sealed};
 
@@ -44,6 +44,14 @@ pub(super) fn mode_conflict(mode: Mode, case: &Case<'_>) -> Fault {
 pub(super) fn not_reentrant(case: &Case<'_>) -> Fault {
     let hint = "name another owner, or leave reentrant=false out";
     about(ErrorCode::NotReentrant, "the owner has it already".to_owned(), hint, case)
+}
+
+pub(super) fn attempt_over(newest: Attempt, case: &Case<'_>) -> Fault {
+    let detail = format!("attempts up to {newest} are over");
+    let hint = "to take the lock, send the call with a larger attempt";
+    let mut fault = about(ErrorCode::AttemptOver, detail, hint, case);
+    fault.facts.newest_attempt = Some(newest);
+    fault
 }
 
 pub(super) fn in_use(contenders: u32, case: &Case<'_>) -> Fault {

@@ -61,7 +61,7 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
         | Rejection::LockReserved { .. }
         | Rejection::MemberRefused { .. }
         | Rejection::NotHolder { .. }
-        | Rejection::NoSuchEntry { .. }
+        | Rejection::AttemptOver { .. }
         | Rejection::LimitReached { .. }
         | Rejection::NodeTaken
         | Rejection::OpRefused { .. }

@@ -93,7 +93,8 @@ async fn bad_session_ids_are_refused_wherever_they_stand() {
     }
     node.call("PUT", "/v1/sessions/").await.problem(400, "bad-name");
     node.call("PUT", "/v1/locks/a?session=me&owner=a%20b").await.problem(400, "bad-name");
-    node.call("PUT", "/v1/locks/a?session=me&entry=a%2Fb").await.problem(400, "bad-name");
+    let attempt = node.call("PUT", "/v1/locks/a?session=me&attempt=a%2Fb").await;
+    attempt.problem(400, "invalid-argument");
     node.call("PUT", "/v1/locks/a?session=me&label.a%20b=c").await.problem(400, "bad-name");
 }
 

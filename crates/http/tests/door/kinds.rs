@@ -92,10 +92,10 @@ async fn who_is_more_urgent_goes_first_and_shows_its_value() {
 #[tokio::test]
 async fn an_owner_that_must_not_enter_twice_is_refused_at_once() {
     let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&entry=one").await;
-    let target = "/v1/locks/a?session=me&entry=two&reentrant=false";
+    node.take("/v1/locks/a?session=me&attempt=1").await;
+    let target = "/v1/locks/a?session=me&attempt=2&reentrant=false";
     node.call("PUT", target).await.problem(409, "not-reentrant");
-    let again = node.call("PUT", "/v1/locks/a?session=me&entry=two").await.json();
+    let again = node.call("PUT", "/v1/locks/a?session=me&attempt=2").await.json();
     assert_eq!(again["entries"], 2);
 }
 

@@ -111,26 +111,62 @@ async fn a_release_is_idempotent() {
 }
 
 #[tokio::test]
-async fn entries_are_counted_once_and_leave_one_by_one() {
+async fn attempts_are_counted_once_and_leave_one_by_one() {
     let node = Node::start().await;
-    let token = node.take("/v1/locks/a?session=me&entry=one").await;
-    assert_eq!(node.take("/v1/locks/a?session=me&entry=two").await, token);
-    assert_eq!(node.take("/v1/locks/a?session=me&entry=two").await, token);
+    let token = node.take("/v1/locks/a?session=me&attempt=1").await;
+    assert_eq!(node.take("/v1/locks/a?session=me&attempt=2").await, token);
+    assert_eq!(node.take("/v1/locks/a?session=me&attempt=2").await, token);
     assert_eq!(node.call("PUT", "/v1/locks/a?session=me").await.json()["entries"], 2);
-    for (entry, left) in [("one", "1"), ("one", "1"), ("two", "0")] {
-        let reply = node.call("DELETE", &format!("/v1/locks/a?session=me&entry={entry}")).await;
-        assert_eq!(reply.status, 204, "{entry}: {reply:?}");
-        assert_eq!(reply.header("holdfast-entries-left"), Some(left), "{entry}");
+    for (attempt, left) in [(1, "1"), (1, "1"), (2, "0")] {
+        let reply = node.call("DELETE", &format!("/v1/locks/a?session=me&attempt={attempt}")).await;
+        assert_eq!(reply.status, 204, "{attempt}: {reply:?}");
+        assert_eq!(reply.header("holdfast-entries-left"), Some(left), "{attempt}");
     }
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
 }
 
 #[tokio::test]
-async fn an_entry_that_never_came_cannot_leave() {
+async fn an_attempt_that_is_over_never_takes_the_lock() {
     let node = Node::start().await;
-    node.take("/v1/locks/a?session=me&entry=one").await;
-    let reply = node.call("DELETE", "/v1/locks/a?session=me&entry=other").await;
-    assert_eq!(reply.problem(404, "not-found")["entry"], "other");
+    node.take("/v1/locks/a?session=me&attempt=1").await;
+    // A cancel may arrive before the call that it cancels.
+    let reply = node.call("DELETE", "/v1/locks/a?session=me&attempt=9").await;
+    assert_eq!((reply.status, reply.header("holdfast-entries-left")), (204, Some("1")));
+    for late in [9, 8] {
+        let reply = node.call("PUT", &format!("/v1/locks/a?session=me&attempt={late}")).await;
+        assert_eq!(reply.problem(409, "attempt-over")["newest_attempt"], 9);
+    }
+    let reply = node.call("PUT", "/v1/locks/a?attempt=10").await;
+    assert_eq!(reply.problem(400, "invalid-argument")["parameter"], "attempt");
+}
+
+#[tokio::test]
+async fn a_late_release_hand_over_or_close_changes_nothing_that_came_after() {
+    let node = Node::start().await;
+    let first = node.take("/v1/locks/a?session=me").await;
+    node.call("PUT", "/v1/sessions/you").await;
+    let release = format!("/v1/locks/a?session=me&token={first}");
+    assert_eq!(node.call("DELETE", &release).await.status, 204);
+    let second = node.take("/v1/locks/a?session=me").await;
+    assert_eq!(node.call("DELETE", &release).await.status, 204, "answered as done");
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["holders"][0]["token"], second);
+
+    let hand = format!("/v1/locks/a?session=me&token={second}&to=you");
+    let handed = node.call("DELETE", &hand).await.json();
+    assert_eq!(node.call("DELETE", &hand).await.json()["token"], handed["token"]);
+    let back = format!("/v1/locks/a?session=you&token={}&to=me", handed["token"]);
+    let back = node.call("DELETE", &back).await.json();
+    assert_eq!(node.call("DELETE", &hand).await.json()["token"], handed["token"]);
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["holders"][0]["token"], back["token"]);
+
+    let opened = node.call("GET", "/v1/sessions/me").await.json();
+    let close = format!("/v1/sessions/me?incarnation={}", opened["incarnation"]);
+    assert_eq!(node.call("DELETE", &close).await.status, 204);
+    let again = node.call("PUT", "/v1/sessions/me").await.json();
+    assert_ne!(again["incarnation"], opened["incarnation"]);
+    assert_eq!(node.call("DELETE", &close).await.status, 204);
+    let now = node.call("GET", "/v1/sessions/me").await.json();
+    assert_eq!(now["incarnation"], again["incarnation"]);
 }
 
 #[tokio::test]

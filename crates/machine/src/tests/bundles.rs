@@ -183,14 +183,23 @@ impl Trial {
             }
             Step::Release { lock, session } => {
                 let (lock, owner) = (lock_name(LOCKS[lock]), Owner::unnamed());
-                let release =
-                    Release { lock: lock.clone(), session: name(session), owner, entry: None };
+                let release = Release {
+                    lock: lock.clone(),
+                    session: name(session),
+                    owner,
+                    target: ReleaseTarget::AnyPlace,
+                };
                 self.apply(Command::Release(release))?.0.ok();
                 self.model.leave(&lock, session);
             }
             Step::ReleaseAll { locks, session } => {
                 let (locks, owner) = (names(locks), Owner::unnamed());
-                let release = ReleaseAll { locks: locks.clone(), session: name(session), owner };
+                let release = ReleaseAll {
+                    locks: locks.clone(),
+                    session: name(session),
+                    owner,
+                    attempt: None,
+                };
                 self.apply(Command::ReleaseAll(release))?.0.ok();
                 // Nobody is granted anything before all are given back; who waits for several is not in two minds.
                 let mut settled = self.model.clone();
@@ -213,7 +222,9 @@ impl Trial {
             }
             Step::Close(n) => {
                 let (session, attachment) = (name(n), None);
-                self.apply(Command::CloseSession { session, attachment })?.0.ok();
+                self.apply(Command::CloseSession { session, attachment, incarnation: None })?
+                    .0
+                    .ok();
                 self.model.close(n);
             }
             Step::Limit(znodes) => {
@@ -249,6 +260,7 @@ impl Trial {
             wait_ms,
             mode,
             max_hold_ms: None,
+            attempt: None,
         };
         let before = self.machine.clone();
         let (outcome, ticket) = self.apply(Command::AcquireAll(all))?;

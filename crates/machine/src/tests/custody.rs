@@ -82,9 +82,16 @@ impl Step {
             }
             Self::Release { lock: n, session } => {
                 let (session, owner) = who(session);
-                Command::Release(Release { lock: lock(n), session, owner, entry: None })
+                Command::Release(Release {
+                    lock: lock(n),
+                    session,
+                    owner,
+                    target: ReleaseTarget::AnyPlace,
+                })
             }
-            Self::Close(n) => Command::CloseSession { session: who(n).0, attachment: None },
+            Self::Close(n) => {
+                Command::CloseSession { session: who(n).0, attachment: None, incarnation: None }
+            }
             Self::Break { lock: n, ticket } => {
                 let what = ticket.map_or(Broken::Holders, |ticket| Broken::Ticket(Ticket(ticket)));
                 Command::Break(Break { lock: lock(n), what, reason: reason() })
@@ -94,9 +101,12 @@ impl Step {
                 let reason = Some(reason());
                 Command::AskRelease(AskRelease { lock, holder, reason, deadline_ms, revoke })
             }
-            Self::Hand { lock: n, from, to } => {
-                Command::HandOver(HandOver { lock: lock(n), from: who(from), to: who(to) })
-            }
+            Self::Hand { lock: n, from, to } => Command::HandOver(HandOver {
+                lock: lock(n),
+                from: who(from),
+                to: who(to),
+                token: None,
+            }),
             Self::Due(n) => Command::Due { lock: lock(n) },
             Self::Wait(_) | Self::Reload => return None,
         })

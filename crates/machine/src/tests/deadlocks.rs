@@ -169,11 +169,11 @@ impl Step {
                 lock: lock_name(LOCKS[lock]),
                 session: session_name(&session(n)),
                 owner: owner(other),
-                entry: None,
+                target: ReleaseTarget::AnyPlace,
             }),
             Self::Close(n) => {
                 let session = session_name(&session(n));
-                Command::CloseSession { session, attachment: None }
+                Command::CloseSession { session, attachment: None, incarnation: None }
             }
         }
     }

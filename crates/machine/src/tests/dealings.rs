@@ -4,7 +4,7 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::history::{due, owner, pick, session};
+use super::history::{attempt, due, owner, pick, session};
 use super::model::{Model, Node, Place};
 use super::words::{self, lock_name, path};
 
@@ -16,7 +16,7 @@ pub(super) enum Dealing {
     /// The n-th holder is asked to give back, or all of its lock.
     Ask { n: usize, one: bool, deadline_ms: u64, revoke: bool },
     /// The n-th holder hands over to the n-th waiter of its lock, or to somebody.
-    Hand(usize, usize, SessionName, Owner),
+    Hand(usize, usize, bool, SessionName, Owner),
     /// Several locks are asked for.
     Several(AcquireAll),
     /// Whoever has the n-th place that was asked for with others asks for them again, perhaps in another mode.
@@ -102,7 +102,7 @@ impl Dealing {
                 let (lock, deadline_ms, revoke) = (asked.lock.clone(), *deadline_ms, *revoke);
                 Command::AskRelease(AskRelease { lock, holder, reason, deadline_ms, revoke })
             }
-            Dealing::Hand(n, to, session, owner) => {
+            Dealing::Hand(n, to, exactly, session, owner) => {
                 let (all, waiters) = (holders(), found(model, |place| place.hold.is_none()));
                 let from = nth(&all, *n)?;
                 let waiters: Vec<_> = waiters.iter().filter(|w| w.lock == from.lock).collect();
@@ -110,9 +110,10 @@ impl Dealing {
                     Some(waiter) => (waiter.session.clone(), waiter.place.owner.clone()),
                     None => (session.clone(), owner.clone()),
                 };
+                let token = from.place.token().filter(|_| *exactly).map(FencingToken);
                 let (lock, from) =
                     (from.lock.clone(), (from.session.clone(), from.place.owner.clone()));
-                Command::HandOver(HandOver { lock, from, to })
+                Command::HandOver(HandOver { lock, from, to, token })
             }
             Dealing::Several(all) => Command::AcquireAll(all.clone()),
             Dealing::SeveralAgain(n, wait, other) => {
@@ -128,12 +129,15 @@ impl Dealing {
                     wait_ms,
                     mode,
                     max_hold_ms,
+                    attempt: None,
                 })
             }
             Dealing::GiveBack(n, any) => {
                 let own = together(*n).filter(|_| !n.is_multiple_of(4));
-                let own =
-                    own.map(|(locks, session, owner, _)| ReleaseAll { locks, session, owner });
+                let own = own.map(|(locks, session, owner, _)| {
+                    let attempt = any.attempt;
+                    ReleaseAll { locks, session, owner, attempt }
+                });
                 Command::ReleaseAll(own.unwrap_or_else(|| any.clone()))
             }
             Dealing::Also(n, lock, wait) => {
@@ -199,20 +203,18 @@ fn several() -> impl Strategy<Value = AcquireAll> {
         12 => Just(Mode::Exclusive), 8 => Just(Mode::Shared), 1 => Just(Mode::Upgradable)
     ];
     let hold = prop::option::weighted(0.2, prop_oneof![20 => 5..80_u64, 1 => Just(0)]);
-    (locks(), session(), owner(), prop::bool::weighted(0.8), any::<bool>(), modes, hold).prop_map(
-        |(locks, session, owner, wait, ends, mode, max_hold_ms)| {
+    let who = (session(), owner(), attempt());
+    (locks(), who, prop::bool::weighted(0.8), any::<bool>(), modes, hold).prop_map(
+        |(locks, (session, owner, attempt), wait, ends, mode, max_hold_ms)| {
             let (open, wait_ms) = (words::open(session.as_str()), ends.then_some(5_000));
-            AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms }
+            AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms, attempt }
         },
     )
 }
 
 fn given_back() -> impl Strategy<Value = ReleaseAll> {
-    (locks(), session(), owner()).prop_map(|(locks, session, owner)| ReleaseAll {
-        locks,
-        session,
-        owner,
-    })
+    (locks(), session(), owner(), attempt())
+        .prop_map(|(locks, session, owner, attempt)| ReleaseAll { locks, session, owner, attempt })
 }
 
 /// A dealing, as a step of a history.
@@ -226,8 +228,9 @@ pub(super) fn dealing() -> impl Strategy<Value = Dealing> {
         5 => (n(), any::<bool>(), deadline, any::<bool>()).prop_map(
             |(n, one, deadline_ms, revoke)| Dealing::Ask { n, one, deadline_ms, revoke }
         ),
-        10 => (n(), n(), session(), owner())
-            .prop_map(|(n, to, session, owner)| Dealing::Hand(n, to, session, owner)),
+        10 => (n(), n(), any::<bool>(), session(), owner()).prop_map(
+            |(n, to, exactly, session, owner)| Dealing::Hand(n, to, exactly, session, owner)
+        ),
         16 => several().prop_map(Dealing::Several),
         3 => (n(), any::<bool>(), prop::option::weighted(0.3, modes.clone())).prop_map(
             |(n, wait, other)| Dealing::SeveralAgain(n, wait, other)

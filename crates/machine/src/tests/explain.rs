@@ -8,8 +8,8 @@ use crate::{CHAIN_MAX, LockFilter, Machine};
 
 fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
     let (lock, open) = (lock_name(lock), words::open(session));
-    let (owner, entry) = (Owner::unnamed(), None);
-    let acquire = Acquire { entry, wait: true, ..Acquire::new(lock, open, owner) };
+    let owner = Owner::unnamed();
+    let acquire = Acquire { wait: true, ..Acquire::new(lock, open, owner) };
     let entry = Entry { stamped_at: Stamp(now), commands: vec![Command::Acquire(acquire)] };
     machine.apply(entry).outcomes.remove(0)
 }
@@ -52,6 +52,7 @@ fn a_chain_goes_on_through_whoever_a_lock_is_kept_for() {
         wait_ms: None,
         mode: Mode::Exclusive,
         max_hold_ms: None,
+        attempt: None,
     };
     machine.apply(Entry { stamped_at: Stamp(0), commands: vec![Command::AcquireAll(all)] });
     acquire(&mut machine, 0, "a", "three").unwrap();
@@ -82,7 +83,12 @@ fn queues_are_in_order_and_a_grant_knows_how_long_it_waited() {
     assert_eq!(machine.queue(&lock_name("b"), 1).len(), 1);
     let release = |session: &str| {
         let (lock, session) = (lock_name("b"), words::session_name(session));
-        Command::Release(Release { lock, session, owner: Owner::unnamed(), entry: None })
+        Command::Release(Release {
+            lock,
+            session,
+            owner: Owner::unnamed(),
+            target: ReleaseTarget::AnyPlace,
+        })
     };
     let entry = Entry { stamped_at: Stamp(500), commands: vec![release("two")] };
     let applied = machine.apply(entry);

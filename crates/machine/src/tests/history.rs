@@ -33,10 +33,12 @@ pub(super) enum Move {
     Attach(usize, u8),
     /// Closes the n-th session, through its connection or one before.
     Close(usize, bool),
+    /// Closes the n-th session that is or was open by its incarnation, or by the one before.
+    CloseExactly(usize, bool),
     /// The n-th place of all queues is given back.
-    GiveBack(usize),
-    /// The n-th place of all queues is asked for again, with an entry or a wish to wait or without.
-    AskAgain(usize, Option<EntryId>, bool),
+    GiveBack(usize, u8),
+    /// The n-th place of all queues is asked for again, with an attempt or a wish to wait or without.
+    AskAgain(usize, Option<Attempt>, bool),
     /// A client of the tree comes to a lock.
     Contend(SessionName, LockName, bool),
     /// The limit of a semaphore falls below what the n-th waiter with several permits asks for.
@@ -85,9 +87,9 @@ impl Move {
             all.get(n % all.len().max(1)).copied()
         };
         match self {
-            Move::Command(command) => Some(command.clone()),
+            Move::Command(command) => Some(numbered(model, command.clone())),
             Move::Multi(change) => Some(change.command(model)),
-            Move::Deal(dealing) => dealing.command(model),
+            Move::Deal(dealing) => dealing.command(model).map(|command| numbered(model, command)),
             Move::Recipe(recipe) => Some(Command::Recipe(recipe.clone())),
             Move::EndArrival(n, last) => {
                 let waits = model.recipes.waits();
@@ -109,13 +111,25 @@ impl Move {
                 let password = own.unwrap_or(Password([*password; 16]));
                 Some(Command::AttachSession { session, password, ttl })
             }
+            Move::CloseExactly(n, current) => {
+                let ended = model.ended.iter().map(|ended| (&ended.name, ended.id));
+                let live = model.sessions.iter().map(|live| (&live.name, live.id));
+                let all: Vec<_> = live.chain(ended).collect();
+                let (session, id) = *all.get(n % all.len().max(1))?;
+                let id = if *current { id } else { id.saturating_sub(1) };
+                let (session, incarnation) = (session.clone(), Some(SessionId(id)));
+                Some(Command::CloseSession { session, attachment: None, incarnation })
+            }
             Move::Close(n, current) => {
                 let session = attached(*n).or_else(|| session(*n))?;
                 let attachment = session.attachment.map(|at| Revision(at - u64::from(!current)));
-                Some(Command::CloseSession { session: session.name.clone(), attachment })
+                let (session, incarnation) = (session.name.clone(), None);
+                Some(Command::CloseSession { session, attachment, incarnation })
             }
-            Move::GiveBack(n) => give_back(model, *n),
-            Move::AskAgain(n, entry, wait) => ask_again(model, *n, entry.clone(), *wait),
+            Move::GiveBack(n, how) => give_back(model, *n, *how),
+            Move::AskAgain(n, attempt, wait) => {
+                ask_again(model, *n, *attempt, *wait).map(|command| numbered(model, command))
+            }
             Move::Contend(session, lock, reads) => {
                 let name = if *reads { "x__READ__" } else { "m-" };
                 let at = format!("/locks/{lock}/{name}");
@@ -129,10 +143,10 @@ impl Move {
                 Command::Acquire(Acquire { wait: false, priority: 9, ..plain })
             }),
             Move::Acknowledge(n) => {
-                let ended = model.ended.iter().rev().take(2).map(|(session, _)| session);
+                let ended = model.ended.iter().rev().take(2).map(|ended| &ended.name);
                 let known: Vec<_> = model.losers().into_iter().chain(ended).collect();
                 let session = (*known.get(n % known.len().max(1))?).clone();
-                Some(Command::CloseSession { session, attachment: None })
+                Some(Command::CloseSession { session, attachment: None, incarnation: None })
             }
             Move::Due(n, _) => due(model, *n).map(|(_, lock)| Command::Due { lock }),
             Move::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
@@ -163,11 +177,11 @@ fn lower(model: &Model, n: usize) -> Option<Command> {
     Some(Command::SetPolicy { lock: node_parent(&node.path).as_lock()?, change })
 }
 
-fn ask_again(model: &Model, n: usize, entry: Option<EntryId>, wait: bool) -> Option<Command> {
+fn ask_again(model: &Model, n: usize, attempt: Option<Attempt>, wait: bool) -> Option<Command> {
     let (node, place, session) = pick(model, n)?;
     let open = super::words::open(session.name.as_str());
     let plain = Acquire::new(node_parent(&node.path).as_lock()?, open, place.owner.clone());
-    Some(Command::Acquire(Acquire { entry, wait, ..plain }))
+    Some(Command::Acquire(Acquire { attempt, wait, ..plain }))
 }
 
 /// The n-th place of all queues.
@@ -179,10 +193,21 @@ pub(super) fn pick(model: &Model, n: usize) -> Option<(&Node, &Place, &Session)>
     Some((node, node.place.as_ref()?, session))
 }
 
-fn give_back(model: &Model, n: usize) -> Option<Command> {
+/// The n-th place is given up: as such, by its oldest or newest attempt, or by its token.
+fn give_back(model: &Model, n: usize, how: u8) -> Option<Command> {
     let (node, place, session) = pick(model, n)?;
     let (lock, session) = (node_parent(&node.path).as_lock()?, session.name.clone());
-    Some(Command::Release(Release { lock, session, owner: place.owner.clone(), entry: None }))
+    let target = match (how, place.token()) {
+        (0, _) => ReleaseTarget::Attempt(*place.attempts.iter().min()?),
+        (1, _) => ReleaseTarget::Attempt(*place.attempts.iter().max()?),
+        (2, Some(token)) => ReleaseTarget::Hold(FencingToken(token)),
+        _ => ReleaseTarget::AnyPlace,
+    };
+    let target = match target {
+        ReleaseTarget::Attempt(Attempt::UNNAMED) => ReleaseTarget::AnyPlace,
+        named => named,
+    };
+    Some(Command::Release(Release { lock, session, owner: place.owner.clone(), target }))
 }
 
 fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
@@ -239,9 +264,53 @@ pub(super) fn owner() -> impl Strategy<Value = Owner> {
     prop::sample::select(vec!["-", "-", "t1"]).prop_map(|name| Owner::new(name).unwrap())
 }
 
-fn entry() -> impl Strategy<Value = Option<EntryId>> {
-    let names = prop::sample::select(vec!["x", "y", "-"]);
-    prop::option::of(names.prop_map(|name| EntryId::new(name).unwrap()))
+/// [`numbered`] says what these numbers stand for.
+pub(super) fn attempt() -> impl Strategy<Value = Option<Attempt>> {
+    prop::option::of((1..=ATTEMPTS).prop_map(Attempt))
+}
+
+fn target() -> impl Strategy<Value = ReleaseTarget> {
+    prop_oneof![
+        3 => Just(ReleaseTarget::AnyPlace),
+        3 => (1..=ATTEMPTS).prop_map(|n| ReleaseTarget::Attempt(Attempt(n))),
+        1 => (0..3_u64).prop_map(|n| ReleaseTarget::Hold(FencingToken(n))),
+    ]
+}
+
+const ATTEMPTS: u64 = 5;
+
+/// The numbers of a random command as a client would choose them: attempts around the newest one of the session, so that
+/// some are new and some are over, and one of the last tokens.
+pub(super) fn numbered(model: &Model, command: Command) -> Command {
+    let around = |session: &SessionName, n: Attempt| {
+        let newest = model.newest_attempt(session).0;
+        Attempt((newest + n.0).saturating_sub(2).max(1))
+    };
+    match command {
+        Command::Acquire(acquire) => {
+            let attempt = acquire.attempt.map(|n| around(&acquire.open.session, n));
+            Command::Acquire(Acquire { attempt, ..acquire })
+        }
+        Command::AcquireAll(all) => {
+            let attempt = all.attempt.map(|n| around(&all.open.session, n));
+            Command::AcquireAll(AcquireAll { attempt, ..all })
+        }
+        Command::Release(release) => {
+            let target = match release.target {
+                ReleaseTarget::AnyPlace => ReleaseTarget::AnyPlace,
+                ReleaseTarget::Attempt(n) => ReleaseTarget::Attempt(around(&release.session, n)),
+                ReleaseTarget::Hold(n) => {
+                    ReleaseTarget::Hold(FencingToken(model.grants.saturating_sub(n.0)))
+                }
+            };
+            Command::Release(Release { target, ..release })
+        }
+        Command::ReleaseAll(all) => {
+            let attempt = all.attempt.map(|n| around(&all.session, n));
+            Command::ReleaseAll(ReleaseAll { attempt, ..all })
+        }
+        other => other,
+    }
 }
 
 fn ttl() -> impl Strategy<Value = Option<Ttl>> {
@@ -270,10 +339,10 @@ fn open_for_a_connection() -> impl Strategy<Value = Command> {
 }
 
 fn acquire() -> impl Strategy<Value = Command> {
-    let plain = (lock(), open(), owner(), entry(), prop::bool::weighted(0.7)).prop_map(
-        |(lock, open, owner, entry, wait)| {
-            let wait_ms = (wait && entry.is_none()).then_some(5_000);
-            Acquire { entry, wait, wait_ms, ..Acquire::new(lock, open, owner) }
+    let plain = (lock(), open(), owner(), attempt(), prop::bool::weighted(0.7)).prop_map(
+        |(lock, open, owner, attempt, wait)| {
+            let wait_ms = (wait && attempt.is_none()).then_some(5_000);
+            Acquire { attempt, wait, wait_ms, ..Acquire::new(lock, open, owner) }
         },
     );
     plain.prop_flat_map(wished).prop_map(Command::Acquire)
@@ -284,8 +353,8 @@ fn converted() -> impl Strategy<Value = Mode> {
 }
 
 fn release() -> impl Strategy<Value = Command> {
-    (lock(), open(), owner(), entry()).prop_map(|(lock, open, owner, entry)| {
-        Command::Release(Release { lock, session: open.session, owner, entry })
+    (lock(), open(), owner(), target()).prop_map(|(lock, open, owner, target)| {
+        Command::Release(Release { lock, session: open.session, owner, target })
     })
 }
 
@@ -314,7 +383,7 @@ fn session_command() -> impl Strategy<Value = Command> {
         1 => (session(), ttl())
             .prop_map(|(session, ttl)| Command::RenewSession { session, ttl }),
         1 => session()
-            .prop_map(|session| Command::CloseSession { session, attachment: None }),
+            .prop_map(|session| Command::CloseSession { session, attachment: None, incarnation: None }),
     ]
 }
 
@@ -344,9 +413,9 @@ fn step(theme: Theme) -> impl Strategy<Value = Move> {
     prop_oneof![
         160 => acquire().prop_map(Move::Command),
         40 => release().prop_map(Move::Command),
-        40 => any::<usize>().prop_map(Move::GiveBack),
-        24 => (any::<usize>(), entry(), any::<bool>())
-            .prop_map(|(n, entry, wait)| Move::AskAgain(n, entry, wait)),
+        40 => (any::<usize>(), 0..5_u8).prop_map(|(n, how)| Move::GiveBack(n, how)),
+        24 => (any::<usize>(), attempt(), any::<bool>())
+            .prop_map(|(n, attempt, wait)| Move::AskAgain(n, attempt, wait)),
         40 => (session(), lock(), any::<bool>())
             .prop_map(|(session, lock, reads)| Move::Contend(session, lock, reads)),
         time * 33 => timely(),
@@ -361,6 +430,8 @@ fn step(theme: Theme) -> impl Strategy<Value = Move> {
             .prop_map(|(n, password)| Move::Attach(n, password)),
         tree * 2 => (any::<usize>(), any::<bool>())
             .prop_map(|(n, current)| Move::Close(n, current)),
+        8 => (any::<usize>(), any::<bool>())
+            .prop_map(|(n, current)| Move::CloseExactly(n, current)),
         40 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
         time * 8 => (any::<usize>(), converted(), any::<bool>())
             .prop_map(|(n, mode, wait)| Move::Convert(n, mode, wait)),

@@ -80,6 +80,7 @@ impl Trial {
             | Move::EndArrival(..)
             | Move::Attach(..)
             | Move::Close(..)
+            | Move::CloseExactly(..)
             | Move::Cancel(..)
             | Move::Convert(..)
             | Move::GiveBack(..)

@@ -29,6 +29,7 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
             lock: lock(),
             from: (session_name(words.at(2)), words.owner()),
             to: (session_name(words.at(3)), to),
+            token: words.number("token").map(FencingToken),
         }),
         "acquire_all" => Command::AcquireAll(AcquireAll {
             locks: locks(words),
@@ -38,11 +39,13 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
             wait_ms: words.number("wait_ms"),
             mode: if words.flag("shared") { Mode::Shared } else { Mode::Exclusive },
             max_hold_ms: words.number("max_hold"),
+            attempt: words.attempt(),
         }),
         "release_all" => Command::ReleaseAll(ReleaseAll {
             locks: locks(words),
             session: session_name(words.at(2)),
             owner: words.owner(),
+            attempt: words.attempt(),
         }),
         _ => return None,
     })

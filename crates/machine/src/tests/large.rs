@@ -42,11 +42,12 @@ fn thousands_of_locks_keep_every_invariant_beside_frozen_views() {
                 lock: lock_name(&format!("l{lock}")),
                 session: session_name(&format!("s{session}")),
                 owner: Owner::unnamed(),
-                entry: None,
+                target: ReleaseTarget::AnyPlace,
             }),
             8 => Command::CloseSession {
                 session: session_name(&format!("s{session}")),
                 attachment: None,
+                incarnation: None,
             },
             _ => Command::Sweep { empty_before: Stamp(step), count_max: 3 },
         };
@@ -87,7 +88,12 @@ fn a_long_queue_is_handed_on_in_order() {
         assert_eq!(holder.session.as_str(), format!("s{session}"));
         assert_eq!(holder.token.0, session + 1);
         let session = holder.session;
-        apply(&mut machine, 0, Command::CloseSession { session, attachment: None }).unwrap();
+        apply(
+            &mut machine,
+            0,
+            Command::CloseSession { session, attachment: None, incarnation: None },
+        )
+        .unwrap();
     }
     machine.check_invariants().unwrap();
 }
@@ -101,13 +107,22 @@ fn tokens_stay_below_their_end() {
     apply(&mut machine, 0, acquire(0, 1, true)).unwrap();
     apply(&mut machine, 0, acquire(1, 1, true)).unwrap();
     machine.locks.grants = FencingToken::END - 2;
-    let close = || Command::CloseSession { session: session_name("s0"), attachment: None };
+    let close = || Command::CloseSession {
+        session: session_name("s0"),
+        attachment: None,
+        incarnation: None,
+    };
     let refused = Err(Rejection::LimitReached { bound: Bound::Counter, limit: FencingToken::END });
     // Two locks would be granted on, one token is left.
     assert_eq!(apply(&mut machine, 0, close()), refused);
     let release = |lock: &str| {
         let (lock, session) = (lock_name(lock), session_name("s0"));
-        Command::Release(Release { lock, session, owner: Owner::unnamed(), entry: None })
+        Command::Release(Release {
+            lock,
+            session,
+            owner: Owner::unnamed(),
+            target: ReleaseTarget::AnyPlace,
+        })
     };
     apply(&mut machine, 0, release("l0")).unwrap();
     assert_eq!(machine.fence(&lock_name("l0")).current, Some(FencingToken(FencingToken::END - 1)));

@@ -23,6 +23,7 @@ mod history;
 mod judge;
 mod kinds;
 mod large;
+mod late_copies;
 mod model;
 mod promises;
 mod properties;

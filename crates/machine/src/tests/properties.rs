@@ -139,6 +139,8 @@ const PLANTS: [(Theme, &[Plant]); 4] = [
             Plant::ConditionBlind,
             Plant::EphemeralsUnbounded,
             Plant::EntryTwice,
+            Plant::AttemptBlind,
+            Plant::CloseBlind,
             Plant::RulesSwept,
         ],
     ),
@@ -278,6 +280,7 @@ fn the_invariants_alone_catch_what_breaks_a_promise() {
             .chain(["s1", "s2"].into_iter().map(|name| Command::CloseSession {
                 session: session_name(name),
                 attachment: None,
+                incarnation: None,
             }))
             .find_map(|command| {
                 drop(machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }));

@@ -62,13 +62,19 @@ impl Cast {
         locks.sort();
         let (open, owner) = (open(self.sessions[session]), Owner::unnamed());
         let (wait, wait_ms, max_hold_ms) = (true, None, None);
-        let all = AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms };
+        let all =
+            AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms, attempt: None };
         Move::Command(Command::AcquireAll(all))
     }
 
     fn release(&self, lock: usize, session: usize) -> Move {
         let (lock, session, owner) = (self.lock(lock), self.session(session), Owner::unnamed());
-        Move::Command(Command::Release(Release { lock, session, owner, entry: None }))
+        Move::Command(Command::Release(Release {
+            lock,
+            session,
+            owner,
+            target: ReleaseTarget::AnyPlace,
+        }))
     }
 
     fn rules(&self, lock: usize, change: PolicyChange) -> Move {
@@ -178,7 +184,12 @@ impl Cast {
         }
         let (from, to) = (self.session(0), self.session(2));
         let [from, to] = [from, to].map(|session| (session, Owner::unnamed()));
-        moves.push(Move::Command(Command::HandOver(HandOver { lock: self.lock(0), from, to })));
+        moves.push(Move::Command(Command::HandOver(HandOver {
+            lock: self.lock(0),
+            from,
+            to,
+            token: None,
+        })));
         moves
     }
 
@@ -194,7 +205,7 @@ impl Cast {
         let to = (self.session(2), Owner::unnamed());
         let hand = |session| {
             let (from, to) = ((self.session(session), Owner::unnamed()), to.clone());
-            Move::Command(Command::HandOver(HandOver { lock: self.lock(0), from, to }))
+            Move::Command(Command::HandOver(HandOver { lock: self.lock(0), from, to, token: None }))
         };
         if semaphore {
             let lower = self.rules(0, PolicyChange { limit, ..PolicyChange::default() });

@@ -204,7 +204,8 @@ impl Trial {
             Step::Release { session, segment: at } => {
                 let lock = at.map_or_else(whole, |at| segment(at as usize));
                 let (who, owner) = (name(session), Owner::unnamed());
-                let release = Release { lock, session: who, owner, entry: None };
+                let release =
+                    Release { lock, session: who, owner, target: ReleaseTarget::AnyPlace };
                 self.apply(Command::Release(release))?.ok();
                 let place = self.model.place_of(session);
                 if at.is_none_or(|at| place == Some(at as usize)) {
@@ -214,7 +215,7 @@ impl Trial {
             Step::Cancel(session) => self.cancel(session)?,
             Step::Close(n) => {
                 let (session, attachment) = (name(n), None);
-                self.apply(Command::CloseSession { session, attachment })?.ok();
+                self.apply(Command::CloseSession { session, attachment, incarnation: None })?.ok();
                 self.model.leave(n);
             }
             Step::Cut(segments) => self.cut(segments)?,

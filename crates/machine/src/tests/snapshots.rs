@@ -28,7 +28,7 @@ pub(super) fn machine() -> Machine {
         Command::OpenSession(open("s3")),
         Command::OpenSession(open("s4")),
         Command::OpenSession(OpenSession { password: Some(Password([5; 16])), ..open("s5") }),
-        Command::CloseSession { session: session_name("s3"), attachment: None },
+        Command::CloseSession { session: session_name("s3"), attachment: None, incarnation: None },
         Command::ExpireSession { session: SessionId(4), generation: 1 },
         Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) },
         acquire("d", "s1"),
@@ -163,7 +163,11 @@ fn sessions_that_cannot_be_are_refused() {
             let again = s[0].memo[0].clone();
             s[0].memo.push(again);
         },
-        |s| s[0].given_up = vec![(lock_name("a"), Owner::unnamed()); 65],
+        |s| {
+            let (lock, owner) = (lock_name("a"), Owner::unnamed());
+            let left = crate::LeftLockPart { lock, owner, released: true, over: Attempt(1) };
+            s[0].left = vec![left; 257];
+        },
         |s| drop(s.remove(0)),
         |s| s[2].password = None,
         |s| s[2].attachment = None,
@@ -196,8 +200,8 @@ fn znodes_that_cannot_be_are_refused() {
         |n| n.past = Some(past(0, 0, Some(1))),
         |n| n.contender = None,
         |n| n.contender.as_mut().unwrap().sequence = 7,
-        |n| n.contender.as_mut().unwrap().entries.clear(),
-        |n| n.contender.as_mut().unwrap().entries.push(EntryId::unnamed()),
+        |n| n.contender.as_mut().unwrap().attempts.clear(),
+        |n| n.contender.as_mut().unwrap().attempts.push(Attempt::UNNAMED),
         |n| n.contender.as_mut().unwrap().hold = None,
         |n| n.contender.as_mut().unwrap().hold.as_mut().unwrap().token = FencingToken(9),
         |n| n.contender.as_mut().unwrap().hold.as_mut().unwrap().granted_in = Revision(99),
@@ -280,7 +284,7 @@ proptest! {
             for name in ["s1", "s2"] {
                 let commands = vec![Command::CloseSession {
                     session: session_name(name),
-                    attachment: None,
+                    attachment: None, incarnation: None
                 }];
                 drop(machine.apply(Entry { stamped_at: Stamp(0), commands }));
                 prop_assert_eq!(machine.check_invariants(), Ok(()));

@@ -38,8 +38,14 @@ impl<'a> Words<'a> {
         self.value("owner").map_or_else(Owner::unnamed, |owner| Owner::new(owner).unwrap())
     }
 
-    fn entry(&self) -> Option<EntryId> {
-        self.value("entry").map(|entry| EntryId::new(entry).unwrap())
+    pub(super) fn attempt(&self) -> Option<Attempt> {
+        self.number("attempt").map(Attempt)
+    }
+
+    fn target(&self) -> ReleaseTarget {
+        let hold = || self.number("token").map(|n| ReleaseTarget::Hold(FencingToken(n)));
+        let attempt = self.attempt().map(ReleaseTarget::Attempt);
+        attempt.or_else(hold).unwrap_or_default()
     }
 
     fn ttl(&self) -> Option<Ttl> {
@@ -67,7 +73,7 @@ impl<'a> Words<'a> {
         let (lock, open) = (lock_name(self.at(1)), self.open(self.at(2)));
         let mode = |text| Mode::ALL.into_iter().find(|mode| mode.as_str() == text).unwrap();
         Acquire {
-            entry: self.entry(),
+            attempt: self.attempt(),
             wait: !self.flag("nowait"),
             wait_ms: self.number("wait_ms"),
             mode: self.value("mode").map(mode),
@@ -235,7 +241,7 @@ impl<'a> Words<'a> {
                 lock: lock_name(self.at(1)),
                 session: session_name(self.at(2)),
                 owner: self.owner(),
-                entry: self.entry(),
+                target: self.target(),
             }),
             "cancel" => {
                 let ticket = self.number("ticket").unwrap();
@@ -252,6 +258,7 @@ impl<'a> Words<'a> {
             "close" => Command::CloseSession {
                 session: session_name(self.at(1)),
                 attachment: self.number("attachment").map(Revision),
+                incarnation: self.number("incarnation").map(SessionId),
             },
             "expire" => self.expire(machine),
             "attach" => Command::AttachSession {

@@ -15,7 +15,7 @@ fn log_id(term: u64, index: u64) -> LogId {
 
 fn entry(term: u64, index: u64) -> RaftEntry {
     let session = SessionName::new(format!("s{index}")).unwrap();
-    let commands = vec![Command::CloseSession { session, attachment: None }];
+    let commands = vec![Command::CloseSession { session, attachment: None, incarnation: None }];
     let batch = Batch::encode(Entry { stamped_at: Stamp(index), commands }).unwrap();
     RaftEntry { log_id: log_id(term, index), payload: Payload::Normal(batch) }
 }

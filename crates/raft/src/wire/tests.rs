@@ -33,7 +33,7 @@ fn membership() -> Membership {
 
 fn batch() -> Batch {
     let session = SessionName::new("me").unwrap();
-    let commands = vec![Command::CloseSession { session, attachment: None }];
+    let commands = vec![Command::CloseSession { session, attachment: None, incarnation: None }];
     Batch::encode(Entry { stamped_at: Stamp(5), commands }).unwrap()
 }
 

@@ -172,7 +172,7 @@ impl Stream {
         }
         self.service.streams().closes(self.place.number);
         let (session, attachment) = (self.life.session.clone(), Some(self.attachment));
-        let close = Command::CloseSession { session, attachment };
+        let close = Command::CloseSession { session, attachment, incarnation: None };
         let (mut done, failure) = self.service.propose_in_order(vec![close]).await;
         if let Some(committed) = done.pop() {
             // Whether the session still lives is no question any more, so this reply needs no renewal.

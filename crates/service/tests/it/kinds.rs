@@ -16,6 +16,7 @@ fn all(names: &[&str], who: Option<&str>, wait: Duration) -> AcquireAllRequest {
     AcquireAllRequest {
         locks: names.iter().map(|name| lock(name)).collect(),
         session: who.map(session),
+        attempt: None,
         owner: None,
         ttl: Some(Ttl::DEFAULT),
         wait,
@@ -65,7 +66,7 @@ async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
     let again = take_all(one, all(&["a", "b", "c"], Some("you"), NO_WAIT)).await.unwrap();
     assert!(again.iter().zip(&grants).all(|(a, b)| a.token == b.token && a.renewed));
     let (locks, owner) = (["b", "a"].map(lock).to_vec(), None);
-    let release = Request::ReleaseAll { locks, session: session("you"), owner };
+    let release = Request::ReleaseAll { locks, session: session("you"), owner, attempt: None };
     let reply = two.call(call(), release).await.unwrap().reply;
     assert!(matches!(reply, Answer::ReleasedAll { changed: 2 }), "{reply:?}");
     assert_eq!(view(one, "c").await.holders_total, 1);
@@ -132,7 +133,7 @@ async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker()
     let next = waiting.remove(0).await.unwrap().unwrap();
     assert!(next.token > held.token && next.session == session("you"));
     // Past her.
-    let hand_over = HandOver { lock: lock("a"), from: owner("you"), to: owner("he") };
+    let hand_over = HandOver { lock: lock("a"), from: owner("you"), to: owner("he"), token: None };
     let reply = three.call(call(), Request::HandOver(hand_over)).await.unwrap().reply;
     let Answer::HandedOver(grant) = reply else { panic!("{reply:?}") };
     let taken = waiting.remove(1).await.unwrap().unwrap();

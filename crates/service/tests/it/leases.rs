@@ -78,7 +78,9 @@ async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
     until(node, "a", |view| view.holder().is_none()).await;
     let lost = rejection(release(node, "a", "me").await);
     assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
-    node.call(call(), Request::CloseSession { session: session("me") }).await.unwrap();
+    node.call(call(), Request::CloseSession { session: session("me"), incarnation: None })
+        .await
+        .unwrap();
     take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
 }
 
@@ -131,6 +133,9 @@ async fn closing_a_session_hands_its_locks_on_at_once() {
     let waiting =
         tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
     until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
-    nodes.services[2].call(call(), Request::CloseSession { session: session("me") }).await.unwrap();
+    nodes.services[2]
+        .call(call(), Request::CloseSession { session: session("me"), incarnation: None })
+        .await
+        .unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
 }

@@ -13,7 +13,7 @@ use holdfast_service::{
     Service, ServiceConfig, Terms,
 };
 use holdfast_types::{
-    Grant, Labels, LockName, LockView, NodeId, Owner, Rejection, SessionName, Ttl,
+    Grant, Labels, LockName, LockView, NodeId, Owner, Rejection, ReleaseTarget, SessionName, Ttl,
 };
 use tempfile::TempDir;
 
@@ -113,7 +113,7 @@ pub(crate) fn acquire(
         lock: lock(name),
         session: who.map(session),
         owner: None::<Owner>,
-        entry: None,
+        attempt: None,
         ttl: Some(Ttl::from_millis(ttl_ms).unwrap()),
         wait,
         labels: Labels::default(),
@@ -130,8 +130,12 @@ pub(crate) async fn take(service: &Service, request: AcquireRequest) -> Result<G
 }
 
 pub(crate) async fn release(service: &Service, name: &str, who: &str) -> Result<Response, Failure> {
-    let request =
-        Request::Release { lock: lock(name), session: session(who), owner: None, entry: None };
+    let request = Request::Release {
+        lock: lock(name),
+        session: session(who),
+        owner: None,
+        target: ReleaseTarget::AnyPlace,
+    };
     service.call(call(), request).await
 }
 

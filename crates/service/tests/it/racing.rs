@@ -41,7 +41,7 @@ async fn a_wait_that_is_ended_in_many_ways_at_once_ends_once() {
             // Now earlier, now later than the end of the wait.
             let moment = tokio::time::Instant::now() + late;
             let _never = tokio::time::timeout_at(moment, std::future::pending::<()>()).await;
-            let close = Request::CloseSession { session: session(&who) };
+            let close = Request::CloseSession { session: session(&who), incarnation: None };
             let close = nodes.services[2].call(call(), close);
             let (released, closed) = tokio::join!(release(&nodes.services[0], &name, "me"), close);
             released.unwrap();

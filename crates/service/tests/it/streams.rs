@@ -85,7 +85,7 @@ async fn a_session_closed_over_the_other_door_ends_its_stream() {
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
     let session = client.attached.session.clone();
-    service.call(call(), Request::CloseSession { session }).await.unwrap();
+    service.call(call(), Request::CloseSession { session, incarnation: None }).await.unwrap();
     assert_eq!(client.ended().await, Ended::Closed);
 }
 
@@ -336,7 +336,7 @@ async fn a_close_of_a_session_that_is_being_closed_elsewhere_is_answered() {
         let mut client = Client::open(service).await;
         let session = client.attached.session.clone();
         let tag = client.tag();
-        let close = service.call(call(), Request::CloseSession { session });
+        let close = service.call(call(), Request::CloseSession { session, incarnation: None });
         let (closed, ()) = tokio::join!(close, client.stream.close(tag));
         closed.unwrap();
         let first = client.next().await;

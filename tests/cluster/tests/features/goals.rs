@@ -117,21 +117,21 @@ async fn row_03_a_majority_grants_and_a_minority_grants_nothing_and_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() {
     let (cluster, door) = one().await;
-    let token = take(&door, "a?session=me&ttl=1m&entry=1").await;
-    for (entry, entries) in [(2, 2), (3, 3), (3, 3)] {
-        let again = door.put(&format!("/v1/locks/a?session=me&entry={entry}")).await;
+    let token = take(&door, "a?session=me&ttl=1m&attempt=1").await;
+    for (attempt, entries) in [(2, 2), (3, 3), (3, 3)] {
+        let again = door.put(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!((again.has(200).token(), &again.json()["entries"]), (token, &entries.into()));
     }
-    for (entry, left) in [(2, "2"), (1, "1"), (3, "0")] {
+    for (attempt, left) in [(2, "2"), (1, "1"), (3, "0")] {
         assert_eq!(holders(&door, "a").await, ["me"]);
-        let leaving = door.delete(&format!("/v1/locks/a?session=me&entry={entry}")).await;
+        let leaving = door.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!(leaving.has(204).header("holdfast-entries-left"), Some(left));
     }
-    assert_eq!(look(&door, "a").await["held"], false, "n entries, n releases");
+    assert_eq!(look(&door, "a").await["held"], false, "n attempts, n releases");
     // After the loss of the session there is no silent second hold.
-    take(&door, "a?session=brief&ttl=1s&entry=1").await;
+    take(&door, "a?session=brief&ttl=1s&attempt=1").await;
     until_held_by(&door, "a", &[]).await;
-    door.put("/v1/locks/a?session=brief&entry=2").await.has_code(410, "session-expired");
+    door.put("/v1/locks/a?session=brief&attempt=2").await.has_code(410, "session-expired");
     let guard = client(&cluster).lock("b").acquire().await.expect("the lock");
     door.delete(&format!("/v1/sessions/{}?force&reason=test", guard.session())).await.has(204);
     assert!(matches!(guard.reenter().await, Err(Error::Lost(_))));

@@ -15,9 +15,9 @@ async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
         assert!(token > last, "{token} after {last}");
         last = token;
     };
-    let first = take(&door, "a?session=me&ttl=5m&entry=1").await;
-    assert_eq!(take(&door, "a?session=me&entry=2").await, first, "reentry");
-    assert_eq!(take(&door, "a?session=me&entry=1").await, first, "renewal");
+    let first = take(&door, "a?session=me&ttl=5m&attempt=1").await;
+    assert_eq!(take(&door, "a?session=me&attempt=2").await, first, "reentry");
+    assert_eq!(take(&door, "a?session=me&attempt=1").await, first, "renewal");
     grow(first);
     give_back(&door, "a?session=me").await;
     // Shared holders, permits, an expiry, a hand-over, and another lock between.
@@ -64,8 +64,8 @@ async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_
     let (_cluster, door) = one().await;
     let free = look(&door, "a").await;
     assert_eq!((&free["held"], &free["holders"]), (&json!(false), &json!([])));
-    let token = take(&door, "a?session=me&owner=import&ttl=1m&entry=1").await;
-    take(&door, "a?session=me&owner=import&entry=2").await;
+    let token = take(&door, "a?session=me&owner=import&ttl=1m&attempt=1").await;
+    take(&door, "a?session=me&owner=import&attempt=2").await;
     let _waiting = queue_up(&door, "a?session=you");
     until_waiters(&door, "a", 1).await;
     let lock = look(&door, "a").await;

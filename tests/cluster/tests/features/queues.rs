@@ -15,8 +15,8 @@ use crate::lab::{
 #[tokio::test(flavor = "multi_thread")]
 async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
     let (_cluster, door) = one().await;
-    take(&door, "a?session=me&owner=import&ttl=1m&entry=1").await;
-    take(&door, "a?session=me&owner=import&entry=2").await;
+    take(&door, "a?session=me&owner=import&ttl=1m&attempt=1").await;
+    take(&door, "a?session=me&owner=import&attempt=2").await;
     door.put("/v1/locks/a?session=me&owner=export").await.has_code(423, "lock-busy");
     door.put("/v1/locks/a?session=you&owner=import").await.has_code(423, "lock-busy");
     let holder = look(&door, "a").await["holders"][0].clone();
@@ -31,16 +31,16 @@ async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_32_the_last_release_grants_the_next_in_its_own_entry_and_tells_nobody_else() {
     let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=1m&entry=1").await;
-    take(&door, "a?session=me&entry=2").await;
+    take(&door, "a?session=me&ttl=1m&attempt=1").await;
+    take(&door, "a?session=me&attempt=2").await;
     let next = queue_up(&door, "a?session=w1");
     until_waiters(&door, "a", 1).await;
     let others = [queue_up(&door, "a?session=w2"), queue_up(&door, "a?session=w3")];
     until_waiters(&door, "a", 3).await;
     let since = now(&door).await;
-    give_back(&door, "a?session=me&entry=1").await;
+    give_back(&door, "a?session=me&attempt=1").await;
     assert_eq!(revisions(&changes(&door, "/locks/a", since).await, "lost"), [0; 0], "one is left");
-    give_back(&door, "a?session=me&entry=2").await;
+    give_back(&door, "a?session=me&attempt=2").await;
     next.await.expect("a task").has(200);
     let told = changes(&door, "/locks/a", since).await;
     let (lost, granted) = (revisions(&told, "lost"), revisions(&told, "granted"));
@@ -215,20 +215,20 @@ fn names(sessions: &[&str]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
     let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=1m&entry=1").await;
-    take(&door, "a?session=me&entry=2").await;
-    let leave = async |entry: u32| {
-        let left = door.delete(&format!("/v1/locks/a?session=me&entry={entry}")).await;
+    take(&door, "a?session=me&ttl=1m&attempt=1").await;
+    take(&door, "a?session=me&attempt=2").await;
+    let leave = async |attempt: u32| {
+        let left = door.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         left.has(204).header("holdfast-entries-left").map(str::to_owned)
     };
     // The answer was lost: the same call gets the first answer.
     assert_eq!(leave(1).await.as_deref(), Some("1"));
     assert_eq!(leave(1).await.as_deref(), Some("1"));
-    assert_eq!(holders(&door, "a").await, ["me"], "the other entry holds on");
+    assert_eq!(holders(&door, "a").await, ["me"], "the other attempt holds on");
     assert_eq!(leave(2).await.as_deref(), Some("0"));
     let next = take(&door, "a?session=you&ttl=1m").await;
     // Late copies of it take nothing from who came after.
-    door.delete("/v1/locks/a?session=me&entry=2").await.has(204);
+    door.delete("/v1/locks/a?session=me&attempt=2").await.has(204);
     door.delete("/v1/locks/a?session=me").await.has(204);
     assert_eq!(look(&door, "a").await["holders"][0]["token"], next);
 }

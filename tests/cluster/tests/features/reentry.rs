@@ -9,13 +9,13 @@ use crate::program::addresses;
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44c_a_second_acquire_that_is_not_to_be_reentrant_fails_at_once() {
     let (_cluster, door) = one().await;
-    let token = take(&door, "a?session=me&ttl=1m&entry=1&reentrant=false").await;
+    let token = take(&door, "a?session=me&ttl=1m&attempt=1&reentrant=false").await;
     // It would be a wait for oneself: refused, however long it offers to wait.
-    let second = "/v1/locks/a?session=me&entry=2&reentrant=false&wait=3m";
+    let second = "/v1/locks/a?session=me&attempt=2&reentrant=false&wait=3m";
     door.put(second).await.has_code(409, "not-reentrant");
     assert_eq!(look(&door, "a").await["holders"][0]["entries"], 1);
     // The same entry again is no second one, but a renewal.
-    let again = door.put("/v1/locks/a?session=me&entry=1&reentrant=false").await;
+    let again = door.put("/v1/locks/a?session=me&attempt=1&reentrant=false").await;
     assert_eq!((again.has(200).token(), &again.json()["renewed"]), (token, &true.into()));
 }
 

@@ -110,29 +110,30 @@ async fn an_expired_session_is_410_until_its_loss_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_entry_is_counted_once_and_the_lock_is_free_when_the_last_has_left() {
+async fn each_attempt_is_counted_once_and_the_lock_is_free_when_the_last_has_left() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
-    let entered = first.http.put(&format!("{LOCK}?session=me&ttl=20s&entry=one")).await;
+    let entered = first.http.put(&format!("{LOCK}?session=me&ttl=20s&attempt=1")).await;
     let token = entered.has(200).token();
-    for (node, entry, entries) in
-        [(second, "one", 1), (third, "two", 2), (first, "two", 2), (second, "three", 3)]
-    {
-        let again = node.http.put(&format!("{LOCK}?session=me&entry={entry}")).await;
+    for (node, attempt, entries) in [(second, 1, 1), (third, 2, 2), (first, 2, 2), (second, 3, 3)] {
+        let again = node.http.put(&format!("{LOCK}?session=me&attempt={attempt}")).await;
         assert_eq!((again.has(200).token(), &again.json()["entries"]), (token, &entries.into()));
     }
-    for (node, entry, left) in [(first, "three", "2"), (second, "three", "2"), (third, "one", "1")]
-    {
-        let leaving = node.http.delete(&format!("{LOCK}?session=me&entry={entry}")).await;
-        assert_eq!(leaving.has(204).header("holdfast-entries-left"), Some(left), "{entry}");
+    for (node, attempt, left) in [(first, 3, "2"), (second, 3, "2"), (third, 1, "1")] {
+        let leaving = node.http.delete(&format!("{LOCK}?session=me&attempt={attempt}")).await;
+        assert_eq!(leaving.has(204).header("holdfast-entries-left"), Some(left), "{attempt}");
         assert_eq!(holder(&first.http).await.as_deref(), Some("me"));
     }
-    second.http.delete(&format!("{LOCK}?session=me&entry=two")).await.has(204);
+    second.http.delete(&format!("{LOCK}?session=me&attempt=2")).await.has(204);
     assert_eq!(holder(&first.http).await, None);
-    second.http.delete(&format!("{LOCK}?session=me&entry=two")).await.has(204);
+    second.http.delete(&format!("{LOCK}?session=me&attempt=2")).await.has(204);
 
-    first.http.put(&format!("{LOCK}?session=me&entry=one")).await.has(200);
-    first.http.put(&format!("{LOCK}?session=me&entry=two")).await.has(200);
+    for late in [1, 2, 3] {
+        let copy = first.http.put(&format!("{LOCK}?session=me&attempt={late}")).await;
+        copy.has_code(409, "attempt-over");
+    }
+    first.http.put(&format!("{LOCK}?session=me&attempt=4")).await.has(200);
+    first.http.put(&format!("{LOCK}?session=me&attempt=5")).await.has(200);
     third.http.delete(&format!("{LOCK}?session=me")).await.has(204);
     assert_eq!(holder(&first.http).await, None, "a plain DELETE leaves them all");
 }

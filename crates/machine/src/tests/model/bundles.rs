@@ -43,6 +43,10 @@ impl Model {
         let id = self.live(&name).map_or(0, |session| session.id);
         let own = |lock| self.own_place(lock, id, &all.owner).cloned();
         let places: Vec<Node> = all.locks.iter().filter_map(own).collect();
+        for lock in &all.locks {
+            let over = self.refuse_over((&name, lock, &all.owner), all.attempt);
+            over.map_err(|why| refused_member(lock, why))?;
+        }
         let Some(first) = places.first() else { return self.join_all(id, &all) };
         let together =
             |node: &Node| place(node).bundle == all.locks && node.stat.czxid == first.stat.czxid;
@@ -64,10 +68,19 @@ impl Model {
                 return Err(refused_member(&lock, self.busy(&lock, &node.path)));
             }
         }
+        let max = self.limits.entries_per_hold_max;
+        for (lock, node) in all.locks.iter().zip(places) {
+            let attempts = &place(node).attempts;
+            let is_new = all.attempt.is_some_and(|attempt| !attempts.contains(&attempt));
+            if is_new && attempts.len() as u32 >= max {
+                return Err(refused_member(lock, refused(Bound::EntriesPerHold, max)));
+            }
+        }
         self.touch_by_name(&all.open.session, all.open.ttl);
         let revision = self.revision;
         for (at, node) in places.iter().enumerate() {
             let place = self.find_mut(&node.path).place.as_mut().unwrap();
+            place.attempts.extend(all.attempt.filter(|a| !place.attempts.contains(a)));
             if place.hold.is_none() {
                 (place.asked, place.wait_ms) = (revision, all.wait_ms.filter(|_| at == 0));
             }
@@ -145,6 +158,7 @@ impl Model {
             mode: Some(all.mode),
             wait_ms: all.wait_ms.filter(|_| at == 0),
             max_hold_ms: all.max_hold_ms,
+            attempt: all.attempt,
             ..Acquire::new(lock.clone(), all.open.clone(), all.owner.clone())
         };
         self.contend(&site.path, site.sequence, acquire, Kind::OfSeveral(&all.locks), &[]);
@@ -165,23 +179,40 @@ impl Model {
 
     /// All places go before anybody is granted anything, as far as nobody takes note of a loss on the way.
     pub(super) fn release_all(&mut self, release: ReleaseAll) -> Outcome {
-        let ReleaseAll { locks, session, owner } = release;
+        let ReleaseAll { locks, session, owner, attempt } = release;
         if !AcquireAll::are_sound(&locks) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Locks });
         }
         let Some(id) = self.live(&session).map(|session| session.id) else {
-            return match self.end_of(&session) {
-                Some(SessionEnd::Closed) => Ok(Reply::ReleasedAll { changed: 0 }),
-                Some(SessionEnd::Expired) | None => Err(self.gone(session)),
+            return match (self.end_of(&session), attempt) {
+                (Some(SessionEnd::Expired), _) | (None, None) => Err(self.gone(session)),
+                (_, Some(attempt)) => {
+                    self.end_attempt((&session, &locks[0], &owner), attempt);
+                    Ok(Reply::ReleasedAll { changed: 0 })
+                }
+                (Some(SessionEnd::Closed), None) => Ok(Reply::ReleasedAll { changed: 0 }),
             };
         };
         let before = self.places(id);
         for lock in &locks {
-            match self.own_place(lock, id, &owner).map(|node| node.path.clone()) {
-                Some(path) => self.leave(&path, LossCause::Released),
-                None => {
-                    self.take_note_of(&session, lock);
+            let own = self.own_place(lock, id, &owner);
+            let own = own.map(|node| (node.path.clone(), place(node).attempts.clone()));
+            if own.is_none() {
+                self.take_note_of(&session, lock);
+            }
+            match (own, attempt) {
+                (Some((path, attempts)), Some(attempt)) if attempts == [attempt] => {
+                    self.leave(&path, LossCause::Released);
                 }
+                (own, Some(attempt)) => {
+                    self.end_attempt((&session, lock, &owner), attempt);
+                    if let Some((path, _)) = own {
+                        let place = self.find_mut(&path).place.as_mut().unwrap();
+                        place.attempts.retain(|other| *other != attempt);
+                    }
+                }
+                (Some((path, _)), None) => self.leave(&path, LossCause::Released),
+                (None, None) => {}
             }
         }
         let changed = before - self.places(id);

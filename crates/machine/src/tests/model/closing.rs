@@ -76,6 +76,8 @@ impl Model {
         let name = self.session_of(self.find(path).unwrap()).name.clone();
         let lock = znode(&parent(path)).as_lock().unwrap();
         self.remove(path);
+        let over = gone.attempts.iter().copied().max().unwrap();
+        self.live_mut(&name).over.push((lock.clone(), gone.owner.clone(), over));
         if cause == LossCause::Released {
             self.live_mut(&name).given_up.push((lock.clone(), gone.owner.clone()));
         }

@@ -35,6 +35,7 @@ impl Model {
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
             return Err(Rejection::SessionExpired { session: name });
         }
+        self.refuse_over((&name, &acquire.lock, &acquire.owner), acquire.attempt)?;
         let id = self.live(&name).map_or(0, |session| session.id);
         match self.own_place(&acquire.lock, id, &acquire.owner).cloned() {
             Some(node) => self.acquire_again(&node, acquire),
@@ -43,7 +44,7 @@ impl Model {
     }
 
     fn acquire_again(&mut self, node: &Node, acquire: Acquire) -> Outcome {
-        let Acquire { lock, open, entry, wait, wait_ms, reentrant, value, .. } = acquire;
+        let Acquire { lock, open, attempt, wait, wait_ms, reentrant, value, .. } = acquire;
         let (path, old) = (node.path.clone(), place(node).clone());
         let limit = self.policy(&lock).limit;
         if acquire.limit.is_some() && acquire.limit != limit {
@@ -66,11 +67,11 @@ impl Model {
         if !wait && (!holds || up) && !alone {
             return Err(self.busy(&lock, &path));
         }
-        let news = entry.filter(|entry| !old.entries.contains(entry));
+        let news = attempt.filter(|attempt| !old.attempts.contains(attempt));
         if news.is_some() && !(reentrant && old.reentrant) {
             return Err(Rejection::NotReentrant);
         }
-        if news.is_some() && old.entries.len() as u32 >= self.limits.entries_per_hold_max {
+        if news.is_some() && old.attempts.len() as u32 >= self.limits.entries_per_hold_max {
             return full(Bound::EntriesPerHold, self.limits.entries_per_hold_max);
         }
         if up && wanted != old.mode && !alone {
@@ -83,10 +84,7 @@ impl Model {
         let place = self.find_mut(&path).place.as_mut().unwrap();
         place.mode = wanted;
         place.value = value.or(old.value);
-        if let Some(entry) = news {
-            place.left.retain(|left| *left != entry);
-            place.entries.push(entry);
-        }
+        place.attempts.extend(news);
         if !holds || up {
             (place.asked, place.wait_ms) = (revision, wait_ms);
         } else {
@@ -187,7 +185,7 @@ impl Model {
             Kind::OfSeveral(locks) => (true, locks.to_vec()),
         };
         let ask = Ask { fixed, ..ask_of(&acquire) };
-        let Acquire { lock, open, owner, entry, wait_ms, max_hold_ms, min_hold_ms, .. } = acquire;
+        let Acquire { lock, open, owner, attempt, wait_ms, max_hold_ms, min_hold_ms, .. } = acquire;
         self.let_in_who_waited_for_time(&lock);
         let session = self.live_mut(&open.session);
         session.given_up.retain(|(l, o)| *l != lock || *o != owner);
@@ -197,8 +195,7 @@ impl Model {
             owner,
             asked: self.revision,
             wait_ms,
-            entries: vec![entry.unwrap_or_else(EntryId::unnamed)],
-            left: Vec::new(),
+            attempts: vec![attempt.unwrap_or(Attempt::UNNAMED)],
             mode: ask.mode,
             held: ask.mode,
             hold: None,
@@ -221,20 +218,35 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, release: Release) -> Outcome {
-        let Release { lock, session: name, owner, entry } = release;
+        let Release { lock, session: name, owner, target } = release;
         let nothing = Ok(Reply::Released(Released { entries_left: 0, changed: false }));
         let Some(session) = self.live(&name) else {
-            return match self.end_of(&name) {
-                Some(SessionEnd::Closed) => {
-                    self.take_note_of(&name, &lock);
+            let end = self.end_of(&name);
+            if end == Some(SessionEnd::Expired) {
+                return Err(self.gone(name));
+            }
+            self.take_note_of(&name, &lock);
+            return match (target, end) {
+                (ReleaseTarget::Attempt(attempt), _) => {
+                    self.end_attempt((&name, &lock, &owner), attempt);
                     nothing
                 }
-                Some(SessionEnd::Expired) | None => Err(self.gone(name)),
+                (_, Some(_)) => nothing,
+                (_, None) => Err(self.gone(name)),
             };
         };
         let Some(node) = self.own_place(&lock, session.id, &owner) else {
             let gave_up = session.given_up.contains(&(lock.clone(), owner.clone()));
-            if self.take_note_of(&name, &lock) {
+            let noted = self.take_note_of(&name, &lock);
+            match target {
+                ReleaseTarget::Attempt(attempt) => {
+                    self.end_attempt((&name, &lock, &owner), attempt);
+                    return nothing;
+                }
+                ReleaseTarget::Hold(_) => return nothing,
+                ReleaseTarget::AnyPlace => {}
+            }
+            if noted {
                 // What it gives back was taken from it.
                 self.live_mut(&name).given_up.push((lock, owner));
                 return nothing;
@@ -245,21 +257,19 @@ impl Model {
             };
         };
         let (path, place) = (node.path.clone(), place(node).clone());
-        if let Some(entry) = entry {
-            let others = place.entries.len() as u32 - 1;
-            if !place.entries.contains(&entry) {
-                if !place.left.contains(&entry) {
-                    return Err(Rejection::NoSuchEntry { entry });
-                }
-                let entries_left = others + 1;
-                return Ok(Reply::Released(Released { entries_left, changed: false }));
-            }
-            if others > 0 {
+        let holds = place.hold.as_ref().map(|hold| hold.token);
+        match target {
+            ReleaseTarget::Attempt(attempt) if place.attempts != [attempt] => {
+                self.end_attempt((&name, &lock, &owner), attempt);
                 let place = self.find_mut(&path).place.as_mut().unwrap();
-                place.entries.retain(|e| *e != entry);
-                place.left.push(entry);
-                return Ok(Reply::Released(Released { entries_left: others, changed: true }));
+                let before = place.attempts.len();
+                place.attempts.retain(|other| *other != attempt);
+                let entries_left = place.attempts.len() as u32;
+                let changed = place.attempts.len() < before;
+                return Ok(Reply::Released(Released { entries_left, changed }));
             }
+            ReleaseTarget::Hold(token) if holds != Some(token.0) => return nothing,
+            _ => {}
         }
         self.give_up(&lock, &path, &name);
         Ok(Reply::Released(Released { entries_left: 0, changed: true }))

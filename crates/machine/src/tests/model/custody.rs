@@ -32,7 +32,7 @@ impl Model {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
         let asked: Vec<String> = match holder {
-            Some(who) => vec![self.holder_of(&lock, &who)?.path.clone()],
+            Some(who) => vec![self.holder_of(&lock, &who, None)?.path.clone()],
             None => self.holders(&lock).into_iter().map(|node| node.path.clone()).collect(),
         };
         let (asked_at, deadline) = (Stamp(self.now), Stamp(self.now + deadline_ms));
@@ -52,11 +52,24 @@ impl Model {
 
     /// A holder gives what it holds to another live session: nobody gets in between, and the token is a new one.
     pub(super) fn hand_over(&mut self, hand_over: HandOver) -> Outcome {
-        let HandOver { lock, from, to } = hand_over;
-        let giver = self.holder_of(&lock, &from)?.clone();
-        let Some(id) = self.live(&to.0).map(|session| session.id) else {
-            return Err(self.gone(to.0));
+        let Some(id) = self.live(&hand_over.to.0).map(|session| session.id) else {
+            return Err(self.gone(hand_over.to.0));
         };
+        let HandOver { lock, to: (_, taking), token, .. } = &hand_over;
+        let request = token.map(|token| format!("hand-over {lock} {taking} {token}"));
+        if let Some(first) = self.recipes.recall(SessionId(id), request.as_ref()) {
+            return first;
+        }
+        let outcome = self.hand_over_once(hand_over, id);
+        if outcome.is_ok() {
+            self.recipes.remember(SessionId(id), request.as_ref(), &outcome);
+        }
+        outcome
+    }
+
+    fn hand_over_once(&mut self, hand_over: HandOver, id: u64) -> Outcome {
+        let HandOver { lock, from, to, token } = hand_over;
+        let giver = self.holder_of(&lock, &from, token)?.clone();
         let taker = self.own_place(&lock, id, &to.1).cloned();
         let before = self.clone();
         let to_itself = taker.as_ref().is_some_and(|taker| taker.path == giver.path);
@@ -78,14 +91,17 @@ impl Model {
         &self,
         lock: &LockName,
         (session, owner): &(SessionName, Owner),
+        token: Option<FencingToken>,
     ) -> Result<&Node, Rejection> {
         let Some(live) = self.live(session) else { return Err(self.gone(session.clone())) };
         let own = self.own_place(lock, live.id, owner);
-        own.filter(|node| place(node).hold.is_some()).ok_or_else(|| {
-            match self.other_holder(lock, "") {
-                Some(holder) => Rejection::NotHolder { holder: holder.into() },
-                None => Rejection::NobodyHolds,
-            }
+        let is_meant = |node: &&Node| {
+            let holds = place(node).hold.as_ref().map(|hold| hold.token);
+            holds.is_some() && token.is_none_or(|token| holds == Some(token.0))
+        };
+        own.filter(is_meant).ok_or_else(|| match self.other_holder(lock, "") {
+            Some(holder) => Rejection::NotHolder { holder: holder.into() },
+            None => Rejection::NobodyHolds,
         })
     }
 
@@ -131,8 +147,7 @@ impl Model {
             owner: owner.clone(),
             asked: self.revision,
             wait_ms: None,
-            entries: vec![EntryId::unnamed()],
-            left: Vec::new(),
+            attempts: vec![Attempt::UNNAMED],
             mode: before.held,
             hold: None,
             priority: 0,

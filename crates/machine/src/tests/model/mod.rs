@@ -29,8 +29,7 @@ pub(super) struct Place {
     pub(super) asked: u64,
     /// How long its caller waits from there on.
     wait_ms: Option<u64>,
-    pub(super) entries: Vec<EntryId>,
-    pub(super) left: Vec<EntryId>,
+    pub(super) attempts: Vec<Attempt>,
     /// How it wants to hold, and how it does if it does.
     pub(super) mode: Mode,
     pub(super) held: Mode,
@@ -77,6 +76,10 @@ pub(super) struct Session {
     pub(super) generation: u64,
     anonymous: bool,
     given_up: Vec<(LockName, Owner)>,
+    /// Attempts that are over: of which lock and owner.
+    over: Vec<(LockName, Owner, Attempt)>,
+    /// Those of an earlier session of the name.
+    floor: Attempt,
     pub(super) password: Option<Password>,
     pub(super) attachment: Option<u64>,
 }
@@ -85,6 +88,15 @@ impl Node {
     pub(super) fn counter(&self) -> u64 {
         self.base + self.created
     }
+}
+
+/// A session that ended, or whose attempt was cancelled before it was opened.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ended {
+    pub(super) name: SessionName,
+    pub(super) end: SessionEnd,
+    pub(super) id: u64,
+    pub(super) over: Attempt,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +108,7 @@ pub(super) struct Model {
     limits: Limits,
     pub(super) nodes: Vec<Node>,
     pub(super) sessions: Vec<Session>,
-    pub(super) ended: Vec<(SessionName, SessionEnd)>,
+    pub(super) ended: Vec<Ended>,
     /// Grants of the last command, in order: lock, session, token.
     pub(super) granted: Vec<(LockName, SessionName, u64)>,
     /// Locks whose queues changed and that nobody has looked at since.
@@ -174,8 +186,12 @@ impl Model {
         self.sessions.iter_mut().find(|session| session.name == *name).unwrap()
     }
 
+    fn ended(&self, name: &SessionName) -> Option<&Ended> {
+        self.ended.iter().find(|ended| ended.name == *name)
+    }
+
     pub(super) fn end_of(&self, name: &SessionName) -> Option<SessionEnd> {
-        self.ended.iter().find(|(ended, _)| ended == name).map(|(_, end)| *end)
+        self.ended(name).map(|ended| ended.end)
     }
 
     fn places(&self, id: u64) -> u32 {
@@ -301,14 +317,20 @@ impl Model {
                 let live = self.live(&session).unwrap();
                 Ok(Reply::SessionRenewed { id: SessionId(live.id), ttl: live.ttl })
             }
-            Command::CloseSession { session, attachment } => {
+            Command::CloseSession { session, attachment, incarnation } => {
+                let live = self.live(&session).map(|live| live.id);
+                let current = live.or_else(|| self.ended(&session).map(|ended| ended.id));
+                if incarnation.is_some_and(|meant| Some(meant.0) != current) {
+                    return Ok(Reply::SessionEnded);
+                }
                 if self.live(&session).is_some() {
                     self.refuse_moved(&session, attachment)?;
                 }
                 match (self.live(&session).is_some(), self.end_of(&session)) {
                     (true, _) => self.end(&session, SessionEnd::Closed),
                     (false, Some(SessionEnd::Expired)) => {
-                        self.ended.retain(|(name, _)| *name != session);
+                        let ended = self.ended.iter_mut().find(|ended| ended.name == session);
+                        ended.unwrap().end = SessionEnd::Closed;
                     }
                     (false, Some(SessionEnd::Closed)) => {}
                     (false, None) => return Err(Rejection::NoSession { session }),

@@ -7,8 +7,8 @@ use super::{Model, full};
 impl Model {
     /// What the recipes are to know of this command.
     pub(super) fn follow_in_recipes(&mut self) {
-        let expired = self.ended.iter().filter(|(_, end)| *end == SessionEnd::Expired);
-        let expired = expired.map(|(name, _)| name.clone()).collect();
+        let expired = self.ended.iter().filter(|ended| ended.end == SessionEnd::Expired);
+        let expired = expired.map(|ended| ended.name.clone()).collect();
         self.recipes.follow((self.revision, self.minted), self.limits, expired);
     }
 

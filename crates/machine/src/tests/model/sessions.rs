@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use holdfast_types::*;
 
-use super::{Model, Node, Session, full, parent, znode};
+use super::locks::place;
+use super::{Ended, Model, Node, Session, full, parent, znode};
 
 impl Model {
     pub(super) fn begin(&mut self, open: &OpenSession) {
         self.minted += 1;
-        self.ended.retain(|(name, _)| *name != open.session);
+        let floor = self.ended(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
+        self.ended.retain(|ended| ended.name != open.session);
         self.sessions.push(Session {
             id: self.minted,
             name: open.session.clone(),
@@ -17,6 +19,8 @@ impl Model {
             generation: 1,
             anonymous: open.anonymous,
             given_up: Vec::new(),
+            over: Vec::new(),
+            floor,
             password: open.password,
             attachment: open.password.map(|_| self.revision),
         });
@@ -99,9 +103,62 @@ impl Model {
         paths.iter().for_each(|path| self.leave(path, cause));
         self.follow_in_recipes();
         self.recipes.end(name, end);
+        let live = self.live(name).unwrap();
+        let over = live.over.iter().map(|(.., over)| *over).fold(live.floor, Attempt::max);
+        let ended = Ended { name: name.clone(), end, id: live.id, over };
         self.sessions.retain(|session| session.name != *name);
-        self.ended.push((name.clone(), end));
+        self.ended.push(ended);
         locks.iter().for_each(|lock| self.settle(lock));
+    }
+
+    /// The newest attempt of a session, of whatever lock.
+    pub(in crate::tests) fn newest_attempt(&self, name: &SessionName) -> Attempt {
+        let id = self.live(name).map_or(0, |live| live.id as i64);
+        let own = self.nodes.iter().filter(|node| node.stat.ephemeral_owner == id);
+        let kept = own.filter_map(|node| node.place.as_ref()).flat_map(|p| p.attempts.clone());
+        let over = self.live(name).into_iter().flat_map(|live| live.over.iter());
+        let floor = self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.over);
+        kept.chain(over.map(|(.., over)| *over)).fold(floor, Attempt::max)
+    }
+
+    /// The newest attempt of a lock and owner that is over.
+    pub(super) fn over(&self, name: &SessionName, lock: &LockName, owner: &Owner) -> Attempt {
+        let Some(live) = self.live(name) else {
+            return self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.over);
+        };
+        let own = live.over.iter().filter(|(of, by, _)| of == lock && by == owner);
+        own.map(|(.., over)| *over).fold(live.floor, Attempt::max)
+    }
+
+    pub(super) fn refuse_over(
+        &self,
+        (name, lock, owner): (&SessionName, &LockName, &Owner),
+        attempt: Option<Attempt>,
+    ) -> Result<(), Rejection> {
+        let newest = self.over(name, lock, owner);
+        let keeps = |node: &Node| attempt.is_some_and(|a| place(node).attempts.contains(&a));
+        let id = self.live(name).map_or(0, |live| live.id);
+        let kept = self.own_place(lock, id, owner).is_some_and(keeps);
+        match attempt {
+            Some(attempt) if attempt <= newest && !kept => Err(Rejection::AttemptOver { newest }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// No copy of this attempt counts from now on, though no place goes with it.
+    pub(super) fn end_attempt(
+        &mut self,
+        (name, lock, owner): (&SessionName, &LockName, &Owner),
+        attempt: Attempt,
+    ) {
+        if self.live(name).is_some() {
+            let over = (lock.clone(), owner.clone(), attempt);
+            return self.live_mut(name).over.push(over);
+        }
+        let old = self.ended(name).cloned();
+        self.ended.retain(|ended| ended.name != *name);
+        let (id, over) = old.map_or((0, attempt), |old| (old.id, old.over.max(attempt)));
+        self.ended.push(Ended { name: name.clone(), end: SessionEnd::Closed, id, over });
     }
 
     /// A session that was made for one lock ends with its last place.

@@ -114,7 +114,7 @@ impl Trial {
             None => self.model.acknowledge(session),
         }
         let (session, attachment) = (session.clone(), None);
-        drop(self.apply(Command::CloseSession { session, attachment }));
+        drop(self.apply(Command::CloseSession { session, attachment, incarnation: None }));
     }
 
     fn expire(&mut self, session: &SessionName) {

@@ -185,7 +185,8 @@ impl World {
         let session = self.clients[who].session.clone();
         self.clients[who].watches.clear();
         let was_there = self.clients[who].place.is_some();
-        let (_, revision, _) = self.apply(Command::CloseSession { session, attachment: None });
+        let (_, revision, _) =
+            self.apply(Command::CloseSession { session, attachment: None, incarnation: None });
         let gone: Vec<_> =
             self.tree.iter().filter(|(_, owner)| **owner == Some(who)).map(|(at, _)| *at).collect();
         // The session's own stream may have been told of its ephemerals before it ended; nobody reads that any more.

@@ -1,0 +1,36 @@
+//! Numbers for attempts to take a lock.
+//!
+//! A number must be larger than those of all earlier attempts of its session, also of those that another process of the same
+//! session made. Microseconds since 1970 are, unless clocks disagree; then the cluster names the newest attempt.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use holdfast_types::Attempt;
+
+/// The number of this process's newest attempt.
+static NEWEST: AtomicU64 = AtomicU64::new(0);
+
+/// A number for a new attempt, larger than `after` and than every number that this process was given before.
+pub(crate) fn next_after(after: Attempt) -> Attempt {
+    let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let now = u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX);
+    let next = |newest: u64| now.max(after.0 + 1).max(newest + 1).min(Attempt::MAX.0);
+    let given =
+        NEWEST.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |newest| Some(next(newest)));
+    Attempt(next(given.unwrap_or_else(|newest| newest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attempt_has_a_larger_number_than_those_before() {
+        let first = next_after(Attempt::UNNAMED);
+        let ahead = Attempt(first.0 + 1_000_000_000);
+        let second = next_after(ahead);
+        assert!(second > ahead, "another process of the session is ahead");
+        assert!(next_after(Attempt::UNNAMED) > second);
+    }
+}

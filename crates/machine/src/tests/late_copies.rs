@@ -1,0 +1,281 @@
+//! Late copies of calls, as a network or a stopped node delivers them: after the client has the answer to a copy of its own
+//! and went on. The clients here name what they mean, as ours do: every acquire its attempt, every release and hand-over
+//! its token or attempt, every close its incarnation. Then a late copy changes nobody's place.
+
+use holdfast_types::*;
+use proptest::prelude::*;
+
+use super::words::{lock_name, session_name};
+use crate::attempts::LeftLocks;
+use crate::plant::Plant;
+use crate::{LockFilter, Machine};
+
+const LOCKS: [&str; 3] = ["a", "b", "c"];
+const SESSIONS: usize = 3;
+
+/// What a client does next. Numbers choose among the sessions and locks.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Begins a new attempt.
+    Acquire { session: usize, lock: usize, segment: bool },
+    /// Ends the newest attempt of the session: by its number, or by the token if it holds.
+    Release { session: usize, by_token: bool },
+    /// Hands the newest hold of the session to another session.
+    HandOver { session: usize, to: usize },
+    /// Takes both locks at once, or gives them back.
+    Several { session: usize, release: bool },
+    /// Closes the session, and opens it again.
+    Reopen { session: usize },
+    /// Something arrives again that was finished long ago.
+    LateCopy(usize),
+}
+
+/// A call whose answer the client has, and whether a copy of it could still be meant.
+struct Call {
+    command: Command,
+    session: usize,
+    attempt: Option<Attempt>,
+}
+
+struct Clients {
+    machine: Machine,
+    calls: Vec<Call>,
+    /// The attempt of each session that is not over, with its locks and the token of its hold.
+    current: Vec<Option<(Attempt, Vec<LockName>, Option<FencingToken>)>>,
+    incarnations: Vec<SessionId>,
+    attempts: u64,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let session = 0..SESSIONS;
+    prop_oneof![
+        6 => (session.clone(), 0..LOCKS.len(), prop::bool::weighted(0.2))
+            .prop_map(|(session, lock, segment)| Step::Acquire { session, lock, segment }),
+        5 => (session.clone(), any::<bool>())
+            .prop_map(|(session, by_token)| Step::Release { session, by_token }),
+        2 => (session.clone(), session.clone())
+            .prop_map(|(session, to)| Step::HandOver { session, to }),
+        2 => (session.clone(), any::<bool>())
+            .prop_map(|(session, release)| Step::Several { session, release }),
+        1 => session.prop_map(|session| Step::Reopen { session }),
+        8 => any::<usize>().prop_map(Step::LateCopy),
+    ]
+}
+
+fn name(session: usize) -> SessionName {
+    session_name(&format!("s{session}"))
+}
+
+/// Who holds and who waits, everywhere, and which sessions are open.
+fn places(machine: &Machine) -> String {
+    let locks = machine.locks(&LockFilter::default(), None, 100);
+    let tickets = |lock: &LockView| {
+        let holders: Vec<_> = lock.holders.iter().map(|h| (h.session.clone(), h.token)).collect();
+        let waiters: Vec<_> = lock.waiters.iter().map(|w| (w.session.clone(), w.ticket)).collect();
+        format!("{} {holders:?} {waiters:?}", lock.lock)
+    };
+    let sessions = machine.sessions(None, 100).items;
+    let sessions: Vec<_> = sessions.into_iter().map(|view| (view.session, view.id)).collect();
+    let held: Vec<_> = locks.items.iter().map(tickets).collect();
+    format!("{held:?} {sessions:?}")
+}
+
+impl Clients {
+    fn new(plant: Option<Plant>) -> Self {
+        let machine = Machine { plant, ..Machine::new() };
+        let none = (0..SESSIONS).map(|_| None).collect();
+        let incarnations = vec![SessionId(0); SESSIONS];
+        let mut new = Self { machine, calls: Vec::new(), current: none, incarnations, attempts: 0 };
+        (0..SESSIONS).for_each(|session| new.open(session));
+        new
+    }
+
+    fn apply(&mut self, command: Command) -> Outcome {
+        let entry = Entry { stamped_at: Stamp(0), commands: vec![command] };
+        let outcome = self.machine.apply(entry).outcomes.remove(0);
+        self.machine.check_invariants().unwrap();
+        outcome
+    }
+
+    fn call(&mut self, session: usize, attempt: Option<Attempt>, command: Command) -> Outcome {
+        self.calls.push(Call { command: command.clone(), session, attempt });
+        self.apply(command)
+    }
+
+    fn open(&mut self, session: usize) {
+        let opened = self.apply(Command::OpenSession(super::words::open(name(session).as_str())));
+        let Ok(Reply::SessionOpened { id, .. }) = opened else { panic!("{opened:?}") };
+        self.incarnations[session] = id;
+    }
+
+    fn next_attempt(&mut self) -> Attempt {
+        self.attempts += 1;
+        Attempt(self.attempts)
+    }
+
+    fn acquire(&mut self, session: usize, lock: &str, segment: bool) {
+        let attempt = self.next_attempt();
+        let (count, choice) = (Some(2), SegmentChoice::Any);
+        let lock = if segment { lock_name("cut") } else { lock_name(lock) };
+        let open = super::words::open(name(session).as_str());
+        let plain = Acquire::new(lock.clone(), open, Owner::unnamed());
+        let segments = segment.then_some(Segments { count, choice });
+        let acquire = Acquire { attempt: Some(attempt), segments, ..plain };
+        let (lock, token) = match self.call(session, Some(attempt), Command::Acquire(acquire)) {
+            Ok(Reply::Granted(grant)) => (grant.lock, Some(grant.token)),
+            Ok(Reply::Queued(queued)) => (queued.lock, None),
+            // A deadlock, or a place that it has with others.
+            Ok(_) | Err(_) => return,
+        };
+        self.current[session] = Some((attempt, vec![lock], token));
+    }
+
+    fn release(&mut self, session: usize, by_token: bool) {
+        let Some((attempt, locks, token)) = self.current[session].take() else { return };
+        for lock in locks {
+            let target = match token.filter(|_| by_token) {
+                Some(token) => ReleaseTarget::Hold(token),
+                None => ReleaseTarget::Attempt(attempt),
+            };
+            let (session_name, owner) = (name(session), Owner::unnamed());
+            let release = Release { lock, session: session_name, owner, target };
+            drop(self.call(session, None, Command::Release(release)));
+        }
+    }
+
+    fn hand_over(&mut self, session: usize, to: usize) {
+        let Some((_, locks, Some(token))) = self.current[session].clone() else { return };
+        let [lock] = locks.as_slice() else { return };
+        let (from, to) = ((name(session), Owner::unnamed()), (name(to), Owner::unnamed()));
+        let hand_over = HandOver { lock: lock.clone(), from, to, token: Some(token) };
+        let first = self.call(session, None, Command::HandOver(hand_over.clone()));
+        if first.is_ok() {
+            self.current[session] = None;
+            let again = self.apply(Command::HandOver(hand_over));
+            assert_eq!(first, again, "a copy gets the first answer");
+        }
+    }
+
+    fn several(&mut self, session: usize, release: bool) {
+        let locks: Vec<_> = ["d", "e"].map(lock_name).to_vec();
+        let (open, owner) = (super::words::open(name(session).as_str()), Owner::unnamed());
+        match (&self.current[session], release) {
+            (Some((attempt, held, _)), true) if *held == locks => {
+                let (session_name, attempt) = (name(session), Some(*attempt));
+                let release = ReleaseAll { locks, session: session_name, owner, attempt };
+                drop(self.call(session, None, Command::ReleaseAll(release)));
+                self.current[session] = None;
+            }
+            (None, false) => {
+                let attempt = self.next_attempt();
+                let all = AcquireAll {
+                    locks: locks.clone(),
+                    open,
+                    owner,
+                    wait: true,
+                    wait_ms: None,
+                    mode: Mode::Exclusive,
+                    max_hold_ms: None,
+                    attempt: Some(attempt),
+                };
+                if self.call(session, Some(attempt), Command::AcquireAll(all)).is_ok() {
+                    self.current[session] = Some((attempt, locks, None));
+                }
+            }
+            (Some(_) | None, _) => {}
+        }
+    }
+
+    fn reopen(&mut self, session: usize) {
+        let incarnation = Some(self.incarnations[session]);
+        let close = Command::CloseSession { session: name(session), attachment: None, incarnation };
+        self.call(session, None, close).unwrap();
+        self.current[session] = None;
+        self.open(session);
+    }
+
+    /// A copy of something that the client has finished. Returns what changed by it, if anything did.
+    fn late_copy(&mut self, n: usize) -> Result<(), TestCaseError> {
+        let is_over = |call: &Call| {
+            let current = self.current[call.session].as_ref().map(|(attempt, ..)| *attempt);
+            call.attempt.is_none() || call.attempt != current
+        };
+        let over: Vec<_> = self.calls.iter().filter(|call| is_over(call)).collect();
+        let Some(call) = over.get(n % over.len().max(1)) else { return Ok(()) };
+        let (command, before) = (call.command.clone(), places(&self.machine));
+        let outcome = self.apply(command.clone());
+        let after = places(&self.machine);
+        prop_assert_eq!(before, after, "a late {:?} had an effect: {:?}", command, outcome);
+        Ok(())
+    }
+
+    fn run(&mut self, steps: Vec<Step>) -> Result<(), TestCaseError> {
+        for step in steps {
+            match step {
+                Step::Acquire { session, lock, segment } if self.current[session].is_none() => {
+                    self.acquire(session, LOCKS[lock], segment);
+                }
+                Step::Acquire { .. } => {}
+                Step::Release { session, by_token } => self.release(session, by_token),
+                Step::HandOver { session, to } => self.hand_over(session, to),
+                Step::Several { session, release } => self.several(session, release),
+                Step::Reopen { session } => self.reopen(session),
+                Step::LateCopy(n) => self.late_copy(n)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check(plant: Option<Plant>) -> Result<(), proptest::test_runner::TestError<Vec<Step>>> {
+    let config = ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    let steps = prop::collection::vec(step(), 1..60);
+    runner.run(&steps, |steps| Clients::new(plant).run(steps))
+}
+
+#[test]
+fn a_late_copy_of_a_call_changes_no_place_and_no_session() {
+    check(None).unwrap();
+}
+
+#[test]
+fn the_test_of_late_copies_finds_what_ignores_attempts_tokens_and_incarnations() {
+    for plant in [Plant::AttemptBlind, Plant::ReleaseBlind, Plant::CloseBlind] {
+        assert!(check(Some(plant)).is_err(), "{plant:?} was not found");
+    }
+}
+
+#[test]
+fn an_attempt_whose_record_was_forgotten_is_over_all_the_same() {
+    let mut machine = Machine::new();
+    let mut apply = |command| {
+        let entry = Entry { stamped_at: Stamp(0), commands: vec![command] };
+        machine.apply(entry).outcomes.remove(0)
+    };
+    let owner = Owner::unnamed;
+    let acquire = |n: u64| {
+        let open = super::words::open("s");
+        let plain = Acquire::new(lock_name(&format!("lock{n}")), open, owner());
+        Command::Acquire(Acquire { attempt: Some(Attempt(n)), ..plain })
+    };
+    let release = |n: u64| {
+        let (lock, session) = (lock_name(&format!("lock{n}")), session_name("s"));
+        let target = ReleaseTarget::Attempt(Attempt(n));
+        Command::Release(Release { lock, session, owner: owner(), target })
+    };
+    let held = 1;
+    apply(acquire(held)).unwrap();
+    let count = LeftLocks::COUNT_MAX as u64 + 10;
+    for n in held + 1..=count {
+        apply(acquire(n)).unwrap();
+        apply(release(n)).unwrap();
+    }
+    for n in held + 1..=count {
+        let late = apply(acquire(n));
+        assert!(matches!(late, Err(Rejection::AttemptOver { newest }) if newest.0 >= n), "{n}");
+    }
+    let renewed = apply(acquire(held));
+    assert!(matches!(renewed, Ok(Reply::Granted(grant)) if grant.renewed), "it keeps its place");
+    apply(acquire(count + 1)).unwrap();
+}
