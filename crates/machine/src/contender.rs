@@ -1,8 +1,8 @@
-//! A place in a lock's queue, holding or waiting, and the entries it counts.
+//! A place in a lock's queue, holding or waiting, and the attempts that keep it.
 //!
 //! Owns the typed metadata of a contender's znode. Refuses to know queues and trees. There may be many waiters: what few
 //! need lies behind a pointer ([`Terms`], [`Hold`]).
-//! Bounds: entries by `entries_per_hold_max`, memory of entries that left by [`Entries::LEFT_MAX`], the value by
+//! Bounds: attempts by `entries_per_hold_max`, the value by
 //! [`Acquire::VALUE_MAX`], slots by the permits, which `Policy::LIMIT_MAX` bounds.
 
 use std::sync::Arc;

@@ -1,8 +1,12 @@
 //! One client: a session that takes, renews and gives up locks at any door, and writes down what it did and saw.
 //!
 //! Retries go to the next door, and only after an answer that allows it or after none at all; every attempt is an
-//! operation of its own in the history.
+//! operation of its own in the history. A client names what it means, as holdfast's own clients do: each acquire its attempt, each
+//! release the attempt that it ends. While a node is stopped, a copy of each call is left in it ([`Unread`]).
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -10,9 +14,12 @@ use serde_json::Value;
 
 use crate::history::{Answer, Call, History, What};
 use crate::http::{Http, Reply, Request, Trouble};
+use crate::unread::Unread;
 
 /// What a call may take beyond the time it asks the server to wait.
 const CALL_PATIENCE: Duration = Duration::from_secs(5);
+/// The number of the newest attempt of all clients.
+static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
 const PAUSE_BETWEEN_RETRIES: Duration = Duration::from_millis(50);
 
 /// How one attempt ended.
@@ -41,13 +48,24 @@ pub struct Actor {
     door: usize,
     ttl_ms: u64,
     history: History,
+    /// The attempt of each lock that is not over.
+    attempts: Arc<Mutex<BTreeMap<String, u64>>>,
+    unread: Unread,
 }
 
 impl Actor {
     /// A client that starts at the first of `doors`.
     pub fn new(session: &str, doors: Vec<Http>, ttl: Duration, history: &History) -> Self {
         let ttl_ms = u64::try_from(ttl.as_millis()).expect("a ttl in milliseconds");
-        Self { session: session.to_owned(), doors, door: 0, ttl_ms, history: history.clone() }
+        let (session, history) = (session.to_owned(), history.clone());
+        let (attempts, unread) = (Arc::default(), Unread::default());
+        Self { session, doors, door: 0, ttl_ms, history, attempts, unread }
+    }
+
+    /// The same client, which leaves copies of its calls in a node that is stopped.
+    #[must_use]
+    pub fn leaving(self, unread: &Unread) -> Self {
+        Self { unread: unread.clone(), ..self }
     }
 
     /// The same client, starting at another door.
@@ -60,10 +78,32 @@ impl Actor {
     pub async fn acquire(&self, lock: &str, wait: Duration) -> Attempt {
         let Self { session, ttl_ms, .. } = self;
         let wait_ms = wait.as_millis();
-        let target = format!("/v1/locks/{lock}?session={session}&ttl={ttl_ms}ms&wait={wait_ms}ms");
+        let attempt = self.attempt_at(lock);
+        let target = format!(
+            "/v1/locks/{lock}?session={session}&attempt={attempt}&ttl={ttl_ms}ms&wait={wait_ms}ms"
+        );
         let (lock, session, ttl_ms) = (lock.to_owned(), session.clone(), *ttl_ms);
-        let call = Call::Acquire { lock, session, ttl_ms };
-        self.attempt(call, Method::PUT, &target, wait).await
+        let call = Call::Acquire { lock: lock.clone(), session, ttl_ms };
+        let ended = self.attempt(call, Method::PUT, &target, wait).await;
+        match &ended {
+            // A copy of the call may still wait: asking again is the same attempt.
+            Attempt::Granted(_) | Attempt::Retry(_) | Attempt::Busy => {}
+            Attempt::Done | Attempt::Expired | Attempt::Refused(_) => {
+                self.forget_attempt(&lock);
+            }
+        }
+        // What came before is over: this is another attempt.
+        if ended == Attempt::Refused("attempt-over".to_owned()) { Attempt::Busy } else { ended }
+    }
+
+    fn attempt_at(&self, lock: &str) -> u64 {
+        let mut attempts = self.attempts.lock().expect("the attempts");
+        let next = || ATTEMPTS.fetch_add(1, Ordering::SeqCst) + 1;
+        *attempts.entry(lock.to_owned()).or_insert_with(next)
+    }
+
+    fn forget_attempt(&self, lock: &str) {
+        self.attempts.lock().expect("the attempts").remove(lock);
     }
 
     /// Asks until the lock is granted, the session is over, or it is refused for good.
@@ -84,9 +124,14 @@ impl Actor {
 
     /// Gives the lock up once.
     pub async fn release(&self, lock: &str) -> Attempt {
-        let target = format!("/v1/locks/{lock}?session={}", self.session);
+        let (session, attempt) = (&self.session, self.attempt_at(lock));
+        let target = format!("/v1/locks/{lock}?session={session}&attempt={attempt}");
         let call = Call::Release { lock: lock.to_owned(), session: self.session.clone() };
-        self.attempt(call, Method::DELETE, &target, Duration::ZERO).await
+        let ended = self.attempt(call, Method::DELETE, &target, Duration::ZERO).await;
+        if !matches!(ended, Attempt::Retry(_)) {
+            self.forget_attempt(lock);
+        }
+        ended
     }
 
     /// Gives the lock up, and asks until it knows.
@@ -152,6 +197,7 @@ impl Actor {
     }
 
     async fn attempt(&self, call: Call, method: Method, target: &str, wait: Duration) -> Attempt {
+        self.unread.leave(&method, target).await;
         let op = self.history.invoke(call);
         let (attempt, what) = match self.send(method, target, wait).await {
             Ok(reply) => understood(&reply),

@@ -29,6 +29,7 @@ mod load;
 mod ports;
 mod process;
 mod store;
+mod unread;
 mod until;
 mod zookeeper;
 
@@ -46,5 +47,6 @@ pub use load::{Load, LoadReport};
 pub use ports::Ports;
 pub use process::Process;
 pub use store::{FencedStore, StoreOp};
+pub use unread::Unread;
 pub use until::{DEADLINE, until, until_some};
 pub use zookeeper::{Zk, ZkError, ZkEvent, ZkSession, four_letter_word};

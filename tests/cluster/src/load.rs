@@ -15,6 +15,7 @@ use crate::history::History;
 use crate::http::Http;
 use crate::judge;
 use crate::store::FencedStore;
+use crate::unread::Unread;
 use crate::until::until;
 
 const TTL: Duration = Duration::from_mins(1);
@@ -40,6 +41,7 @@ pub struct LoadReport {
     stores: Vec<FencedStore>,
     grants: Arc<AtomicU64>,
     stopping: Arc<AtomicBool>,
+    unread: Unread,
     clients: JoinSet<()>,
 }
 
@@ -49,6 +51,11 @@ impl Load {
 
     /// Starts the clients, spread over the doors.
     pub fn start(self, doors: &[Http], history: &History) -> LoadReport {
+        self.start_leaving(doors, history, &Unread::default())
+    }
+
+    /// The same, with clients that leave copies of their calls in a node that is stopped.
+    pub fn start_leaving(self, doors: &[Http], history: &History, unread: &Unread) -> LoadReport {
         let stores: Vec<FencedStore> =
             (0..self.hot_locks).map(|_| FencedStore::default()).collect();
         let (grants, stopping) = (Arc::default(), Arc::default());
@@ -57,6 +64,7 @@ impl Load {
             stores,
             grants,
             stopping,
+            unread: unread.clone(),
             clients: JoinSet::new(),
         };
         for index in 0..self.holders {
@@ -103,7 +111,8 @@ impl LoadReport {
 
     fn client(&self, kind: &str, index: usize, doors: &[Http]) -> Client {
         let name = format!("{kind}-{index}");
-        let actor = Actor::new(&name, doors.to_vec(), TTL, &self.history).at_door(index);
+        let actor = Actor::new(&name, doors.to_vec(), TTL, &self.history);
+        let actor = actor.at_door(index).leaving(&self.unread);
         let (grants, stopping) = (self.grants.clone(), self.stopping.clone());
         Client { name, lives: 0, actor, grants, stopping }
     }

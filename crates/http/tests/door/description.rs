@@ -149,7 +149,11 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                     ("/v1/sessions/{id}", "reason") => "&force",
                     ("/v1/sessions/{id}" | "/v1/locks/{name}", "force") => "&reason=r",
                     ("/v1/locks/{name}", "reason") if method == "delete" => "&force",
-                    ("/v1/locks/{name}", "token") if method == "delete" => "&force&reason=r",
+                    ("/v1/locks" | "/v1/locks/{name}" | "/v1/elections/{name}", "attempt")
+                        if !base.contains("session=") =>
+                    {
+                        "&session=me"
+                    }
                     ("/v1/locks/{name}", "to_owner") => "&session=me&to=you",
                     ("/v1/locks/{name}", _) if method == "delete" && name != "session" => {
                         "&session=me"

@@ -10,6 +10,7 @@ mod failover;
 mod five;
 mod founding;
 mod knowing;
+mod late;
 mod partition;
 mod pause;
 mod power_cut;

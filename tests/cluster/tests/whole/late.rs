@@ -1,0 +1,162 @@
+//! Calls that arrive late: a node is stopped with requests that it has not read, the clients repeat them at other nodes and go
+//! on, and then the node wakes and executes the copies.
+//!
+//! `HOLDFAST_SECONDS` is how long the campaign lasts; without it, a few rounds.
+
+use std::time::{Duration, Instant};
+
+use holdfast_tests_cluster::{Cluster, DEADLINE, History, Http, Load, Unread, until};
+use reqwest::Method;
+use serde_json::Value;
+
+const DELETE: &Method = &Method::DELETE;
+const PUT: &Method = &Method::PUT;
+/// Rounds of the campaign without `HOLDFAST_SECONDS`.
+const ROUNDS: usize = 4;
+/// Grants that the other nodes make while one is stopped.
+const GRANTS: u64 = 10;
+
+/// The holders of a lock and its waiters, as the whole cluster has them.
+async fn places(door: &Http, lock: &str) -> Value {
+    let body = door.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+    let name = |of: &Value| (of["session"].clone(), of["token"].clone());
+    let holders: Vec<_> = body["holders"].as_array().expect("holders").iter().map(name).collect();
+    serde_json::json!({ "holders": holders, "waiters": body["waiters"] })
+}
+
+async fn take(door: &Http, lock: &str, query: &str) -> u64 {
+    door.put(&format!("/v1/locks/{lock}?ttl=60s&{query}")).await.has(200).token()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let (stopped, other) = {
+        let mut others = cluster.others(leader);
+        (others.next().expect("a follower"), others.next().expect("another"))
+    };
+    let door = &other.http;
+    let released = take(door, "released", "session=a&attempt=1").await;
+    take(door, "ended", "session=a&attempt=2").await;
+    let handed = take(door, "handed", "session=a&attempt=3").await;
+    take(door, "plain", "session=a").await;
+    let several = "name=one&name=two&session=a&attempt=4";
+    door.post(&format!("/v1/locks?ttl=60s&{several}")).await.has(200);
+    door.put("/v1/sessions/heir?ttl=60s").await.has(201);
+    let opened = door.put("/v1/sessions/closed?ttl=60s").await.has(201).json();
+
+    let calls = [
+        (DELETE, format!("/v1/locks/released?session=a&token={released}")),
+        (DELETE, "/v1/locks/ended?session=a&attempt=2".to_owned()),
+        (DELETE, format!("/v1/locks/handed?session=a&token={handed}&to=heir")),
+        (DELETE, format!("/v1/locks?{several}")),
+        (DELETE, format!("/v1/sessions/closed?incarnation={}", opened["incarnation"])),
+        (DELETE, "/v1/locks/plain?session=a".to_owned()),
+    ];
+    let unread = Unread::default();
+    stopped.pause().await;
+    unread.begin(&stopped.http);
+    for (method, target) in &calls {
+        unread.leave(method, target).await;
+        let answer = door.call((*method).clone(), target).await;
+        assert!(matches!(answer.status, 200 | 204), "{target}: {answer}");
+    }
+    // This one is never answered, and its client gives up: it cancels the attempt elsewhere.
+    unread.leave(PUT, "/v1/locks/cancelled?session=a&attempt=9&ttl=60s").await;
+    door.delete("/v1/locks/cancelled?session=a&attempt=9").await.has(204);
+    unread.end();
+
+    // The clients go on: the same locks under new attempts, and somebody waits behind each.
+    take(door, "released", "session=a&attempt=11").await;
+    take(door, "ended", "session=a&attempt=12").await;
+    let heir = places(door, "handed").await["holders"][0][1].clone();
+    door.delete(&format!("/v1/locks/handed?session=heir&token={heir}")).await.has(204);
+    take(door, "handed", "session=a&attempt=13").await;
+    door.post("/v1/locks?ttl=60s&name=one&name=two&session=a&attempt=14").await.has(200);
+    door.put("/v1/sessions/closed?ttl=60s").await.has(201);
+    take(door, "kept", "session=closed&attempt=1").await;
+    take(door, "plain", "session=a").await;
+    let locks = ["released", "ended", "handed", "one", "two", "kept", "plain", "cancelled"];
+    let mut waiting = Vec::new();
+    for lock in &locks[..7] {
+        let (door, target) = (door.clone(), format!("/v1/locks/{lock}?session=b&ttl=60s&wait=60s"));
+        waiting.push(tokio::spawn(async move { door.put(&target).await }));
+        until("a waiter", DEADLINE, || async { places(&other.http, lock).await["waiters"] == 1 })
+            .await;
+    }
+    let mut before = Vec::new();
+    for lock in locks {
+        before.push(places(door, lock).await);
+    }
+
+    stopped.resume();
+    let answers = unread.answers(DEADLINE).await;
+    assert_eq!(answers.len(), calls.len() + 1);
+    for (call, answer) in &answers {
+        let late = call.starts_with("PUT");
+        let expected =
+            if late { answer.contains("attempt-over") } else { answer.starts_with("20") };
+        assert!(expected, "{call}: {answer}");
+    }
+    for (lock, before) in locks.iter().zip(before) {
+        let after = places(door, lock).await;
+        if *lock == "plain" {
+            // What the documents say of the plain form, and the proof that the copies arrived.
+            assert_ne!(after, before, "a late plain release releases what came after");
+        } else {
+            assert_eq!(after, before, "{lock}");
+        }
+    }
+    for waiter in waiting {
+        waiter.abort();
+    }
+}
+
+fn is_over(began: Instant, round: usize) -> bool {
+    let seconds = std::env::var("HOLDFAST_SECONDS").ok().and_then(|text| text.parse().ok());
+    match seconds {
+        Some(seconds) => began.elapsed() >= Duration::from_secs(seconds),
+        None => round >= ROUNDS,
+    }
+}
+
+/// Every call of every client is left in the stopped node and repeated at another one, round after round; leaders are stopped
+/// and killed among the rest. The judges see the histories.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_whose_calls_arrive_late_keeps_every_promise() {
+    let cluster = Cluster::three().await;
+    let (history, unread, began) = (History::default(), Unread::default(), Instant::now());
+    let load = Load { holders: 4, contenders: 12, hot_locks: 3 };
+    let load = load.start_leaving(&cluster.doors(), &history, &unread);
+    let (mut round, mut copies, mut effects) = (0, 0, 0);
+    while !is_over(began, round) {
+        let leader = cluster.wait_ready().await;
+        // By turns a follower, the leader, and the other follower.
+        let followers: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
+        let stopped = cluster.node([followers[0], leader, followers[1]][round % 3]);
+        stopped.pause().await;
+        unread.begin(&stopped.http);
+        load.wait_for_grants(GRANTS).await;
+        unread.end();
+        println!("round {round}: node {} was stopped, {:?}", stopped.id, began.elapsed());
+        stopped.resume();
+        for (call, answer) in unread.answers(DEADLINE * 2).await {
+            copies += 1;
+            effects += usize::from(call.starts_with("PUT") && answer.starts_with("200"));
+        }
+        round += 1;
+        if round % 4 == 0 {
+            let leader = cluster.node(cluster.wait_ready().await);
+            leader.kill();
+            load.wait_for_grants(GRANTS).await;
+            leader.start();
+        }
+    }
+    cluster.wait_ready().await;
+    load.finish().await;
+    println!(
+        "{round} rounds, {copies} late copies, {effects} of them renewed a hold of the same attempt"
+    );
+    assert!(copies > 0, "no call was left unread");
+}
