@@ -1,10 +1,13 @@
 //! Calls in flight: a newer token waits until the calls with older ones have ended, and from then on they are refused.
 //!
-//! Owns the order "raise the mark, let the older calls end, let the newer in", without which a call that was let in
-//! and then paused would write after its successor. Refuses to know HTTP and where marks are kept. Bounds: one entry
-//! for a resource with calls in flight or waiting, none without; a wait ends with the caller's patience.
+//! Owns the order "arrive, raise the mark, wait for the older calls to end, enter". Without the wait, a call that was let
+//! in and then paused would write after its successor. Without the arrival, the gate could forget the successor's mark
+//! while an older call still waits for its own mark, and would let the older call in afterwards. Refuses to know HTTP and
+//! where marks are kept. Bounds: one entry for a resource with calls that arrived and have not ended, none without; the
+//! wait for older calls ends with the caller's patience.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +21,7 @@ use super::problem::Refusal;
 /// The calls of one process, by resource.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    /// With the number of those who are or want to be in; an entry goes with the last of them.
+    /// With the number of calls that arrived and have not ended; an entry goes with the last of them.
     resources: Mutex<BTreeMap<String, (Arc<Calls>, usize)>>,
 }
 
@@ -32,7 +35,7 @@ struct Calls {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The highest mark that a caller here has heard of.
+    /// The highest mark that a call here has raised or found.
     mark: FencingToken,
     /// How many calls run under each token.
     running: BTreeMap<FencingToken, usize>,
@@ -41,42 +44,44 @@ struct State {
 /// A call that was let in; it has ended when this is dropped.
 #[derive(Debug)]
 pub(super) struct Pass {
-    interest: Interest,
+    arrival: Arrival,
     token: FencingToken,
 }
 
-/// Somebody who is or wants to be in: keeps the resource's entry.
+/// A call that is or wants to be in. It keeps the resource's entry, so the gate does not forget the highest mark.
 #[derive(Debug)]
-struct Interest {
+struct Arrival {
     gate: Arc<Gate>,
     resource: String,
     calls: Arc<Calls>,
 }
 
 impl Gate {
-    /// Lets a claim in whose mark was raised to `mark`: once no call with a token below the mark is running.
+    /// Raises the mark by `raise`, and lets the claim in once no call with a token below the mark is running. The claim
+    /// is refused if a newer call has raised the mark since it arrived, even if that call has ended.
     pub(super) async fn enter(
         self: &Arc<Self>,
         resource: &str,
         claim: Claim,
-        mark: FencingToken,
+        raise: impl Future<Output = Result<FencingToken, FenceError>>,
         patience: Duration,
     ) -> Result<Pass, Refusal> {
-        let interest = self.interest(resource);
-        interest.calls.raise(mark);
-        let entering = interest.calls.enter(resource, claim.token());
+        let arrival = self.arrive(resource);
+        let mark = raise.await.map_err(Refusal::Marks)?;
+        arrival.calls.raise(mark);
+        let entering = arrival.calls.enter(resource, claim.token());
         match tokio::time::timeout(patience, entering).await {
             Ok(entered) => entered.map_err(Refusal::Marks)?,
             Err(_) => return Err(Refusal::Busy),
         }
-        Ok(Pass { interest, token: claim.token() })
+        Ok(Pass { arrival, token: claim.token() })
     }
 
-    fn interest(self: &Arc<Self>, resource: &str) -> Interest {
+    fn arrive(self: &Arc<Self>, resource: &str) -> Arrival {
         let mut resources = lock(&self.resources);
         let (calls, count) = resources.entry(resource.to_owned()).or_default();
         *count += 1;
-        Interest { gate: Arc::clone(self), resource: resource.to_owned(), calls: Arc::clone(calls) }
+        Arrival { gate: Arc::clone(self), resource: resource.to_owned(), calls: Arc::clone(calls) }
     }
 
     fn leave(&self, resource: &str) {
@@ -137,11 +142,11 @@ impl Calls {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.interest.calls.end(self.token);
+        self.arrival.calls.end(self.token);
     }
 }
 
-impl Drop for Interest {
+impl Drop for Arrival {
     fn drop(&mut self) {
         self.gate.leave(&self.resource);
     }

@@ -1,7 +1,6 @@
 //! The service's side: a call goes through only with a token that is not stale.
 //!
-//! Owns which calls need a token, for which resource, and the order "raise the mark durably, wait for older calls,
-//! let through". Refuses to know what the service does. What a handler leaves running after it has answered is not
+//! Owns which calls need a token, and for which resource; the gate beside it owns the order. Refuses to know what the service does. What a handler leaves running after it has answered is not
 //! covered, nor are the calls of another process on the same data: there the handler carries the [`Fence`] from the
 //! request's extensions on to the database's own guard.
 
@@ -28,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub type GuardedBody<B> = Either<B, Full<Bytes>>;
 
 /// Guards a service. Calls that change something need a token; `GET`, `HEAD`, `OPTIONS` and `TRACE` may show one, and
-/// the first read of a new holder should (it raises the mark before it reads).
+/// the first read of a new holder should (it raises the mark before it reads). Use one layer for a resource, and clone
+/// it: calls of two layers do not wait for each other.
 #[derive(Debug)]
 pub struct FenceLayer<M>(Arc<Rules<M>>);
 
@@ -100,8 +100,8 @@ impl<M: Marks> Rules<M> {
             Shown::Token(fence) => fence,
         };
         let resource = self.resource_of(&fence)?;
-        let mark = self.marks.raise(&resource, fence.claim).await.map_err(Refusal::Marks)?;
-        let pass = self.gate.enter(&resource, fence.claim, mark, self.patience).await?;
+        let raise = self.marks.raise(&resource, fence.claim);
+        let pass = self.gate.enter(&resource, fence.claim, raise, self.patience).await?;
         Ok(Some((Fence { resource: Some(resource), ..fence }, pass)))
     }
 

@@ -13,4 +13,5 @@ mod pausing;
 mod redis;
 mod search;
 mod servers;
+mod slow_marks;
 mod sqlite;
