@@ -20,8 +20,13 @@ COMMENT ON TABLE fence IS 'highest fencing token seen for each resource; only fe
 -- For holders that share a lock, or hold one permit of several: the mark rises to their floor only, the smallest
 -- token that may still be good, so that they do not shut out each other; and they do not wait for each other.
 --
+-- Call it in a statement of its own, before the transaction's first read. At READ COMMITTED the next statement takes a
+-- new snapshot, so it sees what the previous holder committed. Above that level one snapshot serves the whole
+-- transaction, and the call itself takes it before it waits for the row. Such a transaction is refused.
+--
 --   FN001  the token is older than the mark; DETAIL is JSON: resource, token, newest, holder
 --   FN002  there is no usable token: null, outside 1 .. 2^53-1, or below its own floor
+--   FN003  the transaction runs at REPEATABLE READ or SERIALIZABLE
 CREATE OR REPLACE FUNCTION fence_check_shared(resource text, token bigint, floor bigint, holder text DEFAULT NULL)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $body$
@@ -37,6 +42,12 @@ BEGIN
             coalesce(quote_ident(fence_check_shared.resource), 'missing'),
             coalesce(fence_check_shared.token::text, 'missing')
             USING ERRCODE = 'FN002', HINT = 'take the lock and pass the token of its grant';
+    END IF;
+
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE EXCEPTION 'a % transaction may not see the last writes of the previous holder of "%"',
+            upper(current_setting('transaction_isolation')), fence_check_shared.resource
+            USING ERRCODE = 'FN003', HINT = 'begin it with: BEGIN ISOLATION LEVEL READ COMMITTED';
     END IF;
 
     -- The mark is where it has to be: lock the row, write nothing, however many statements the holder sends.

@@ -12,6 +12,7 @@
 --
 --   FN001  from fence_check: the token is stale
 --   FN002  the transaction has no token, or one for another resource than the table's
+--   FN003  from fence_check: the transaction runs above READ COMMITTED
 CREATE OR REPLACE FUNCTION fence_guard() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $body$
 DECLARE

@@ -35,6 +35,13 @@ pub enum FenceError {
         /// What the store said: which statement, which table.
         reason: String,
     },
+    /// The transaction's snapshot may be older than the predecessor's last write, so the guard does not let it read.
+    /// A mistake in the program: the reason names what to change.
+    #[error("{reason}")]
+    UnsafeSnapshot {
+        /// What the store said: the isolation level, and the one to use.
+        reason: String,
+    },
     /// Another transaction won a race (serialization failure or deadlock). Nothing is known to be wrong with
     /// the token: run the whole transaction again, from its beginning.
     #[error("another transaction came first ({reason}): run the whole transaction again")]

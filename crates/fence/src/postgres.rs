@@ -11,7 +11,7 @@
 use holdfast_types::FencingToken;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::claim::{named, numbers};
 use crate::{Claim, FenceError};
@@ -20,6 +20,8 @@ use crate::{Claim, FenceError};
 pub const STALE: &str = "FN001";
 /// SQLSTATE of a write without a usable token.
 pub const MISSING_TOKEN: &str = "FN002";
+/// SQLSTATE of a transaction above `READ COMMITTED`.
+pub const UNSAFE_SNAPSHOT: &str = "FN003";
 
 const ADVANCE: &str = "SELECT fence_check_shared($1, $2, $3, $4), \
      set_config('fence.resource', $1, true), \
@@ -27,8 +29,8 @@ const ADVANCE: &str = "SELECT fence_check_shared($1, $2, $3, $4), \
      set_config('fence.floor', $3::bigint::text, true), \
      set_config('fence.holder', coalesce($4, ''), true)";
 
-/// Begins a transaction and, before anything can be read in it, raises the mark of `resource` to `token`. Tables
-/// guarded by [`crate::guard_table_sql`] accept its writes. The holder's name shown to those who come too late
+/// Begins a transaction at `READ COMMITTED`, whatever the session's default is. Before anything can be read in it, raises
+/// the mark of `resource` to `token`. Tables guarded by [`crate::guard_table_sql`] accept its writes. The holder's name shown to those who come too late
 /// is the connection's `application_name`. A [`Claim`] in the token's place is that of a shared hold.
 ///
 /// # Errors
@@ -38,7 +40,7 @@ pub async fn begin<'a>(
     resource: &str,
     token: impl Into<Claim>,
 ) -> Result<Transaction<'a>, FenceError> {
-    let transaction = client.transaction().await?;
+    let transaction = read_committed(client).await?;
     advance(&transaction, resource, token, None).await?;
     Ok(transaction)
 }
@@ -53,17 +55,21 @@ pub async fn begin_as<'a>(
     token: impl Into<Claim>,
     holder: &str,
 ) -> Result<Transaction<'a>, FenceError> {
-    let transaction = client.transaction().await?;
+    let transaction = read_committed(client).await?;
     advance(&transaction, resource, token, Some(holder)).await?;
     Ok(transaction)
 }
 
-/// Raises the mark inside a transaction that the caller began, with its own isolation level for instance. Must be
-/// the transaction's first statement: what was read before it is not protected.
+async fn read_committed(client: &mut Client) -> Result<Transaction<'_>, tokio_postgres::Error> {
+    client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await
+}
+
+/// Raises the mark inside a transaction that the caller began. Must be the transaction's first statement: what was read
+/// before it is not protected.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen, [`FenceError::Conflict`] if another holder was faster and the
-/// isolation level is above `READ COMMITTED`. The transaction is then good for a rollback only.
+/// [`FenceError::Stale`] if a newer token was seen, [`FenceError::UnsafeSnapshot`] if the transaction's isolation level is
+/// above `READ COMMITTED`. The transaction is then good for a rollback only.
 pub async fn advance(
     transaction: &Transaction<'_>,
     resource: &str,
@@ -98,6 +104,10 @@ fn from_db(error: &DbError) -> Option<FenceError> {
     match error.code().code() {
         STALE => stale(error.detail()?),
         MISSING_TOKEN => Some(FenceError::MissingToken { reason: reason() }),
+        UNSAFE_SNAPSHOT => {
+            let fix = error.hint().unwrap_or("use READ COMMITTED");
+            Some(FenceError::UnsafeSnapshot { reason: format!("{}: {fix}", error.message()) })
+        }
         _ if is_conflict(error.code()) => Some(FenceError::Conflict { reason: reason() }),
         _ => None,
     }

@@ -251,25 +251,62 @@ async fn wait_until_blocked(observer: &Client, name: &str) {
     }
 }
 
-/// Above READ COMMITTED the loser of a race is told to run again, and the second run knows that it is stale.
+/// Above READ COMMITTED the guard cannot protect: function and trigger refuse by name, and the hint has the fix.
 #[tokio::test]
-async fn at_repeatable_read_a_race_is_a_conflict_and_then_stale() {
+async fn above_read_committed_the_guard_refuses_by_name_with_the_fix_in_its_hint() {
     let Some(postgres) = postgres_or_skip().await else { return };
-    let mut older = prepared(&postgres, "older").await;
-    let mut newer = postgres.connect("newer").await.unwrap();
-    begin(&mut older, "orders", token(70)).await.unwrap().commit().await.unwrap();
+    let mut client = prepared(&postgres, "web").await;
+    client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
+    let show = "SELECT set_config('fence.resource', 'orders', true), set_config('fence.token', '70', true)";
+    let trigger = format!("{show}; UPDATE good SET stock = 0");
+    for (level, name) in [
+        (IsolationLevel::RepeatableRead, "REPEATABLE READ"),
+        (IsolationLevel::Serializable, "SERIALIZABLE"),
+    ] {
+        for statement in [
+            "SELECT fence_check('orders', 70)",
+            "SELECT fence_check_shared('orders', 71, 70)",
+            &trigger,
+        ] {
+            let transaction =
+                client.build_transaction().isolation_level(level).start().await.unwrap();
+            let error = transaction.batch_execute(statement).await.unwrap_err();
+            let refusal = error.as_db_error().unwrap();
+            assert_eq!(refusal.code().code(), "FN003", "{statement}: {error}");
+            assert!(refusal.message().contains(name), "{error}");
+            assert_eq!(
+                refusal.hint(),
+                Some("begin it with: BEGIN ISOLATION LEVEL READ COMMITTED"),
+                "{statement}"
+            );
+            let meaning = FenceError::from(error);
+            assert!(matches!(meaning, FenceError::UnsafeSnapshot { .. }), "{meaning}");
+            assert!(meaning.to_string().ends_with("READ COMMITTED"), "{meaning}");
+        }
+    }
+    assert_eq!(mark(&client).await, None, "a refusal left a mark");
+    // READ UNCOMMITTED is READ COMMITTED here.
+    let level = IsolationLevel::ReadUncommitted;
+    let transaction = client.build_transaction().isolation_level(level).start().await.unwrap();
+    advance(&transaction, "orders", token(70), None).await.unwrap();
+    transaction.commit().await.unwrap();
+}
 
-    let level = IsolationLevel::RepeatableRead;
-    let racing = older.build_transaction().isolation_level(level).start().await.unwrap();
-    racing.batch_execute("SELECT count(*) FROM good").await.unwrap(); // takes the snapshot
-    begin(&mut newer, "orders", token(71)).await.unwrap().commit().await.unwrap();
-    let error = advance(&racing, "orders", token(70), None).await.unwrap_err();
-    assert!(matches!(error, FenceError::Conflict { .. }), "{error}");
-    drop(racing);
-
-    let again = older.build_transaction().isolation_level(level).start().await.unwrap();
-    let error = advance(&again, "orders", token(70), None).await.unwrap_err();
-    assert_stale(&error, 70, 71, Some("newer"));
+/// A program whose transactions are serializable by default gets a fenced one at a level that the guard protects.
+#[tokio::test]
+async fn a_fenced_transaction_is_read_committed_whatever_the_default_is() {
+    let Some(postgres) = postgres_or_skip().await else { return };
+    let mut client = prepared(&postgres, "web").await;
+    let default = "SET default_transaction_isolation = 'serializable'";
+    client.batch_execute(default).await.unwrap();
+    for claim in [Claim::from(token(70)), Claim::shared(token(72), token(71))] {
+        let transaction = begin(&mut client, "orders", claim).await.unwrap();
+        let level = transaction.query_one("SHOW transaction_isolation", &[]).await.unwrap();
+        assert_eq!(level.get::<_, String>(0), "read committed");
+        transaction.commit().await.unwrap();
+        let transaction = begin_as(&mut client, "orders", claim, "job").await.unwrap();
+        transaction.commit().await.unwrap();
+    }
 }
 
 /// A failure that is not about fencing stays the store's own, with its source.

@@ -136,6 +136,7 @@ fn named(error: FenceError, name: &str) -> FenceError {
             FenceError::Stale { resource: name.to_owned(), token, newest, holder }
         }
         other @ (FenceError::MissingToken { .. }
+        | FenceError::UnsafeSnapshot { .. }
         | FenceError::Conflict { .. }
         | FenceError::Store(_)) => other,
     }

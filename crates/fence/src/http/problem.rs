@@ -55,9 +55,11 @@ impl Refusal {
                 (StatusCode::PRECONDITION_FAILED, facts)
             }
             // The store's own words may tell about its inside: they are for the service's log, not for callers.
-            Self::Marks(FenceError::Conflict { .. } | FenceError::Store(_)) => {
-                (StatusCode::SERVICE_UNAVAILABLE, unavailable("the mark could not be compared"))
-            }
+            Self::Marks(
+                FenceError::Conflict { .. }
+                | FenceError::UnsafeSnapshot { .. }
+                | FenceError::Store(_),
+            ) => (StatusCode::SERVICE_UNAVAILABLE, unavailable("the mark could not be compared")),
             Self::Busy => {
                 let detail = "a call with an older token is still being worked on";
                 (StatusCode::SERVICE_UNAVAILABLE, unavailable(detail))

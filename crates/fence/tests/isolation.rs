@@ -1,0 +1,370 @@
+//! The nine pairs of isolation levels of a predecessor and its successor, on a real `PostgreSQL`.
+//!
+//! Both holders read in one transaction, think, and write in a second one with the same token. A pair is protected if
+//! the successor's read returns every write that the predecessor's token committed. Every pair is played with exclusive
+//! and shared claims, with the predecessor's write in the first or in a later transaction of its claim, and with the
+//! successor's snapshot taken before the predecessor's commit in two ways.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
+
+mod scratch;
+mod skip;
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use holdfast_fence::postgres::advance;
+use holdfast_fence::{Claim, FenceError, FencingToken, schema_sql};
+use scratch::Postgres;
+use skip::postgres_or_skip;
+use tokio_postgres::{Client, IsolationLevel, Transaction};
+
+const GUIDE: &str = include_str!("../../../docs/fencing.md");
+const STOCK: i64 = 100;
+const TABLES: &str = "CREATE TABLE good (id bigint PRIMARY KEY, stock bigint NOT NULL, fence bigint NOT NULL DEFAULT 0);
+    CREATE TABLE sale (token bigint NOT NULL);";
+const LEVELS: [(&str, IsolationLevel); 3] = [
+    ("READ COMMITTED", IsolationLevel::ReadCommitted),
+    ("REPEATABLE READ", IsolationLevel::RepeatableRead),
+    ("SERIALIZABLE", IsolationLevel::Serializable),
+];
+/// A transaction that lost a race runs again at most this often.
+const RUNS_MAX: usize = 3;
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// When the successor takes its snapshot. Both are before the predecessor's commit.
+#[derive(Clone, Copy, Debug)]
+enum Snapshot {
+    /// By the guard's own statement, which then waits for the predecessor's transaction.
+    WhileItWaits,
+    /// By a statement before the guard, which reads no table.
+    BeforeTheGuard,
+}
+
+/// Which guard the holders use.
+#[derive(Clone, Copy, Debug)]
+enum Guard {
+    /// `fence_check` in an exclusive or shared form, by predecessor and successor.
+    Mark(Claim, Claim),
+    /// The row carries its mark.
+    Row,
+}
+
+/// One case of a pair of levels.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    guard: Guard,
+    /// The predecessor has committed a transaction with this claim before: the mark has the claim's value.
+    later: bool,
+    snapshot: Snapshot,
+}
+
+fn cases(guards: &[Guard]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &guard in guards {
+        for later in [false, true] {
+            for snapshot in [Snapshot::WhileItWaits, Snapshot::BeforeTheGuard] {
+                cases.push(Case { guard, later, snapshot });
+            }
+        }
+    }
+    cases
+}
+
+/// Predecessor and successor, each exclusive or shared.
+fn marks() -> [Guard; 4] {
+    let shared = |token, floor| Claim::shared(FencingToken(token), FencingToken(floor));
+    let exclusive = |token| Claim::exclusive(FencingToken(token));
+    [
+        Guard::Mark(exclusive(70), exclusive(80)),
+        Guard::Mark(exclusive(70), shared(81, 80)),
+        Guard::Mark(shared(71, 70), exclusive(80)),
+        Guard::Mark(shared(71, 70), shared(81, 80)),
+    ]
+}
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The successor's read returned every committed write of the predecessor.
+    Protected,
+    /// The same, after `PostgreSQL` refused a transaction with 40001 and the holder ran it again.
+    ProtectedAfterConflict,
+    /// The guard refused the level of the predecessor or of the successor by name.
+    Refused,
+    /// A committed write was not seen, and was overwritten.
+    Lost(String),
+}
+
+impl Ended {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Protected => "protected",
+            Self::ProtectedAfterConflict => "protected: `40001`, then run again",
+            Self::Refused => "refused: `FN003`",
+            Self::Lost(_) => "LOST",
+        }
+    }
+}
+
+/// What a holder shows.
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    /// To the table of marks.
+    Claim(Claim),
+    /// To the row.
+    Token(i64),
+}
+
+impl Shown {
+    fn token(self) -> i64 {
+        match self {
+            Self::Claim(claim) => claim.token().0.cast_signed(),
+            Self::Token(token) => token,
+        }
+    }
+
+    /// The guard, and then the read.
+    async fn read(self, transaction: &Transaction<'_>) -> Result<i64, FenceError> {
+        match self {
+            Self::Claim(claim) => {
+                advance(transaction, "orders", claim, None).await?;
+                Ok(transaction.query_one("SELECT stock FROM good", &[]).await?.get(0))
+            }
+            Self::Token(token) => {
+                let claim = "UPDATE good SET fence = $1 WHERE fence <= $1 RETURNING stock";
+                let row = transaction.query_opt(claim, &[&token]).await?;
+                row.map(|row| row.get(0)).ok_or_else(|| self.stale())
+            }
+        }
+    }
+
+    /// The guard, and then the write of a sale.
+    async fn write(self, transaction: &Transaction<'_>, stock: i64) -> Result<(), FenceError> {
+        match self {
+            Self::Claim(claim) => {
+                advance(transaction, "orders", claim, None).await?;
+                transaction.execute("UPDATE good SET stock = $1", &[&stock]).await?;
+            }
+            Self::Token(token) => {
+                let write = "UPDATE good SET stock = $1, fence = $2 WHERE fence <= $2";
+                if transaction.execute(write, &[&stock, &token]).await? == 0 {
+                    return Err(self.stale());
+                }
+            }
+        }
+        transaction.execute("INSERT INTO sale VALUES ($1)", &[&self.token()]).await?;
+        Ok(())
+    }
+
+    /// What a row without a match means.
+    fn stale(self) -> FenceError {
+        let token = FencingToken(self.token().cast_unsigned());
+        FenceError::Stale {
+            resource: "orders".into(),
+            token,
+            newest: FencingToken(80),
+            holder: None,
+        }
+    }
+}
+
+/// One holder: its connection, its isolation level and what it shows.
+struct Holder {
+    client: Client,
+    level: IsolationLevel,
+    shown: Shown,
+    conflicts: usize,
+}
+
+impl Holder {
+    async fn start(&mut self) -> Transaction<'_> {
+        self.client.build_transaction().isolation_level(self.level).start().await.unwrap()
+    }
+
+    /// A whole transaction; it runs again when it has lost a race.
+    async fn transact<T>(
+        &mut self,
+        work: impl AsyncFn(&Transaction<'_>) -> Result<T, FenceError>,
+    ) -> Result<T, FenceError> {
+        for _ in 0..RUNS_MAX {
+            let transaction = self.start().await;
+            let outcome = work(&transaction).await;
+            match commit(transaction, outcome).await {
+                Err(FenceError::Conflict { .. }) => self.conflicts += 1,
+                end => return end,
+            }
+        }
+        panic!("the transaction lost {RUNS_MAX} races, and nobody else is there");
+    }
+
+    async fn read(&mut self) -> Result<i64, FenceError> {
+        let shown = self.shown;
+        self.transact(async |transaction| shown.read(transaction).await).await
+    }
+
+    async fn write(&mut self, stock: i64) -> Result<(), FenceError> {
+        let shown = self.shown;
+        self.transact(async |transaction| shown.write(transaction, stock).await).await
+    }
+}
+
+async fn commit<T>(
+    transaction: Transaction<'_>,
+    outcome: Result<T, FenceError>,
+) -> Result<T, FenceError> {
+    let value = outcome?;
+    transaction.commit().await?;
+    Ok(value)
+}
+
+/// The database, its observer, and the two holders of a case.
+struct Shop {
+    observer: Client,
+    predecessor: Holder,
+    successor: Holder,
+}
+
+impl Shop {
+    async fn open(postgres: &Postgres) -> Self {
+        let observer = postgres.connect("observer").await.unwrap();
+        observer.batch_execute(schema_sql()).await.unwrap();
+        observer.batch_execute(TABLES).await.unwrap();
+        let holder = async |name| Holder {
+            client: postgres.connect(name).await.unwrap(),
+            level: IsolationLevel::ReadCommitted,
+            shown: Shown::Token(0),
+            conflicts: 0,
+        };
+        let (predecessor, successor) = (holder("predecessor").await, holder("successor").await);
+        Self { observer, predecessor, successor }
+    }
+
+    async fn reset(&mut self, case: Case, levels: [IsolationLevel; 2]) {
+        let reset = format!(
+            "TRUNCATE good, sale, fence; INSERT INTO good VALUES (1, {STOCK});
+             INSERT INTO fence VALUES ('orders', 60)"
+        );
+        self.observer.batch_execute(&reset).await.unwrap();
+        let shown = match case.guard {
+            Guard::Mark(before, after) => [Shown::Claim(before), Shown::Claim(after)],
+            Guard::Row => [Shown::Token(70), Shown::Token(80)],
+        };
+        let holders = [&mut self.predecessor, &mut self.successor];
+        for ((holder, level), shown) in holders.into_iter().zip(levels).zip(shown) {
+            (holder.level, holder.shown, holder.conflicts) = (level, shown, 0);
+        }
+    }
+
+    async fn play(&mut self, case: Case, levels: [IsolationLevel; 2]) -> Ended {
+        self.reset(case, levels).await;
+        match self.sell_one_after_the_other(case).await {
+            Ok(()) => {}
+            Err(FenceError::UnsafeSnapshot { .. }) => return Ended::Refused,
+            Err(other) => panic!("{case:?} {levels:?}: {other}"),
+        }
+        let count = "SELECT stock, (SELECT count(*) FROM sale) FROM good";
+        let row = self.observer.query_one(count, &[]).await.unwrap();
+        let (stock, sales): (i64, i64) = (row.get(0), row.get(1));
+        if stock + sales != STOCK {
+            return Ended::Lost(format!("{sales} sales took {} of the stock", STOCK - stock));
+        }
+        match self.predecessor.conflicts + self.successor.conflicts {
+            0 => Ended::Protected,
+            _ => Ended::ProtectedAfterConflict,
+        }
+    }
+
+    /// The predecessor's sale, the successor's sale, and the predecessor once more.
+    async fn sell_one_after_the_other(&mut self, case: Case) -> Result<(), FenceError> {
+        let stock = if case.later { self.predecessor.read().await? } else { STOCK };
+        let read = match case.snapshot {
+            Snapshot::WhileItWaits => self.successor_waits(stock - 1).await?,
+            Snapshot::BeforeTheGuard => self.successor_is_early(stock - 1).await?,
+        };
+        self.successor.write(read - 1).await?;
+        let refusal = self.predecessor.write(0).await.unwrap_err();
+        assert!(matches!(refusal, FenceError::Stale { .. }), "{refusal}");
+        Ok(())
+    }
+
+    /// The successor's guard waits for the transaction in which the predecessor writes. Returns what the successor read.
+    async fn successor_waits(&mut self, stock: i64) -> Result<i64, FenceError> {
+        let Self { observer, predecessor, successor } = self;
+        let shown = predecessor.shown;
+        let writing = predecessor.start().await;
+        shown.write(&writing, stock).await?;
+        // A successor that is refused never waits.
+        let has_ended = Cell::new(false);
+        let reading = async {
+            let read = successor.read().await;
+            has_ended.set(true);
+            read
+        };
+        let committing = async {
+            while !has_ended.get() && !is_blocked(observer, "successor").await {}
+            writing.commit().await.unwrap();
+        };
+        let both = async { tokio::join!(reading, committing) };
+        tokio::time::timeout(DEADLINE, both).await.unwrap().0
+    }
+
+    /// The successor has its snapshot, and then the predecessor writes and commits. Returns what the successor read.
+    async fn successor_is_early(&mut self, stock: i64) -> Result<i64, FenceError> {
+        let shown = self.successor.shown;
+        let reading = self.successor.start().await;
+        reading.batch_execute("SELECT 1").await?;
+        self.predecessor.write(stock).await?;
+        let read = shown.read(&reading).await;
+        match commit(reading, read).await {
+            Err(FenceError::Conflict { .. }) => {
+                self.successor.conflicts += 1;
+                self.successor.read().await
+            }
+            end => end,
+        }
+    }
+}
+
+async fn is_blocked(observer: &Client, name: &str) -> bool {
+    let question = "SELECT 1 FROM pg_stat_activity \
+        WHERE application_name = $1 AND cardinality(pg_blocking_pids(pid)) > 0";
+    observer.query_opt(question, &[&name]).await.unwrap().is_some()
+}
+
+/// What became of every case of a pair under the guards: each outcome once.
+async fn outcomes(shop: &mut Shop, guards: &[Guard], levels: [usize; 2]) -> (String, String) {
+    let [before, after] = levels.map(|level| LEVELS[level]);
+    let (mut words, mut lost) = (Vec::new(), String::new());
+    for case in cases(guards) {
+        let end = shop.play(case, [before.1, after.1]).await;
+        if let Ended::Lost(what) = &end {
+            lost.push_str(&format!("{}, then {}: {what} in {case:?}\n", before.0, after.0));
+        }
+        if !words.contains(&end.word()) {
+            words.push(end.word());
+        }
+    }
+    (words.join(", "), lost)
+}
+
+/// Rule 3 at every level: the successor's read sees what the predecessor's token has committed, or the guard refuses by
+/// name. The table is the one in `docs/fencing.md`.
+#[tokio::test]
+async fn at_all_nine_pairs_of_levels_a_successor_sees_its_predecessors_writes_or_is_refused() {
+    let Some(postgres) = postgres_or_skip().await else { return };
+    let mut shop = Shop::open(&postgres).await;
+    let (mut table, mut lost) = (String::new(), String::new());
+    for before in 0..LEVELS.len() {
+        for after in 0..LEVELS.len() {
+            let (mark, lost_by_mark) = outcomes(&mut shop, &marks(), [before, after]).await;
+            let (row, lost_by_row) = outcomes(&mut shop, &[Guard::Row], [before, after]).await;
+            let names = [before, after].map(|level| LEVELS[level].0).join(" | ");
+            table.push_str(&format!("| {names} | {mark} | {row} |\n"));
+            lost.extend([lost_by_mark, lost_by_row]);
+        }
+    }
+    eprintln!("{table}");
+    assert!(lost.is_empty(), "writes of the predecessor were lost:\n{lost}");
+    assert!(GUIDE.contains(&table), "docs/fencing.md has another table:\n{table}");
+}
