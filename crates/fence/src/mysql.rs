@@ -4,8 +4,9 @@
 //! [`SCHEMA_SQL`] must have been run in the database. Refuses to know what is written, and holds nothing between calls.
 //!
 //! Only transactional tables (`InnoDB`) are protected. The mark stays locked until the transaction ends, and the next
-//! holder waits for it: do not think inside it. `START TRANSACTION WITH CONSISTENT SNAPSHOT` reads before the mark is
-//! raised, and is wrong here.
+//! holder waits for it: do not think inside it. `START TRANSACTION WITH CONSISTENT SNAPSHOT`, and a `SELECT` before the
+//! guard at `REPEATABLE READ`, take the snapshot before the mark is raised: the guard refuses that snapshot if it is older
+//! than the last fenced transaction.
 
 use holdfast_types::FencingToken;
 use mysql_async::prelude::Queryable;
@@ -20,6 +21,8 @@ pub use crate::recipes::MYSQL_SCHEMA as SCHEMA_SQL;
 pub const STALE: &str = "FN001";
 /// SQLSTATE of a write without a usable token.
 pub const MISSING_TOKEN: &str = "FN002";
+/// SQLSTATE of a transaction whose snapshot is older than the last fenced transaction.
+pub const UNSAFE_SNAPSHOT: &str = "FN003";
 
 /// Server errors that mean "another transaction came first": deadlock, lock wait timeout, record has changed.
 const CONFLICTS: [u16; 3] = [1213, 1205, 1020];
@@ -70,7 +73,8 @@ async fn begin_with<'a>(
 /// read before it is not protected.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen, [`FenceError::Conflict`] if another holder was faster. The
+/// [`FenceError::Stale`] if a newer token was seen, [`FenceError::UnsafeSnapshot`] if the transaction has read before and
+/// its snapshot is older than the last fenced transaction, [`FenceError::Conflict`] if another holder was faster. The
 /// transaction is then good for a rollback only.
 pub async fn advance(
     transaction: &mut Transaction<'_>,
@@ -116,6 +120,9 @@ impl From<Error> for FenceError {
             }
             Error::Server(ServerError { state, message, .. }) if state == MISSING_TOKEN => {
                 Self::MissingToken { reason: message }
+            }
+            Error::Server(ServerError { state, message, .. }) if state == UNSAFE_SNAPSHOT => {
+                Self::UnsafeSnapshot { reason: message }
             }
             Error::Server(_)
             | Error::Driver(_)

@@ -4,6 +4,7 @@
 --
 --   SQLSTATE FN001  the token is older than the mark; @fence_newest and @fence_holder say who was faster
 --   SQLSTATE FN002  there is no usable token: null, outside 1 .. 2^53-1, or below its own floor
+--   SQLSTATE FN003  the transaction read before this call, and its snapshot is older than the last fenced transaction
 CREATE PROCEDURE fence_check_shared(
     IN in_resource varchar(512) CHARACTER SET utf8mb4,
     IN in_token    bigint,
@@ -13,7 +14,7 @@ CREATE PROCEDURE fence_check_shared(
 MODIFIES SQL DATA
 SQL SECURITY DEFINER
 BEGIN
-    DECLARE newest  bigint;
+    DECLARE newest, newest_checks, seen_checks bigint;
     DECLARE claimer varchar(255) CHARACTER SET utf8mb4;
     DECLARE message varchar(1024) CHARACTER SET utf8mb4;
     IF coalesce(in_resource, '') = '' OR in_token IS NULL OR in_floor IS NULL
@@ -21,14 +22,12 @@ BEGIN
         SIGNAL SQLSTATE 'FN002' SET MESSAGE_TEXT = 'write without a fencing token: pass the token of the grant';
     END IF;
 
-    -- A stale token's floor is below the mark, too: greatest() then changes nothing, and locks the row.
+    -- Makes the row, or changes nothing and locks it.
     INSERT INTO fence (resource, token, holder) VALUES (in_resource, in_floor, nullif(in_holder, ''))
-        ON DUPLICATE KEY UPDATE
-        holder  = if(VALUES(token) > token, VALUES(holder), holder),
-        seen_at = if(VALUES(token) > token, CURRENT_TIMESTAMP, seen_at),
-        token   = greatest(token, VALUES(token));
+        ON DUPLICATE KEY UPDATE token = token;
 
-    SELECT token, holder INTO newest, claimer FROM fence WHERE resource = in_resource FOR UPDATE;
+    SELECT token, holder, checks INTO newest, claimer, newest_checks
+      FROM fence WHERE resource = in_resource FOR UPDATE;
     IF in_token < newest THEN
         SET @fence_newest = newest, @fence_holder = claimer;
         SET message = concat('stale fencing token ', in_token, ' for "', in_resource, '": the newest is ', newest,
@@ -36,4 +35,19 @@ BEGIN
         SET message = left(message, 128);
         SIGNAL SQLSTATE 'FN001' SET MESSAGE_TEXT = message;
     END IF;
+
+    -- A read with FOR UPDATE returns the newest row, a plain one the row of the transaction's snapshot
+    -- (max() is null if the snapshot has no row).
+    SELECT max(checks) INTO seen_checks FROM fence WHERE resource = in_resource;
+    IF NOT (seen_checks <=> newest_checks) THEN
+        SIGNAL SQLSTATE 'FN003' SET MESSAGE_TEXT =
+            'the snapshot is older than the last fenced transaction: call fence_check before the first SELECT';
+    END IF;
+
+    UPDATE fence
+       SET checks  = checks + 1,
+           holder  = if(in_floor > newest, nullif(in_holder, ''), holder),
+           seen_at = if(in_floor > newest, CURRENT_TIMESTAMP, seen_at),
+           token   = greatest(newest, in_floor)
+     WHERE resource = in_resource;
 END

@@ -7,11 +7,15 @@ mod files;
 mod http;
 #[path = "../scratch/leash.rs"]
 mod leash;
+mod levels;
 mod mariadb;
+mod mariadb_levels;
 mod model;
 mod pausing;
 mod redis;
+mod redis_levels;
 mod search;
 mod servers;
 mod slow_marks;
 mod sqlite;
+mod sqlite_levels;

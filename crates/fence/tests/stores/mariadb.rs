@@ -12,7 +12,7 @@ use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
 use crate::search::{half_a_guard_loses_updates, no_interleaving_breaks_the_books, runtime};
 use crate::servers::{Server, mariadb_or_skip};
 
-const RESOURCE: &str = "shop";
+pub(crate) const RESOURCE: &str = "shop";
 
 async fn connect(socket: PathBuf, database: Option<&str>) -> Result<Conn, mysql_async::Error> {
     let socket = socket.to_string_lossy().into_owned();
@@ -20,20 +20,20 @@ async fn connect(socket: PathBuf, database: Option<&str>) -> Result<Conn, mysql_
     Conn::new(options.db_name(database)).await
 }
 
-async fn connection(server: &mut Server) -> Conn {
+pub(crate) async fn connection(server: &mut Server) -> Conn {
     let mut connection = server.connect(|socket| connect(socket, Some("shop"))).await;
     // Whoever meets another's lock begins again at its next step.
     connection.query_drop("SET innodb_lock_wait_timeout = 0").await.unwrap();
     connection
 }
 
-struct MariaShop {
-    server: Server,
-    observer: Conn,
+pub(crate) struct MariaShop {
+    pub(crate) server: Server,
+    pub(crate) observer: Conn,
 }
 
 impl MariaShop {
-    async fn open(mut server: Server) -> Self {
+    pub(crate) async fn open(mut server: Server) -> Self {
         let mut root = server.connect(|socket| connect(socket, None)).await;
         root.query_drop("CREATE DATABASE shop").await.unwrap();
         root.disconnect().await.unwrap();
@@ -77,13 +77,13 @@ impl Shop for MariaShop {
     }
 }
 
-struct MariaDesk(Conn);
+pub(crate) struct MariaDesk(Conn);
 
-async fn read(queryable: &mut impl Queryable) -> Result<i64, FenceError> {
+pub(crate) async fn read(queryable: &mut impl Queryable) -> Result<i64, FenceError> {
     Ok(queryable.query_first("SELECT stock FROM good").await?.unwrap())
 }
 
-async fn write(
+pub(crate) async fn write(
     queryable: &mut impl Queryable,
     token: FencingToken,
     stock: i64,

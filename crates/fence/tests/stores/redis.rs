@@ -15,12 +15,13 @@ use crate::search::{
 };
 use crate::servers::{Server, redis_or_skip};
 
-const RESOURCE: &str = "shop";
+pub(crate) const RESOURCE: &str = "shop";
 /// Stock and order, in one step with the comparison.
-const SALE: &str = "redis.call('SET', KEYS[2], ARGV[3]); redis.call('RPUSH', KEYS[3], ARGV[1])";
+pub(crate) const SALE: &str =
+    "redis.call('SET', KEYS[2], ARGV[3]); redis.call('RPUSH', KEYS[3], ARGV[1])";
 
 /// To a server that answers: one that has just started lets callers in while it still loads what it kept.
-async fn connection(server: &mut Server) -> MultiplexedConnection {
+pub(crate) async fn connection(server: &mut Server) -> MultiplexedConnection {
     let open = |socket: std::path::PathBuf| async move {
         let client = Client::open(format!("redis+unix://{}", socket.display()))?;
         let mut connection = client.get_multiplexed_async_connection().await?;
@@ -30,13 +31,13 @@ async fn connection(server: &mut Server) -> MultiplexedConnection {
     server.connect(open).await
 }
 
-struct RedisShop {
-    server: Server,
-    observer: MultiplexedConnection,
+pub(crate) struct RedisShop {
+    pub(crate) server: Server,
+    pub(crate) observer: MultiplexedConnection,
 }
 
 impl RedisShop {
-    async fn open(mut server: Server) -> Self {
+    pub(crate) async fn open(mut server: Server) -> Self {
         let observer = connection(&mut server).await;
         Self { server, observer }
     }
@@ -68,7 +69,7 @@ impl Shop for RedisShop {
     }
 }
 
-struct RedisDesk(MultiplexedConnection);
+pub(crate) struct RedisDesk(MultiplexedConnection);
 
 impl Desk for RedisDesk {
     async fn read(&mut self) -> Result<i64, FenceError> {

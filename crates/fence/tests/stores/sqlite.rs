@@ -12,17 +12,17 @@ use crate::model::{Marked, a_store_judges_as_the_rule_says, what_is_no_token_is_
 use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
 use crate::search::{half_a_guard_loses_updates, no_interleaving_breaks_the_books, runtime};
 
-const RESOURCE: &str = "shop";
+pub(crate) const RESOURCE: &str = "shop";
 const READ: &str = "SELECT stock FROM good";
 const WRITE: &str = "UPDATE good SET stock = ?1";
 const ORDER: &str = "INSERT INTO sale (token) VALUES (?1)";
 
-struct SqliteShop {
+pub(crate) struct SqliteShop {
     directory: TempDir,
-    observer: Connection,
+    pub(crate) observer: Connection,
 }
 
-fn open(path: PathBuf) -> Connection {
+pub(crate) fn open(path: PathBuf) -> Connection {
     let connection = Connection::open(path).unwrap();
     // Whoever meets another's lock begins again at its next step.
     connection.busy_timeout(Duration::ZERO).unwrap();
@@ -32,7 +32,7 @@ fn open(path: PathBuf) -> Connection {
 }
 
 impl SqliteShop {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let observer = open(directory.path().join("shop.db"));
         observer.pragma_update(None, "journal_mode", "WAL").unwrap();
@@ -44,7 +44,7 @@ impl SqliteShop {
         Self { directory, observer }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("shop.db")
     }
 }
@@ -75,13 +75,17 @@ impl Shop for SqliteShop {
     }
 }
 
-struct SqliteDesk(Connection);
+pub(crate) struct SqliteDesk(Connection);
 
-fn read(connection: &Connection) -> Result<i64, FenceError> {
+pub(crate) fn read(connection: &Connection) -> Result<i64, FenceError> {
     Ok(connection.query_row(READ, [], |row| row.get(0))?)
 }
 
-fn write(connection: &Connection, token: FencingToken, stock: i64) -> Result<(), FenceError> {
+pub(crate) fn write(
+    connection: &Connection,
+    token: FencingToken,
+    stock: i64,
+) -> Result<(), FenceError> {
     connection.execute(WRITE, [stock])?;
     connection.execute(ORDER, [token.0.cast_signed()])?;
     Ok(())
