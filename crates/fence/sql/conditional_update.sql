@@ -6,6 +6,8 @@ CREATE TABLE IF NOT EXISTS account (
     balance bigint NOT NULL,
     fence   bigint NOT NULL DEFAULT 0       -- highest token that has claimed or written this row
 );
+-- A table that exists needs the column alone:
+ALTER TABLE account ADD COLUMN IF NOT EXISTS fence bigint NOT NULL DEFAULT 0;
 
 -- First act of a new holder: raise the row's mark, and read in the same step. No row means: our token is stale
 -- (or there is no such account). $1 is the id, $2 the token.

@@ -35,7 +35,7 @@ pub const fn schema_sql() -> &'static str {
     crate::recipes::POSTGRES_SCHEMA
 }
 
-/// The statement that guards `table` against every write without a current token, whatever its resource.
+/// The statement, on one line, that guards `table` against every write without a current token, whatever its resource.
 /// `table` is `table` or `schema.table`, taken literally (case and spaces count) and quoted here.
 ///
 /// # Errors
@@ -65,8 +65,7 @@ pub fn try_table_sql(table: &str) -> Result<String, IdentifierError> {
 
 fn trigger_sql(table: &str, argument: &str) -> String {
     format!(
-        "CREATE OR REPLACE TRIGGER holdfast_fence\n    \
-         BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table}\n    \
+        "CREATE OR REPLACE TRIGGER holdfast_fence BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} \
          FOR EACH STATEMENT EXECUTE FUNCTION fence_guard({argument});\n"
     )
 }
@@ -112,7 +111,7 @@ mod tests {
     #[test]
     fn a_guard_names_its_table_quoted() {
         let sql = guard_table_sql("shop.seckill \"good\"").unwrap();
-        assert!(sql.contains("ON \"shop\".\"seckill \"\"good\"\"\"\n"), "{sql}");
+        assert!(sql.contains("ON \"shop\".\"seckill \"\"good\"\"\" FOR"), "{sql}");
         assert!(sql.ends_with("fence_guard();\n"), "{sql}");
         let sql = try_table_sql("shop.\"good\"").unwrap();
         assert_eq!(sql, "DELETE FROM \"shop\".\"\"\"good\"\"\" WHERE false");

@@ -75,7 +75,7 @@ fn the_drill_tells_a_guarded_table_from_an_open_one() {
         (["--table", "seckill_good"], 0, "guarded", ""),
         (["--sql", COMPARED], 0, "guarded", ""),
         (["--sql", MARKED], 0, "guarded", ""),
-        (["--table", "carts"], 1, "not-guarded", "holdfast fence init --postgres"),
+        (["--table", "carts"], 1, "not-guarded", "NOT guarded"),
         (["--sql", FORGOTTEN], 1, "not-guarded", "NOT guarded"),
         (["--table", "nowhere"], 3, "unclear", "42P01"),
     ] {
@@ -93,6 +93,42 @@ fn the_drill_tells_a_guarded_table_from_an_open_one() {
     assert_eq!((other.code, other.stderr.contains("FN002")), (Some(3), true), "{}", other.stderr);
     let who = cluster.client(&["who", "orders"]);
     assert_eq!(who.stdout.trim(), "orders is free", "the drill gave the lock back");
+}
+
+/// The functions are installed and the table has no trigger: the drill prints the statement that is missing.
+#[test]
+fn the_drill_of_a_table_after_init_prints_the_trigger_that_is_missing() {
+    const TRIGGER: &str = "CREATE OR REPLACE TRIGGER holdfast_fence BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON \"carts\" \
+        FOR EACH STATEMENT EXECUTE FUNCTION fence_guard('orders');";
+    let Some(shop) = shop() else { return };
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let open = shop.drill(&cluster, &["--table", "carts"]);
+    assert_eq!(
+        (open.code, open.stderr.lines().last()),
+        (Some(1), Some(TRIGGER)),
+        "{}",
+        open.stderr
+    );
+    assert!(!open.stderr.contains("fence init"), "{}", open.stderr);
+    shop.run(TRIGGER);
+    let guarded = shop.drill(&cluster, &["--table", "carts", "-o", "value"]);
+    assert_eq!(guarded.stdout.trim(), "guarded", "{}", guarded.stderr);
+
+    // A trigger that is switched off is mended by the same statement.
+    shop.run("ALTER TABLE carts DISABLE TRIGGER ALL");
+    let disabled = shop.drill(&cluster, &["--table", "carts"]);
+    assert_eq!(disabled.stderr.lines().last(), Some(TRIGGER), "{}", disabled.stderr);
+    shop.run(TRIGGER);
+    let guarded = shop.drill(&cluster, &["--table", "carts", "-o", "value"]);
+    assert_eq!(guarded.stdout.trim(), "guarded", "{}", guarded.stderr);
+
+    // Nothing is installed: both steps are named, in their order.
+    shop.run("DROP FUNCTION fence_guard CASCADE");
+    let bare = shop.drill(&cluster, &["--table", "carts"]);
+    assert!(bare.stderr.contains("holdfast fence init --postgres"), "{}", bare.stderr);
+    assert_eq!(bare.stderr.lines().last(), Some(TRIGGER), "{}", bare.stderr);
+    let forgotten = shop.drill(&cluster, &["--sql", FORGOTTEN]);
+    assert!(forgotten.stderr.contains("fence_check"), "{}", forgotten.stderr);
 }
 
 #[test]

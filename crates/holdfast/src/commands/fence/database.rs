@@ -1,11 +1,11 @@
 //! One write to a user's own `PostgreSQL`, in a connection and a transaction of its own, and what came of it.
 //!
-//! Owns how a refusal is told from a failure: by SQLSTATE, and by no row where the statement compares. Refuses to know which
-//! guard it is, and to judge.
+//! Owns how a refusal is told from a failure: by SQLSTATE, and by no row where the statement compares; and what an open
+//! table is missing. Refuses to judge.
 
-use holdfast_fence::{FencingToken, try_table_sql};
+use holdfast_fence::{FencingToken, guard_table_for_sql, try_table_sql};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, Config, Error, IsolationLevel, NoTls, SimpleQueryMessage};
 
 use super::endpoint::{PATIENCE, Said, TOKEN};
 use crate::cli::DrillArgs;
@@ -17,10 +17,15 @@ const SHOW: &str =
 /// A guard's own codes, what `RAISE EXCEPTION` says without one, and constraints that do not hold.
 const REFUSALS: [&str; 3] = ["FN", "P0001", "23"];
 
+/// Whether `fence init` was run in a schema that the connection sees.
+const INSTALLED: &str = "SELECT to_regproc('fence_guard') IS NOT NULL";
+
 /// The database as the command line describes it.
 pub(super) struct Database<'a> {
     config: Config,
     statement: String,
+    /// The trigger that guards the table, if a table is drilled.
+    trigger: Option<String>,
     /// Whether no row is a refusal.
     counts_rows: bool,
     resource: &'a str,
@@ -38,7 +43,9 @@ impl<'a> Database<'a> {
             (None, None) => return Err(Stop::failed("say how to write: --table or --sql")),
         };
         let resource = args.resource.as_deref().unwrap_or(&args.lock);
-        Ok(Self { config, statement, counts_rows: args.table.is_none(), resource })
+        let trigger = args.table.as_ref().map(|table| guard_table_for_sql(table, resource));
+        let trigger = trigger.transpose().map_err(Stop::failed)?;
+        Ok(Self { config, statement, trigger, counts_rows: args.table.is_none(), resource })
     }
 
     /// Writes as the holder of a token would, or as somebody without one.
@@ -51,6 +58,28 @@ impl<'a> Database<'a> {
             Ok(Err(error)) => sorted(&error),
             Err(_) => Said::Nothing(format!("no answer in {PATIENCE:?}")),
         }
+    }
+
+    /// What to do if a stale write was accepted. A statement to run is on a line of its own.
+    pub(super) async fn fix(&self) -> String {
+        let Some(trigger) = &self.trigger else {
+            return "the statement has to compare the token, or to call fence_check first: docs/fencing.md".to_owned();
+        };
+        let statement = trigger.trim_end();
+        match tokio::time::timeout(PATIENCE, self.is_installed()).await {
+            Ok(Ok(true)) => format!("the table has no fence trigger that fires, run:\n{statement}"),
+            Ok(Ok(false) | Err(_)) | Err(_) => format!(
+                "install the guard (holdfast fence init --postgres), and then put its trigger on the table:\n{statement}"
+            ),
+        }
+    }
+
+    async fn is_installed(&self) -> Result<bool, Error> {
+        let (client, connection) = self.config.connect(NoTls).await?;
+        let driver = tokio::spawn(connection);
+        let row = client.query_typed(INSTALLED, &[]).await;
+        driver.abort();
+        Ok(row?.first().is_some_and(|row| row.get(0)))
     }
 
     async fn connect_and_write(&self, token: Option<FencingToken>) -> Result<u64, Error> {
@@ -67,7 +96,12 @@ impl<'a> Database<'a> {
         client: &mut Client,
         token: Option<FencingToken>,
     ) -> Result<u64, Error> {
-        let transaction = client.transaction().await?;
+        let mut start = client.build_transaction();
+        if self.trigger.is_some() {
+            // The guard refuses more; a statement of the user's runs at the database's default.
+            start = start.isolation_level(IsolationLevel::ReadCommitted);
+        }
+        let transaction = start.start().await?;
         let number = token.map(|token| token.to_string());
         if let Some(number) = &number {
             let shown: [(&(dyn ToSql + Sync), Type); 2] =

@@ -69,15 +69,12 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// How to guard it.
-    fn guard(&self) -> &'static str {
+    /// What to do if a stale write was accepted.
+    async fn fix(&self) -> String {
         match self {
-            Self::Http(_) => {
-                "the endpoint has to compare Fencing-Token where the data is written, and answer 412"
-            }
-            Self::Postgres(_) => {
-                "the table needs a guard (holdfast fence init --postgres), or the statement a comparison"
-            }
+            Self::Http(_) => "the endpoint has to compare Fencing-Token where the data is written, and answer 412: \
+                docs/fencing.md".to_owned(),
+            Self::Postgres(database) => database.fix().await,
         }
     }
 }
@@ -112,7 +109,7 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
         }
         Format::Value => print(verdict.word()),
     }
-    verdict.end(&seen, store.guard(), args.target.output)
+    verdict.end(&seen, &store, args.target.output).await
 }
 
 /// Takes the lock under a session of its own.
@@ -168,7 +165,7 @@ impl Verdict {
         }
     }
 
-    fn end(self, seen: &Seen, guard: &str, output: Format) -> Result<(), Stop> {
+    async fn end(self, seen: &Seen, store: &Store<'_>, output: Format) -> Result<(), Stop> {
         match self {
             Self::Guarded => {
                 if output == Format::Table {
@@ -177,7 +174,8 @@ impl Verdict {
                 Ok(())
             }
             Self::NotGuarded(how) => Err(Stop::failed(format!(
-                "NOT guarded: the write of a holder that had lost the lock was taken ({how}); {guard}: docs/fencing.md"
+                "NOT guarded: the store accepted the write of a holder that had lost the lock ({how}); {}",
+                store.fix().await
             ))),
             Self::Unclear(reason) => Err(unclear(reason)),
         }
