@@ -11,6 +11,7 @@ mod scratch;
 mod skip;
 
 use std::cell::Cell;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use holdfast_fence::postgres::advance;
@@ -339,7 +340,7 @@ async fn outcomes(shop: &mut Shop, guards: &[Guard], levels: [usize; 2]) -> (Str
     for case in cases(guards) {
         let end = shop.play(case, [before.1, after.1]).await;
         if let Ended::Lost(what) = &end {
-            lost.push_str(&format!("{}, then {}: {what} in {case:?}\n", before.0, after.0));
+            writeln!(lost, "{}, then {}: {what} in {case:?}", before.0, after.0).unwrap();
         }
         if !words.contains(&end.word()) {
             words.push(end.word());
@@ -360,7 +361,7 @@ async fn at_all_nine_pairs_of_levels_a_successor_sees_its_predecessors_writes_or
             let (mark, lost_by_mark) = outcomes(&mut shop, &marks(), [before, after]).await;
             let (row, lost_by_row) = outcomes(&mut shop, &[Guard::Row], [before, after]).await;
             let names = [before, after].map(|level| LEVELS[level].0).join(" | ");
-            table.push_str(&format!("| {names} | {mark} | {row} |\n"));
+            writeln!(table, "| {names} | {mark} | {row} |").unwrap();
             lost.extend([lost_by_mark, lost_by_row]);
         }
     }
