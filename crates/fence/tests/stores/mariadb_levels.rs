@@ -118,9 +118,13 @@ fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_refus
                 let first = play(&mut predecessor, &mut successor, case).await;
                 let what = format!("{before:?}, then {after:?}: {case:?}");
                 books_are_exact(&mut shop, &what).await;
-                let is_refused = matches!(after, IsolationLevel::RepeatableRead) && case.early;
-                let expected = if is_refused { First::RanAgain } else { First::Read };
-                assert_eq!(first, expected, "{what}");
+                let expected: &[First] = match after {
+                    IsolationLevel::RepeatableRead if case.early => &[First::RanAgain],
+                    // A server with `innodb_snapshot_isolation` refuses an old snapshot here, too.
+                    IsolationLevel::Serializable if case.early => &[First::Read, First::RanAgain],
+                    _ => &[First::Read],
+                };
+                assert!(expected.contains(&first), "{first:?}: {what}");
             }
         }
     });
@@ -170,8 +174,13 @@ async fn successor_waits(
     sell(&mut writing, claims[0], stock - 1).await.unwrap();
     let has_ended = Cell::new(false);
     let reading = async {
-        let read = successor.read(claims[1], None::<fn() -> std::future::Ready<()>>).await;
+        let nothing = || None::<fn() -> std::future::Ready<()>>;
+        let mut read = successor.read(claims[1], nothing()).await;
         has_ended.set(true);
+        // What a server with `innodb_snapshot_isolation` may say after the wait.
+        if matches!(read, Err(FenceError::Conflict { .. })) {
+            read = successor.read(claims[1], nothing()).await;
+        }
         read.unwrap()
     };
     let committing = async {

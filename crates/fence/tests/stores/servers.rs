@@ -24,12 +24,14 @@ const SERVER_DIRS: [&str; 3] = ["/usr/sbin", "/usr/libexec", "/usr/local/sbin"];
 const REDIS: &str = r#"exec redis-server --port 0 --unixsocket "$0/socket" --dir "$0" --save '' \
     --appendonly yes --appendfsync no --daemonize no --databases 1 >"$0/log" 2>&1"#;
 
-/// Makes the data directory, then becomes the server; `$1` is the user to run as, if it has to be named.
+/// Makes the data directory, then becomes the server; `$1` is the user to run as, if it has to be named. A server that
+/// starts removes temporary tables in its temporary directory, other servers' too: each has a directory of its own.
 const MARIADB: &str = r#"PATH="$PATH:/usr/sbin:/usr/libexec:/usr/local/sbin"
+export TMPDIR="$0"
 [ -d "$0/data" ] || mariadb-install-db --no-defaults --datadir="$0/data" --skip-test-db $1 \
     --auth-root-authentication-method=normal >"$0/log" 2>&1 || exit 1
 exec mariadbd --no-defaults --datadir="$0/data" --socket="$0/socket" --pid-file="$0/pid" --skip-networking $1 \
-    --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=16M --innodb-log-file-size=8M --tmpdir="$0" \
+    --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=16M --innodb-log-file-size=8M \
     --skip-log-bin >>"$0/log" 2>&1"#;
 
 /// A running server. Dropping it stops the server and removes its data.
