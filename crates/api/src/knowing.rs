@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    FencingToken, HolderView, LockName, LossCause, Owner, Revision, SessionName, Stamp, Ttl,
-    WaiterView,
+    FencingToken, HolderView, LockName, LossCause, Owner, ReleaseRequest, Revision, SessionName,
+    Stamp, Ttl, WaiterView,
 };
 
 use crate::lock::{age, named};
@@ -121,12 +121,19 @@ pub struct EventBody {
     pub owner: Option<Owner>,
     /// The token of the hold.
     pub token: FencingToken,
-    /// Why it ended: `released`, `session-closed`, `session-expired`, `deleted`.
+    /// Why it ended: `released`, `session-closed`, `session-expired`, `deleted`, `max-hold`, `revoked`, `broken`,
+    /// `handed-over`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Why it is asked for, if that was said.
+    /// Why it is asked for, if that was said; of a hold that an operator broke, the operator's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Of a `release-requested`: by when the lock is wanted, milliseconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted_in_ms: Option<u64>,
+    /// Of a `release-requested`: whether the hold ends then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoke: Option<bool>,
 }
 
 impl EventBody {
@@ -140,13 +147,23 @@ impl EventBody {
     ) -> Self {
         let kind = if lost.is_some() { EventKind::Lost } else { EventKind::Granted };
         let cause = lost.map(|cause| cause.as_str().to_owned());
-        Self { revision, kind, lock, owner: named(owner), token, cause, reason: None }
+        let (owner, reason, wanted_in_ms, revoke) = (named(owner), None, None, None);
+        Self { revision, kind, lock, owner, token, cause, reason, wanted_in_ms, revoke }
+    }
+
+    /// The reason that the operator gave who broke the hold.
+    #[must_use]
+    pub fn broken(self, reason: String) -> Self {
+        Self { reason: Some(reason), ..self }
     }
 
     /// The same hold goes on, and its holder is asked to give it back.
     #[must_use]
-    pub fn asked(self, reason: Option<String>) -> Self {
-        Self { kind: EventKind::ReleaseRequested, reason, ..self }
+    pub fn asked(self, request: ReleaseRequest, now: Stamp) -> Self {
+        let ReleaseRequest { reason, asked_at: _, deadline, revoke } = request;
+        let reason = reason.map(|reason| reason.to_string());
+        let (wanted_in_ms, revoke) = (Some(age(now, deadline)), Some(revoke));
+        Self { kind: EventKind::ReleaseRequested, reason, wanted_in_ms, revoke, ..self }
     }
 }
 

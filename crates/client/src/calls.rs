@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::{
-    AcquireAllParams, AcquireParams, CloseParams, GrantAllBody, GrantBody, HandedBody, OpenParams,
-    ReleaseAllParams, ReleaseParams, SessionBody, keepalive_path, lock_path, session_path,
+    AcquireAllParams, AcquireParams, CloseParams, GrantAllBody, GrantBody, HandedBody,
+    KeepAliveParams, NewsBody, OpenParams, ReleaseAllParams, ReleaseParams, SessionBody,
+    keepalive_path, lock_path, session_path,
 };
-use holdfast_types::{LockName, SessionId, SessionName};
+use holdfast_types::{LockName, Revision, SessionId, SessionName};
 use reqwest::Method;
 
 use crate::Error;
@@ -25,6 +26,10 @@ const EACH: Duration = Duration::from_secs(6);
 const EACH_WAIT: Duration = Duration::from_secs(45);
 /// Of what is left of a lease, one node may keep a renewal for this part, so that others can be asked in time.
 const RENEWAL_PART: u32 = 4;
+/// Of what is left of a lease, a node may answer a parked keepalive late by this part.
+const PARKED_PART: u32 = 6;
+/// Nodes that refuse a parked keepalive at once are passed over for this time.
+const PARK_WITHIN: Duration = Duration::from_millis(50);
 
 /// The nodes, and how long to look for one that answers.
 #[derive(Clone, Debug)]
@@ -67,6 +72,26 @@ impl Calls {
         self.exchange
             .ask(Call { method, target, body: String::new(), each, begin_until, until })
             .await
+    }
+
+    /// Renews a session, and leaves the call at one node until something happens to the session's locks, or for `wait`. Fails
+    /// soon if no node takes it; `left` is what is left of the lease.
+    pub(crate) async fn listen(
+        &self,
+        session: &SessionName,
+        since: Option<Revision>,
+        wait: Duration,
+        left: Duration,
+    ) -> Result<Answered<NewsBody>, Error> {
+        // Whole milliseconds, as the API wants them.
+        let wait = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let params = KeepAliveParams { wait: Some(wait), since, redirect: false };
+        let target = format!("{}?{}", keepalive_path(session), params.to_query());
+        let each = wait + (left / PARKED_PART).clamp(ASK_MIN, EACH);
+        let (method, body, begin_until) =
+            (Method::POST, String::new(), Instant::now() + PARK_WITHIN);
+        let until = begin_until + each;
+        self.exchange.ask(Call { method, target, body, each, begin_until, until }).await
     }
 
     /// Takes a lock: finds a node within the patience, and leaves the call there for the wait, or for [`EACH_WAIT`] if

@@ -13,7 +13,10 @@ use holdfast_types::{
 };
 use tokio::sync::{Notify, watch};
 
+use crate::Loss;
+use crate::clock::Moment;
 use crate::limit::Limits;
+use crate::request::ReleaseRequest;
 
 /// What has become of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub(crate) struct Claim {
     pub(crate) limits: watch::Sender<Limits>,
     /// The cluster says that the lock is ours while we still wait for the answer that says so.
     pub(crate) nudge: Notify,
+    /// The latest request that the holder release it.
+    pub(crate) request: watch::Sender<Option<ReleaseRequest>>,
 }
 
 impl Claim {
@@ -55,7 +60,8 @@ impl Claim {
         let (attempt, token) = (AtomicU64::new(attempt.0), Mutex::new(None));
         let (stage, nudge) = (Mutex::new(Stage::Waiting), Notify::new());
         let (cut, segment, limits) = (false, OnceLock::new(), watch::Sender::default());
-        Self { asked: lock, cut, segment, owner, attempt, stage, token, limits, nudge }
+        let request = watch::Sender::default();
+        Self { asked: lock, cut, segment, owner, attempt, stage, token, limits, nudge, request }
     }
 
     /// The same for a segment of the lock.
@@ -104,6 +110,28 @@ impl Claim {
         }
         *unpoisoned(&self.stage) = stage;
     }
+
+    /// The hold is lost; the first reason stays.
+    pub(crate) fn lose(&self, loss: Loss) {
+        self.limits.send_modify(|limits| limits.lose(loss, Moment::now()));
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.limits.borrow().standing(Moment::now()).is_err()
+    }
+
+    /// The latest request that the holder release it.
+    pub(crate) fn request(&self) -> Option<ReleaseRequest> {
+        self.request.borrow().clone()
+    }
+
+    /// Somebody asks the holder to release it.
+    pub(crate) fn requested(&self, request: ReleaseRequest) {
+        if request.revoke {
+            self.limits.send_modify(|limits| limits.revoke(&request));
+        }
+        self.request.send_replace(Some(request));
+    }
 }
 
 /// What a session claims.
@@ -144,6 +172,16 @@ impl Claims {
             Stage::Waiting | Stage::Changing(_) | Stage::Leaving => None,
         };
         all.iter().filter_map(token).collect()
+    }
+
+    /// Those of one hold: each guard that entered it has one.
+    pub(crate) fn of_hold(&self, lock: &LockName, token: FencingToken) -> Vec<Arc<Claim>> {
+        let all = self.0.borrow();
+        let is_its = |claim: &&Arc<Claim>| {
+            let stage = claim.stage();
+            claim.covers(lock) && (stage == Stage::Held(token) || stage == Stage::Changing(token))
+        };
+        all.iter().filter(is_its).cloned().collect()
     }
 
     /// Several claims of one lock stand side by side if they share it, so a hold is a claim's only by its token.

@@ -7,6 +7,30 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+/// How often a program that waits for a deadline looks at the clock, because timers stand still in a suspension.
+pub(crate) const CLOCK_CHECK: Duration = Duration::from_millis(500);
+/// The two clocks are read one after the other: this much apart they show no suspension.
+const READING: Duration = Duration::from_millis(20);
+
+/// The clock that goes on in a suspension, and the one of the timers, read together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    moment: Moment,
+    monotonic: Instant,
+}
+
+impl Clocks {
+    pub(crate) fn now() -> Self {
+        Self { moment: Moment::now(), monotonic: Instant::now() }
+    }
+
+    /// Whether the machine was suspended between the two readings.
+    pub(crate) fn is_after_suspension(self, before: Self) -> bool {
+        let passed = self.moment.left(before.moment);
+        passed > self.monotonic.saturating_duration_since(before.monotonic) + READING
+    }
+}
+
 /// A point in time of this machine, comparable only with others of the same machine since its last start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
@@ -72,6 +96,19 @@ mod tests {
         let after = Moment::now();
         assert!(after >= before);
         assert_eq!(before.left(after), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_suspension_is_where_the_clock_of_the_timers_is_held_back() {
+        let before = Clocks::now();
+        let after = |moment: u64, monotonic: u64| Clocks {
+            moment: before.moment.plus(Duration::from_millis(moment)),
+            monotonic: before.monotonic + Duration::from_millis(monotonic),
+        };
+        assert!(!after(500, 500).is_after_suspension(before));
+        assert!(!after(515, 500).is_after_suspension(before), "read one after the other");
+        assert!(!after(500, 515).is_after_suspension(before));
+        assert!(after(9_000, 500).is_after_suspension(before));
     }
 
     #[test]

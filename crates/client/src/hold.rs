@@ -10,7 +10,7 @@ use holdfast_api::GrantBody;
 use holdfast_types::{FencingToken, LockName, Mode, SessionName};
 use tokio::sync::watch;
 
-use crate::Loss;
+use crate::{Loss, ReleaseRequest};
 use crate::calls::timer;
 use crate::claim::Claim;
 use crate::clock::Moment;
@@ -140,6 +140,26 @@ impl Hold {
                 _loss = self.lost() => {}
                 () = timer(doubt_at) => {}
             }
+        }
+    }
+
+    /// Resolves when somebody asks the holder to release the lock (`holdfast ask`), at once if that has happened already.
+    /// The hold goes on: finish, and release the guard. Never, if nobody asks.
+    pub async fn release_requested(&self) -> ReleaseRequest {
+        self.release_requested_after(None).await
+    }
+
+    /// Resolves with the latest request that is not the one that is known: for a caller that reports each of them.
+    pub async fn release_requested_after(&self, known: Option<&ReleaseRequest>) -> ReleaseRequest {
+        let mut request = self.claim.request.subscribe();
+        loop {
+            if let Some(request) = request.borrow_and_update().as_ref()
+                && known != Some(request)
+            {
+                return request.clone();
+            }
+            // The sender lives as long as the claim.
+            drop(request.changed().await);
         }
     }
 

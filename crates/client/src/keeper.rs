@@ -1,37 +1,39 @@
-//! The one task that looks after a session: renews it while it is needed, compares what the cluster says it holds with
-//! what the guards believe, and closes it at the end.
+//! The one task that looks after a session while it is needed: it renews the session, hears what happens to its locks,
+//! and closes it at the end.
 //!
-//! Owns the answer to every disagreement. A lock that a guard believes in and the cluster does not know of is lost,
-//! never taken anew. A lock that the cluster says we hold and that an acquire still waits for is asked for again, at
-//! another node. One that nobody here knows of (a call that was held up somewhere, and arrived after its caller had
-//! given up) is given back. Bounds: one call under way.
+//! It keeps one keepalive parked at a node ([`crate::listen`]). The call renews the session and returns as soon as a lock of
+//! the session is granted, lost or asked for. If no node takes such a call, the task renews at a third of the
+//! time-to-live with plain keepalives, and tries again. Bounds: one call under way.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{
-    FenceBody, HoldBody, HolderBody, LockBody, ReleaseParams, fence_path, lock_path,
-};
-use holdfast_types::{FencingToken, LockName, ReleaseTarget};
+use tokio::sync::watch;
 
-use crate::calls::{Calls, timer};
-use crate::claim::{Claim, Match, Stage, is_own_name};
-use crate::clock::Moment;
+use crate::calls::timer;
+use crate::clock::{CLOCK_CHECK, Clocks, Moment};
 use crate::lease::Acknowledged;
+use crate::listen::Listener;
 use crate::session::{Needs, Session};
 use crate::{Error, Loss};
 
-/// A closer look at one lock takes at most this part of what is left of the lease.
-const LOOK_PART: u32 = 8;
-
 /// Runs until the session is over, or nobody will need it again.
 pub(crate) async fn keep(session: Arc<Session>) {
+    tokio::select! {
+        () = look_after(&session) => {}
+        never = notice_suspensions(&session) => match never {},
+    }
+}
+
+async fn look_after(session: &Session) {
     let mut needs = session.needs.subscribe();
     let mut lease = session.lease.subscribe();
+    let mut listener = Listener::new(session.opened_at);
     loop {
         let Needs { users, client } = *needs.borrow_and_update();
         if users == 0 && !client {
-            return close(&session).await;
+            return close(session).await;
         }
         let (standing, renew_at) = {
             let lease = lease.borrow_and_update();
@@ -39,17 +41,35 @@ pub(crate) async fn keep(session: Arc<Session>) {
         };
         let deadline = match standing {
             Ok(deadline) => deadline,
-            Err(loss) => return bury(&session, loss, users > 0).await,
+            Err(loss) => return bury(session, loss, users > 0).await,
         };
-        let idle = users == 0;
-        if !idle && Moment::now() >= renew_at {
-            renew(&session, deadline).await;
+        let wake = if users == 0 {
+            deadline
+        } else if Moment::now() >= listener.due() {
+            listen(session, &mut listener, &mut needs).await;
             continue;
-        }
+        } else if Moment::now() >= renew_at {
+            renew(session, &mut listener).await;
+            continue;
+        } else {
+            renew_at.min(deadline).min(listener.due())
+        };
         tokio::select! {
             _changed = needs.changed() => {}
             _changed = lease.changed() => {}
-            () = timer(if idle { deadline } else { renew_at.min(deadline) }) => {}
+            () = timer(wake) => {}
+        }
+    }
+}
+
+/// Timers stand still while the machine is suspended, deadlines do not: after a suspension, everything that waits for a
+/// deadline of this session compares it with the clock again.
+async fn notice_suspensions(session: &Session) -> Infallible {
+    loop {
+        let before = Clocks::now();
+        tokio::time::sleep(CLOCK_CHECK).await;
+        if Clocks::now().is_after_suspension(before) {
+            session.lease.send_modify(|_| ());
         }
     }
 }
@@ -79,7 +99,33 @@ async fn close(session: &Session) {
     session.end(Loss::SessionEnded);
 }
 
-async fn renew(session: &Session, deadline: Moment) {
+/// Parks a keepalive until it is answered, the session is over, or nobody needs it any more.
+async fn listen(session: &Session, listener: &mut Listener, needs: &mut watch::Receiver<Needs>) {
+    let believed = session.claims.held();
+    let answered = tokio::select! {
+        answered = listener.listen(session) => answered,
+        _unneeded = needs.wait_for(|needs| needs.users == 0) => return,
+        _over = session.lost() => return,
+    };
+    match answered {
+        Ok(answered) => {
+            let expires_in = answered.body.session.expires_in_ms.unwrap_or(0);
+            let held = Duration::from_millis(answered.body.waited_ms.saturating_add(expires_in));
+            let acknowledged = Acknowledged { counted_from: answered.sent, held };
+            if session.acknowledge(acknowledged).is_ok() {
+                listener.hear(session, &believed, answered.body, held).await;
+            }
+        }
+        Err(Error::Lost(loss)) => session.end(loss),
+        Err(_) => {
+            listener.failed();
+            renew(session, listener).await;
+        }
+    }
+}
+
+async fn renew(session: &Session, listener: &mut Listener) {
+    let Ok(deadline) = session.standing(Moment::now()) else { return };
     let believed = session.claims.held();
     let left = deadline.left(Moment::now());
     match session.calls.keep_alive(&session.name, left).await {
@@ -87,7 +133,7 @@ async fn renew(session: &Session, deadline: Moment) {
             let held = Duration::from_millis(answered.body.expires_in_ms.unwrap_or(0));
             let acknowledged = Acknowledged { counted_from: answered.sent, held };
             if session.acknowledge(acknowledged).is_ok() {
-                compare(session, &believed, &answered.body.holds, held / LOOK_PART).await;
+                listener.compare(session, &believed, &answered.body.holds, held).await;
             }
         }
         Err(Error::Lost(loss)) => session.end(loss),
@@ -95,79 +141,5 @@ async fn renew(session: &Session, deadline: Moment) {
             let trouble = error.to_string();
             session.lease.send_modify(|lease| lease.failed(trouble, Moment::now()));
         }
-    }
-}
-
-async fn compare(
-    session: &Session,
-    believed: &[(Arc<Claim>, FencingToken)],
-    holds: &[HoldBody],
-    patience: Duration,
-) {
-    let calls = Calls { patience, ..session.calls.clone() };
-    let is_told = |lock: &LockName, token: FencingToken| {
-        holds.iter().any(|hold| hold.lock == *lock && hold.token == token)
-    };
-    for (claim, token) in believed.iter().filter(|(claim, token)| !is_told(claim.lock(), *token)) {
-        if !is_holder(&calls, session, claim.lock(), *token).await
-            && claim.stage() == Stage::Held(*token)
-        {
-            claim.limits.send_modify(|limits| limits.lose(Loss::TakenAway, Moment::now()));
-        }
-    }
-    for hold in holds {
-        match session.claims.matching(&hold.lock, hold.token) {
-            Match::Known => {}
-            Match::Awaited(waiting) => waiting.iter().for_each(|claim| claim.nudge.notify_one()),
-            Match::Nobodys => give_up_stray(&calls, session, hold).await,
-        }
-    }
-}
-
-/// The node that renewed may show its own state, which may be older than our grant: ask the cluster. If it cannot
-/// tell, the session's life is what counts.
-async fn is_holder(calls: &Calls, session: &Session, lock: &LockName, token: FencingToken) -> bool {
-    match calls.get::<LockBody>(lock_path(lock)).await {
-        Ok(body) if body.holders.iter().any(|holder| is_ours(session, holder, token)) => true,
-        // Of many holders only the first are listed; the token is the cluster's own, so it can be asked for.
-        Ok(body) if lists_all(&body) => false,
-        Ok(_) => {
-            let judged =
-                calls.get::<FenceBody>(format!("{}?token={token}", fence_path(lock))).await;
-            !matches!(judged, Err(Error::Refused(_)))
-        }
-        Err(_) => true,
-    }
-}
-
-fn is_ours(session: &Session, holder: &HolderBody, token: FencingToken) -> bool {
-    holder.session == session.name && holder.token == token
-}
-
-fn lists_all(body: &LockBody) -> bool {
-    usize::try_from(body.holders_total).is_ok_and(|total| total <= body.holders.len())
-}
-
-/// A hold of our own session for which there is no guard: only ours to give up if the session is, and its owner was
-/// made up for a guard.
-async fn give_up_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
-    if !session.own {
-        return;
-    }
-    let Ok(body) = calls.get::<LockBody>(lock_path(&hold.lock)).await else { return };
-    let mut holders = body.holders.iter();
-    let Some(holder) = holders.find(|holder| is_ours(session, holder, hold.token)) else { return };
-    let nobodys = matches!(session.claims.matching(&hold.lock, hold.token), Match::Nobodys)
-        && !session.claims.is_owner(&hold.lock, holder.owner.as_ref());
-    if nobodys && is_own_name(holder.owner.as_ref()) {
-        let params = ReleaseParams {
-            session: session.name.clone(),
-            owner: holder.owner.clone(),
-            target: ReleaseTarget::Hold(hold.token),
-            to: None,
-            redirect: false,
-        };
-        // If nobody takes it, the next renewal finds it again.
-        drop(calls.release(&hold.lock, &params).await);
     }
 }

@@ -14,6 +14,8 @@ use crate::clock::Moment;
 const RATE: u32 = 100;
 /// Taken off besides, for the time between looking at a clock and acting on it.
 const SAFETY: Duration = Duration::from_millis(5);
+/// A keepalive is parked no longer than this: a node forgets what it keeps for a session that does not ask for two minutes.
+const PARK_MAX: Duration = Duration::from_secs(45);
 /// After a renewal that failed the next is tried so soon.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -34,6 +36,12 @@ pub(crate) fn in_doubt(counted_from: Moment, held: Duration) -> Moment {
     counted_from.plus(held / 3 * 2)
 }
 
+/// How long a keepalive is parked: a sixth of what there was, less up to a tenth of that by chance, and not too long.
+pub(crate) fn park_for(held: Duration, chance: u8) -> Duration {
+    let sixth = held / 6;
+    (sixth - sixth / 10 * u32::from(chance) / u32::from(u8::MAX)).min(PARK_MAX)
+}
+
 /// An acknowledged sign of life.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged {
@@ -49,6 +57,8 @@ pub(crate) struct Lease {
     deadline: Moment,
     renew_at: Moment,
     doubt_at: Moment,
+    /// How long the server kept the session, by its last acknowledgement.
+    held: Duration,
     ended: Option<Loss>,
     /// What stood in the way of the last renewal.
     trouble: Option<String>,
@@ -60,7 +70,7 @@ impl Lease {
         let Acknowledged { counted_from, held } = acknowledged;
         let renew_at = next_renewal(counted_from, held, chance);
         let (deadline, doubt_at) = (deadline(counted_from, held), in_doubt(counted_from, held));
-        Self { deadline, renew_at, doubt_at, ended: None, trouble: None }
+        Self { deadline, renew_at, doubt_at, held, ended: None, trouble: None }
     }
 
     /// The deadline while the session certainly lives; else why not. The same answer for ever once it is a loss.
@@ -75,6 +85,11 @@ impl Lease {
     /// When to renew next.
     pub(crate) fn renew_at(&self) -> Moment {
         self.renew_at
+    }
+
+    /// How long to park the next keepalive.
+    pub(crate) fn park_for(&self, chance: u8) -> Duration {
+        park_for(self.held, chance)
     }
 
     /// From when on it is in jeopardy unless it is renewed before.
@@ -94,6 +109,7 @@ impl Lease {
         self.deadline = self.deadline.max(deadline(counted_from, held));
         self.renew_at = next_renewal(counted_from, held, chance);
         self.doubt_at = self.doubt_at.max(in_doubt(counted_from, held));
+        self.held = held;
         self.trouble = None;
         self.standing(now).map(drop)
     }
@@ -144,6 +160,16 @@ mod tests {
             let due = next_renewal(at(0), TTL, chance);
             assert!(due >= at(9_000) && due <= at(10_000), "{due:?}");
         }
+    }
+
+    #[test]
+    fn a_keepalive_is_parked_so_that_two_thirds_are_left_when_the_next_one_is_answered() {
+        assert_eq!(park_for(TTL, 0), Duration::from_secs(5));
+        for chance in 0..=255 {
+            let wait = park_for(TTL, chance);
+            assert!(wait <= TTL / 6 && wait >= TTL / 6 * 9 / 10, "{wait:?}");
+        }
+        assert_eq!(park_for(Duration::from_hours(24), 0), PARK_MAX);
     }
 
     #[test]

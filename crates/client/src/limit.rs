@@ -1,4 +1,5 @@
-//! The bounds that a caller sets on its own hold: a progress beacon and a longest time. Pure arithmetic.
+//! The bounds of a hold beside the session's life: a progress beacon, a longest time, the deadline of a request to release
+//! that revokes. Pure arithmetic.
 //!
 //! Owns the answer to "is the work still alive?", which no renewal can give: a watchdog that renews for a thread that
 //! is stuck keeps the lock for ever. Invariant: a bound that was crossed stays crossed; a late touch revives nothing.
@@ -7,12 +8,15 @@ use std::time::Duration;
 
 use crate::Loss;
 use crate::clock::Moment;
+use crate::request::ReleaseRequest;
 
 /// A hold's bounds, and whether one was crossed or the hold lost otherwise.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     beacon: Option<Beacon>,
     max: Option<(Duration, Moment)>,
+    /// When the cluster ends the hold because it was asked for, and why.
+    revoked: Option<(Moment, Option<String>)>,
     lost: Option<Loss>,
 }
 
@@ -30,7 +34,19 @@ impl Limits {
         now: Moment,
     ) -> Self {
         let beacon = beacon.map(|every| Beacon { every, until: now.plus(every) });
-        Self { beacon, max, lost: None }
+        Self { beacon, max, revoked: None, lost: None }
+    }
+
+    /// How long the hold may last, if that is bounded.
+    pub(crate) fn max(&self) -> Option<Duration> {
+        self.max.map(|(max, _)| max)
+    }
+
+    /// The cluster ends the hold at the deadline of this request, or of an earlier one.
+    pub(crate) fn revoke(&mut self, request: &ReleaseRequest) {
+        if self.revoked.as_ref().is_none_or(|(until, _)| request.deadline < *until) {
+            self.revoked = Some((request.deadline, request.reason.clone()));
+        }
     }
 
     /// When the next bound is crossed, none if there are none; or the loss.
@@ -40,11 +56,14 @@ impl Limits {
         }
         let stalled = self.beacon.filter(|beacon| now >= beacon.until);
         let over = self.max.filter(|(_, until)| now >= *until);
-        match (stalled, over) {
-            (Some(beacon), _) => Err(Loss::Stalled { every: beacon.every }),
-            (None, Some((max, _))) => Err(Loss::HeldTooLong { max }),
-            (None, None) => {
-                let ends = [self.beacon.map(|beacon| beacon.until), self.max.map(|max| max.1)];
+        let revoked = self.revoked.as_ref();
+        match (stalled, over, revoked.filter(|(until, _)| now >= *until)) {
+            (Some(beacon), _, _) => Err(Loss::Stalled { every: beacon.every }),
+            (None, Some((max, _)), _) => Err(Loss::HeldTooLong { max }),
+            (None, None, Some((_, reason))) => Err(Loss::Revoked { reason: reason.clone() }),
+            (None, None, None) => {
+                let beacon = self.beacon.map(|beacon| beacon.until);
+                let ends = [beacon, self.max.map(|max| max.1), revoked.map(|revoked| revoked.0)];
                 Ok(ends.into_iter().flatten().min())
             }
         }
@@ -98,6 +117,21 @@ mod tests {
         }
         assert_eq!(limits.standing(at(1_900)), Ok(Some(at(2_000))));
         assert_eq!(limits.standing(at(2_000)), Err(Loss::HeldTooLong { max: SECOND * 2 }));
+    }
+
+    #[test]
+    fn a_request_that_revokes_ends_the_hold_at_its_deadline_and_a_later_one_does_not_extend_it() {
+        let request = |ms: u64, reason: &str| ReleaseRequest {
+            reason: Some(reason.to_owned()),
+            deadline: at(ms),
+            revoke: true,
+        };
+        let mut limits = Limits::new(None, Some((SECOND * 9, at(9_000))), at(0));
+        limits.revoke(&request(2_000, "patch day"));
+        limits.revoke(&request(3_000, "again"));
+        assert_eq!(limits.standing(at(1_999)), Ok(Some(at(2_000))));
+        let reason = Some("patch day".to_owned());
+        assert_eq!(limits.standing(at(2_000)), Err(Loss::Revoked { reason }));
     }
 
     #[test]

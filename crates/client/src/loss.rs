@@ -13,9 +13,20 @@ pub enum Loss {
     },
     /// The cluster says that the session has ended.
     SessionEnded,
-    /// The session lives, but no longer holds the lock: it was released elsewhere, or taken away.
+    /// The session lives, but no longer holds the lock: another call in the session's name released it, somebody deleted
+    /// its znode, or the cluster did not say how it ended.
     TakenAway,
-    /// The guard's own program handed it to another session.
+    /// An operator took the lock away (`holdfast unlock --force`, `DELETE /v1/locks/NAME?force`).
+    Broken {
+        /// The reason that the operator gave, if a node still knew it.
+        reason: Option<String>,
+    },
+    /// The holder was asked to release the lock and did not do so by the deadline (`holdfast ask --revoke`).
+    Revoked {
+        /// The reason of the request, if it had one.
+        reason: Option<String>,
+    },
+    /// It was handed to another session, by the guard's own program or by another call in the session's name.
     HandedOver,
     /// Nobody touched the guard for as long as its beacon allows: the work is stuck, so the lock was given back.
     Stalled {
@@ -32,7 +43,7 @@ pub enum Loss {
 impl Loss {
     /// Whether this side gave the lock up while the cluster would have let it keep it.
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self, Self::Stalled { .. } | Self::HeldTooLong { .. })
+        matches!(self, Self::Stalled { .. } | Self::HeldTooLong { .. } | Self::Revoked { .. })
     }
 }
 
@@ -44,6 +55,13 @@ impl std::fmt::Display for Loss {
             }
             Self::SessionEnded => f.write_str("the session has ended"),
             Self::TakenAway => f.write_str("the session no longer holds the lock"),
+            Self::Broken { reason } => {
+                write!(f, "an operator took it away{}", because(reason.as_deref()))
+            }
+            Self::Revoked { reason } => {
+                let because = because(reason.as_deref());
+                write!(f, "it was not released by the deadline of a release request{because}")
+            }
             Self::HandedOver => f.write_str("it was handed to another session"),
             Self::Stalled { every } => {
                 write!(f, "no progress was shown for {every:?}, so it was given back")
@@ -53,6 +71,10 @@ impl std::fmt::Display for Loss {
             }
         }
     }
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(" (reason: {reason})")).unwrap_or_default()
 }
 
 impl std::error::Error for Loss {}

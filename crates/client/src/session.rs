@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::OpenParams;
-use holdfast_types::{SessionId, SessionName};
+use holdfast_types::{Revision, SessionId, SessionName};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -35,6 +35,8 @@ pub(crate) struct Session {
     pub(crate) incarnation: SessionId,
     /// Nobody else may use it: it ends with us.
     pub(crate) own: bool,
+    /// The revision of the answer that opened it.
+    pub(crate) opened_at: Option<Revision>,
     pub(crate) lease: watch::Sender<Lease>,
     pub(crate) claims: Claims,
     pub(crate) needs: watch::Sender<Needs>,
@@ -61,6 +63,7 @@ impl Session {
             name,
             incarnation: answered.body.incarnation,
             own,
+            opened_at: answered.body.revision,
             lease: watch::Sender::new(lease),
             claims: Claims::default(),
             needs: watch::Sender::new(Needs { users: 0, client: true }),

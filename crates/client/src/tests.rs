@@ -42,6 +42,9 @@ async fn node(
                 let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
                 let line = text.lines().next().unwrap_or_default();
                 let call = counter.fetch_add(1, Ordering::SeqCst);
+                if let Some(wait) = parked(line) {
+                    tokio::time::sleep(wait).await;
+                }
                 // None: the connection is dropped without an answer.
                 if let Some((status, body)) = answer(call, line) {
                     let head = format!(
@@ -71,8 +74,14 @@ fn grant(token: u64, waited_ms: u64, expires_in_ms: u64) -> String {
 fn session(holds: &str, expires_in_ms: u64) -> String {
     format!(
         r#"{{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":{expires_in_ms},"age_ms":1,"anonymous":false,
-        "labels":{{}},"holds":[{holds}],"waits":[],"revision":2}}"#
+        "labels":{{}},"holds":[{holds}],"waits":[],"revision":2,"waited_ms":0,"events":[]}}"#
     )
+}
+
+/// How long a keepalive wants to be parked.
+fn parked(line: &str) -> Option<Duration> {
+    let wait = line.split_once("/keepalive?wait=")?.1.split(['&', ' ']).next()?;
+    Some(holdfast_api::parse_duration(wait).unwrap())
 }
 
 fn problem(code: &str, status: u16, retryable: bool) -> (u16, String) {

@@ -64,13 +64,17 @@ async fn listen(
     let request = ListenRequest { session, since: params.since, wait };
     let Response { reply, revision, .. } = exchange.ask(Request::Listen(request)).await?;
     let Answer::Heard { view, expires_in, waited, heard } = reply else { return Err(astray()) };
+    let now = exchange.now();
     let event = |e: SessionEvent| {
-        let asked = e.asked.map(|request| request.reason.map(|reason| reason.to_string()));
         let body = EventBody::new(e.revision, e.lock, e.owner, e.token, e.lost);
-        if let Some(reason) = asked { body.asked(reason) } else { body }
+        match (e.asked, e.broken) {
+            (Some(request), _) => body.asked(request, now),
+            (None, Some(reason)) => body.broken(reason.to_string()),
+            (None, None) => body,
+        }
     };
     let body = NewsBody {
-        session: SessionBody::new(view, expires_in, exchange.now(), heard.cursor),
+        session: SessionBody::new(view, expires_in, now, heard.cursor),
         waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
         events: heard.events.into_iter().map(event).collect(),
         gap: heard.gap.map(|until| GapBody { until }),

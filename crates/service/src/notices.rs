@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Applied, Event, FencingToken, LockName, LossCause, Owner, ReleaseRequest, Revision, SessionName,
+    Applied, Event, FencingToken, LockName, LossCause, Owner, Reason, ReleaseRequest, Revision,
+    SessionName,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -35,6 +36,8 @@ pub struct SessionEvent {
     pub token: FencingToken,
     /// Why the hold ended; none if it began, or goes on.
     pub lost: Option<LossCause>,
+    /// The reason that the operator gave who broke the hold.
+    pub broken: Option<Reason>,
     /// The hold goes on, and the holder is asked to give it back.
     pub asked: Option<ReleaseRequest>,
 }
@@ -102,8 +105,9 @@ impl Listeners {
             if let Event::SessionEnded { session, .. } = event {
                 inner.forget(session);
                 self.count.store(inner.by_session.len(), Ordering::Relaxed);
-            } else if let Some((session, event)) = session_event(*revision, event) {
-                inner.keep(session, event, self.events_max);
+            } else if let Some((session, mut found)) = session_event(*revision, event) {
+                found.broken = broken_because(&applied.events, event);
+                inner.keep(session, found, self.events_max);
             }
         }
     }
@@ -217,6 +221,15 @@ impl Inner {
     }
 }
 
+/// The reason with which an operator broke the hold that this event ends. The log entry has it in an event of its own.
+pub(crate) fn broken_because(entry: &[(Revision, Event)], lost: &Event) -> Option<Reason> {
+    let Event::Lost { cause: LossCause::Broken, ticket: of, .. } = lost else { return None };
+    entry.iter().find_map(|(_, event)| match event {
+        Event::Broken { ticket, reason, .. } if ticket == of => Some(reason.clone()),
+        _ => None,
+    })
+}
+
 /// What an event means to a session.
 pub(crate) fn session_event(
     revision: Revision,
@@ -225,19 +238,19 @@ pub(crate) fn session_event(
     match event {
         Event::Granted(grant) => {
             let (lock, owner) = (grant.lock.clone(), grant.owner.clone());
-            let (token, lost, asked) = (grant.token, None, None);
-            let event = SessionEvent { revision, lock, owner, token, lost, asked };
+            let (token, lost, broken, asked) = (grant.token, None, None, None);
+            let event = SessionEvent { revision, lock, owner, token, lost, broken, asked };
             Some((&grant.session, event))
         }
         Event::Lost { lock, session, owner, token, cause, .. } => {
             let (lock, owner, lost) = (lock.clone(), owner.clone(), Some(*cause));
-            let (token, asked) = (*token, None);
-            Some((session, SessionEvent { revision, lock, owner, token, lost, asked }))
+            let (token, broken, asked) = (*token, None, None);
+            Some((session, SessionEvent { revision, lock, owner, token, lost, broken, asked }))
         }
         Event::ReleaseAsked { lock, session, owner, token, request, .. } => {
             let (lock, owner, token) = (lock.clone(), owner.clone(), *token);
-            let (lost, asked) = (None, Some(request.clone()));
-            Some((session, SessionEvent { revision, lock, owner, token, lost, asked }))
+            let (lost, broken, asked) = (None, None, Some(request.clone()));
+            Some((session, SessionEvent { revision, lock, owner, token, lost, broken, asked }))
         }
         Event::Left { .. }
         | Event::Converted(_)
@@ -315,6 +328,40 @@ mod tests {
         listeners.seen(&me(), Revision(2));
         assert_eq!(heard(&listeners, 2), (vec![3], None));
         assert_eq!(heard(&listeners, 1), (vec![3], Some(2)));
+    }
+
+    #[test]
+    fn a_loss_by_an_operator_has_the_operators_reason() {
+        let listeners = Listeners::new(10, 1_000);
+        listeners.listen(&me(), Instant::now()).unwrap();
+        let (lock, owner) = (LockName::new("a").unwrap(), Owner::unnamed());
+        let (ticket, token) = (Ticket(7), FencingToken(7));
+        let broken = Event::Broken {
+            lock: lock.clone(),
+            session: me(),
+            owner: owner.clone(),
+            ticket,
+            token: Some(token),
+            reason: Reason::new("stuck").unwrap(),
+        };
+        let lost = |cause| Event::Lost {
+            lock: lock.clone(),
+            session: me(),
+            owner: owner.clone(),
+            ticket,
+            token,
+            granted_at: Stamp(0),
+            granted_in: Revision(7),
+            cause,
+        };
+        apply(
+            &listeners,
+            vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))],
+        );
+        apply(&listeners, vec![(Revision(9), lost(LossCause::Revoked))]);
+        let heard = listeners.hear(&me(), Revision(0)).unwrap().events;
+        let reasons = heard.iter().map(|event| event.broken.as_ref().map(|reason| reason.as_str()));
+        assert_eq!(reasons.collect::<Vec<_>>(), [Some("stuck"), None]);
     }
 
     #[test]

@@ -221,6 +221,11 @@ pub const SLEEPS: &[Exception] = &[
     },
     Exception {
         path: "crates/client/src/tests.rs",
+        function: "node",
+        reason: "a node that keeps a parked keepalive as long as it was asked to",
+    },
+    Exception {
+        path: "crates/client/src/tests.rs",
         function: "until",
         reason: "the step of the wait for a condition, with a deadline",
     },

@@ -39,9 +39,8 @@ async fn a_renewal_moves_the_deadline() {
     let (address, counts) = counting(600, MINE).await;
     let guard = acquire(&client([address])).await.unwrap();
     let first = guard.deadline();
-    until("two renewals", || counts.of("POST") >= 2).await;
-    assert!(guard.is_held());
-    assert!(guard.deadline() > first + Duration::from_millis(100));
+    until("it has moved", || guard.deadline() > first + Duration::from_millis(100)).await;
+    assert!(guard.is_held() && counts.of("POST") >= 2);
 }
 
 #[tokio::test]
@@ -170,4 +169,67 @@ async fn a_grant_whose_answer_is_held_up_is_asked_for_again() {
     assert_eq!(guard.unwrap().unwrap().token().0, 7);
     assert_eq!(taken.load(Ordering::SeqCst), 1);
     drop(slow);
+}
+
+/// What a parked keepalive is answered if the session is `me`, holds `holds` and this happened.
+fn news(holds: &str, events: &str, more: &str) -> String {
+    let body = session(holds, 900);
+    body.replace(r#""events":[]"#, &format!(r#""events":[{events}]{more}"#))
+}
+
+const BROKEN: &str = r#"{"revision":9,"kind":"lost","lock":"job","token":7,"cause":"broken","reason":"stuck"}"#;
+
+#[tokio::test]
+async fn without_room_for_a_parked_keepalive_the_session_is_renewed_and_asks_again() {
+    let has_room = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (refused, renewed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (room, asked, plain) = (has_room.clone(), refused.clone(), renewed.clone());
+    let (address, _) = node(move |_, line| match line.split(' ').next() {
+        Some("PUT") if takes(line) => Some((200, grant(7, 0, 900))),
+        Some("POST") if parked(line).is_some() && room.load(Ordering::SeqCst) => {
+            Some((200, news("", BROKEN, "")))
+        }
+        Some("POST") if parked(line).is_some() => {
+            asked.fetch_add(1, Ordering::SeqCst);
+            Some(problem("too-many-waiters", 429, true))
+        }
+        Some("POST") => {
+            plain.fetch_add(1, Ordering::SeqCst);
+            Some((200, session(MINE, 900)))
+        }
+        _ => Some((200, session(MINE, 900))),
+    })
+    .await;
+    let guard = acquire(&client([address])).await.unwrap();
+    let first = guard.deadline();
+    until("it is renewed and asks again", || {
+        renewed.load(Ordering::SeqCst) >= 3 && refused.load(Ordering::SeqCst) >= 3
+    })
+    .await;
+    assert!(guard.is_held() && guard.deadline() > first);
+    has_room.store(true, Ordering::SeqCst);
+    assert_eq!(guard.lost().await, Loss::Broken { reason: Some("stuck".to_owned()) });
+}
+
+#[tokio::test]
+async fn a_request_among_forgotten_events_is_found_at_the_lock() {
+    let (address, _) = node(move |_, line| {
+        let look = r#"{"lock":"job","mode":"exclusive","held":true,"holders":[{"session":"me","token":7,"since_ms":1,
+            "entries":1,"labels":{},"release_request":{"reason":"patch day","wanted_in_ms":60000,"revoke":false}}],
+            "holders_total":1,"waiters":0,"queue":[],"last_token":7}"#;
+        match line.split(' ').next() {
+            Some("PUT") if takes(line) => Some((200, grant(7, 0, 900))),
+            Some("POST") => Some((200, news(MINE, "", r#","gap":{"until":5}"#))),
+            Some("GET") => Some((200, look.to_owned())),
+            _ => Some((200, session(MINE, 900))),
+        }
+    })
+    .await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    let guard = acquire(&client).await.unwrap();
+    let request = guard.release_requested().await;
+    assert_eq!((request.reason.as_deref(), request.revoke), (Some("patch day"), false));
+    let again = guard.release_requested_after(Some(&request));
+    let again = tokio::time::timeout(Duration::from_secs(1), again).await;
+    assert!(again.is_err() && guard.is_held(), "it is one request");
 }

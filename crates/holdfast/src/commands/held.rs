@@ -122,6 +122,14 @@ impl Held {
         }
     }
 
+    /// Whether all of it is certainly still held.
+    pub(super) fn is_held(&self) -> bool {
+        match self {
+            Self::One(guard) => guard.is_held(),
+            Self::All(guard) => guard.is_held(),
+        }
+    }
+
     pub(super) fn deadline_moment(&self) -> Option<Moment> {
         match self {
             Self::One(guard) => guard.deadline_moment(),

@@ -3,6 +3,8 @@
 //! Nothing but the token is ever written to stdout, and only once the lock is held. Loss is exit code 76: whoever
 //! started this must stop what the lock protected.
 
+use std::time::SystemTime;
+
 use holdfast_client::Client;
 
 use super::for_people;
@@ -28,7 +30,8 @@ async fn hold(
 ) -> Result<(), Stop> {
     tokio::select! {
         (name, loss) = held.lost() => {
-            Err(Stop::Lost(format!("{name} is lost: {loss}; stop what it protected")))
+            let at = httpdate::fmt_http_date(SystemTime::now());
+            Err(Stop::Lost(format!("{name} is lost: {loss}, learned at {at}; stop what it protected")))
         }
         _ = signals.next() => {
             let left = held.remaining();

@@ -128,10 +128,29 @@ async fn a_holder_is_asked_hears_of_it_and_loses_the_lock_at_the_deadline() {
     let news = node.call("POST", &target).await.json();
     let event = &news["events"][0];
     assert_eq!((&event["kind"], &event["token"]), (&json!("release-requested"), &json!(token)));
-    assert_eq!(event["reason"], "patch day");
+    assert_eq!((&event["reason"], &event["revoke"]), (&json!("patch day"), &json!(true)));
+    assert!(event["wanted_in_ms"].as_u64().unwrap() <= 1_000, "{event}");
     let next = node.call("PUT", "/v1/locks/a?session=you&wait=60s").await.json();
     assert!(next["token"].as_u64().unwrap() > token, "{next}");
     node.call("POST", "/v1/locks/a?session=me").await.problem(409, "not-holder");
+}
+
+#[tokio::test]
+async fn a_holder_is_told_the_reason_of_the_operator_who_breaks_its_hold() {
+    let node = Node::start().await;
+    let token = node.take("/v1/locks/a?session=me").await;
+    let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
+    node.call("DELETE", "/v1/locks/a?force&reason=stuck").await;
+    let lost = json!(["lost", token, "broken", "stuck"]);
+    let since = &quiet["revision"];
+    let target = format!("/v1/sessions/me/keepalive?wait=60s&since={since}");
+    // Once from the memory of those who listen, once from the history of the node.
+    for target in [target, "/v1/sessions/me/keepalive?wait=60s&since=1".to_owned()] {
+        let news = node.call("POST", &target).await.json();
+        let event = news["events"].as_array().unwrap().last().unwrap();
+        let told = json!([event["kind"], event["token"], event["cause"], event["reason"]]);
+        assert_eq!(told, lost, "{news}");
+    }
 }
 
 #[tokio::test]

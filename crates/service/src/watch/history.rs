@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use holdfast_types::{Applied, Event, Revision, SessionName, ZnodePath};
+use holdfast_types::{Applied, Event, Reason, Revision, SessionName, ZnodePath};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -14,7 +14,7 @@ use super::filter::WatchFilter;
 use super::followers::{Follower, Followers};
 use super::{BATCH_MAX, ChangeKind, WatchItem, Watched};
 use crate::answer::Failure;
-use crate::notices::SessionEvent;
+use crate::notices::{SessionEvent, broken_because};
 
 /// What an item costs beside its path, bytes.
 const ITEM_BYTES: usize = 160;
@@ -27,6 +27,8 @@ struct Noted {
     /// Of the node, or of the lock's directory.
     path: ZnodePath,
     item: WatchItem,
+    /// Of a hold that an operator broke: why.
+    broken: Option<Reason>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +83,8 @@ impl History {
         let mut past = self.past.lock();
         for (revision, event) in &applied.events {
             if let Some((path, item)) = note(*revision, event) {
-                past.push(Noted { revision: *revision, path, item });
+                let broken = broken_because(&applied.events, event);
+                past.push(Noted { revision: *revision, path, item, broken });
             }
         }
         past.head = applied.revision;
@@ -228,7 +231,8 @@ fn cost(noted: &Noted) -> usize {
         | WatchItem::Compacted { .. }
         | WatchItem::ShuttingDown => None,
     };
-    ITEM_BYTES + noted.path.as_str().len() + value.map_or(0, <[u8]>::len)
+    let reason = noted.broken.as_ref().map_or(0, |reason| reason.as_str().len());
+    ITEM_BYTES + noted.path.as_str().len() + value.map_or(0, <[u8]>::len) + reason
 }
 
 /// What a change means to a session, if it is about one of its locks.
@@ -255,6 +259,7 @@ fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
         owner: owner.clone(),
         token: *token,
         lost,
+        broken: noted.broken.clone(),
         asked,
     };
     (session == wanted).then(event)

@@ -107,7 +107,7 @@ async fn work_that_is_stuck_loses_its_lock_to_the_next_while_its_process_lives()
 
 /// Whoever takes a lock away by the session's name is believed, and the lock is not taken anew.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_taken_away_is_lost_at_the_next_renewal() {
+async fn a_lock_that_is_released_by_its_sessions_name_is_lost_and_not_taken_anew() {
     let cluster = Cluster::three().await;
     let client = Client::builder(addresses(&cluster)).ttl(Duration::from_secs(1)).build();
     let client = client.expect("a client");
@@ -117,4 +117,77 @@ async fn a_lock_that_is_taken_away_is_lost_at_the_next_renewal() {
     assert_eq!(lost.expect("in time"), Loss::TakenAway);
     let seen = client.look(guard.lock()).await.expect("an answer");
     assert!(!seen.held, "{seen:?}");
+}
+
+/// A renewal is due a third of this later, so nothing but an event tells of a loss within [`AT_ONCE`].
+const LONG_TTL: Duration = Duration::from_secs(60);
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// Exclusive, shared, a permit, several at once, without async: one parked keepalive tells each of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_guard_learns_at_once_that_an_operator_took_its_lock() {
+    let cluster = Cluster::three().await;
+    let client = Client::builder(addresses(&cluster)).ttl(LONG_TTL).build().expect("a client");
+    let alone = client.lock("alone").acquire().await.expect("the lock");
+    let shared = client.lock("shared").shared().acquire().await.expect("the lock");
+    let permit = client.semaphore("permit", 3).acquire().await.expect("a permit");
+    let both = client.lock_all(["both/1", "both/2"]).acquire().await.expect("both");
+    let endpoints = addresses(&cluster);
+    let blocking = std::thread::spawn(move || {
+        let builder = Client::builder(endpoints).ttl(LONG_TTL);
+        let client = holdfast_client::blocking::Client::of(builder).expect("a client");
+        let guard = client.lock("blocking").acquire().expect("the lock");
+        guard.lost_within(DEADLINE).expect("it is lost")
+    });
+    let held = || async { client.look(&lock_name("blocking")).await.expect("an answer").held };
+    until("the thread holds its lock", DEADLINE, held).await;
+    let before = std::time::Instant::now();
+    for lock in ["alone", "shared", "permit", "both/2", "blocking"] {
+        let target = format!("/v1/locks/{}?force&reason=stuck", lock.replace('/', "%2F"));
+        let broken = cluster.node(1).http.delete(&target).await;
+        assert_eq!(broken.status, 200, "{lock}");
+    }
+    let lost = async {
+        let (first, second, third) = tokio::join!(alone.lost(), shared.lost(), permit.lost());
+        let fourth = both.lost().await;
+        assert_eq!(fourth.0.as_str(), "both/2");
+        [first, second, third, fourth.1]
+    };
+    let lost = tokio::time::timeout(AT_ONCE, lost).await.expect("long before a renewal is due");
+    let blocked = tokio::task::spawn_blocking(|| blocking.join().expect("no panic")).await;
+    assert!(before.elapsed() < AT_ONCE, "{:?}", before.elapsed());
+    for loss in lost.into_iter().chain([blocked.expect("no panic")]) {
+        assert_eq!(loss, Loss::Broken { reason: Some("stuck".to_owned()) });
+    }
+}
+
+/// The request reaches the guard while it holds, with its reason; and its deadline ends the hold if it revokes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_learns_that_its_lock_is_asked_for_and_is_lost_before_it_is_revoked() {
+    let cluster = Cluster::three().await;
+    let client = Client::builder(addresses(&cluster)).ttl(LONG_TTL).build().expect("a client");
+    let guard = client.lock("orders").acquire().await.expect("the lock");
+    let ask = async |query: &str| {
+        cluster.node(2).http.post(&format!("/v1/locks/orders?{query}")).await.has(200);
+    };
+    ask("reason=patch+day&deadline=5m").await;
+    let request = tokio::time::timeout(AT_ONCE, guard.release_requested()).await.expect("at once");
+    assert_eq!((request.reason.as_deref(), request.revoke), (Some("patch day"), false));
+    assert!(request.remaining() > Duration::from_secs(60) && guard.is_held());
+    let next = client.lock("orders").acquire();
+    ask("reason=now&deadline=1s&revoke").await;
+    let again = guard.release_requested_after(Some(&request));
+    let again = tokio::time::timeout(AT_ONCE, again).await.expect("at once");
+    assert_eq!((again.reason.as_deref(), again.revoke), (Some("now"), true));
+    let (loss, (held, next)) = tokio::join!(guard.lost(), async {
+        let next = next.await.expect("the lock");
+        (guard.is_held(), next)
+    });
+    assert_eq!(loss, Loss::Revoked { reason: Some("now".to_owned()) });
+    assert!(!held, "it knew before the next one could have it");
+    assert!(next.token() > guard.token());
+}
+
+fn lock_name(name: &str) -> holdfast_client::LockName {
+    holdfast_client::LockName::new(name).expect("a name")
 }

@@ -76,7 +76,8 @@ async fn one_member_that_is_taken_away_is_told_and_the_others_are_held_until_giv
     let broken = cluster.node(1).http.delete("/v1/locks/b?force&reason=maintenance").await;
     assert_eq!(broken.status, 200);
     let (lock, loss) = tokio::time::timeout(DEADLINE, both.lost()).await.expect("in time");
-    assert_eq!((lock.as_str(), loss), ("b", Loss::TakenAway));
+    let reason = Some("maintenance".to_owned());
+    assert_eq!((lock.as_str(), loss), ("b", Loss::Broken { reason }));
     assert!(both.hold("a").expect("a member").is_held() && !both.is_held());
     assert!(!waiting.is_finished());
     drop(both);

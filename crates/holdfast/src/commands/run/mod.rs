@@ -8,7 +8,7 @@ mod leash;
 mod timeline;
 
 use std::process::ExitStatus;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::election_of;
 use holdfast_client::{Client, Moment};
@@ -119,10 +119,10 @@ async fn finish(
             }
             exit_code(status)
         }
-        Ok(Ended::Killed(loss)) => {
+        Ok(Ended::Killed(killed)) => {
             // The command is dead, so the lock may go; if it is gone already, so be it.
             drop(tokio::time::timeout(FAREWELL, release).await);
-            Err(Stop::Lost(format!("{name} is lost, and the command was stopped before: {loss}")))
+            Err(Stop::Lost(format!("{name} is lost: {killed}")))
         }
         Err(stop) => {
             drop(tokio::time::timeout(FAREWELL, release).await);
@@ -135,8 +135,35 @@ async fn finish(
 enum Ended {
     /// By itself, or by somebody else.
     By(ExitStatus),
-    /// By us, because of this.
-    Killed(String),
+    /// By us, because of a loss.
+    Killed(Killed),
+}
+
+/// A command that was killed because its lock was lost, or about to be.
+#[derive(Debug)]
+struct Killed {
+    loss: String,
+    /// When this process learned of it.
+    learned: SystemTime,
+    /// From then until the command was dead.
+    took: Duration,
+    /// The command was dead while the lock was certainly still held.
+    in_time: bool,
+}
+
+impl std::fmt::Display for Killed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { loss, learned, took, in_time } = self;
+        if *in_time {
+            return write!(f, "{loss}; the command was stopped before anyone else could hold it");
+        }
+        let (at, ms) = (httpdate::fmt_http_date(*learned), took.as_millis());
+        write!(
+            f,
+            "{loss}; holdfast run learned of it at {at} and killed the command within {ms}ms. \
+             Another holder may have entered before the command was dead"
+        )
+    }
 }
 
 /// Runs the command with a leash.
@@ -148,7 +175,11 @@ async fn leashed(
 ) -> Result<Ended, Stop> {
     let timeline = Timeline::new(grace, held.remaining());
     let Some(mut deadline) = held.deadline_moment() else {
-        return Ok(Ended::Killed("it was lost before the command was started".to_owned()));
+        return Err(Stop::Lost(format!(
+            "{} is lost: {}; the command was not started",
+            name_of(&args.take),
+            held.reason()
+        )));
     };
     let started = Leash::start(timeline.leash_at(deadline)).await;
     let mut leash = started
@@ -163,7 +194,7 @@ async fn leashed(
     let (mut asked, mut alone) = (false, false);
     loop {
         let wake = match timeline.due(deadline, asked, Moment::now()) {
-            Due::Kill => return Ok(killed(leash, child, held.reason()).await),
+            Due::Kill => return Ok(killed(leash, Some(child), held).await),
             Due::Terminate => {
                 complain(&format!(
                     "holdfast: {} is about to be lost ({}): SIGTERM",
@@ -182,8 +213,7 @@ async fn leashed(
                 let late = timeline.due(deadline, asked, Moment::now()) == Due::Kill;
                 if asked || late {
                     // It was us, or the leash. What it left running in its group does not outlive the lock either.
-                    leash.kill().await;
-                    return Ok(Ended::Killed(held.reason()));
+                    return Ok(killed(leash, None, held).await);
                 }
                 leash.done().await;
                 return Ok(Ended::By(status));
@@ -200,18 +230,21 @@ async fn leashed(
                     // If the leash is gone, we are still here.
                     drop(leash.until(timeline.leash_at(deadline)).await);
                 }
-                Err(loss) => return Ok(killed(leash, child, loss.to_string()).await),
+                Err(_loss) => return Ok(killed(leash, Some(child), held).await),
             },
             () = reached(wake) => {}
         }
     }
 }
 
-async fn killed(leash: Leash, mut child: Child, reason: String) -> Ended {
+/// Kills the command with its group, and waits until it is gone, which it cannot refuse.
+async fn killed(leash: Leash, child: Option<Child>, held: &Held) -> Ended {
+    let (loss, learned, began) = (held.reason(), SystemTime::now(), Instant::now());
     leash.kill().await;
-    // It cannot refuse; wait so that it is certainly gone.
-    drop(child.wait().await);
-    Ended::Killed(reason)
+    if let Some(mut child) = child {
+        drop(child.wait().await);
+    }
+    Ended::Killed(Killed { loss, learned, took: began.elapsed(), in_time: held.is_held() })
 }
 
 /// Runs the command whatever becomes of the lock.
