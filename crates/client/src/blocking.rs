@@ -16,7 +16,7 @@ use holdfast_types::FencingToken;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::argument;
-use crate::{Error, Hold, Loss, Mode, SessionHandle};
+use crate::{Error, Hold, Loss, Mode, ReleaseRequest, SessionHandle};
 
 pub use election::{Election, Leadership, Observer};
 pub use groups::{Group, Membership, Subtree};
@@ -240,6 +240,13 @@ impl Guard {
             Ok(waited.ok())
         };
         self.engine.run(lost).unwrap_or_else(|_| self.guard.ensure().err())
+    }
+
+    /// Waits up to `patience` for somebody to ask for the release of the lock; none if nobody has; see
+    /// [`Hold::release_requested`].
+    pub fn release_requested_within(&self, patience: Duration) -> Option<ReleaseRequest> {
+        let requested = self.guard.release_requested();
+        self.engine.run(async { Ok(tokio::time::timeout(patience, requested).await.ok()) }).ok()?
     }
 
     /// Gives the lock back and waits until that is certain; see [`crate::Guard::release`].

@@ -101,7 +101,7 @@ impl Calls {
         lock: &LockName,
         params: &AcquireParams,
     ) -> Ended<GrantBody> {
-        let each = (params.wait + EACH).min(EACH_WAIT);
+        let each = (params.wait + EACH.min(self.patience)).min(EACH_WAIT);
         let begin_until = Instant::now() + self.patience;
         let target = format!("{}?{}", lock_path(lock), params.to_query());
         let until = begin_until + each;

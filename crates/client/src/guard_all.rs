@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::claim::Claim;
 use crate::clock::Moment;
+use crate::hold::Changes;
 use crate::session::Use;
-use crate::{Error, Guard, Hold, Loss};
+use crate::{Error, Guard, Hold, Loss, ReleaseRequest};
 
 /// Several locks that are held together, each with a token of its own, renewed as long as this lives. Dropping it gives all
 /// of them back in the background; [`GuardAll::release`] does so for certain.
@@ -81,21 +82,21 @@ impl GuardAll {
         self.standing(Moment::now()).ok()
     }
 
-    /// Resolves with the next deadline after one that is known, or with the loss, as [`Hold::deadline_after`].
+    /// Resolves with the first deadline of any as soon as it is another one than the one that is known, as
+    /// [`Hold::deadline_after`]. It moves back when one of the locks gets an earlier deadline than the others.
     ///
     /// # Errors
-    /// Why one of them is lost.
+    /// Why one of them is lost, although the others are held.
     pub async fn deadline_after(&self, known: Moment) -> Result<Moment, Loss> {
-        let Some(first) = self.members.first() else { return Err(Loss::TakenAway) };
-        let mut lease = first.used.session().lease.subscribe();
+        let mut changes: Vec<Changes> = self.holds().map(Hold::changes).collect();
         loop {
-            lease.mark_unchanged();
+            changes.iter_mut().for_each(Changes::mark_seen);
             let deadline = self.standing(Moment::now())?;
             if deadline != known {
                 return Ok(deadline);
             }
             tokio::select! {
-                _changed = lease.changed() => {}
+                _changed = first_of(changes.iter_mut().map(Changes::next)) => {}
                 (_, loss) = self.lost() => return Err(loss),
             }
         }
@@ -106,6 +107,12 @@ impl GuardAll {
     pub async fn lost(&self) -> (LockName, Loss) {
         let holds: Vec<Hold> = self.members.iter().map(Guard::hold).collect();
         first_loss(&holds).await
+    }
+
+    /// Resolves when somebody asks for the release of one of them, with which, as [`Hold::release_requested`].
+    pub async fn release_requested(&self) -> (LockName, ReleaseRequest) {
+        let (at, request) = first_of(self.holds().map(Hold::release_requested)).await;
+        (self.members[at].lock().clone(), request)
     }
 
     /// Cancelled when one of them is lost, and when the guard ends in any other way.
@@ -180,11 +187,17 @@ impl Drop for GuardAll {
 
 /// The first loss among some holds.
 async fn first_loss(holds: &[Hold]) -> (LockName, Loss) {
-    let mut losses: Vec<_> = holds.iter().map(|hold| Box::pin(hold.lost())).collect();
+    let (at, loss) = first_of(holds.iter().map(Hold::lost)).await;
+    (holds[at].lock().clone(), loss)
+}
+
+/// The first future that resolves, by its place among them.
+async fn first_of<F: Future>(all: impl Iterator<Item = F>) -> (usize, F::Output) {
+    let mut all: Vec<_> = all.map(Box::pin).collect();
     std::future::poll_fn(|context| {
-        for (hold, loss) in holds.iter().zip(&mut losses) {
-            if let Poll::Ready(loss) = loss.as_mut().poll(context) {
-                return Poll::Ready((hold.lock().clone(), loss));
+        for (at, one) in all.iter_mut().enumerate() {
+            if let Poll::Ready(output) = one.as_mut().poll(context) {
+                return Poll::Ready((at, output));
             }
         }
         Poll::Pending

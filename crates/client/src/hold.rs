@@ -6,15 +6,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::GrantBody;
+use holdfast_api::{GrantBody, lock_path};
 use holdfast_types::{FencingToken, LockName, Mode, SessionName};
 use tokio::sync::watch;
 
-use crate::{Loss, ReleaseRequest};
 use crate::calls::timer;
-use crate::claim::Claim;
+use crate::claim::{Claim, release_of};
 use crate::clock::Moment;
+use crate::lease::Lease;
+use crate::limit::Limits;
 use crate::session::Session;
+use crate::{Loss, ReleaseRequest};
 
 /// A view of a held lock. Clones are cheap; none of them keeps the lock, only the [`Guard`](crate::Guard) does.
 #[derive(Clone, Debug)]
@@ -107,18 +109,15 @@ impl Hold {
 
     /// Resolves when the lock is lost; never, if it is released before. Stop then what it protected.
     pub async fn lost(&self) -> Loss {
-        let mut lease = self.session.lease.subscribe();
-        let mut limits = self.claim.limits.subscribe();
+        let mut changes = self.changes();
         loop {
-            lease.mark_unchanged();
-            limits.mark_unchanged();
+            changes.mark_seen();
             let deadline = match self.standing(Moment::now()) {
                 Ok(deadline) => deadline,
                 Err(loss) => return loss,
             };
             tokio::select! {
-                _changed = lease.changed() => {}
-                _changed = limits.changed() => {}
+                () = changes.next() => {}
                 () = timer(deadline) => {}
             }
         }
@@ -163,23 +162,37 @@ impl Hold {
         }
     }
 
-    /// Resolves with the next deadline after one that is known, or with the loss: for whoever has to tell others.
+    /// Resolves with the deadline as soon as it is another one than the one that is known: later after a renewal or a
+    /// [touch](Hold::touch), earlier after a request that revokes.
     ///
     /// # Errors
     /// Why the lock is lost.
     pub async fn deadline_after(&self, known: Moment) -> Result<Moment, Loss> {
-        let mut lease = self.session.lease.subscribe();
+        let mut changes = self.changes();
         loop {
-            lease.mark_unchanged();
+            changes.mark_seen();
             let deadline = self.standing(Moment::now())?;
             if deadline != known {
                 return Ok(deadline);
             }
             tokio::select! {
-                _changed = lease.changed() => {}
+                () = changes.next() => {}
                 loss = self.lost() => return Err(loss),
             }
         }
+    }
+
+    /// Path and query of the `DELETE` that releases this hold and no other: for a process that releases it on behalf of one
+    /// that was killed.
+    pub fn release_target(&self) -> String {
+        let params = release_of(&self.claim, &self.session.name);
+        format!("{}?{}", lock_path(self.lock()), params.to_query())
+    }
+
+    /// What the deadline depends on.
+    pub(crate) fn changes(&self) -> Changes {
+        let (lease, limits) = (self.session.lease.subscribe(), self.claim.limits.subscribe());
+        Changes { lease, limits }
     }
 
     /// The earliest of all deadlines; else the loss.
@@ -187,5 +200,29 @@ impl Hold {
         let own = self.claim.limits.borrow().standing(now)?;
         let session = self.session.standing(now)?;
         Ok(own.map_or(session, |own| own.min(session)))
+    }
+}
+
+/// Changes of what the deadline of a hold depends on: the session's lease, and the bounds of the hold itself.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    lease: watch::Receiver<Lease>,
+    limits: watch::Receiver<Limits>,
+}
+
+impl Changes {
+    /// Everything up to now is known.
+    pub(crate) fn mark_seen(&mut self) {
+        self.lease.mark_unchanged();
+        self.limits.mark_unchanged();
+    }
+
+    /// Resolves at the next change.
+    pub(crate) async fn next(&mut self) {
+        // The senders live as long as the hold.
+        tokio::select! {
+            _changed = self.lease.changed() => {}
+            _changed = self.limits.changed() => {}
+        }
     }
 }

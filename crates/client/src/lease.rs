@@ -39,7 +39,8 @@ pub(crate) fn in_doubt(counted_from: Moment, held: Duration) -> Moment {
 /// How long a keepalive is parked: a sixth of what there was, less up to a tenth of that by chance, and not too long.
 pub(crate) fn park_for(held: Duration, chance: u8) -> Duration {
     let sixth = held / 6;
-    (sixth - sixth / 10 * u32::from(chance) / u32::from(u8::MAX)).min(PARK_MAX)
+    let less = sixth / 10 * u32::from(chance) / u32::from(u8::MAX);
+    sixth.saturating_sub(less).min(PARK_MAX)
 }
 
 /// An acknowledged sign of life.

@@ -121,11 +121,11 @@ impl Listener {
             holds.iter().any(|hold| hold.lock == *lock && hold.token == token)
         };
         for (claim, token) in believed {
-            let believes = || claim.stage() == Stage::Held(*token) && !claim.is_lost();
+            let is_held_here = || claim.stage() == Stage::Held(*token) && !claim.is_lost();
             if !is_listed(claim.lock(), *token)
-                && believes()
+                && is_held_here()
                 && !is_holder(&calls, session, claim.lock(), *token).await
-                && believes()
+                && is_held_here()
             {
                 claim.lose(Loss::TakenAway);
             }
@@ -133,11 +133,13 @@ impl Listener {
         self.unclaimed.retain(|hold| is_listed(&hold.lock, hold.token));
         for hold in holds {
             let found = session.claims.matching(&hold.lock, hold.token);
-            if self.is_to_be_looked_into(session, hold, &found, held) {
+            if self.is_to_be_looked_into(session, hold, &found, held / 3) {
                 match found {
                     Match::Known => {}
                     Match::Awaited(waiting) => {
-                        waiting.iter().for_each(|claim| claim.nudge.notify_one());
+                        for claim in waiting {
+                            claim.nudge.notify_one();
+                        }
                     }
                     Match::Nobodys => give_up_stray(&calls, session, hold).await,
                 }
@@ -150,7 +152,7 @@ impl Listener {
         session: &Session,
         hold: &HoldBody,
         found: &Match,
-        held: Duration,
+        again_after: Duration,
     ) -> bool {
         let is_this = |other: &Unclaimed| other.lock == hold.lock && other.token == hold.token;
         let is_ours = match found {
@@ -166,7 +168,7 @@ impl Listener {
         let now = Moment::now();
         match self.unclaimed.iter_mut().find(|other| is_this(other)) {
             Some(known) if now >= known.look_at => {
-                known.look_at = now.plus(held / 3);
+                known.look_at = now.plus(again_after);
                 true
             }
             Some(_) => false,
@@ -195,7 +197,9 @@ fn tell(session: &Session, event: &EventBody) {
                 Duration::from_millis(event.wanted_in_ms.unwrap_or(0)),
                 event.revoke.unwrap_or(false),
             );
-            claims.iter().for_each(|claim| claim.requested(request.clone()));
+            for claim in &claims {
+                claim.requested(request.clone());
+            }
         }
     }
 }

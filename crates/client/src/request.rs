@@ -35,8 +35,8 @@ impl ReleaseRequest {
 
 impl std::fmt::Display for ReleaseRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let within = Duration::from_secs(self.remaining().as_millis().div_ceil(1_000) as u64);
-        write!(f, "release wanted within {within:?}")?;
+        let seconds = self.remaining().as_millis().div_ceil(1_000);
+        write!(f, "release wanted within {seconds}s")?;
         if self.revoke {
             f.write_str(", then it is revoked")?;
         }

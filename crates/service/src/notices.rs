@@ -224,9 +224,9 @@ impl Inner {
 /// The reason with which an operator broke the hold that this event ends. The log entry has it in an event of its own.
 pub(crate) fn broken_because(entry: &[(Revision, Event)], lost: &Event) -> Option<Reason> {
     let Event::Lost { cause: LossCause::Broken, ticket: of, .. } = lost else { return None };
-    entry.iter().find_map(|(_, event)| match event {
-        Event::Broken { ticket, reason, .. } if ticket == of => Some(reason.clone()),
-        _ => None,
+    entry.iter().find_map(|(_, event)| {
+        let Event::Broken { ticket, reason, .. } = event else { return None };
+        (ticket == of).then(|| reason.clone())
     })
 }
 
@@ -354,13 +354,10 @@ mod tests {
             granted_in: Revision(7),
             cause,
         };
-        apply(
-            &listeners,
-            vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))],
-        );
+        apply(&listeners, vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))]);
         apply(&listeners, vec![(Revision(9), lost(LossCause::Revoked))]);
         let heard = listeners.hear(&me(), Revision(0)).unwrap().events;
-        let reasons = heard.iter().map(|event| event.broken.as_ref().map(|reason| reason.as_str()));
+        let reasons = heard.iter().map(|event| event.broken.as_ref().map(Reason::as_str));
         assert_eq!(reasons.collect::<Vec<_>>(), [Some("stuck"), None]);
     }
 

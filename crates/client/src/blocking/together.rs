@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_types::{FencingToken, LockName, SessionName};
 
 use super::{Client, Engine, Guard};
-use crate::{Error, Hold, Loss};
+use crate::{Error, Hold, Loss, ReleaseRequest};
 
 impl Client {
     /// Begins to take several locks at once, all or none; see [`crate::Client::lock_all`].
@@ -97,6 +97,15 @@ impl GuardAll {
     pub fn lost_within(&self, patience: Duration) -> Option<(LockName, Loss)> {
         let lost = async { Ok(tokio::time::timeout(patience, self.guard.lost()).await.ok()) };
         self.engine.run(lost).ok().flatten()
+    }
+
+    /// Waits up to `patience` for somebody to ask for the release of one of them; none if nobody has.
+    pub fn release_requested_within(
+        &self,
+        patience: Duration,
+    ) -> Option<(LockName, ReleaseRequest)> {
+        let requested = self.guard.release_requested();
+        self.engine.run(async { Ok(tokio::time::timeout(patience, requested).await.ok()) }).ok()?
     }
 
     /// Gives one of them back; see [`crate::GuardAll::release_one`].

@@ -177,7 +177,8 @@ fn news(holds: &str, events: &str, more: &str) -> String {
     body.replace(r#""events":[]"#, &format!(r#""events":[{events}]{more}"#))
 }
 
-const BROKEN: &str = r#"{"revision":9,"kind":"lost","lock":"job","token":7,"cause":"broken","reason":"stuck"}"#;
+const BROKEN: &str =
+    r#"{"revision":9,"kind":"lost","lock":"job","token":7,"cause":"broken","reason":"stuck"}"#;
 
 #[tokio::test]
 async fn without_room_for_a_parked_keepalive_the_session_is_renewed_and_asks_again() {

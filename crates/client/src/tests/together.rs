@@ -199,3 +199,40 @@ async fn a_leader_shows_another_value_and_never_takes_the_leadership_anew() {
     })
     .await;
 }
+
+/// A request to release that takes the lock away at its deadline.
+fn revoking(after: Duration) -> ReleaseRequest {
+    ReleaseRequest { reason: None, deadline: Moment::now().plus(after), revoke: true }
+}
+
+#[tokio::test]
+async fn the_deadline_of_several_is_the_first_of_any_and_moves_both_ways() {
+    let (client, _) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
+    let both = client.lock_all(["a", "b"]).acquire().await.unwrap();
+    let first = both.deadline_moment().unwrap();
+    let renewed = both.deadline_after(first).await.unwrap();
+    assert!(renewed > first, "a renewal moves it on");
+    // Of the second lock alone: the first one keeps its deadline.
+    let request = revoking(Duration::from_millis(300));
+    both.hold("b").unwrap().claim.requested(request.clone());
+    let mut known = renewed;
+    while known != request.deadline {
+        known = both.deadline_after(known).await.unwrap();
+    }
+    assert!(both.hold("a").unwrap().deadline_moment().unwrap() > request.deadline);
+    assert_eq!(both.deadline_after(known).await, Err(Loss::Revoked { reason: None }));
+    assert!(both.hold("a").unwrap().is_held());
+}
+
+#[tokio::test]
+async fn a_touch_and_a_request_move_the_deadline_of_one() {
+    let (address, _) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
+    let beacon = Duration::from_secs(10);
+    let guard = client([address]).lock("job").beacon(beacon).acquire().await.unwrap();
+    let first = guard.deadline_moment().unwrap();
+    let moved = guard.deadline_after(first);
+    let touched = async { guard.touch() };
+    let (moved, touched) = tokio::join!(moved, touched);
+    touched.unwrap();
+    assert!(moved.unwrap() > first);
+}
