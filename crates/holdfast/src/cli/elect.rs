@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::run::{OnLoss, RunArgs, TakeArgs};
+use super::run::{OnLoss, OnReleaseRequest, RunArgs, TakeArgs, on_release_request};
 use super::{Target, WhoArgs, duration, key_value};
 
 /// `holdfast elect`.
@@ -45,6 +45,9 @@ pub(crate) struct ElectArgs {
     /// Lead if nobody does, and do not stand otherwise.
     #[arg(long = "try", conflicts_with_all = ["wait", "forever"])]
     pub(crate) try_once: bool,
+    /// How long to look for a node that answers: 10s; 3s with --try or a shorter --wait.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
     /// Shown to those who look; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) label: Vec<(String, String)>,
@@ -57,6 +60,9 @@ pub(crate) struct ElectArgs {
     /// From SIGTERM to SIGKILL; a third of the ttl at most, so that renewals have their time.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
+    /// The signal that the command is sent when somebody asks for the release of the leadership (holdfast ask): TERM, USR1, none.
+    #[arg(long, value_name = "SIGNAL", default_value = "none", value_parser = on_release_request)]
+    pub(crate) on_release_request: OnReleaseRequest,
     /// HTTP addresses of one or more nodes, separated by commas; any node answers for all.
     #[arg(
         long,
@@ -115,6 +121,7 @@ impl ElectArgs {
             ttl: self.ttl,
             wait: self.wait,
             try_once: self.try_once,
+            timeout: self.timeout,
             shared: false,
             permits: None,
             segments: None,
@@ -130,6 +137,7 @@ impl ElectArgs {
             take,
             on_loss: self.on_loss,
             grace: self.grace,
+            on_release_request: self.on_release_request,
             busy_exit: 75,
             addr: self.addr,
             command: self.command,

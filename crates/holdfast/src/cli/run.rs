@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use nix::sys::signal::Signal;
 
 use super::{duration, key_value};
 
@@ -27,6 +28,9 @@ pub(crate) struct TakeArgs {
     /// Do not wait.
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_once: bool,
+    /// How long to look for a node that answers: 10s; 3s with --try or a shorter --wait.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
     /// Hold it together with others who share it.
     #[arg(long, conflicts_with = "permits")]
     pub(crate) shared: bool,
@@ -92,6 +96,22 @@ pub(crate) enum OnLoss {
     Ignore,
 }
 
+/// The signal that reports a release request to the command, if any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OnReleaseRequest(pub(crate) Option<Signal>);
+
+pub(super) fn on_release_request(text: &str) -> Result<OnReleaseRequest, String> {
+    let name = text.to_ascii_uppercase();
+    if name == "NONE" {
+        return Ok(OnReleaseRequest(None));
+    }
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let signal = format!("SIG{name}").parse();
+    signal
+        .map(|signal| OnReleaseRequest(Some(signal)))
+        .map_err(|_| format!("{text:?} is not a signal: name one, like TERM or USR1, or none"))
+}
+
 /// `holdfast run`.
 #[derive(Debug, Args)]
 #[command(
@@ -112,6 +132,9 @@ pub(crate) struct RunArgs {
     /// From SIGTERM to SIGKILL; a third of the ttl at most, so that renewals have their time.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
+    /// The signal that the command is sent when somebody asks for the release of the lock (holdfast ask): TERM, USR1, none.
+    #[arg(long, value_name = "SIGNAL", default_value = "none", value_parser = on_release_request)]
+    pub(crate) on_release_request: OnReleaseRequest,
     /// The exit code if the lock was not acquired.
     #[arg(long, value_name = "CODE", default_value_t = 75)]
     pub(crate) busy_exit: u8,
@@ -170,6 +193,20 @@ mod tests {
             assert!(permits(wrong).is_err(), "{wrong}");
         }
         assert!(parse("holdfast run pool --shared --permits 1 -- true").is_err());
+    }
+
+    #[test]
+    fn a_release_request_is_reported_by_the_signal_that_is_named() {
+        let signal = |text: &str| {
+            parse(&format!("holdfast run a --on-release-request {text} -- true"))
+                .map(|args| args.on_release_request.0)
+        };
+        assert_eq!(signal("none"), Ok(None));
+        for text in ["USR1", "usr1", "SIGUSR1"] {
+            assert_eq!(signal(text), Ok(Some(Signal::SIGUSR1)));
+        }
+        assert!(signal("LOUD").unwrap_err().contains("TERM or USR1"));
+        assert_eq!(parse("holdfast run a -- true").unwrap().on_release_request.0, None);
     }
 
     #[test]

@@ -3,11 +3,16 @@
 //! Owns the difference between the two, so that nobody else has to know it: deadlines, losses, tokens and the giving back.
 //! The loss of one lock of several is the loss of all: what was to be done under all of them must stop.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::task::Poll;
 use std::time::Duration;
 
 use holdfast_api::{GrantAllBody, GrantBody};
-use holdfast_client::{Client, Error, Guard, GuardAll, Hold, LockAll, Loss, Moment};
+use holdfast_client::{
+    Client, Error, Guard, GuardAll, Hold, LockAll, Loss, Moment, ReleaseRequest,
+};
+use nix::sys::signal::Signal;
 
 use super::lock_name;
 use super::taking::{leave, not_taken, take};
@@ -25,6 +30,24 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub(super) enum Held {
     One(Box<Guard>),
     All(GuardAll),
+}
+
+/// The release requests that were reported, by lock.
+#[derive(Debug, Default)]
+pub(super) struct Requests(BTreeMap<String, ReleaseRequest>);
+
+impl Requests {
+    /// Notes a request. Returns the line that reports it, with the signal that the command is sent.
+    pub(super) fn learn(
+        &mut self,
+        (lock, request): (String, ReleaseRequest),
+        signal: Option<Signal>,
+    ) -> String {
+        let sent = signal.map(|signal| format!(": {signal}")).unwrap_or_default();
+        let line = format!("holdfast: {lock}: {request}{sent}");
+        self.0.insert(lock, request);
+        line
+    }
 }
 
 /// Takes what is asked for, with progress on stderr; a signal ends the waiting.
@@ -153,6 +176,25 @@ impl Held {
                 (lock.to_string(), loss)
             }
         }
+    }
+
+    /// Resolves with a release request that is not known yet, and the lock that it is about.
+    pub(super) async fn release_requested(&self, known: &Requests) -> (String, ReleaseRequest) {
+        let mut all: Vec<_> = Vec::new();
+        for hold in self.holds() {
+            let lock = hold.lock().to_string();
+            let request = Box::pin(hold.release_requested_after(known.0.get(&lock)));
+            all.push((lock, request));
+        }
+        std::future::poll_fn(|context| {
+            for (lock, request) in &mut all {
+                if let Poll::Ready(request) = request.as_mut().poll(context) {
+                    return Poll::Ready((lock.clone(), request));
+                }
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Why it is lost, or about to be.

@@ -8,10 +8,11 @@ use std::time::SystemTime;
 use holdfast_client::Client;
 
 use super::for_people;
-use super::held::{Held, name_of, take_all};
+use super::held::{Held, Requests, name_of, take_all};
 use super::taking::client_for;
 use crate::cli::LockArgs;
 use crate::exit::Stop;
+use crate::output::complain;
 use crate::serve::Signals;
 
 pub(super) async fn run(args: LockArgs) -> Result<(), Stop> {
@@ -28,19 +29,26 @@ async fn hold(
     client: &Client,
     signals: &mut Signals,
 ) -> Result<(), Stop> {
-    tokio::select! {
-        (name, loss) = held.lost() => {
-            let at = httpdate::fmt_http_date(SystemTime::now());
-            Err(Stop::Lost(format!("{name} is lost: {loss}, learned at {at}; stop what it protected")))
-        }
-        _ = signals.next() => {
-            let left = held.remaining();
-            let released = held.release().await;
-            released.and(client.close().await).map_err(|error| {
-                let left = for_people(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-                let name = name_of(&args.take);
-                Stop::failed(format!("{name} is not certainly released, it is free in about {left}: {error}"))
-            })
+    let mut requests = Requests::default();
+    loop {
+        tokio::select! {
+            (name, loss) = held.lost() => {
+                let at = httpdate::fmt_http_date(SystemTime::now());
+                return Err(Stop::Lost(format!(
+                    "{name} is lost: {loss}, learned at {at}; stop what it protected"
+                )));
+            }
+            _ = signals.next() => break,
+            request = held.release_requested(&requests) => complain(&requests.learn(request, None)),
         }
     }
+    let left = held.remaining();
+    let released = held.release().await;
+    released.and(client.close().await).map_err(|error| {
+        let left = for_people(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let name = name_of(&args.take);
+        Stop::failed(format!(
+            "{name} is not certainly released, it is free in about {left}: {error}"
+        ))
+    })
 }

@@ -58,10 +58,31 @@ pub(super) async fn ask(args: &AskArgs) -> Result<(), Stop> {
             (error, _) => stop(&args.target, &error),
         }
     });
-    match asked?.asked {
+    match usize::try_from(asked?.asked).unwrap_or(usize::MAX) {
         0 => complain(&format!("holdfast: nobody holds {lock}")),
-        1 => complain(&format!("holdfast: asked the holder of {lock} to give it back")),
-        many => complain(&format!("holdfast: asked {many} holders of {lock} to give it back")),
+        asked => match client.look(&lock).await {
+            Ok(body) => report_asked(&body, asked),
+            Err(_) => complain(&format!("holdfast: asked {asked} of the holders of {lock}")),
+        },
     }
     Ok(())
+}
+
+/// A line for each holder that was asked. The cluster keeps the request with the hold, and does not know who listens.
+fn report_asked(body: &LockBody, asked: usize) {
+    let lock = &body.lock;
+    let has_request = body.holders.iter().filter(|holder| holder.release_request.is_some());
+    let mut listed = 0;
+    for holder in has_request.take(asked) {
+        let (who, since) = (name_of(holder), for_people(holder.since_ms));
+        complain(&format!(
+            "holdfast: asked {who} to release {lock}, held for {since} under token {}",
+            holder.token
+        ));
+        listed += 1;
+    }
+    // Of many holders only the first are listed, and some may have released it already.
+    if asked > listed {
+        complain(&format!("holdfast: asked {} more holders of {lock}", asked - listed));
+    }
 }

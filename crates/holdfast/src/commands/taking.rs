@@ -17,6 +17,11 @@ use crate::serve::Signals;
 /// How long leaving a queue, or giving back what is lost anyway, may hold up the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How long to look for a node that answers, unless `--timeout` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for a caller that does not want to wait: as long as an election of a leader may take.
+const TIMEOUT_SHORT: Duration = Duration::from_secs(3);
+
 /// The client for one lock, and what the session of it is called, or how its name begins.
 pub(super) fn client_for(args: &TakeArgs, target: &Target) -> Result<(Client, String), Stop> {
     lock_name(&args.name)?;
@@ -35,9 +40,16 @@ pub(super) fn client_for(args: &TakeArgs, target: &Target) -> Result<(Client, St
         builder = builder.label(key, value);
     }
     let client = builder
+        .patience(timeout_of(args))
         .build()
         .map_err(|error| Stop::failed(format!("{error}; see --addr and HOLDFAST_ADDR")))?;
     Ok((client, session))
+}
+
+fn timeout_of(args: &TakeArgs) -> Duration {
+    let wait = if args.try_once { Some(Duration::ZERO) } else { args.wait };
+    let usual = wait.map_or(TIMEOUT, |wait| wait.clamp(TIMEOUT_SHORT, TIMEOUT));
+    args.timeout.unwrap_or(usual)
 }
 
 /// Takes the lock, with progress on stderr; a signal ends the waiting.

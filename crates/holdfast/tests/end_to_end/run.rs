@@ -143,3 +143,62 @@ fn without_a_cluster_the_command_does_not_run() {
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""));
     assert!(end.stderr.contains(&address), "{}", end.stderr);
 }
+
+#[test]
+fn a_release_request_is_printed_and_reaches_the_command_as_a_signal() {
+    let cluster = one();
+    let script = "trap 'echo asked; exit 3' USR1; echo ready; while :; do sleep 0.05; done";
+    let options = ["run", "job", "--ttl", "1m", "--on-release-request", "usr1"];
+    let mut program = cluster.spawn_client(&[&options[..], &["--", "sh", "-c", script]].concat());
+    assert_eq!(program.next_stdout_line(), "ready");
+    let asked = cluster.client(&["ask", "job", "--reason", "patch day", "--deadline", "5m"]);
+    assert_eq!(asked.code, Some(0));
+    let holder = cluster.client(&["who", "job", "-o", "value"]).stdout.trim().to_owned();
+    let end = program.wait();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(3), "asked\n"), "{}", end.stderr);
+    assert!(end.stderr.contains("job: release wanted within"), "{}", end.stderr);
+    assert!(end.stderr.contains("(reason: patch day): SIGUSR1"), "{}", end.stderr);
+    // Unless it was gone by then, the holder is named.
+    assert!(asked.stderr.contains("holdfast: asked "), "{}", asked.stderr);
+    assert!(holder.is_empty() || asked.stderr.contains(&holder), "{holder}: {}", asked.stderr);
+}
+
+#[test]
+fn lock_prints_a_release_request_and_ask_names_every_holder() {
+    let cluster = one();
+    let names = ["web-1", "web-2"];
+    let mut holders = names.map(|name| {
+        let mut holder = cluster.spawn_client(&["lock", "page", "--shared", "--session", name]);
+        holder.next_stdout_line();
+        holder
+    });
+    let asked = cluster.client(&["ask", "page", "--reason", "patch day"]);
+    for (holder, name) in holders.iter_mut().zip(names) {
+        assert!(
+            asked.stderr.contains(&format!("asked {name} to release page")),
+            "{}",
+            asked.stderr
+        );
+        let line = holder.next_stderr_line();
+        assert!(line.contains("page: release wanted") && line.contains("patch day"), "{line}");
+        holder.kill();
+    }
+}
+
+#[test]
+fn a_try_against_nodes_that_do_not_answer_ends_soon() {
+    // One that refuses connections, and one that accepts them and never answers.
+    let dead = format!("127.0.0.1:{}", crate::program::free_ports(1));
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addresses = format!("{dead},{}", silent.local_addr().unwrap());
+    for (options, at_most) in
+        [(&["--try"][..], 6), (&["--wait", "2s"], 6), (&["--timeout", "300ms"], 3)]
+    {
+        let line = [&["run", "job", "--addr", &addresses][..], options, &["--", "true"]].concat();
+        let begun = std::time::Instant::now();
+        let end = Program::spawn(&line, &[]).wait();
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let lasted = begun.elapsed();
+        assert!(lasted < std::time::Duration::from_secs(at_most), "{options:?}: {lasted:?}");
+    }
+}

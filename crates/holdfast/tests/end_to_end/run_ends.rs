@@ -215,3 +215,151 @@ fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {
     let end = program.wait();
     assert_eq!(end.code, Some(76), "{}", end.stderr);
 }
+
+/// The words with which the next one in the queue says which of these processes live.
+fn search(ids: &[u32]) -> String {
+    let ids = ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    format!(
+        "for id in {ids}; do grep -q ') [^ZX] ' /proc/$id/stat 2>/dev/null && echo $id lives; done; echo looked"
+    )
+}
+
+/// `kill -9` of `holdfast run`: the leash releases the lock, long before its ttl is over and after the command's last process.
+#[test]
+fn the_leash_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_dead() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let (run, long) = (["run", "job"], &LONG_TTL[..]);
+    let nested = format!(
+        "{} run inner -- sh -c '{}'",
+        env!("CARGO_BIN_EXE_holdfast"),
+        STUBBORN.replace('\'', "'\\''")
+    );
+    for script in ["echo $$ $$; while :; do sleep 0.05; done", STUBBORN, &nested] {
+        let mut program = cluster.spawn_client(&[&run, long, &["--", "sh", "-c", script]].concat());
+        let ids = processes(&mut program);
+        program.kill();
+        let wait = ["--wait", "40s", "--quiet", "--", "sh", "-c", &search(&ids)];
+        let next = cluster.client(&[&run[..], &wait].concat());
+        assert_eq!((next.code, next.stdout.as_str()), (Some(0), "looked\n"), "{}", next.stderr);
+    }
+}
+
+/// The leash leads the group of the command.
+fn leash_of(process: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap().parse().unwrap()
+}
+
+/// Writes into a pipe until it takes no more, through an open file of its own.
+fn fill(pipe: &str) {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = nix::libc::O_NONBLOCK;
+    let mut pipe = std::fs::OpenOptions::new().write(true).custom_flags(flags).open(pipe).unwrap();
+    while pipe.write(&[b'\n'; 512]).is_ok() {}
+    while pipe.write(b"\n").is_ok() {}
+}
+
+/// What holds `run` up must not hold up the kill: a stderr that nobody reads, and a leash that is stopped and reads no more.
+#[test]
+fn a_full_pipe_and_a_stopped_leash_do_not_hold_up_the_kill() {
+    for is_stderr in [true, false] {
+        let cluster = DevCluster::start(&["--nodes", "1"]);
+        let (reader, stderr) = std::io::pipe().unwrap();
+        if is_stderr {
+            use std::os::fd::AsRawFd;
+            fill(&format!("/proc/self/fd/{}", stderr.as_raw_fd()));
+        }
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_holdfast"))
+            .args(["run", "job", "--ttl", "3s", "--", "sh", "-c", STUBBORN])
+            .env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()))
+            .env_remove("HOLDFAST_SESSION")
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(child.stdout.take().unwrap()),
+            &mut line,
+        )
+        .unwrap();
+        let ids: Vec<u32> = line.trim().split(' ').map(|id| id.parse().unwrap()).collect();
+        let leash = leash_of(ids[0]);
+        send(leash, Signal::SIGSTOP);
+        if !is_stderr {
+            fill(&format!("/proc/{leash}/fd/0"));
+        }
+        // The pipe of the leash is written at the next renewal.
+        let next_renewal = cluster.client(&["wait", "job", "--free", "--timeout", "2s"]);
+        assert_eq!(next_renewal.code, Some(75), "{}", next_renewal.stderr);
+        let stopped = stop_nodes(&cluster);
+        let dead = gone(&ids);
+        assert!(dead < stopped + TTL, "{:?} after the last renewal", dead - stopped);
+        wake_nodes(&cluster);
+        drop(reader);
+        child.wait().unwrap();
+    }
+}
+
+/// A library that lets the clock which goes on in a suspension run ahead of the one of the timers, as a suspension does.
+const AHEAD: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int result = (int)syscall(SYS_clock_gettime, clock, now);
+    if (clock == CLOCK_BOOTTIME && access(getenv("SUSPENDED_FILE"), F_OK) == 0) now->tv_sec += 3600;
+    return result;
+}
+"#;
+
+/// Compiles it; the path of the library.
+fn held_back_timers(dir: &std::path::Path) -> String {
+    let (source, library) = (dir.join("ahead.c"), dir.join("ahead.so"));
+    std::fs::write(&source, AHEAD).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status().unwrap().success());
+    library.to_str().unwrap().to_owned()
+}
+
+/// Timers stand still in a suspension, and the deadline does not: `run`, its leash alone, and `lock` see that it has passed.
+#[test]
+fn after_a_suspension_beyond_the_deadline_the_command_is_killed_at_once() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let address = format!("127.0.0.1:{}", cluster.port());
+    for (name, run_is_stopped) in [("run", false), ("leash", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (library, file) = (held_back_timers(dir.path()), dir.path().join("suspended"));
+        let environment = [
+            ("HOLDFAST_ADDR", address.as_str()),
+            ("LD_PRELOAD", library.as_str()),
+            ("SUSPENDED_FILE", file.to_str().unwrap()),
+        ];
+        let other = format!("other/{name}");
+        let mut lock = Program::spawn(&["lock", &other, "--ttl", "1m"], &environment);
+        lock.next_stdout_line();
+        let line = ["run", name, "--ttl", "1m", "--", "sh", "-c", STUBBORN];
+        let mut program = Program::spawn(&line, &environment);
+        let ids = processes(&mut program);
+        if run_is_stopped {
+            program.signal(Signal::SIGSTOP);
+        }
+        let suspended = Instant::now();
+        std::fs::write(&file, "").unwrap();
+        let lasted = gone(&ids) - suspended;
+        assert!(lasted < AT_ONCE, "{name}: {lasted:?} after the machine woke");
+        assert_eq!(lock.wait_for(AT_ONCE).code, Some(76));
+        if run_is_stopped {
+            program.signal(Signal::SIGCONT);
+        }
+        let end = program.wait();
+        assert_eq!(end.code, Some(76), "{}", end.stderr);
+        assert!(end.stderr.contains("Another holder may have entered"), "{}", end.stderr);
+    }
+}

@@ -5,13 +5,15 @@
 //! Stdin, stdout and stderr are the command's; progress goes to stderr before it starts.
 
 mod leash;
+mod orphan;
+mod stderr;
 mod timeline;
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::election_of;
-use holdfast_client::{Client, Moment};
+use holdfast_client::{Client, Hold, Moment, ReleaseRequest};
 use nix::sys::signal::Signal;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -19,8 +21,10 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 pub(super) use leash::run as leash;
 
 use self::leash::{Leash, reached};
+use self::orphan::release_line;
+use self::stderr::Stderr;
 use self::timeline::{Due, Timeline};
-use super::held::{Held, name_of, take_all};
+use super::held::{Held, Requests, name_of, take_all};
 use super::taking::client_for;
 use crate::cli::{Format, OnLoss, RunArgs, Target};
 use crate::exit::Stop;
@@ -92,13 +96,16 @@ async fn once(args: &RunArgs, signals: &mut Signals) -> (Result<(), Stop>, Round
         Ok(forwarded) => forwarded,
         Err(error) => return (Err(Stop::failed(error)), Round::Held),
     };
+    let stderr = Stderr::start();
     let end = match args.on_loss {
-        OnLoss::Ignore => unleashed(&held, args, &mut forwarded).await,
-        OnLoss::Term => leashed(&held, args, Some(args.grace), &mut forwarded).await,
-        OnLoss::Kill => leashed(&held, args, None, &mut forwarded).await,
+        OnLoss::Ignore => unleashed(&held, args, &mut forwarded, &stderr).await,
+        OnLoss::Term => leashed(&held, args, Some(args.grace), &mut forwarded, &stderr).await,
+        OnLoss::Kill => leashed(&held, args, None, &mut forwarded, &stderr).await,
     };
     let round = if forwarded.stopped { Round::Signalled } else { Round::Held };
-    (finish(args, held, &client.0, end).await, round)
+    let end = finish(args, held, &client.0, end).await;
+    stderr.finish();
+    (end, round)
 }
 
 /// Gives the lock back, and says how it ended.
@@ -172,6 +179,7 @@ async fn leashed(
     args: &RunArgs,
     grace: Option<Duration>,
     forwarded: &mut Forwarded<'_>,
+    stderr: &Stderr,
 ) -> Result<Ended, Stop> {
     let timeline = Timeline::new(grace, held.remaining());
     let Some(mut deadline) = held.deadline_moment() else {
@@ -181,9 +189,7 @@ async fn leashed(
             held.reason()
         )));
     };
-    let started = Leash::start(timeline.leash_at(deadline)).await;
-    let mut leash = started
-        .map_err(|error| Stop::failed(format!("cannot start the leash of the command: {error}")))?;
+    let mut leash = start_leash(held, args, timeline.leash_at(deadline)).await?;
     let mut child = match spawn(args, held, leash.group().as_raw()) {
         Ok(child) => child,
         Err(stop) => {
@@ -191,17 +197,17 @@ async fn leashed(
             return Err(stop);
         }
     };
-    let (mut asked, mut alone) = (false, false);
+    let (mut asked, mut alone, mut requests) = (false, false, Requests::default());
     loop {
         let wake = match timeline.due(deadline, asked, Moment::now()) {
             Due::Kill => return Ok(killed(leash, Some(child), held).await),
             Due::Terminate => {
-                complain(&format!(
+                leash.signal(Signal::SIGTERM);
+                stderr.say(format!(
                     "holdfast: {} is about to be lost ({}): SIGTERM",
                     name_of(&args.take),
                     held.reason()
                 ));
-                leash.signal(Signal::SIGTERM);
                 asked = true;
                 continue;
             }
@@ -220,21 +226,47 @@ async fn leashed(
             }
             signal = forwarded.next() => leash.signal(signal),
             () = leash.ended(), if !alone => {
-                complain("holdfast: the leash of the command was killed: only this process guards the lock now");
+                stderr.say("holdfast: the leash of the command was killed: only this process guards the lock now".to_owned());
                 alone = true;
             }
             // Once asked to end, the command gets no more time than it was told.
             moved = held.deadline_after(deadline), if !asked => match moved {
                 Ok(moved) => {
                     deadline = moved;
-                    // If the leash is gone, we are still here.
-                    drop(leash.until(timeline.leash_at(deadline)).await);
+                    leash.until(timeline.leash_at(deadline));
                 }
                 Err(_loss) => return Ok(killed(leash, Some(child), held).await),
             },
+            _lost = held.lost(), if asked => return Ok(killed(leash, Some(child), held).await),
+            request = held.release_requested(&requests) => {
+                if let Some(signal) = report(request, &mut requests, args, stderr) {
+                    leash.signal(signal);
+                }
+            }
             () = reached(wake) => {}
         }
     }
+}
+
+async fn start_leash(held: &Held, args: &RunArgs, kill_at: Moment) -> Result<Leash, Stop> {
+    let line =
+        |hold: &Hold| release_line(&args.addr, &hold.release_target(), hold.session().as_str());
+    let releases: Vec<String> = held.holds().into_iter().map(line).collect();
+    Leash::start(kill_at, &releases)
+        .await
+        .map_err(|error| Stop::failed(format!("cannot start the leash of the command: {error}")))
+}
+
+/// Prints a release request. Returns the signal that reports it to the command, if one does.
+fn report(
+    request: (String, ReleaseRequest),
+    requests: &mut Requests,
+    args: &RunArgs,
+    stderr: &Stderr,
+) -> Option<Signal> {
+    let signal = args.on_release_request.0;
+    stderr.say(requests.learn(request, signal));
+    signal
 }
 
 /// Kills the command with its group, and waits until it is gone, which it cannot refuse.
@@ -252,18 +284,25 @@ async fn unleashed(
     held: &Held,
     args: &RunArgs,
     forwarded: &mut Forwarded<'_>,
+    stderr: &Stderr,
 ) -> Result<Ended, Stop> {
     let mut child = spawn(args, held, 0)?;
     let group = child.id().and_then(|id| i32::try_from(id).ok()).map(nix::unistd::Pid::from_raw);
-    let mut told = false;
+    let send = |signal| {
+        let _gone = group.map(|group| nix::sys::signal::killpg(group, signal));
+    };
+    let (mut told, mut requests) = (false, Requests::default());
     loop {
         tokio::select! {
             status = child.wait() => return status.map(Ended::By).map_err(Stop::failed),
-            signal = forwarded.next() => if let Some(group) = group {
-                let _gone = nix::sys::signal::killpg(group, signal);
-            },
+            signal = forwarded.next() => send(signal),
+            request = held.release_requested(&requests), if !told => {
+                if let Some(signal) = report(request, &mut requests, args, stderr) {
+                    send(signal);
+                }
+            }
             (name, loss) = held.lost(), if !told => {
-                complain(&format!(
+                stderr.say(format!(
                     "holdfast: {name} is lost ({loss}), and the command goes on without it (--on-loss ignore)"
                 ));
                 told = true;
