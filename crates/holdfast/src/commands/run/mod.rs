@@ -183,11 +183,8 @@ async fn leashed(
 ) -> Result<Ended, Stop> {
     let timeline = Timeline::new(grace, held.remaining());
     let Some(mut deadline) = held.deadline_moment() else {
-        return Err(Stop::Lost(format!(
-            "{} is lost: {}; the command was not started",
-            name_of(&args.take),
-            held.reason()
-        )));
+        let (name, loss) = (name_of(&args.take), held.reason());
+        return Err(Stop::Lost(format!("{name} is lost: {loss}; the command was not started")));
     };
     let mut leash = start_leash(held, args, timeline.leash_at(deadline)).await?;
     let mut child = match spawn(args, held, leash.group().as_raw()) {
@@ -203,11 +200,8 @@ async fn leashed(
             Due::Kill => return Ok(killed(leash, Some(child), held).await),
             Due::Terminate => {
                 leash.signal(Signal::SIGTERM);
-                stderr.say(format!(
-                    "holdfast: {} is about to be lost ({}): SIGTERM",
-                    name_of(&args.take),
-                    held.reason()
-                ));
+                let (name, loss) = (name_of(&args.take), held.reason());
+                stderr.say(format!("holdfast: {name} is about to be lost ({loss}): SIGTERM"));
                 asked = true;
                 continue;
             }
