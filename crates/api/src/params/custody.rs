@@ -9,6 +9,8 @@ use super::{REDIRECT, about, name, number};
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid, parse_duration};
 
+/// The one value of `ask`.
+const RELEASE: &str = "release";
 const DEADLINE_MIN: Duration = Duration::from_millis(1);
 const DEADLINE_MAX: Duration = Duration::from_millis(AskRelease::DEADLINE_MAX_MS);
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
@@ -76,7 +78,9 @@ impl BreakParams {
     }
 }
 
-/// `POST /v1/locks/{name}`: holders are asked to give the lock back.
+/// `POST /v1/locks/{name}?ask=release`: the holders are asked to release the lock.
+///
+/// `ask=release` is required, so that a caller who guesses that POST acquires the lock never gets a 2xx.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskParams {
     /// Which holder; none asks all of them.
@@ -96,9 +100,16 @@ pub struct AskParams {
 impl AskParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "reason", "deadline"],
+        what: "PUT acquires a lock, POST asks its holders to release it; POST",
+        values: &["ask", "session", "owner", "reason", "deadline"],
         flags: &["revoke", REDIRECT],
         about: &[
+            Param::word(
+                "ask",
+                &[RELEASE],
+                "What the holders are asked to do. Required, because a POST does not acquire the lock: PUT does",
+            )
+            .needed(RELEASE),
             Param::name(
                 "session",
                 SessionName::MAX_LEN,
@@ -123,6 +134,9 @@ impl AskParams {
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
     pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        if fields.value("ask") != Some(RELEASE) {
+            return Err(not_an_acquire());
+        }
         let (session, owner) =
             (name(fields, "session", SessionName::new)?, name(fields, "owner", Owner::new)?);
         if session.is_none() && owner.is_some() {
@@ -143,6 +157,7 @@ impl AskParams {
     /// The query that says the same.
     pub fn to_query(&self) -> String {
         let mut query = Query::default();
+        query.text("ask", Some(RELEASE));
         query.text("session", self.session.as_ref().map(SessionName::as_str));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
         query.text("reason", self.reason.as_ref().map(Reason::as_str));
@@ -151,6 +166,12 @@ impl AskParams {
         query.flag(REDIRECT, self.redirect);
         query.0
     }
+}
+
+fn not_an_acquire() -> Refusal {
+    let detail = "POST does not acquire a lock, and 'ask=release' is missing: nothing was done";
+    Refusal::of("ask", ErrorCode::InvalidArgument, detail)
+        .hint("acquire it with PUT; to ask its holders to release it, add ?ask=release to the POST")
 }
 
 fn deadline(fields: &Fields<'_>) -> Result<Duration, Refusal> {

@@ -16,7 +16,7 @@ const AGEING_MAX: Duration = Duration::from_millis(Policy::AGEING_MAX_MS);
 /// The limit of a lock that is no semaphore.
 const NONE: &str = "none";
 
-/// `PATCH /v1/locks/{name}`: what is none stays as it is.
+/// `PATCH /v1/locks/{name}`: what is none stays as it is, and something must change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyParams {
     /// Permits of a semaphore; `Some(None)` makes it a lock again.
@@ -40,6 +40,7 @@ pub struct PolicyParams {
 impl PolicyParams {
     /// What the call takes.
     pub const KEYS: Keys = Keys {
+        what: "PUT acquires a lock, PATCH changes its rules; PATCH",
         values: &["limit", "order", "ageing", "lock_delay", "cooldown", "segments"],
         flags: &["detect_deadlocks", REDIRECT],
         about: &[
@@ -95,9 +96,9 @@ impl PolicyParams {
     /// Checks every parameter.
     ///
     /// # Errors
-    /// [`Refusal`] names the parameter and what to write instead. A call that names nothing asks for the rules as they are.
+    /// [`Refusal`] names the parameter and what to write instead. A call that changes nothing is refused.
     pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
-        Ok(Self {
+        let params = Self {
             limit: match fields.value("limit") {
                 Some(NONE) => Some(None),
                 Some(_) | None => count(fields, "limit")?.map(Some),
@@ -112,7 +113,11 @@ impl PolicyParams {
             cooldown: time(fields, "cooldown", COOLDOWN_MAX)?,
             detect_deadlocks: fields.value("detect_deadlocks").map(|value| value == "true"),
             redirect: fields.flag(REDIRECT),
-        })
+        };
+        if params == (Self { redirect: params.redirect, ..Self::default() }) {
+            return Err(changes_nothing());
+        }
+        Ok(params)
     }
 
     /// The query that says the same.
@@ -130,6 +135,13 @@ impl PolicyParams {
         query.flag(REDIRECT, self.redirect);
         query.0
     }
+}
+
+fn changes_nothing() -> Refusal {
+    let detail = "PATCH changes the rules of a lock, and this call names no rule: nothing was done";
+    Refusal::new(ErrorCode::InvalidArgument, detail).hint(
+        "name a rule, such as ?cooldown=1h; GET shows the rules of a lock, and PUT acquires it",
+    )
 }
 
 fn order(fields: &Fields<'_>) -> Result<Option<QueueOrder>, Refusal> {

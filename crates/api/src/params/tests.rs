@@ -98,7 +98,11 @@ fn a_change_of_rules_keeps_its_bounds() {
     assert_eq!(parse("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
     assert_eq!(parse("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
     assert_eq!(parse("lock_delay=0s").unwrap().lock_delay, Some(Duration::ZERO));
-    assert_eq!(parse("").unwrap(), PolicyParams::default());
+    for query in ["", "redirect"] {
+        let refusal = parse(query).unwrap_err();
+        assert_eq!(refusal.code, ErrorCode::InvalidArgument, "{query}");
+        assert!(refusal.hint.unwrap().contains("PUT acquires it"), "{query}");
+    }
     for query in ["limit=0", "limit=nobody", "order=lifo", "segments=1025"] {
         assert_eq!(parse(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
     }
@@ -252,11 +256,16 @@ fn a_lock_is_taken_from_its_holders_with_a_reason_or_handed_on_whole() {
         assert_eq!(release(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
     }
     let ask = |query: &str| AskParams::parse(&Fields::parse(Some(query), &AskParams::KEYS)?);
-    assert_eq!(ask("").unwrap().deadline, Duration::from_secs(30));
-    let asked = ask("session=me&owner=o&reason=please&deadline=5s&revoke").unwrap();
+    assert_eq!(ask("ask=release").unwrap().deadline, Duration::from_secs(30));
+    let asked = ask("ask=release&session=me&owner=o&reason=please&deadline=5s&revoke").unwrap();
     assert_eq!(ask(&asked.to_query()).unwrap(), asked);
-    assert_eq!(ask("owner=o").unwrap_err().code, ErrorCode::InvalidArgument);
-    assert_eq!(ask("deadline=0s").unwrap_err().code, ErrorCode::BadDuration);
+    assert_eq!(ask("ask=release&owner=o").unwrap_err().code, ErrorCode::InvalidArgument);
+    assert_eq!(ask("ask=release&deadline=0s").unwrap_err().code, ErrorCode::BadDuration);
+    for query in ["", "session=me", "ask=acquire", "ttl=30s"] {
+        let refusal = ask(query).unwrap_err();
+        assert_eq!(refusal.code, ErrorCode::InvalidArgument, "{query}");
+        assert!(refusal.hint.unwrap().contains("PUT"), "{query}");
+    }
 }
 
 #[test]

@@ -107,7 +107,8 @@ fn set_policy() -> Operation {
     Operation {
         id: "setPolicy",
         summary: "Change the rules of a lock, while it is in use",
-        about: "What is not named stays as it is. Nobody who holds is sent away. Answers the rules as they are then.",
+        about: "What is not named stays as it is. Nobody who holds is sent away. Answers the rules as they are then. A call that \
+                names no rule is refused: GET shows the rules.",
         keys: PolicyParams::KEYS,
         headers: &[],
         reach: Reach::Change,
@@ -119,9 +120,10 @@ fn set_policy() -> Operation {
 fn ask_release() -> Operation {
     Operation {
         id: "askForRelease",
-        summary: "Ask the holders of a lock to give it back",
-        about: "They hear of it from a keepalive that waits for news. With revoke the hold ends at the deadline. Asking again \
-                replaces what was asked.",
+        summary: "Ask the holders of a lock to release it",
+        about: "The call requires ask=release and does not acquire the lock: PUT acquires it. A holder learns of the request \
+                from a keepalive that waits for events. With revoke the hold ends at the deadline. A second request replaces \
+                the first.",
         keys: AskParams::KEYS,
         headers: &[],
         reach: Reach::Change,

@@ -34,6 +34,36 @@ async fn a_key_given_twice_or_without_a_value_is_refused() {
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
 }
 
+/// POST is what most people try first to acquire a lock.
+#[tokio::test]
+async fn a_guessed_post_or_an_empty_patch_is_refused_with_the_call_that_acquires() {
+    let node = Node::start().await;
+    node.take("/v1/locks/held?session=me").await;
+    for lock in ["free", "held"] {
+        for (method, query) in [
+            ("POST", ""),
+            ("POST", "?session=me"),
+            ("POST", "?session=me&ttl=30s&wait=1s"),
+            ("POST", "?ask=acquire"),
+            ("PATCH", ""),
+            ("PATCH", "?redirect"),
+            ("PATCH", "?session=me"),
+        ] {
+            let reply = node.call(method, &format!("/v1/locks/{lock}{query}")).await;
+            let hint = reply.problem(400, "invalid-argument")["hint"].clone();
+            assert!(hint.as_str().unwrap().contains("PUT"), "{method} {query}: {hint}");
+        }
+        for (method, body) in [("POST", r#"{"session":"me"}"#), ("PATCH", "{}")] {
+            let reply = node.call_json(method, &format!("/v1/locks/{lock}"), body).await;
+            reply.problem(400, "invalid-argument");
+        }
+    }
+    let holders = node.call("GET", "/v1/locks/held").await.json()["holders"].clone();
+    assert!(holders[0].get("release_request").is_none(), "{holders}");
+    let asked = node.call_json("POST", "/v1/locks/held", r#"{"ask":"release"}"#).await;
+    assert_eq!(asked.json()["asked"], 1);
+}
+
 #[tokio::test]
 async fn what_does_not_exist_yet_is_unsupported_by_name() {
     let node = Node::start().await;

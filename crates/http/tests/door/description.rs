@@ -159,6 +159,7 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                         "&session=me"
                     }
                     ("/v1/locks/{name}", "owner") if method == "post" => "&session=me",
+                    ("/v1/locks/{name}", "redirect") if method == "patch" => "&limit=1",
                     (_, "request") if !base.contains("session=") => "&session=me",
                     ("/v1/tree/{path}", "ephemeral") => "&session=me",
                     ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=r1",

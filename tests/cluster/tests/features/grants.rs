@@ -163,7 +163,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     let quiet = door.post("/v1/sessions/me/keepalive?wait=0s").await.json();
     let since = quiet["revision"].as_u64().expect("a revision");
     // Asked only: nothing is taken.
-    let asked = door.post("/v1/locks/a?reason=patch+day&deadline=1s").await;
+    let asked = door.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s").await;
     assert_eq!(asked.has(200).json()["asked"], 1);
     let news = door.post(&format!("/v1/sessions/me/keepalive?wait=20s&since={since}")).await.json();
     let event = &news["events"][0];
@@ -175,7 +175,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     let next = queue_up(&door, "a?session=next");
     until_waiters(&door, "a", 1).await;
     // And now with what follows if it is not given back.
-    door.post("/v1/locks/a?reason=patch+day&deadline=1s&revoke").await.has(200);
+    door.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke").await.has(200);
     let granted = next.await.expect("a task");
     assert!(granted.has(200).token() > token);
     let floor = look(&door, "a").await["floor"].as_u64();
