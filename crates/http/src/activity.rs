@@ -1,5 +1,5 @@
 //! What a connection is doing, so that its patience can be measured: idle, sending a head, waiting for its answer, or
-//! reading a stream.
+//! reading a stream. The socket's reader also refuses a line that ends with a bare LF (`lines`).
 //!
 //! One atomic word a connection, written by the socket's reader and by the call; read by the alarm in `connection`.
 
@@ -7,7 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
@@ -19,6 +19,10 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::HttpConfig;
+use crate::lines::{BodyLength, Lines, Scanned};
+
+/// What the reader passes on in place of a bare LF and what follows it: hyper answers 400 to a NUL in a line.
+const REFUSED: &[u8] = b"\0\r\n\r\n";
 
 /// State and the millisecond it began, of one connection.
 #[derive(Debug)]
@@ -28,8 +32,11 @@ pub(crate) struct Activity {
     word: AtomicU64,
     /// How long the socket waits for an acknowledgement, milliseconds; 0 is the system's own patience.
     patience_ms: AtomicU32,
+    /// Bytes of the body behind the head that was read last, until the reader takes note: 0 is none, `CHUNKED` is unknown.
+    body: AtomicU64,
 }
 
+const CHUNKED: u64 = u64::MAX;
 const IDLE: u64 = 0;
 const HEAD: u64 = 1;
 const BUSY: u64 = 2;
@@ -39,12 +46,27 @@ const STATE_BITS: u64 = 3;
 impl Activity {
     /// A connection that has just been opened, and is idle.
     pub(crate) fn new() -> Self {
-        Self { opened: Instant::now(), word: AtomicU64::new(IDLE), patience_ms: AtomicU32::new(0) }
+        Self {
+            opened: Instant::now(),
+            word: AtomicU64::new(IDLE),
+            patience_ms: AtomicU32::new(0),
+            body: AtomicU64::new(0),
+        }
     }
 
-    /// A head has arrived whole; the rest is up to the call.
-    pub(crate) fn busy(&self) {
+    /// A head has arrived whole, with a body of so many bytes, or in chunks; the rest is up to the call.
+    pub(crate) fn busy(&self, body: Option<u64>) {
+        self.body.store(body.unwrap_or(CHUNKED), Ordering::Relaxed);
         self.word.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// The body of the head that was read last, told once.
+    fn take_body(&self) -> Option<BodyLength> {
+        match self.body.swap(0, Ordering::Relaxed) {
+            0 => None,
+            CHUNKED => Some(BodyLength::Chunked),
+            bytes => Some(BodyLength::Bytes(bytes)),
+        }
     }
 
     /// The answer is made.
@@ -123,11 +145,16 @@ impl Drop for Followed {
     }
 }
 
-/// A socket that tells what it receives.
+/// A socket that tells what it receives, and passes no bare LF on as the end of a line.
 #[derive(Debug)]
 pub(crate) struct Observed {
     stream: TcpStream,
     activity: Arc<Activity>,
+    lines: Lines,
+    /// Bytes that were read and not passed on yet; at most one read.
+    held: Bytes,
+    /// A bare LF has come: nothing more is read from the socket.
+    refused: bool,
     /// What the socket was told last.
     patience_ms: u32,
 }
@@ -135,7 +162,34 @@ pub(crate) struct Observed {
 impl Observed {
     /// Watches a socket.
     pub(crate) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
-        Self { stream, activity, patience_ms: 0 }
+        let (lines, held, refused) = (Lines::new(), Bytes::new(), false);
+        Self { stream, activity, lines, held, refused, patience_ms: 0 }
+    }
+
+    /// Holds back the bytes behind the end of a head, and replaces a bare LF with bytes that hyper answers with 400.
+    fn check_lines(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
+        if self.refused {
+            return;
+        }
+        if let Some(body) = self.activity.take_body() {
+            self.lines.body_follows(body);
+        }
+        let fresh = buffer.filled().get(before..).unwrap_or_default();
+        let (passed, refused) = match self.lines.scan(fresh) {
+            Scanned::Passed(passed) => (passed, false),
+            Scanned::Refused(passed) => (passed, true),
+        };
+        if refused {
+            self.refused = true;
+            buffer.set_filled(before + passed);
+            let count = REFUSED.len().min(buffer.remaining());
+            buffer.put_slice(&REFUSED[..count]);
+            self.held = Bytes::from_static(&REFUSED[count..]);
+        } else if passed < fresh.len() {
+            let rest = fresh.get(passed..).unwrap_or_default();
+            self.held = [rest, &self.held].concat().into();
+            buffer.set_filled(before + passed);
+        }
     }
 
     /// Tells the socket how long to wait for acknowledgements, if that has changed.
@@ -156,12 +210,19 @@ impl AsyncRead for Observed {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
         let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.activity.received();
+        if this.held.is_empty() && !this.refused {
+            ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        } else {
+            let count = this.held.len().min(buffer.remaining());
+            buffer.put_slice(&this.held.split_to(count));
         }
-        polled
+        if buffer.filled().len() > before {
+            this.activity.received();
+        }
+        this.check_lines(buffer, before);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -48,7 +48,7 @@ pub(crate) async fn converse(
     let activity = Arc::new(Activity::new());
     let io = TokioIo::new(Observed::new(stream, activity.clone()));
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
-        activity.busy();
+        activity.busy(request.body().size_hint().exact());
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(activity.clone());
         let answer = router.clone().call(request.map(Body::new));

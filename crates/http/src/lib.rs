@@ -23,6 +23,7 @@ mod explain;
 mod fence;
 mod head;
 mod identity;
+mod lines;
 mod locks;
 mod metrics;
 mod node;

@@ -1,5 +1,8 @@
 //! Heads that can be read in two ways, methods and targets that are rare, and what was found wrong with them.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use crate::client::{Reply, call_with, raw, request};
 use crate::described::operations;
 use crate::node::Node;
@@ -42,6 +45,80 @@ async fn a_body_is_coded_as_chunks_or_not_at_all() {
     {
         assert_eq!(send(&node, &coded(codings), body).await.status, 400, "{codings:?}");
     }
+}
+
+/// A request that takes a lock, in which one line ends with a bare LF: behind a proxy that insists on CRLF it is another one.
+const BARE_LF: [&str; 6] = [
+    "\nPUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\nHost: a\r\nConnection: close\r\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\nConnection: close\r\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\n\r\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\n",
+    "PUT /v1/locks/a?session=me HTTP/1.1\nHost: a\nConnection: close\n\n",
+];
+
+#[tokio::test]
+async fn a_bare_lf_does_not_end_a_line_of_a_head() {
+    let node = Node::start().await;
+    let first = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+    for request in BARE_LF {
+        assert_eq!(raw(node.address, request.as_bytes()).await.status, 400, "{request:?}");
+        let mut stream = TcpStream::connect(node.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        for byte in request.as_bytes() {
+            // The rest is not read any more once the LF has come.
+            if stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+        }
+        let mut start = [0; 13];
+        stream.read_exact(&mut start).await.unwrap();
+        assert_eq!(&start, b"HTTP/1.1 400 ", "{request:?}, byte by byte");
+        // As the second request of a connection, in one segment with the first.
+        let both = raw(node.address, format!("{first}{request}").as_bytes()).await;
+        assert_eq!(both.status, 200, "{request:?}");
+        assert!(both.body.contains("HTTP/1.1 400 "), "{request:?}: {both:?}");
+    }
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
+#[tokio::test]
+async fn a_bare_lf_does_not_end_a_line_between_chunks() {
+    let node = Node::start().await;
+    let head = "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked";
+    for body in [
+        "2\n{}\r\n0\r\n\r\n",
+        "2;x=y\n{}\r\n0\r\n\r\n",
+        "2\r\n{}\n0\r\n\r\n",
+        "2\r\n{}\r\n0\n\r\n",
+        "2\r\n{}\r\n0\r\n\n\r\n\r\n",
+        "2\r\n{}\r\n0\r\nA: b\n\r\n\r\n",
+        "2\r\n{}\r\n0\r\nA: b\nC: d\r\n\r\n",
+    ] {
+        let reply = send(&node, &[head], body).await;
+        assert_eq!(reply.status, 400, "{body:?}: {reply:?}");
+    }
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
+#[tokio::test]
+async fn a_bare_lf_within_a_body_is_data() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/sessions/me").await;
+    let data = "\n\nPUT /v1/locks/a?session=me HTTP/1.1\n\n";
+    let sized = format!("Content-Length: {}\r\n\r\n{data}", data.len());
+    let chunk = format!("{:X};x=y\r\n{data}\r\n", data.len());
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{chunk}0\r\nA: b\r\n\r\n");
+    let last = "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for (path, body) in [("sized", sized), ("chunked", chunked)] {
+        let put = format!("PUT /v1/tree/{path} HTTP/1.1\r\nHost: a\r\n{body}");
+        // The next request of the connection is read from its first byte on.
+        let both = raw(node.address, format!("{put}{last}").as_bytes()).await;
+        assert_eq!(both.status / 100, 2, "{both:?}");
+        assert_eq!(both.body.matches("HTTP/1.1 200 ").count(), 1, "{both:?}");
+        assert_eq!(node.call("GET", &format!("/v1/tree/{path}")).await.body, data);
+    }
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
 }
 
 #[tokio::test]
