@@ -57,7 +57,7 @@ impl Campaign {
             if !self.leads(lost) || self.contact.last(lost) != Some(heard_at) {
                 return;
             }
-            tracing::info!(leader = %lost, "the leader hung up: standing for election");
+            tracing::info!(leader = lost.0, "the leader hung up: standing for election");
             if self.raft.trigger().elect(true).await.is_err() {
                 return;
             }

@@ -210,7 +210,7 @@ impl fmt::Debug for RaftConfig {
 /// One snapshot takes at most this long to send and install.
 pub(crate) const SNAPSHOT_BOUND: Duration = Duration::from_mins(10);
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -87,7 +87,7 @@ impl Founding {
     fn wait_for(&self, why: String) {
         let mut waits_for = self.waits_for.lock();
         if waits_for.as_ref() != Some(&why) {
-            tracing::info!(node = %self.node, why, "this node has no log yet and waits");
+            tracing::info!(why, "this node has no log yet and waits");
             *waits_for = Some(why);
         }
     }
@@ -121,7 +121,7 @@ impl Founding {
         }
         let members: BTreeSet<u64> = self.members.iter().map(|id| id.0).collect();
         match self.raft.initialize(members).await {
-            Ok(()) => tracing::info!(members = ?self.members, "made a new cluster"),
+            Ok(()) => tracing::info!(members = %listed(&self.members), "made a new cluster"),
             Err(error) => tracing::warn!(%error, "failed to make a new cluster"),
         }
     }
@@ -141,7 +141,7 @@ impl Founding {
     async fn join(&self, roster: Roster) {
         let _turn = self.turn.lock().await;
         if self.is_blank().await && self.write(roster).await.is_ok() {
-            tracing::info!(node = %self.node, "joining a cluster that has registered this node");
+            tracing::info!("joining a cluster that has registered this node");
         }
     }
 
@@ -183,4 +183,10 @@ impl Founding {
             Err(()) => refuse("its disk failed"),
         }
     }
+}
+
+/// Ids for the log, separated by commas.
+pub(crate) fn listed<'a>(nodes: impl IntoIterator<Item = &'a NodeId>) -> String {
+    let ids: Vec<String> = nodes.into_iter().map(NodeId::to_string).collect();
+    ids.join(",")
 }

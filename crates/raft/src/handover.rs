@@ -37,7 +37,7 @@ pub(crate) async fn to_the_most_current(
     let transfer = async {
         let mut leadership = means.leadership.clone();
         while let Some(successor) = choose(means, &may).await {
-            tracing::info!(%successor, "handing leadership over");
+            tracing::info!(successor = successor.0, "handing leadership over");
             if means.raft.trigger().transfer_leader(successor.0).await.is_err() {
                 return;
             }

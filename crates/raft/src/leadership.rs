@@ -59,7 +59,7 @@ fn log(before: &Leadership, now: &Leadership) {
     let same_term = before.term == now.term;
     match now.leader {
         Some(leader) if !same_term || before.leader != now.leader => {
-            tracing::info!(%leader, term = now.term, "the leader is known");
+            tracing::info!(leader = leader.0, term = now.term, "the leader is known");
         }
         None if before.leader.is_some() => {
             tracing::warn!(term = now.term, "the leader is not known any more");

@@ -102,7 +102,7 @@ impl Service {
         let (outcome, revision) = proposed?;
         match (outcome, seat) {
             (Ok(Reply::Granted(grant)), _) => {
-                tracing::debug!(request = call.request_id, lock = %grant.lock, session = %open.session, token = %grant.token, "granted");
+                tracing::debug!(request = call.request_id, lock = %grant.lock, session = %open.session, token = grant.token.0, "granted");
                 self.metrics().granted.inc();
                 Ok(attempt.answer(grant, revision))
             }
@@ -270,7 +270,7 @@ impl Service {
             Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
             // No leader just now: the place is safe, because nobody can expire the session either.
             Err(failure) => {
-                tracing::debug!(session = %place.session, ?failure, "renewal of a waiter postponed");
+                tracing::debug!(session = %place.session, %failure, "renewal of a waiter postponed");
                 Ok(None)
             }
         }
@@ -300,7 +300,7 @@ impl Service {
             attempt.renewed = began;
         }
         let revision = grant.granted_in;
-        tracing::debug!(lock = %grant.lock, session = %grant.session, token = %grant.token, "granted after a wait");
+        tracing::debug!(lock = %grant.lock, session = %grant.session, token = grant.token.0, "granted after a wait");
         Ok(attempt.answer(grant, revision))
     }
 

@@ -1,5 +1,6 @@
 //! What the service answers, and why it could not.
 
+use std::fmt;
 use std::time::Duration;
 
 use holdfast_raft::{ProposeError, ReadError};
@@ -232,6 +233,29 @@ impl Failure {
             return Self::Rejected(*why);
         }
         self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rejected(_) => "the state machine rejected the command",
+            Self::WaitTimeout { .. } => "the lock was not granted in time",
+            Self::NotYet { .. } => "the condition was not met in time",
+            Self::WaitTooLong { .. } => "the wait is longer than allowed",
+            Self::NoLeader => "no leader is known",
+            Self::OutcomeUnknown => "the outcome is unknown",
+            Self::Overloaded { .. } => "too much is queued",
+            Self::TooManyWaiters { .. } => "too many callers wait on this node",
+            Self::DiskFull => "too little disk is left",
+            Self::TooLarge => "the command is too large",
+            Self::Behind { .. } | Self::Lagging => "this node is behind the leader",
+            Self::TooManyStreams { .. } => "too many streams are open on this node",
+            Self::TooManyWatches { .. } => "too many watches are open on this node",
+            Self::Compacted { .. } => "the changes asked for were compacted",
+            Self::ShuttingDown => "this node is shutting down",
+            Self::Starting(why) | Self::Failed(why) => return f.write_str(why),
+        })
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) async fn run(service: Service) {
         match compare(&own, &others, service.config().members.len()) {
             Verdict::Agree => {}
             Verdict::Unclear(revision) => {
-                tracing::error!(%revision, "nodes disagree about the state, and no majority says who is right");
+                tracing::error!(revision = revision.0, "nodes disagree about the state, and no majority says who is right");
             }
             Verdict::Diverged(revision) => service.fail(format!(
                 "this node's state differs from the majority's at revision {revision}: stop it, keep its data \

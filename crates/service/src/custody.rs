@@ -26,12 +26,17 @@ impl Service {
         let by = by.join(" ");
         let proposed = self.propose(Command::Break(breaking)).await;
         let done = match &proposed {
-            Ok((Ok(Reply::Broken { places }), _)) => format!("{places} places"),
-            Err(Failure::OutcomeUnknown) => "unknown".to_owned(),
-            Ok(_) | Err(_) => "no".to_owned(),
+            Ok((Ok(Reply::Broken { .. }), _)) => "yes",
+            Err(Failure::OutcomeUnknown) => "unknown",
+            Ok(_) | Err(_) => "no",
         };
-        tracing::info!(target: "audit", action = "break", %lock, what, %reason, by, done,
-            request = call.request_id, node = self.node().0, "an operator took a lock away");
+        let holds_ended = match &proposed {
+            Ok((Ok(Reply::Broken { places }), _)) => Some(*places),
+            Ok(_) | Err(_) => None,
+        };
+        let (lock, reason) = (lock.as_str(), reason.as_str());
+        tracing::info!(target: "audit", action = "break", lock, what, reason, by, done, holds_ended,
+            request = call.request_id, "an operator took a lock away");
         let (outcome, revision) = proposed?;
         match outcome {
             Ok(Reply::Broken { places }) => Ok(respond(Answer::Broken { places }, revision)),

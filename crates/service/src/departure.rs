@@ -62,7 +62,7 @@ async fn leave(service: Service, place: Place, _seat: Seat, until: Instant) {
                 return close(service, place.session).await;
             }
             Ok(_) => return,
-            Err(failure) => tracing::debug!(lock = %place.lock, ?failure, "leaving takes longer"),
+            Err(failure) => tracing::debug!(lock = %place.lock, %failure, "leaving takes longer"),
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}

@@ -113,7 +113,7 @@ impl Clockwork {
         });
         self.patience = Patience::default();
         self.arrivals = ArrivalPatience::default();
-        tracing::info!(?epoch, "leases begin anew");
+        tracing::info!(term = epoch.term, "leases begin anew");
         self.epoch = Some(epoch);
     }
 

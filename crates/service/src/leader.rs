@@ -209,7 +209,7 @@ impl Service {
         match self.raft().call_peer(node, bytes.into(), deadline).await {
             Ok(reply) => {
                 holdfast_codec::decode(Kind::ServiceReply, &reply).unwrap_or_else(|error| {
-                    tracing::warn!(peer = %node, %error, "a peer's service answered nonsense");
+                    tracing::warn!(peer = node.0, %error, "a peer's service answered nonsense");
                     PeerReply::NotLeader
                 })
             }
@@ -222,7 +222,7 @@ impl Service {
         let reply = match holdfast_codec::decode(Kind::ServiceRequest, request) {
             Ok(request) => self.answer(request).await,
             Err(error) => {
-                tracing::warn!(peer = %from, %error, "a peer's service asked nonsense");
+                tracing::warn!(peer = from.0, %error, "a peer's service asked nonsense");
                 PeerReply::NotLeader
             }
         };

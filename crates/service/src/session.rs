@@ -81,14 +81,15 @@ impl Service {
         let held: Vec<_> = held.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
         let by: Vec<_> = call.principal.identities().iter().map(known_as).collect();
         let (by, held) = (by.join(" "), held.join(" "));
+        let known = session.as_str();
         let ended = self.close_session(session.clone(), None).await;
         let done = match &ended {
             Ok(_) => "yes",
             Err(Failure::OutcomeUnknown) => "unknown",
             Err(_) => "no",
         };
-        tracing::info!(target: "audit", action = "end-session", %session, reason, by, held, done,
-            request = call.request_id, node = self.node().0, "an operator ended a session");
+        tracing::info!(target: "audit", action = "end-session", session = known, reason, by, held, done,
+            request = call.request_id, "an operator ended a session");
         ended
     }
 

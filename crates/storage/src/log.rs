@@ -110,7 +110,7 @@ impl Log {
         let start = directory::open(dir, options.cache_bytes)?;
         let log = Self::spawn(start, options)?;
         let (first, last) = log.bounds();
-        tracing::info!(dir = %dir.display(), ?first, ?last, "log open and verified");
+        tracing::info!(dir = %dir.display(), first, last, "log open and verified");
         Ok(log)
     }
 

@@ -241,7 +241,7 @@ async fn refuse<W: AsyncWrite + Unpin>(
             send(writer, &refusal.encode(), &front.config).await;
         }
         Refused::Unable(failure) => {
-            tracing::debug!(%peer, ?failure, "a ZooKeeper client was sent to another node");
+            tracing::debug!(%peer, %failure, "a ZooKeeper client was sent to another node");
         }
         Refused::Speech(None) => dropped(front, peer, "nothing was said in time"),
         Refused::Speech(Some(Broken::Closed | Broken::Socket(_))) => {}
@@ -278,6 +278,6 @@ fn part(front: &Front, peer: SocketAddr, session: &str, end: &End) {
         front.metrics.dropped().inc();
         tracing::info!(%peer, session, why, "a ZooKeeper connection was closed");
     } else {
-        tracing::debug!(%peer, session, ?end, "a ZooKeeper connection ended");
+        tracing::debug!(%peer, session, end = end.name(), "a ZooKeeper connection ended");
     }
 }

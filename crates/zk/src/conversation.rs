@@ -62,6 +62,23 @@ pub(crate) enum End {
     Stream(Ended),
 }
 
+impl End {
+    /// One word for the log.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Left => "closed",
+            Self::Silent => "timeout",
+            Self::Stuck => "stuck",
+            Self::Socket(_) => "socket",
+            Self::Frame(_) => "frame",
+            Self::Header(_) => "header",
+            Self::Parted(_) => "error",
+            Self::Unable => "unavailable",
+            Self::Stream(_) => "session",
+        }
+    }
+}
+
 impl From<Broken> for End {
     fn from(broken: Broken) -> Self {
         match broken {

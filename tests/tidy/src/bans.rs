@@ -46,6 +46,32 @@ pub fn stubs(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
+/// Fields of a log line that are Rust's debug text, in code that is not a test: `?field`, `name = ?value`.
+pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
+    each(sources, |source, tokens, i| {
+        let token = &tokens[i];
+        let level =
+            matches!(token.text.as_str(), "error" | "warn" | "info" | "debug" | "trace" | "span");
+        if !level || !is_at(tokens, i, 1, "!") || source.is_test(token) {
+            return None;
+        }
+        let mut depth = 0_usize;
+        for at in i + 2..tokens.len() {
+            match tokens[at].text.as_str() {
+                "(" => depth += 1,
+                ")" if depth == 1 => return None,
+                ")" => depth -= 1,
+                "?" if depth == 1 && ["(", ",", "="].contains(&tokens[at - 1].text.as_str()) => {
+                    let what = "a log field is Rust's debug text: log a number, a word or text (`%`), one field each";
+                    return Some(what.to_owned());
+                }
+                _ => {}
+            }
+        }
+        None
+    })
+}
+
 /// Tests that do not run, or that pass whatever panics.
 pub fn skipped_tests(sources: &[Source]) -> Vec<Violation> {
     each(sources, |_, tokens, i| {
@@ -162,6 +188,13 @@ mod tests {
     fn stubs_are_caught_everywhere() {
         let text = concat!("fn a() { to", "do!() }\n#[test]\nfn b() { unimpl", "emented!() }");
         assert_eq!(lines(stubs, "crates/a/src/lib.rs", text), [1, 3]);
+    }
+
+    #[test]
+    fn debug_text_in_logs_is_caught() {
+        let text = "fn a() { tracing::info!(?b, \"c\"); }\nfn d() { warn!(e = ?f, \"g\"); }\n\
+                    fn h() { debug!(%i, j = k?, l(m?), \"n\"); }\n#[test]\nfn o() { tracing::info!(?p); }";
+        assert_eq!(lines(debug_text_in_logs, "crates/a/src/lib.rs", text), [1, 2]);
     }
 
     #[test]

@@ -88,6 +88,11 @@ fn nothing_is_unfinished() {
 }
 
 #[test]
+fn no_log_line_carries_debug_text() {
+    none(&bans::debug_text_in_logs(&sources()));
+}
+
+#[test]
 fn every_test_runs() {
     none(&bans::skipped_tests(&sources()));
 }

@@ -162,3 +162,52 @@ fn the_zookeeper_port_in_use_is_named_with_its_key_unless_that_door_stays_shut()
     server.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(server.wait().code, Some(0));
 }
+
+/// Rust's debug text of options, structs and lists.
+const DEBUG_TEXT: [&str; 6] = ["Some(", "None", "Ok(", "Err(", " { ", "["];
+
+#[test]
+fn json_log_lines_carry_plain_values_and_each_field_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let address = format!("127.0.0.1:{port}");
+    let file = single(dir.path(), port, "");
+    let args = ["serve", "--config", &file, "--log-format", "json", "--log-level", "debug"];
+    let mut server = Program::spawn(&args, &[]);
+    program::eventually("the node leads", || {
+        holdfast(&["status", "--addr", &address]).code == Some(0)
+    });
+    let mut holder = Program::spawn(&["lock", "a b", "--session", "me", "--addr", &address], &[]);
+    let token: u64 = holder.next_stdout_line().parse().unwrap();
+    let args = ["unlock", "a b", "--force", "--reason", "on call", "--addr", &address];
+    assert_eq!(holdfast(&args).code, Some(0));
+    holder.kill();
+    server.interrupt();
+    let log = server.wait().stderr;
+
+    let mut ours = Vec::new();
+    for line in log.lines() {
+        let fields: serde_json::Map<_, _> = serde_json::from_str(line).unwrap();
+        let target = fields["target"].as_str().unwrap();
+        if !target.starts_with("holdfast") && target != "audit" {
+            continue;
+        }
+        for (name, value) in &fields {
+            assert_eq!(line.matches(&format!("\"{name}\":")).count(), 1, "{name}: {line}");
+            let text = value.as_str().unwrap_or_default();
+            assert!(!DEBUG_TEXT.iter().any(|debug| text.contains(debug)), "{name}: {line}");
+        }
+        ours.push(fields);
+    }
+    let find = |message: &str| {
+        let found = ours.iter().find(|fields| fields["message"] == message);
+        found.unwrap_or_else(|| panic!("no line {message:?} in {log}"))
+    };
+    assert_eq!(find("the leader is known")["leader"], 1);
+    assert_eq!(find("made a new cluster")["members"], "1");
+    assert!(find("leases begin anew")["term"].is_u64());
+    assert_eq!(find("granted")["token"], token);
+    let audit = find("an operator took a lock away");
+    assert_eq!((&audit["lock"], &audit["reason"]), (&"a b".into(), &"on call".into()));
+    assert_eq!((&audit["done"], &audit["holds_ended"]), (&"yes".into(), &1.into()));
+}

@@ -22,8 +22,8 @@ use crate::disk::{DiskGauge, Inspector};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::founding::Founding;
 use crate::founding::roster::RosterBook;
+use crate::founding::{Founding, listed};
 use crate::handover;
 use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
 use crate::leadership::{self, Leadership};
@@ -334,8 +334,8 @@ impl RaftNode {
         let voters: Vec<NodeId> = self.voters();
         if !voters.is_empty() && !voters.iter().eq(self.inner.members.iter()) {
             tracing::warn!(
-                configured = ?self.inner.members,
-                ?voters,
+                configured = %listed(&self.inner.members),
+                voters = %listed(&voters),
                 "the members of the configuration are not those of the log, which count"
             );
         }

@@ -186,7 +186,8 @@ impl Doorman {
         let again = self.members.contains(&hello.from)
             && refused.insert(hello.from, refusal.clone()).as_ref() == Some(refusal);
         if !again {
-            tracing::warn!(node = %hello.from, cluster = hello.cluster, ?refusal, "refused a peer");
+            let (peer, reason) = (hello.from.0, refusal.name());
+            tracing::warn!(peer, cluster = hello.cluster, refusal = reason, "refused a peer");
         }
     }
 }

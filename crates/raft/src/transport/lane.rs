@@ -110,7 +110,7 @@ impl Lane {
                 *attempt = Attempt::default();
                 let connection = Connection::new(stream, self.purpose);
                 *self.open.lock() = Some(connection.clone());
-                tracing::debug!(peer = %self.target, purpose = ?self.purpose, "connected");
+                tracing::debug!(peer = self.target.0, purpose = self.purpose.name(), "connected");
                 self.reach.found();
                 Ok(connection)
             }

@@ -68,6 +68,34 @@ pub(crate) enum Refusal {
     Unregistered,
 }
 
+impl Purpose {
+    /// One word for the log.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Replication => "replication",
+            Self::Control => "control",
+            Self::Snapshot => "snapshot",
+            Self::Calls => "calls",
+            Self::Founding => "founding",
+        }
+    }
+}
+
+impl Refusal {
+    /// One word for the log of the node that refuses; the text is for the node that is refused.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Protocol { .. } => "protocol",
+            Self::Cluster { .. } => "cluster",
+            Self::NotMe { .. } => "not-me",
+            Self::Stranger => "stranger",
+            Self::Incarnation => "incarnation",
+            Self::Busy => "busy",
+            Self::Unregistered => "unregistered",
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

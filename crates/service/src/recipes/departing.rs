@@ -49,7 +49,7 @@ async fn leave(service: Service, place: Place, _seat: Seat, until: Instant) {
     loop {
         match service.propose_recipe(place.give_up()).await {
             Ok(_) | Err(Failure::Rejected(_)) => return,
-            Err(failure) => tracing::debug!(?failure, "leaving a barrier takes longer"),
+            Err(failure) => tracing::debug!(%failure, "leaving a barrier takes longer"),
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}

@@ -78,7 +78,7 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Life>>>) {
     let answers = match service.renew_many(sessions, began + PATIENCE).await {
         Ok(answers) => answers,
         Err(failure) => {
-            tracing::debug!(?failure, count = batch.len(), "failed to renew streams");
+            tracing::debug!(%failure, count = batch.len(), "failed to renew streams");
             Vec::new()
         }
     };
@@ -111,7 +111,7 @@ async fn renew_singly(service: Service, lives: Vec<Arc<Life>>) {
         match service.renew(&life.session, None, service.deadline()).await {
             Ok(_) => life.renewed(began),
             Err(Failure::Rejected(_)) => life.over(),
-            Err(failure) => tracing::debug!(?failure, "failed to renew a stream"),
+            Err(failure) => tracing::debug!(%failure, "failed to renew a stream"),
         }
         settle(&service, life);
     });

@@ -135,7 +135,7 @@ async fn a_node_says_in_its_log_who_leads_and_in_which_term_and_that_nobody_does
     let mut rest = cluster.nodes().iter().filter(|node| node.is_started());
     let last = rest.next().expect("one of three");
     for leader in [first, second] {
-        let known = format!(r#""message":"the leader is known","leader":"{leader}","term":"#);
+        let known = format!(r#""message":"the leader is known","leader":{leader},"term":"#);
         until("a leader's line", DEADLINE, || async { last.log_lines_with(&known) > 0 }).await;
     }
     let gone = r#""message":"the leader is not known any more","term":"#;
