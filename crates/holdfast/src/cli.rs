@@ -14,6 +14,7 @@ mod recipes;
 mod run;
 mod sem;
 mod tree;
+mod usage;
 
 pub(crate) use bench::{
     BenchArgs, BenchCommand, FailoverArgs, LoadArgs, Locks, SessionsArgs, SnapshotsArgs,
@@ -30,6 +31,7 @@ pub(crate) use recipes::{
 pub(crate) use run::{OnLoss, Permits, RunArgs, TakeArgs};
 pub(crate) use sem::{Order, RulesArgs, SemCommand, SemSetArgs};
 pub(crate) use tree::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs, WatchArgs};
+pub(crate) use usage::not_parsed;
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
 #[derive(Debug, Parser)]

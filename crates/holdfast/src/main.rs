@@ -28,8 +28,11 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    match run(cli.command) {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::not_parsed(error),
+    };
+    match run(cli.command).and_then(|()| output::check()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
             if !stop.is_silent() {

@@ -1,27 +1,55 @@
 //! What people and scripts read: stdout for answers, stderr for everything else.
 //!
-//! A reader that went away (`holdfast ls | head -1`) is no error, so nothing here panics or fails.
+//! The first failed write to stdout is reported on stderr at once and kept, so that the command exits with 1: output that
+//! does not fit on a full disk is not lost in silence. A reader that went away (`holdfast ls | head -1`) is no error.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use crate::cli::Format;
+use crate::exit::Stop;
+
+/// The first write to stdout that failed.
+static FAILED: OnceLock<ErrorKind> = OnceLock::new();
 
 /// Writes an answer and a line end to stdout.
 pub(crate) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    drop(
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush()),
-    );
+    print_bytes(format!("{text}\n").as_bytes());
+}
+
+/// Writes bytes to stdout as they are.
+pub(crate) fn print_bytes(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    note(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+/// Keeps the error of a write to stdout.
+pub(crate) fn note(written: io::Result<()>) {
+    let Err(error) = written else { return };
+    let first = FAILED.set(error.kind()).is_ok();
+    if first && error.kind() != ErrorKind::BrokenPipe {
+        complain(&format!("holdfast: cannot write to stdout: {error}"));
+    }
+}
+
+/// Whether everything was written.
+///
+/// # Errors
+/// The end of a command whose output cannot be written any more: code 0 if its reader went away, else 1.
+pub(crate) fn check() -> Result<(), Stop> {
+    match FAILED.get() {
+        None => Ok(()),
+        Some(ErrorKind::BrokenPipe) => Err(Stop::Code(0, None)),
+        Some(_) => Err(Stop::Code(1, None)),
+    }
 }
 
 /// Writes progress or a complaint and a line end to stderr.
 pub(crate) fn complain(text: &str) {
-    let mut out = std::io::stderr().lock();
+    let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
 }
 

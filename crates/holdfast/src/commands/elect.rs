@@ -15,7 +15,7 @@ use super::naming::dashed;
 use super::{LOOK_MAX, connect, for_people, lock_name, run as running, stop};
 use crate::cli::{ElectArgs, ElectCommand, ElectLsArgs, ElectWatchArgs, Format, Target, WhoArgs};
 use crate::exit::Stop;
-use crate::output::{answer_rows, print, print_json, table};
+use crate::output::{answer_rows, check, print, print_json, table};
 
 pub(super) async fn run(mut args: ElectArgs) -> Result<(), Stop> {
     match args.what.take() {
@@ -159,6 +159,7 @@ async fn watch(args: &ElectWatchArgs) -> Result<(), Stop> {
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
         tell(args.target.output, &observer.next_change().await.map_err(failed)?);
+        check()?;
         left -= 1;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! `holdfast tree`: nodes of the tree, looked at and changed.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 
 use holdfast_api::{
     Aspect, ChangeParams, ChildBody, ChildrenBody, DeleteParams, LIST_LIMIT_MAX, MakeParams,
@@ -13,7 +13,7 @@ use reqwest::Method;
 use super::asking::{Ask, Asking};
 use crate::cli::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs};
 use crate::exit::Stop;
-use crate::output::{answer, answer_rows, complain, table};
+use crate::output::{answer, answer_rows, complain, print_bytes, table};
 
 pub(super) async fn run(command: TreeCommand) -> Result<(), Stop> {
     match command {
@@ -53,9 +53,7 @@ fn data_of(text: &str) -> Result<Vec<u8>, Stop> {
 async fn get(node: &NodeArgs) -> Result<(), Stop> {
     let ask = Ask::get(tree_path(&path_of(node)?));
     let data = asking(node)?.bytes(&ask).await?;
-    let mut out = std::io::stdout().lock();
-    // A reader that went away is no error.
-    drop(out.write_all(&data).and_then(|()| out.flush()));
+    print_bytes(&data);
     Ok(())
 }
 

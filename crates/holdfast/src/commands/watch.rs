@@ -8,7 +8,7 @@ use holdfast_types::Revision;
 use super::asking::{Ask, Asking};
 use crate::cli::{Format, WatchArgs};
 use crate::exit::Stop;
-use crate::output::answer;
+use crate::output::{answer, check};
 
 /// How long one node is asked to wait for a change.
 const WAIT: Duration = Duration::from_secs(20);
@@ -30,6 +30,7 @@ pub(super) async fn run(args: &WatchArgs) -> Result<(), Stop> {
         for change in body.events {
             if left > 0 {
                 tell(args.target.output, &change);
+                check()?;
                 left -= 1;
             }
         }

@@ -19,6 +19,7 @@ mod fence_postgres;
 mod formats;
 mod guide;
 mod knowing;
+mod output;
 mod program;
 mod run;
 mod run_campaign;

@@ -1,0 +1,73 @@
+//! Where answers go and what becomes of those that cannot be written; what a wrong command line is answered with.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal;
+
+use crate::program::{DevCluster, send};
+
+/// The binary under test, asked of a cluster.
+fn command(cluster: &DevCluster, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.args(args).env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_exit_code_1_and_named() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
+    for args in [
+        &["ls"][..],
+        &["ls", "-o", "json"],
+        &["ls", "-o", "jsonl", "--help"],
+        &["status"],
+        &["doctor", "--look-only"],
+        &["who", "a"],
+        &["top"],
+        &["history", "a"],
+        &["tree", "get", "/cfg"],
+        &["tree", "ls", "/", "-r"],
+        &["watch", "/", "--since", "1"],
+        &["elect", "watch", "primary"],
+        &["explain"],
+        &["completions", "bash"],
+        &["fence", "init", "--postgres"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let output = command(&cluster, args).stdout(full()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+        assert_eq!(
+            stderr.matches("cannot write to stdout: No space left").count(),
+            1,
+            "{args:?}: {stderr}"
+        );
+    }
+    let holder = command(&cluster, &["lock", "a", "--session", "me"]).stdout(full()).spawn();
+    let holder = holder.unwrap();
+    assert_eq!(cluster.client(&["wait", "a", "--held", "--timeout", "30s"]).code, Some(0));
+    send(holder.id(), Signal::SIGINT);
+    let output = holder.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_error_and_ends_a_stream() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
+    for args in [&["status"][..], &["completions", "bash"], &["watch", "/", "--since", "1"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(&cluster, args).stdout(writer).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
