@@ -296,7 +296,7 @@ fn not_a_flag(key: &str) -> Refusal {
 
 fn unsupported(key: &str) -> Refusal {
     Refusal::of(key, ErrorCode::Unsupported, format!("'{key}' is not supported yet"))
-        .hint("leave it out; locks are exclusive or shared so far")
+        .hint("leave it out")
 }
 
 fn unknown(key: &str, keys: &Keys) -> Refusal {

@@ -121,8 +121,8 @@ pub struct EventBody {
     pub owner: Option<Owner>,
     /// The token of the hold.
     pub token: FencingToken,
-    /// Why it ended: `released`, `session-closed`, `session-expired`, `deleted`, `max-hold`, `revoked`, `broken`,
-    /// `handed-over`.
+    /// Why it ended: `released`, `session-closed`, `session-expired`, `deleted` (the znode, through the tree), `max-hold`,
+    /// `revoked`, `broken` (by an operator), `handed-over`, or of a waiter `limit-lowered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// Why it is asked for, if that was said; of a hold that an operator broke, the operator's reason.

@@ -103,14 +103,14 @@ impl Lock {
     }
 
     /// The hold ends after so long, whether the work has ended or not, and however often it is renewed. The guard says so
-    /// first, the cluster a moment later. From 1 ms to 7 days.
+    /// first, the cluster a moment later. From 1 ms to 30 days.
     pub fn max_hold(mut self, max: Duration) -> Self {
         self.terms.max_hold = Some(max);
         self
     }
 
     /// Nobody else gets the lock for so long after the grant, even if it is given back before: a job that must not run
-    /// twice in that time. From 1 ms to 7 days.
+    /// twice in that time. From 1 ms to 30 days.
     pub fn min_hold(mut self, min: Duration) -> Self {
         self.terms.min_hold = Some(min);
         self

@@ -1,7 +1,7 @@
 //! The switchboard: an entry comes in, each command gets its revision and goes to the file that means it.
 //!
-//! Owns revisions, the machine's time, the rolling digest, and the guard that keeps tokens below their end.
-//! Refuses to know what any command does.
+//! Owns revisions, the machine's time, the rolling digest, and the guard that keeps tokens below their end. Of a command
+//! it knows only which file applies it and how many tokens it can mint at most.
 
 use std::collections::BTreeSet;
 

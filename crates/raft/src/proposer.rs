@@ -1,7 +1,8 @@
 //! The way of a command into the log (design D9, D10).
 //!
-//! Owns the queue of commands that wait and the worker that packs them, without any timer: while a few entries are in
-//! flight, whatever arrives waits together and leaves together. On the leader a pack becomes one entry; elsewhere it
+//! Owns the queue of commands that wait and the worker that packs them. While a few entries are in flight, whatever
+//! arrives waits together and leaves together. One timer: a command that would only queue waits up to 1 ms for another
+//! command's entry (ADR 0005). On the leader a pack becomes one entry; elsewhere it
 //! becomes one call to the leader, whose own worker packs again. A pack that was certainly not appended is tried
 //! again until its callers' deadlines; one that may have been appended never is. Commands that one caller proposes as
 //! a run are never torn apart: they are in one entry, or in none.
