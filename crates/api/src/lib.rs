@@ -27,6 +27,7 @@ mod refusal;
 mod schema;
 mod segments;
 mod session;
+mod time_of_day;
 mod txn;
 mod znode;
 
@@ -72,6 +73,7 @@ pub use refusal::Refusal;
 pub use schema::Schemas;
 pub use segments::SegmentBody;
 pub use session::{HoldBody, SessionBody, SessionsBody};
+pub use time_of_day::{format_time, parse_time};
 pub use txn::TxnParams;
 pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBody, ZnodeBody};
 

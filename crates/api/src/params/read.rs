@@ -6,7 +6,7 @@ use holdfast_types::{SessionName, Stamp};
 
 use super::query::Query;
 use super::{LIST_LIMIT_DEFAULT, REDIRECT, about, limit, name};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid, parse_duration};
+use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid, parse_duration, parse_time};
 
 /// `GET` of one lock or one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,7 +249,8 @@ impl HistoryParams {
         about: &[
             Param::text(
                 "at",
-                "Only who held it then: a duration ago, or milliseconds of the Unix epoch",
+                "Only who held it then: a time as of RFC 3339 such as 2026-03-01T14:05:09Z, a duration ago, or milliseconds of \
+                 the Unix epoch",
             ),
             about::LIMIT,
         ],
@@ -261,14 +262,14 @@ impl HistoryParams {
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
     pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
-        const HINT: &str =
-            "at=5m is five minutes ago, at=1735689600000 a time in milliseconds of the Unix epoch";
-        let moment = |text: &str| match text.parse() {
-            Ok(ms) => Ok(Moment::At(Stamp(ms))),
-            Err(_) => parse_duration(text).map(Moment::Ago).map_err(|_| {
-                let detail = "'at' is no time";
+        const HINT: &str = "write at=2026-03-01T14:05:09Z (with + as %2B in an offset), at=5m for five minutes ago, or \
+                            milliseconds of the Unix epoch";
+        let moment = |text: &str| {
+            let at = text.parse().ok().map(Stamp).or_else(|| parse_time(text)).map(Moment::At);
+            at.or_else(|| parse_duration(text).ok().map(Moment::Ago)).ok_or_else(|| {
+                let detail = "'at' is not a valid time";
                 Refusal::of("at", ErrorCode::InvalidArgument, detail).hint(HINT)
-            }),
+            })
         };
         Ok(Self { at: fields.value("at").map(moment).transpose()?, limit: limit(fields)? })
     }

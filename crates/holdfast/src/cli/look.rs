@@ -89,7 +89,7 @@ pub(crate) struct TopArgs {
 pub(crate) struct HistoryArgs {
     /// The lock.
     pub(crate) name: String,
-    /// Only who held it at this time: `5m` ago, or milliseconds of the Unix epoch.
+    /// Only who held it at this time: 2026-03-01T14:05:09Z, `5m` ago, or milliseconds of the Unix epoch.
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
     /// How many past holds.

@@ -2,7 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use holdfast_api::{HistoryBody, PastHoldBody, escape_query, history_path};
+use holdfast_api::{HistoryBody, PastHoldBody, escape_query, format_time, history_path};
+use holdfast_types::Stamp;
 
 use super::asking::{Ask, Asking};
 use super::{for_people, lock_name};
@@ -23,7 +24,7 @@ pub(super) async fn run(args: &HistoryArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Ages by this machine's clock: the JSON has the times as the leader stamped them.
+/// Times as the leader stamped them, and ages by this machine's clock.
 fn show(body: &HistoryBody, now_ms: u64) -> String {
     let header = ["token", "session", "granted", "held for", "ended", "why"];
     let holds = table(header, body.holds.iter().map(|hold| row(hold, now_ms)));
@@ -35,7 +36,10 @@ fn show(body: &HistoryBody, now_ms: u64) -> String {
 
 fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
     let none = || "-".to_owned();
-    let ago = |at: u64| format!("{} ago", for_people(now_ms.saturating_sub(at)));
+    let at = |ms: u64| {
+        let (time, ago) = (format_time(Stamp(ms)), for_people(now_ms.saturating_sub(ms)));
+        format!("{time} ({ago} ago)")
+    };
     let until = hold.until_at_ms.unwrap_or(now_ms);
     let session = match &hold.owner {
         Some(owner) => format!("{} {owner}", hold.session),
@@ -44,9 +48,9 @@ fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
     [
         hold.token.to_string(),
         session,
-        ago(hold.since_at_ms),
+        at(hold.since_at_ms),
         for_people(until.saturating_sub(hold.since_at_ms)),
-        hold.until_at_ms.map_or_else(none, ago),
+        hold.until_at_ms.map_or_else(none, at),
         hold.cause.clone().unwrap_or_else(|| "holds it now".to_owned()),
     ]
 }
@@ -69,6 +73,7 @@ mod tests {
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         assert!(lines[1].contains("1s ago") && lines[1].ends_with("holds it now"), "{shown}");
         assert!(lines[2].contains("me t1") && lines[2].contains("30s ago"), "{shown}");
+        assert!(lines[2].contains("1970-01-01T00:00:31Z (30s ago)"), "{shown}");
         assert!(lines[4].contains("revision 4 may be missing"), "{shown}");
     }
 }

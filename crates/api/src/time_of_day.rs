@@ -1,0 +1,151 @@
+//! Points in time as people write them: RFC 3339, such as `2026-03-01T14:05:09Z` or `2026-03-01T15:05:09.250+01:00`.
+//!
+//! Dates are of the Gregorian calendar, from 1970 to 9999. A second of 60 is refused: the Unix clock has none.
+
+use holdfast_types::Stamp;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Writes a time in UTC, to the second.
+pub fn format_time(stamp: Stamp) -> String {
+    let ms = i64::try_from(stamp.0).unwrap_or(i64::MAX);
+    let (days, seconds) = (ms / DAY_MS, ms % DAY_MS / 1_000);
+    let (year, month, day) = date_of(days);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Reads a time with its offset from UTC; `None` if it is not one.
+pub fn parse_time(text: &str) -> Option<Stamp> {
+    let (date, rest) = (text.get(..10)?, text.get(10..)?);
+    let time = rest.strip_prefix(['T', 't', ' '])?;
+    let zone = time.find(['Z', 'z', '+', '-'])?;
+    let (time, zone) = time.split_at(zone);
+    let (clock, fraction) = time.split_once('.').map_or((time, None), |(c, f)| (c, Some(f)));
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
+    let days = days_of(year, month, day);
+    if date_of(days) != (year, month, day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let seconds = hour * 3_600 + minute * 60 + second - offset(zone)?;
+    let ms = days * DAY_MS + seconds * 1_000 + fraction.map_or(Some(0), milliseconds)?;
+    u64::try_from(ms).ok().map(Stamp)
+}
+
+/// Three numbers of so many digits each.
+fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[i64; 3]> {
+    let mut parts = text.split(between);
+    let mut read = [0; 3];
+    for (number, digits) in read.iter_mut().zip(digits) {
+        let part = parts.next().filter(|part| part.len() == digits)?;
+        *number = part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok())??;
+    }
+    parts.next().is_none().then_some(read)
+}
+
+/// Seconds east of UTC.
+fn offset(zone: &str) -> Option<i64> {
+    if zone.eq_ignore_ascii_case("z") {
+        return Some(0);
+    }
+    let (sign, time) = match zone.split_at_checked(1)? {
+        ("+", time) => (1, time),
+        ("-", time) => (-1, time),
+        _ => return None,
+    };
+    let [hours, minutes, _] = numbers(&format!("{time}:00"), ':', [2, 2, 2])?;
+    (hours < 24 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
+}
+
+/// Whole milliseconds of a fraction of a second.
+fn milliseconds(digits: &str) -> Option<i64> {
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    format!("{digits:0<3}").get(..3)?.parse().ok()
+}
+
+/// Days since 1970-01-01 of a date, which may be none: the 30th of February is a day in March.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the leap day is their last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    // 719,468 days from 0000-03-01 to 1970-01-01.
+    year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 { (0, month + 3) } else { (1, month - 9) };
+    (year_of_era + era * 400 + year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn known_times_are_read_and_written() {
+        for (text, ms) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29T23:59:59Z", 951_868_799_000),
+            ("2026-03-01T14:05:09Z", 1_772_373_909_000),
+        ] {
+            assert_eq!(parse_time(text), Some(Stamp(ms)), "{text}");
+            assert_eq!(format_time(Stamp(ms)), text);
+        }
+        for text in [
+            "2026-03-01T15:05:09.250+01:00",
+            "2026-03-01 14:05:09.25z",
+            "2026-03-01T09:35:09.2509-04:30",
+        ] {
+            assert_eq!(parse_time(text), Some(Stamp(1_772_373_909_250)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in [
+            "",
+            "5m",
+            "14:05",
+            "2026-03-01",
+            "2026-03-01T14:05:09",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-03-01T24:00:00Z",
+            "2026-03-01T14:05:60Z",
+            "2026-3-1T14:05:09Z",
+            "2026-03-01T14:05:09+1:00",
+            "2026-03-01T14:05:09.Z",
+            "1969-12-31T23:59:59Z",
+            "2026-03-01T+4:05:09Z",
+            "２026-03-01T14:05:09Z",
+        ] {
+            assert_eq!(parse_time(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(seconds in 0_u64..253_402_300_800) {
+            let stamp = Stamp(seconds * 1_000);
+            prop_assert_eq!(parse_time(&format_time(stamp)), Some(stamp));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".*") {
+            let _read = parse_time(&text);
+        }
+    }
+}
