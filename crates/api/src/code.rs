@@ -81,7 +81,7 @@ codes! {
          with ?parents its missing directories are, too.";
     MethodNotAllowed, "method-not-allowed", false, "The path does not take this method",
         "The header Allow lists the methods of the path. PUT takes or renews a lock, GET looks at it, DELETE releases it.";
-    NotHolder, "not-holder", false, "Somebody else holds the lock",
+    NotHolder, "not-holder", false, "The caller does not hold the lock",
         "The session and owner neither hold the lock nor gave it up before; the problem names who holds it. If the \
          lock was yours, your session ended in the meantime: what you did with the old token is fenced off.";
     AttemptOver, "attempt-over", false, "The attempt is over",
@@ -92,7 +92,7 @@ codes! {
         "The session and owner hold the lock, or wait for it, in a mode that cannot become the one asked for: an exclusive \
          or upgradable hold can become weaker, and an upgradable one exclusive, but a shared one only goes. Nothing was done. \
          Release it first, or take it with mode=upgradable if it may have to become exclusive.";
-    LimitMismatch, "limit-mismatch", false, "The semaphore has another limit",
+    LimitMismatch, "limit-mismatch", false, "The number of permits does not fit the lock",
         "The call says another limit than the lock has, asks for more permits than that, for permits of a lock that is no \
          semaphore, or for another number of permits than the session has already. Nothing was done. All callers of one \
          semaphore name the same limit, or none; PATCH changes it.";
@@ -130,7 +130,7 @@ codes! {
         "Nodes keep the latest changes in memory. What happened between the revision you asked from and 'restart_from' is no \
          longer told: a gap, which is never passed over in silence. Read the state again, then watch from the revision of that \
          answer, or from 'restart_from'.";
-    StaleToken, "stale-token", false, "The fencing token is not the newest",
+    StaleToken, "stale-token", false, "The fencing token is not valid",
         "The lock was granted again after this token was minted, or the token was never minted for it. Whoever carries \
          it must stop writing. The problem names the current token, if somebody holds the lock.";
     CountMismatch, "count-mismatch", false, "Made for another number",

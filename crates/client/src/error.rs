@@ -9,7 +9,7 @@ use crate::Loss;
 #[derive(Debug, Error)]
 pub enum Error {
     /// Somebody else has the lock, or what was waited for has not happened yet. Wait for it, or come back later.
-    #[error("{}", describe(.0))]
+    #[error("{}", describe_busy(.0))]
     Busy(Box<Problem>),
     /// What was held may belong to somebody else. Stop what the lock protected.
     #[error("{0}")]
@@ -72,6 +72,19 @@ pub(crate) fn argument(error: impl std::fmt::Display) -> Error {
     Error::Argument(error.to_string())
 }
 
+/// Which lock is held by whom, or what else has not happened. Without the hint, which speaks of a query.
+fn describe_busy(problem: &Problem) -> String {
+    let mut text = match (&problem.facts.lock, &problem.facts.holder) {
+        (Some(lock), Some(holder)) => format!("{lock} is held by {}", holder.session),
+        (Some(lock), None) => format!("{lock}: {}", problem.title),
+        (None, _) => problem.title.to_string(),
+    };
+    if !problem.detail.is_empty() {
+        text = format!("{text}: {}", problem.detail);
+    }
+    text
+}
+
 /// Title, what happened this time, and what to do.
 fn describe(problem: &Problem) -> String {
     let mut text = problem.title.to_string();
@@ -81,5 +94,22 @@ fn describe(problem: &Problem) -> String {
     match &problem.hint {
         Some(hint) => format!("{text} ({hint})"),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::Problem;
+
+    use super::*;
+
+    #[test]
+    fn a_busy_lock_is_named_with_its_holder_and_without_a_query() {
+        let json = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"shop/orders","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
+        let problem: Problem = serde_json::from_str(json).unwrap();
+        assert_eq!(Error::Busy(Box::new(problem)).to_string(), "shop/orders is held by web3-77");
+        let json = r#"{"type":"/errors/not-yet","title":"What you wait for has not happened yet","status":423,"code":"not-yet","retryable":true,"detail":"2 of 3 are left to be counted down","hint":"add ?wait=30s to wait for it"}"#;
+        let text = Error::Busy(Box::new(serde_json::from_str(json).unwrap())).to_string();
+        assert!(text.ends_with("2 of 3 are left to be counted down"), "{text}");
     }
 }

@@ -101,7 +101,7 @@ fn a_token_is_judged_in_every_format() {
     for format in ["value", "table", "json", "jsonl"] {
         let stale = check(&token, format);
         assert_eq!((stale.code, stale.stdout.as_str()), (Some(1), ""), "{format}");
-        assert!(stale.stderr.contains("not the newest"), "{}", stale.stderr);
+        assert!(stale.stderr.contains("not valid"), "{}", stale.stderr);
     }
 }
 
