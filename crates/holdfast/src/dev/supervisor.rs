@@ -42,11 +42,17 @@ pub(crate) struct Exit {
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {} (pid {}) ended: ", self.node, self.pid)?;
-        match &self.status {
-            Ok(status) => write!(f, "{status}")?,
-            Err(error) => write!(f, "{error}")?,
+        let status = match &self.status {
+            Ok(status) => status,
+            Err(error) => return write!(f, "{error}"),
+        };
+        write!(f, "{status}")?;
+        // A node that was killed from outside had no time to log why: its last line is about something else.
+        let by_itself = status.code().is_some();
+        if by_itself && !self.last_line.is_empty() {
+            write!(f, ": {}", self.last_line)?;
         }
-        if self.last_line.is_empty() { Ok(()) } else { write!(f, ": {}", self.last_line) }
+        Ok(())
     }
 }
 
@@ -267,5 +273,23 @@ fn tail(path: &Path) -> String {
     match read() {
         Ok(bytes) => String::from_utf8_lossy(&bytes).trim_end().to_owned(),
         Err(error) => format!("({} cannot be read: {error})", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_a_log_is_shown_for_a_node_that_ended_by_itself() {
+        let exit = |raw: i32| {
+            let last_line = "session expired session=me".to_owned();
+            let status = Ok(ExitStatus::from_raw(raw));
+            Exit { node: 2, pid: 812, status, last_line }.to_string()
+        };
+        assert_eq!(exit(9), "node 2 (pid 812) ended: signal: 9 (SIGKILL)");
+        assert!(exit(70 << 8).ends_with("exit status: 70: session expired session=me"));
     }
 }
