@@ -107,6 +107,10 @@ pub(crate) struct DevArgs {
     pub(crate) log_level: String,
 }
 
+/// The command that `holdfast run` starts beside the user's. No word that a person types is close to it, so that it is
+/// never suggested.
+pub(crate) const LEASH: &str = "__process-group";
+
 /// A command that talks to a running cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -115,15 +119,17 @@ pub(crate) enum ClientCommand {
     /// Check the nodes one by one and the cluster as a whole; say what is wrong and what to do.
     Doctor(DoctorArgs),
     /// Take a lock, or several at once, print the fencing token, hold it until ^C.
+    #[command(alias = "acquire")]
     Lock(LockArgs),
     /// Run a command while holding a lock, or several at once, and stop it before one can be lost.
     Run(RunArgs),
     /// Stand for an election and run a command while leading, or look at elections.
     Elect(ElectArgs),
     /// Kill this process group when what is said on stdin runs out.
-    #[command(hide = true)]
+    #[command(hide = true, name = LEASH)]
     Leash,
     /// Give a lock back, hand it to another session, or take it from its holders.
+    #[command(alias = "release")]
     Unlock(UnlockArgs),
     /// Ask the holders of a lock to give it back.
     Ask(AskArgs),
@@ -188,7 +194,7 @@ pub(crate) struct Target {
 pub(crate) enum Format {
     /// For people.
     Table,
-    /// For programs: one JSON document, as the HTTP API answers it.
+    /// For programs: one JSON document, as the HTTP API answers it; of `ls` and `group ls` the list of rows.
     Json,
     /// For programs that read line by line: one JSON document to each row or event.
     Jsonl,
@@ -270,7 +276,12 @@ pub(crate) struct AskArgs {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    holdfast_api::parse_duration(text).map_err(|error| format!("{error}: {}", error.hint()))
+    holdfast_api::parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// `off` is how `holdfast rules` prints a time of zero.
+fn duration_or_off(text: &str) -> Result<Duration, String> {
+    if text == "off" { Ok(Duration::ZERO) } else { duration(text) }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -333,7 +344,7 @@ mod tests {
     #[test]
     fn a_bare_number_of_time_is_refused_with_the_fix() {
         let complaint = parse("holdfast lock a --ttl 30").unwrap_err();
-        assert!(complaint.contains("30s"), "{complaint}");
+        assert_eq!(complaint.matches("did you mean 30s?").count(), 1, "{complaint}");
     }
 
     #[test]
@@ -394,5 +405,29 @@ mod tests {
     #[test]
     fn a_mistyped_command_gets_a_suggestion() {
         assert!(parse("holdfast serv").unwrap_err().contains("serve"));
+    }
+
+    #[test]
+    fn the_words_of_other_lock_services_are_taken_and_no_internal_command_is_suggested() {
+        let release = parse("holdfast release a --session me");
+        assert!(matches!(release, Ok(Command::Client(ClientCommand::Unlock(_)))), "{release:?}");
+        let acquire = parse("holdfast acquire a");
+        assert!(matches!(acquire, Ok(Command::Client(ClientCommand::Lock(_)))), "{acquire:?}");
+        for typed in ["lease", "releas", "least", "leash"] {
+            let complaint = parse(&format!("holdfast {typed} a")).unwrap_err();
+            assert!(!complaint.contains(LEASH), "{complaint}");
+        }
+    }
+
+    #[test]
+    fn a_rule_of_time_can_be_off() {
+        let Ok(Command::Client(ClientCommand::Rules(args))) =
+            parse("holdfast rules a --cooldown off --lock-delay 5s")
+        else {
+            panic!()
+        };
+        assert_eq!(args.cooldown, Some(Duration::ZERO));
+        let complaint = parse("holdfast rules a --cooldown never").unwrap_err();
+        assert_eq!(complaint.matches("write whole numbers").count(), 1, "{complaint}");
     }
 }

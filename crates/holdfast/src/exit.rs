@@ -8,6 +8,8 @@ use std::process::ExitCode;
 pub(crate) enum Stop {
     /// It failed; the message says what to change.
     Failed(String),
+    /// The command line is wrong: a name, an address or a time breaks a rule. Nothing was asked of any node.
+    Usage(String),
     /// The node stopped itself: it cannot trust its disk, or its log.
     Halted(String),
     /// The lock was not acquired in the time given.
@@ -24,6 +26,11 @@ impl Stop {
         Self::Failed(reason.to_string())
     }
 
+    /// A wrong command line, with this message and code 2.
+    pub(crate) fn usage(reason: impl fmt::Display) -> Self {
+        Self::Usage(reason.to_string())
+    }
+
     /// Whether there is nothing to say about it: a command that was run has said what there is.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Code(_, None))
@@ -33,6 +40,7 @@ impl Stop {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Failed(_) => ExitCode::from(1),
+            Self::Usage(_) => ExitCode::from(2),
             Self::Halted(_) => ExitCode::from(70),
             Self::NotAcquired(_) => ExitCode::from(75),
             Self::Lost(_) => ExitCode::from(76),
@@ -45,6 +53,7 @@ impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(reason)
+            | Self::Usage(reason)
             | Self::Halted(reason)
             | Self::NotAcquired(reason)
             | Self::Lost(reason)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{LockArgs, Target, WhoArgs, duration};
+use super::{LockArgs, Target, WhoArgs, duration_or_off};
 
 /// `holdfast sem`.
 #[derive(Debug, Subcommand)]
@@ -39,13 +39,13 @@ pub(crate) struct RulesArgs {
     #[arg(long, value_enum)]
     pub(crate) order: Option<Order>,
     /// How much waiting one level of priority is worth: 10s unless it was set.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
     pub(crate) ageing: Option<Duration>,
     /// How long nobody gets it after a holder was lost that may not know it; 0s for not at all.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
     pub(crate) lock_delay: Option<Duration>,
     /// How long after a grant there is no other one; 0s for no such rule.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
     pub(crate) cooldown: Option<Duration>,
     /// Whether requests that would close a cycle of waiters are refused.
     #[arg(long, value_name = "true|false")]

@@ -72,7 +72,7 @@ impl Asking {
         let addresses = target.addr.iter().map(|address| base_of(address));
         let authorization = match user {
             Some(user) if user.contains(':') => Some(format!("Basic {}", STANDARD.encode(user))),
-            Some(_) => return Err(Stop::failed("--user is NAME:PASSWORD, with a colon")),
+            Some(_) => return Err(Stop::usage("--user is NAME:PASSWORD, with a colon")),
             None => None,
         };
         let builder = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT);
@@ -195,6 +195,10 @@ fn is_not_yet(problem: &Problem) -> bool {
 
 fn fix(problem: &Problem) -> Option<&str> {
     let is = |code| problem.code == code;
+    if is_not_yet(problem) {
+        // The hint of the API speaks of a query.
+        return Some(super::WAIT_LONGER);
+    }
     if is(ErrorCode::NotFound) {
         Some("holdfast tree create makes one; with --parents the directories, too")
     } else if is(ErrorCode::NodeExists) {

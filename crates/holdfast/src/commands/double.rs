@@ -38,7 +38,7 @@ async fn enter(args: &EnterArgs) -> Result<(), Stop> {
         session: place.session.clone(),
         owner: None,
         request: None,
-        ttl: ttl.map_err(Stop::failed)?,
+        ttl: ttl.map_err(Stop::usage)?,
         wait: Duration::ZERO,
         labels: Labels::default(),
         redirect: false,
@@ -73,7 +73,7 @@ async fn leave(args: &LeaveArgs) -> Result<(), Stop> {
 }
 
 async fn who(args: &RecipeArgs) -> Result<(), Stop> {
-    let path = double_barrier_path(&RecipeName::new(&args.name).map_err(Stop::failed)?);
+    let path = double_barrier_path(&RecipeName::new(&args.name).map_err(Stop::usage)?);
     let body: GateBody = Asking::new(&args.target, None)?.json(&Ask::get(path)).await?;
     let inside = || {
         let names: Vec<_> = body.inside.iter().map(SessionName::as_str).collect();
@@ -103,8 +103,8 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn of(args: &'a LeaveArgs) -> Result<Self, Stop> {
-        let name = RecipeName::new(&args.barrier.name).map_err(Stop::failed)?;
-        let session = SessionName::new(&args.session).map_err(Stop::failed)?;
+        let name = RecipeName::new(&args.barrier.name).map_err(Stop::usage)?;
+        let session = SessionName::new(&args.session).map_err(Stop::usage)?;
         Ok(Self { args, name, session })
     }
 

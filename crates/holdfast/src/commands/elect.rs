@@ -28,7 +28,7 @@ pub(super) async fn run(mut args: ElectArgs) -> Result<(), Stop> {
 
 async fn stand(args: ElectArgs) -> Result<(), Stop> {
     let election = lock_name(args.name.as_deref().unwrap_or_default())?;
-    let lock = election_lock(&election).map_err(Stop::failed)?;
+    let lock = election_lock(&election).map_err(Stop::usage)?;
     let for_ever = args.forever;
     let args = args.into_run(lock.to_string());
     if for_ever { running::for_ever(&args).await } else { running::run(args).await }

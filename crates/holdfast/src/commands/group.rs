@@ -86,7 +86,7 @@ fn client_for(args: &JoinArgs) -> Result<Client, Stop> {
         None => builder.session_prefix("group"),
     };
     let builder = args.ttl.into_iter().fold(builder, holdfast_client::ClientBuilder::ttl);
-    builder.build().map_err(|error| Stop::failed(format!("{error}; see --addr and HOLDFAST_ADDR")))
+    builder.build().map_err(|error| Stop::usage(format!("{error}; see --addr and HOLDFAST_ADDR")))
 }
 
 async fn until_signal(

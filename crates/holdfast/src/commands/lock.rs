@@ -4,6 +4,7 @@
 //! started this must stop what the lock protected.
 
 use std::time::SystemTime;
+use std::io::IsTerminal as _;
 
 use holdfast_client::Client;
 
@@ -20,7 +21,19 @@ pub(super) async fn run(args: LockArgs) -> Result<(), Stop> {
     let client = client_for(&args.take, &args.target)?;
     let held = take_all(&args.take, &args.target, &client, &mut signals).await?;
     held.tell(args.target.output);
+    if !args.take.quiet && std::io::stderr().is_terminal() {
+        complain(&holding(&held));
+    }
     hold(held, &args, &client.0, &mut signals).await
+}
+
+/// What a person at a terminal reads while nothing else happens.
+fn holding(held: &Held) -> String {
+    let holds = held.holds();
+    let named: Vec<String> =
+        holds.iter().map(|hold| format!("{}, token {}", hold.lock(), hold.token())).collect();
+    let (named, them) = (named.join("; "), if holds.len() == 1 { "it" } else { "them" });
+    format!("holdfast: holding {named}; ^C releases {them}")
 }
 
 async fn hold(

@@ -16,7 +16,7 @@ const TOKENS_MAX: usize = 3;
 
 pub(super) async fn run(args: &LsArgs) -> Result<(), Stop> {
     let client = connect(&args.target)?.patience(LOOK_MAX);
-    let session = args.session.as_ref().map(SessionName::new).transpose().map_err(Stop::failed)?;
+    let session = args.session.as_ref().map(SessionName::new).transpose().map_err(Stop::usage)?;
     let mut params = ListParams {
         prefix: args.prefix.clone().unwrap_or_default(),
         held: args.held,

@@ -32,13 +32,16 @@ use std::time::Duration;
 
 use holdfast_api::HolderBody;
 use holdfast_client::{Client, Error};
-use holdfast_types::{Labels, LockName};
+use holdfast_types::{Labels, LockName, SessionName};
 
 use crate::cli::{ClientCommand, Target};
 use crate::exit::Stop;
 
 /// How long a question that changes nothing looks for a node that answers.
 const LOOK_MAX: Duration = Duration::from_secs(3);
+
+/// What to type if something has not happened in the time given.
+const WAIT_LONGER: &str = "wait longer with --wait";
 
 /// Runs a client command.
 ///
@@ -78,11 +81,11 @@ pub(crate) fn run(command: ClientCommand) -> Result<(), Stop> {
 
 fn connect(target: &Target) -> Result<Client, Stop> {
     Client::new(&target.addr)
-        .map_err(|error| Stop::failed(format!("{error}; see --addr and HOLDFAST_ADDR")))
+        .map_err(|error| Stop::usage(format!("{error}; see --addr and HOLDFAST_ADDR")))
 }
 
 fn lock_name(name: &str) -> Result<LockName, Stop> {
-    LockName::new(name).map_err(Stop::failed)
+    LockName::new(name).map_err(Stop::usage)
 }
 
 /// An error of the client library, with what to do at the command line.
@@ -93,25 +96,30 @@ fn stop(target: &Target, error: &Error) -> Stop {
             "{error}; asked {addresses}: is the cluster running, and are these its addresses (--addr, HOLDFAST_ADDR)?"
         )),
         Error::Lost(_) => Stop::Lost(error.to_string()),
-        Error::Busy(_)
-        | Error::Unknown(_)
-        | Error::Refused(_)
-        | Error::Foreign(_)
-        | Error::Argument(_) => Stop::failed(error),
+        Error::Busy(_) | Error::Unknown(_) | Error::Refused(_) | Error::Foreign(_) => {
+            Stop::failed(error)
+        }
+        Error::Argument(_) => Stop::usage(error),
     }
 }
 
-/// `web-3 (host=web-3 pid=812)`.
+/// `web-3 (host=web-3 pid=812)`, or of a made-up name `web-3-812-fbe3 (user=alice)`.
 fn name_of(holder: &HolderBody) -> String {
-    match labelled(&holder.labels) {
+    match labels_beside(&holder.session, &holder.labels) {
         labels if labels.is_empty() => holder.session.to_string(),
         labels => format!("{} ({labels})", holder.session),
     }
 }
 
-/// `host=web-3 pid=812`
-fn labelled(labels: &Labels) -> String {
-    let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+/// The labels beside a session's name. A name that was made up begins with host and process, which are then left out.
+fn labels_beside(session: &SessionName, labels: &Labels) -> String {
+    let label =
+        |wanted: &str| labels.iter().find(|(key, _)| *key == wanted).map(|(_, value)| value);
+    let in_name = label("host")
+        .zip(label("pid"))
+        .is_some_and(|(host, pid)| session.as_str().starts_with(&format!("{host}-{pid}-")));
+    let shown = labels.iter().filter(|(key, _)| !in_name || !matches!(*key, "host" | "pid"));
+    let pairs: Vec<String> = shown.map(|(key, value)| format!("{key}={value}")).collect();
     pairs.join(" ")
 }
 
@@ -131,6 +139,18 @@ fn for_people(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_that_are_in_the_name_are_not_repeated() {
+        let labels = r#"{"host":"vm","pid":"812","user":"alice"}"#;
+        let of = |session: &str| {
+            let session = SessionName::new(session).unwrap();
+            labels_beside(&session, &serde_json::from_str(labels).unwrap())
+        };
+        assert_eq!(of("vm-812-fbe32011e05eb6e7"), "user=alice");
+        assert_eq!(of("vm-8123-fbe32011e05eb6e7"), "host=vm pid=812 user=alice");
+        assert_eq!(of("me"), "host=vm pid=812 user=alice");
+    }
 
     #[test]
     fn times_are_short() {

@@ -5,7 +5,7 @@
 use holdfast_api::{HolderBody, LockBody};
 use holdfast_types::{ClosedBy, Mode};
 
-use super::{for_people, labelled, name_of};
+use super::{for_people, labels_beside, name_of};
 
 /// So many holders are named.
 const NAMED_MAX: usize = 3;
@@ -16,12 +16,16 @@ pub(super) fn holders_in_short(lock: &LockBody) -> Option<String> {
     match lock.holders.as_slice() {
         [] => None,
         [one] if total == 1 => Some(name_of(one)),
-        many => {
-            let named: Vec<&str> =
-                many.iter().take(NAMED_MAX).map(|holder| holder.session.as_str()).collect();
-            Some(listed(&named, total.saturating_sub(named.len())))
-        }
+        _ => sessions_in_short(lock),
     }
+}
+
+/// The sessions that hold it, without their labels; none if nobody holds it.
+pub(super) fn sessions_in_short(lock: &LockBody) -> Option<String> {
+    let named: Vec<&str> =
+        lock.holders.iter().take(NAMED_MAX).map(|holder| holder.session.as_str()).collect();
+    let others = holders_total(lock).saturating_sub(named.len());
+    (!named.is_empty()).then(|| listed(&named, others))
 }
 
 /// How many hold it: the list has only the first.
@@ -73,7 +77,7 @@ pub(super) fn way(mode: Mode, permits: u32, semaphore: bool) -> String {
 
 /// The labels of a holder, or a dash.
 pub(super) fn labels_of(holder: &HolderBody) -> String {
-    dashed(labelled(&holder.labels))
+    dashed(labels_beside(&holder.session, &holder.labels))
 }
 
 /// A dash stands for nothing.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_api::CounterBody;
 use holdfast_client::{Client, Error};
 
-use super::{connect, stop};
+use super::{WAIT_LONGER, connect, stop};
 use crate::cli::{BarrierArgs, CounterCommand, LatchCommand, RecipeArgs, Target};
 use crate::exit::Stop;
 use crate::output::answer;
@@ -48,7 +48,7 @@ pub(super) async fn barrier(args: BarrierArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
     let target = &args.barrier.target;
     let client = Client::builder(&target.addr).ttl(args.ttl).session_prefix("cli").build();
-    let client = client.map_err(Stop::failed)?;
+    let client = client.map_err(Stop::usage)?;
     let barrier = client.barrier(args.barrier.name.as_str(), args.parties);
     let passed = tokio::select! {
         passed = barrier.arrive(args.wait) => passed.map_err(|error| ended(target, &error)),
@@ -103,7 +103,7 @@ fn show(target: &Target, body: &impl serde::Serialize, value: &str) {
 
 fn ended(target: &Target, error: &Error) -> Stop {
     match error {
-        Error::Busy(_) => Stop::NotAcquired(error.to_string()),
+        Error::Busy(_) => Stop::NotAcquired(format!("{error} ({WAIT_LONGER})")),
         Error::Lost(_)
         | Error::Retry(_)
         | Error::Unknown(_)

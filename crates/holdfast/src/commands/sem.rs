@@ -7,8 +7,8 @@ use holdfast_types::{Policy, QueueOrder};
 use reqwest::Method;
 
 use super::asking::{Ask, Asking};
-use super::naming::{dashed, holders_total};
-use super::{connect, for_people, labelled, lock, lock_name, stop};
+use super::naming::{dashed, holders_total, labels_of};
+use super::{connect, for_people, lock, lock_name, stop};
 use crate::cli::{Order, Permits, RulesArgs, SemCommand, SemSetArgs, WhoArgs};
 use crate::exit::Stop;
 use crate::output::{answer, answer_rows, table};
@@ -17,7 +17,7 @@ pub(super) async fn run(command: SemCommand) -> Result<(), Stop> {
     match command {
         SemCommand::Take(mut args) => {
             if let Some(other) = args.take.also.first() {
-                return Err(Stop::failed(format!(
+                return Err(Stop::usage(format!(
                     "permits are of one semaphore: leave {other} out"
                 )));
             }
@@ -63,7 +63,7 @@ fn show(body: &LockBody) -> String {
             dashed(slots.join(",")),
             holder.token.to_string(),
             for_people(holder.since_ms),
-            dashed(labelled(&holder.labels)),
+            labels_of(holder),
         ]
     });
     let header = ["holder", "permits", "slots", "token", "for", "labels"];

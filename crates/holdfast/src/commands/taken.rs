@@ -12,7 +12,7 @@ use crate::output::complain;
 /// Takes the lock from everybody who holds it now, hold by hold: whoever comes after keeps what he has.
 pub(super) async fn force(args: &UnlockArgs, reason: &str) -> Result<(), Stop> {
     let lock = lock_name(&args.name)?;
-    let reason = Reason::new(reason).map_err(Stop::failed)?;
+    let reason = Reason::new(reason).map_err(Stop::usage)?;
     let client = connect(&args.target)?;
     let failed = |error| stop(&args.target, &error);
     let body: LockBody = client.look(&lock).await.map_err(failed)?;
@@ -42,9 +42,9 @@ pub(super) async fn ask(args: &AskArgs) -> Result<(), Stop> {
     let session = args.session.as_deref().map(SessionName::new).transpose();
     let reason = args.reason.as_deref().map(Reason::new).transpose();
     let params = AskParams {
-        session: session.map_err(Stop::failed)?,
+        session: session.map_err(Stop::usage)?,
         owner: None,
-        reason: reason.map_err(Stop::failed)?,
+        reason: reason.map_err(Stop::usage)?,
         deadline: args.deadline,
         revoke: args.revoke,
         redirect: false,

@@ -42,7 +42,7 @@ pub(super) fn client_for(args: &TakeArgs, target: &Target) -> Result<(Client, St
     let client = builder
         .patience(timeout_of(args))
         .build()
-        .map_err(|error| Stop::failed(format!("{error}; see --addr and HOLDFAST_ADDR")))?;
+        .map_err(|error| Stop::usage(format!("{error}; see --addr and HOLDFAST_ADDR")))?;
     Ok((client, session))
 }
 

@@ -7,10 +7,10 @@ use holdfast_api::{ContentionBody, ExplainedBody, ListParams, Sort, TimesBody};
 
 use super::asking::{Ask, Asking};
 use super::for_people;
-use super::naming::{holders_in_short, longest_held};
+use super::naming::{longest_held, sessions_in_short};
 use crate::cli::{Format, TopArgs};
 use crate::exit::Stop;
-use crate::output::{answer_rows, table};
+use crate::output::{answer_rows, check, table};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// From the top left corner, and nothing below.
@@ -34,42 +34,67 @@ pub(super) async fn run(args: &TopArgs) -> Result<(), Stop> {
         let clear = if live { CLEAR } else { "" };
         let people = || format!("{clear}{}", show(&body));
         answer_rows(args.target.output, &body, &body.locks, name, people);
+        check()?;
         if !live {
             return Ok(());
         }
     }
 }
 
+/// Locks that are held or waited for: of the others there is nothing to watch.
 fn show(body: &ContentionBody) -> String {
-    let header =
-        ["lock", "waiting", "held by", "for", "waits", "p50", "p99", "holds", "p50", "p99"];
-    table(header, body.locks.iter().map(row))
+    let used = || body.locks.iter().filter(|lock| lock.lock.held || lock.lock.waiters > 0);
+    if used().next().is_none() {
+        return "no locks are held or waited for".to_owned();
+    }
+    let header = ["lock", "queue", "held by", "for", "wait p50/p99", "hold p50/p99"];
+    table(header, used().map(row))
 }
 
-fn row(explained: &ExplainedBody) -> [String; 10] {
+fn row(explained: &ExplainedBody) -> [String; 6] {
     let lock = &explained.lock;
     let none = || "-".to_owned();
-    let [waits, waits_p50, waits_p99] = times(explained.wait.as_ref());
-    let [holds, holds_p50, holds_p99] = times(explained.hold.as_ref());
     [
         lock.lock.to_string(),
         lock.waiters.to_string(),
-        holders_in_short(lock).unwrap_or_else(none),
+        sessions_in_short(lock).unwrap_or_else(none),
         longest_held(lock).map_or_else(none, for_people),
-        waits,
-        waits_p50,
-        waits_p99,
-        holds,
-        holds_p50,
-        holds_p99,
+        times(explained.wait.as_ref()),
+        times(explained.hold.as_ref()),
     ]
 }
 
-fn times(times: Option<&TimesBody>) -> [String; 3] {
-    match times {
-        Some(times) => {
-            [times.count.to_string(), for_people(times.p50_ms), for_people(times.p99_ms)]
-        }
-        None => ["0", "-", "-"].map(str::to_owned),
+fn times(times: Option<&TimesBody>) -> String {
+    times.filter(|times| times.count > 0).map_or_else(
+        || "-".to_owned(),
+        |times| format!("{}/{}", for_people(times.p50_ms), for_people(times.p99_ms)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_locks_that_are_used_are_shown_in_short_lines() {
+        let lock = |name: &str, held: bool, holders: &str| {
+            format!(
+                r#"{{"lock":"{name}","mode":"exclusive","held":{held},"holders":[{holders}],"holders_total":0,"waiters":0,"queue":[],"last_token":9,"wait":{{"count":3,"p50_ms":12,"p99_ms":40,"max_ms":50}}}}"#
+            )
+        };
+        let holder = r#"{"session":"web-3-812-0011223344556677","token":1,"since_ms":5000,"entries":1,"labels":{"host":"web-3","pid":"812","user":"alice"},"mode":"exclusive"}"#;
+        let json = format!(
+            r#"{{"locks":[{},{}],"revision":1}}"#,
+            lock("holdfast-doctor", false, ""),
+            lock("shop/orders", true, holder)
+        );
+        let shown = show(&serde_json::from_str(&json).unwrap());
+        assert!(!shown.contains("holdfast-doctor") && shown.contains("12ms/40ms"), "{shown}");
+        let longest = shown.lines().map(str::len).max();
+        assert!(longest <= Some(80), "{shown}");
+        assert_eq!(
+            show(&serde_json::from_str(r#"{"locks":[],"revision":1}"#).unwrap()),
+            "no locks are held or waited for"
+        );
     }
 }

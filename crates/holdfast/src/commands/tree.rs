@@ -36,7 +36,7 @@ fn rooted(path: &str) -> String {
 }
 
 fn path_of(node: &NodeArgs) -> Result<ZnodePath, Stop> {
-    ZnodePath::new(rooted(&node.path)).map_err(Stop::failed)
+    ZnodePath::new(rooted(&node.path)).map_err(Stop::usage)
 }
 
 /// The data as it was written, or all of stdin.
@@ -127,13 +127,13 @@ fn row(child: &ChildBody) -> [String; 5] {
 
 async fn create(args: &CreateArgs) -> Result<(), Stop> {
     let (path, sequential) = (rooted(&args.node.path), args.sequential);
-    let (directory, name) = ZnodePath::for_create(&path, sequential).map_err(Stop::failed)?;
+    let (directory, name) = ZnodePath::for_create(&path, sequential).map_err(Stop::usage)?;
     let (change, make) = made_as(args)?;
     let (method, target) = if sequential {
         let query = PostParams { change, make, name }.to_query();
         (Method::POST, format!("{}?{query}", tree_path(&directory)))
     } else {
-        let path = directory.child(&name).map_err(Stop::failed)?;
+        let path = directory.child(&name).map_err(Stop::usage)?;
         let query = PutParams { change, make }.to_query();
         (Method::PUT, format!("{}?{query}", tree_path(&path)))
     };
@@ -148,9 +148,9 @@ async fn create(args: &CreateArgs) -> Result<(), Stop> {
 
 fn made_as(args: &CreateArgs) -> Result<(ChangeParams, MakeParams), Stop> {
     let session = args.ephemeral.as_ref().map(SessionName::new);
-    let session = session.transpose().map_err(Stop::failed)?;
+    let session = session.transpose().map_err(Stop::usage)?;
     let acl: Result<Vec<_>, _> = args.acl.iter().map(|entry| parse_acl_entry(entry)).collect();
-    let acl = acl.map(|acl| (!acl.is_empty()).then_some(acl)).map_err(Stop::failed)?;
+    let acl = acl.map(|acl| (!acl.is_empty()).then_some(acl)).map_err(Stop::usage)?;
     let ttl = args.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let kind = match (&session, ttl) {
         (Some(_), _) => Some(CreateKind::Ephemeral),

@@ -19,7 +19,7 @@ pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
             "say whose place is given up (--session), or --force --reason TEXT",
         ));
     };
-    let session = SessionName::new(session).map_err(Stop::failed)?;
+    let session = SessionName::new(session).map_err(Stop::usage)?;
     let client = connect(&args.target)?;
     if let Some(to) = &args.to {
         return hand_over(args, (&client, &lock), &session, to).await;
@@ -54,7 +54,7 @@ async fn hand_over(
     session: &SessionName,
     to: &str,
 ) -> Result<(), Stop> {
-    let to = SessionName::new(to).map_err(Stop::failed)?;
+    let to = SessionName::new(to).map_err(Stop::usage)?;
     match client.hand_over(lock, session, &to).await {
         Ok(body) => {
             let people = || format!("{to} holds {lock} now, token {}", body.token);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::asking::{Ask, Asking};
 use super::naming::{dashed, holders_total, labels_of, way, why_closed};
-use super::{for_people, labelled, lock_name, name_of};
+use super::{for_people, labels_beside, lock_name, name_of};
 use crate::cli::{Format, WhoArgs};
 use crate::exit::Stop;
 use crate::output::{print, print_json, table};
@@ -176,7 +176,7 @@ fn queue(lock: &LockBody) -> String {
             way(waiter.mode, waiter.permits, semaphore),
             waiter.priority.to_string(),
             for_people(waiter.since_ms),
-            dashed(labelled(&waiter.labels)),
+            dashed(labels_beside(&waiter.session, &waiter.labels)),
         ]
     });
     let header = ["place", "session", "wants", "priority", "waiting for", "labels"];

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
-use crate::program::{DevCluster, send};
+use crate::program::{DevCluster, holdfast, send};
 
 /// The binary under test, asked of a cluster.
 fn command(cluster: &DevCluster, args: &[&str]) -> Command {
@@ -69,5 +69,49 @@ fn a_reader_that_went_away_is_no_error_and_ends_a_stream() {
         let output = command(&cluster, args).stdout(writer).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_exit_code_2_before_any_node_is_asked() {
+    for args in [
+        &["lock", "a", "--ttl", "30"][..],
+        &["lock", "a", "--ttl", "100ms"],
+        &["lock", ""],
+        &["who", "a//b"],
+        &["ls", "--addr", "127.0.0.1"],
+        &["lock", "a", "--addr", "https://127.0.0.1:1"],
+        &["unlock", "a", "--session", "a b"],
+        &["tree", "get", "/a", "--user", "alice"],
+    ] {
+        let end = holdfast(args);
+        assert_eq!((end.code, end.stdout.as_str()), (Some(2), ""), "{args:?}: {}", end.stderr);
+    }
+}
+
+#[test]
+fn an_address_from_the_environment_is_not_in_the_usage_of_an_error() {
+    for args in [&["lock"][..], &["who"], &["lock", "a", "--ttl", "x"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        let output = command.args(args).env("HOLDFAST_ADDR", "127.0.0.1:1").output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(!stderr.contains("--addr"), "{stderr}");
+    }
+}
+
+#[test]
+fn what_did_not_happen_in_time_is_said_in_the_words_of_the_command_line() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    assert_eq!(cluster.client(&["latch", "create", "l", "--count", "2"]).code, Some(0));
+    for args in [
+        &["latch", "wait", "l", "--wait", "10ms"][..],
+        &["barrier", "b", "--parties", "2", "--wait", "10ms"],
+        &["double-barrier", "enter", "d", "--parties", "2", "--session", "s", "--wait", "10ms"],
+    ] {
+        let end = cluster.client(args);
+        assert_eq!(end.code, Some(75), "{args:?}: {}", end.stderr);
+        assert!(end.stderr.contains("wait longer with --wait"), "{args:?}: {}", end.stderr);
+        assert!(!end.stderr.contains("&wait") && !end.stderr.contains("?wait"), "{}", end.stderr);
     }
 }

@@ -47,10 +47,10 @@ fn what_cannot_be_done_is_refused_with_what_to_type() {
         (&["tree", "rm", "/a"], 1, "--recursive"),
         (&["tree", "set", "/a", "x", "--version", "7"], 1, "--version"),
         (&["tree", "get", "/mine"], 1, "--user"),
-        (&["tree", "get", "/a/"], 1, "component"),
-        (&["tree", "get", "/a", "--user", "me"], 1, "NAME:PASSWORD"),
+        (&["tree", "get", "/a/"], 2, "component"),
+        (&["tree", "get", "/a", "--user", "me"], 2, "NAME:PASSWORD"),
         (&["tree", "create", "/e", "--ephemeral", "ghost"], 76, "session"),
-        (&["tree", "create", "/e", "--acl", "world"], 1, "scheme:id:perms"),
+        (&["tree", "create", "/e", "--acl", "world"], 2, "scheme:id:perms"),
         (&["tree", "create", "/e", "--ttl", "30"], 2, "30s"),
     ] {
         let ran = cluster.client(arguments);

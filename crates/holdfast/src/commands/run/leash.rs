@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::orphan::Orphan;
+use crate::cli::LEASH;
 use crate::exit::Stop;
 use crate::output::print;
 
@@ -41,7 +42,7 @@ impl Leash {
     /// signal that is meant for the command.
     pub(super) async fn start(kill_at: Moment, releases: &[String]) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .arg("leash")
+            .arg(LEASH)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
