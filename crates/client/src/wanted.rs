@@ -134,7 +134,7 @@ impl Wanted {
 }
 
 /// When a hold that has a longest time ends on this side, and what that time is. The cluster counts from the grant, which
-/// is not before `counted_from`; what it says is left may have been told by a wall clock that is behind.
+/// is not before `counted_from`; the time left may have been counted by a node whose log time is behind.
 pub(crate) fn own_end(
     grant: &GrantBody,
     max: Option<Duration>,

@@ -14,18 +14,19 @@ use holdfast_api::{
 };
 use holdfast_service::{
     AcquireRequest, Acquiring, Answer, ConnectionHold, Failure, HoldEnd, HoldNews, Progress,
-    QueuePosition, Response,
+    QueuePosition, Response, Service,
 };
-use holdfast_types::{FencingToken, LockName, SessionName, Ttl};
+use holdfast_types::{FencingToken, LockName, SessionName, Stamp, Ttl};
 
 use crate::activity::Activity;
-use crate::exchange::{Exchange, wall_clock};
+use crate::exchange::Exchange;
 use crate::reply::Reply;
 use crate::sse::{self, Tell};
 use crate::status::{Case, Fault, internal, of_failure};
 
 /// A stream under way.
 struct Stream {
+    service: Service,
     /// Once it is granted, the segment of what was asked for.
     lock: LockName,
     /// A segment of it was asked for.
@@ -65,7 +66,8 @@ pub(crate) async fn stream(
     }
     let token = granted_token(&first);
     let (next, phase) = (Some(first), Phase::Waiting(acquiring));
-    let stream = Stream { lock, cut, session, for_connection, next, phase };
+    let service = service.clone();
+    let stream = Stream { service, lock, cut, session, for_connection, next, phase };
     let comment = exchange.front.config().stream_comment;
     let reply = sse::stream("events follow", comment, stream);
     Ok(match token {
@@ -112,7 +114,9 @@ impl Tell for Stream {
 impl Stream {
     fn progress(&mut self, progress: Progress) -> String {
         match progress {
-            Progress::Queued(position) => sse::event("queued", &queued(*position)),
+            Progress::Queued(position) => {
+                sse::event("queued", &queued(*position, self.service.log_time()))
+            }
             Progress::Done(done) => match *done {
                 Ok(response) => self.granted(response),
                 Err(failure) => self.failed(failure),
@@ -134,7 +138,7 @@ impl Stream {
             self.phase = Phase::Held(Box::new(hold), grant.token, grant.session.clone());
         }
         let whole = std::mem::replace(&mut self.lock, grant.lock.clone());
-        let body = GrantBody::new(grant, (waited, expires_in), wall_clock(), revision);
+        let body = GrantBody::new(grant, (waited, expires_in), self.service.log_time(), revision);
         sse::event("granted", &if self.cut { body.of_whole(&whole) } else { body })
     }
 
@@ -160,7 +164,8 @@ impl Stream {
             | Failure::Failed(_) => "reconnect",
         };
         let (lock, session) = (Some(&self.lock), self.session.as_ref());
-        sse::event(name, &of_failure(failure, &Case { lock, session, now: wall_clock() }))
+        let now = self.service.log_time();
+        sse::event(name, &of_failure(failure, &Case { lock, session, now }))
     }
 
     fn news(&mut self, news: HoldNews) -> String {
@@ -185,9 +190,8 @@ impl Stream {
     }
 }
 
-fn queued(position: QueuePosition) -> QueuedBody {
+fn queued(position: QueuePosition, now: Stamp) -> QueuedBody {
     let QueuePosition { lock, position, waiting, holder, ahead, estimate, revision } = position;
-    let now = wall_clock();
     let holder = holder.into_iter().map(|holder| AheadBody::holder(holder, now));
     let ahead = ahead.into_iter().map(|waiter| AheadBody::waiter(waiter, now));
     QueuedBody {

@@ -18,7 +18,7 @@ use holdfast_service::{
 use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
 use crate::connection::Closing;
-use crate::exchange::{Exchange, read_mode, wall_clock};
+use crate::exchange::{Exchange, read_mode};
 use crate::head::only;
 use crate::locks::{Staleness, astray, marked, service_terms, staleness};
 use crate::reply::Reply;
@@ -221,7 +221,7 @@ impl Stream {
             }
             Ok(_) => self.end(&astray()),
             Err(failure) => {
-                let (lock, session, now) = (Some(&self.lock), None, wall_clock());
+                let (lock, session, now) = (Some(&self.lock), None, self.service.log_time());
                 let fault = of_failure(failure, &Case { lock, session, now });
                 self.end(&fault)
             }

@@ -1,6 +1,6 @@
 //! One call as its handler sees it: what was asked, and the way to the service.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
@@ -115,22 +115,15 @@ impl Exchange<'_> {
         Some(Reply::redirect(HeaderValue::try_from(location).ok()?))
     }
 
-    /// This node's wall clock: for ages in answers, and nothing else.
-    #[expect(clippy::unused_self, reason = "the clock is the exchange's, not the handlers'")]
+    /// The log's time, from which answers count ages and ends of holds.
     pub(crate) fn now(&self) -> Stamp {
-        wall_clock()
+        self.front.service().log_time()
     }
 
     /// Whether the caller wants the bare fact instead of JSON.
     pub(crate) fn wants_text(&self) -> bool {
         accepts_text(&self.parts.headers)
     }
-}
-
-/// This node's wall clock: for ages, and nothing else.
-pub(crate) fn wall_clock() -> Stamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Stamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// How a read is made.

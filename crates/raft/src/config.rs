@@ -17,7 +17,7 @@ use openraft::SnapshotPolicy;
 
 use crate::error::StartError;
 
-/// Tells the wall clock, for stamps. May jump: the machine never lets a stamp go back.
+/// Tells the wall clock, which may jump: stamps slew towards it (`stamps.rs`).
 pub type Clock = Arc<dyn Fn() -> Stamp + Send + Sync>;
 /// Tells the free bytes of the disk a directory is on.
 pub type FreeBytes = Arc<dyn Fn(&Path) -> std::io::Result<u64> + Send + Sync>;

@@ -54,14 +54,14 @@ pub(crate) struct LocalMachine {
     bytes_since_snapshot: AtomicU64,
     snapshot_bytes: u64,
     snapshot_due: Notify,
-    /// Told of every stamp applied.
+    /// Continues from every stamp applied.
     stamps: Arc<Stamps>,
     counters: Arc<Counters>,
 }
 
 impl LocalMachine {
-    /// An empty machine that asks for a snapshot after every `snapshot_bytes` applied.
-    pub(crate) fn new(snapshot_bytes: u64, counters: Arc<Counters>) -> Self {
+    /// The empty machine of `node`, which asks for a snapshot after every `snapshot_bytes` applied.
+    pub(crate) fn new(node: NodeId, snapshot_bytes: u64, counters: Arc<Counters>) -> Self {
         let core =
             Core { machine: Machine::new(), last: None, membership: StoredMembership::default() };
         Self {
@@ -72,12 +72,12 @@ impl LocalMachine {
             bytes_since_snapshot: AtomicU64::new(0),
             snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
-            stamps: Arc::default(),
+            stamps: Arc::new(Stamps::of(node)),
             counters,
         }
     }
 
-    /// The clock that is told of every stamp applied.
+    /// The clock that continues from every stamp applied.
     pub(crate) fn stamps(&self) -> Arc<Stamps> {
         self.stamps.clone()
     }
@@ -133,7 +133,8 @@ impl LocalMachine {
             Payload::Normal(batch) => {
                 self.grew(batch.bytes().len());
                 let applied = core.machine.apply(batch.take().map_err(io::Error::other)?);
-                self.stamps.saw(core.machine.now(), Instant::now());
+                let by = NodeId(entry.log_id.leader_id.node_id);
+                self.stamps.applied(core.machine.now(), Some(by), Instant::now());
                 self.counters.applied_commands.add(applied.outcomes.len());
                 self.tell(|observer| observer.applied(&core.machine, &applied));
                 BatchReply { outcomes: applied.outcomes, revision: applied.revision }
@@ -166,6 +167,7 @@ impl LocalMachine {
         core.machine = machine;
         core.last = meta.last_log_id;
         core.membership = meta.last_membership.clone();
+        self.stamps.applied(core.machine.now(), None, Instant::now());
         self.tell(|observer| observer.restored(&core.machine));
         drop(core);
         self.bytes_since_snapshot.store(0, Ordering::Relaxed);

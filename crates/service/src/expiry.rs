@@ -23,6 +23,8 @@ const BATCH_MAX: usize = 128;
 const CANCELS_MAX: usize = 128;
 /// Locks of which something is due, looked at by one proposal at most.
 const DUES_MAX: usize = 128;
+/// How old the log's last stamp gets while a timer is pending: what a restart of all nodes may make the timer late.
+const TIME_EVERY: Duration = Duration::from_secs(5);
 /// How often empty directories are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Directories swept by one command at most.
@@ -169,11 +171,21 @@ impl Clockwork {
         }
     }
 
-    /// Has the machine do what is due of locks: ends of holds, openings. By the clock that stamps entries.
+    /// Has the machine run the timers of locks that are due by the log's time: ends of holds, openings. While one is
+    /// pending, at least one command every [`TIME_EVERY`] carries the log's time: a node that restarts continues from
+    /// its last stamp.
     async fn do_what_is_due(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let now = service.raft().stamp();
-        let due = service.raft().read(|machine| machine.due_until(now, DUES_MAX));
+        let due = service.raft().read(|machine| {
+            let silent = Duration::from_millis(now.0.saturating_sub(machine.now().0));
+            match machine.due_until(now, DUES_MAX) {
+                due if due.is_empty() && silent >= TIME_EVERY => {
+                    machine.due_until(Stamp(u64::MAX), 1)
+                }
+                due => due,
+            }
+        });
         if due.is_empty() {
             return;
         }
@@ -209,10 +221,4 @@ fn forgiven(gap: Option<Duration>) {
         let gap_ms = gap.as_millis();
         tracing::warn!(gap_ms, "the clockwork was late: all leases are extended");
     }
-}
-
-/// Milliseconds since the Unix epoch; only for ages shown to people.
-pub(crate) fn wall_clock() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use holdfast_types::{Event, HolderView, LockName, Revision, Stamp, Ticket, WaiterView};
+use holdfast_types::{Event, HolderView, LockName, Revision, Ticket, WaiterView};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::contention::Estimate;
-use crate::expiry::wall_clock;
 use crate::service::Service;
 
 /// A board is read at most this often.
@@ -200,7 +199,7 @@ impl Following {
 
     fn position(&self, position: u32, board: &Board) -> QueuePosition {
         let before = |waiter: &&WaiterView| waiter.ticket != self.ticket;
-        let now = Stamp(wall_clock());
+        let now = self.service.log_time();
         let held_since = board.holder.as_ref().map(|holder| (holder.granted_at, now));
         QueuePosition {
             lock: self.lock.clone(),

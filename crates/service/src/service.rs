@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_raft::{Committed, Member, Observer, RaftConfig, RaftNode, StartError};
-use holdfast_types::{Command, NodeId, Outcome, Revision};
+use holdfast_types::{Command, NodeId, Outcome, Revision, Stamp};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -294,6 +294,12 @@ impl Service {
     /// The last revision this node has applied.
     pub fn revision(&self) -> Revision {
         self.0.raft.read(holdfast_machine::Machine::revision)
+    }
+
+    /// The log's time as this node knows it: what ages and ends of holds are counted from. The node's wall clock may
+    /// differ from it by any amount.
+    pub fn log_time(&self) -> Stamp {
+        self.0.raft.stamp()
     }
 
     pub(crate) fn raft(&self) -> &RaftNode {

@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use crate::clock::WallClock;
 use crate::config::{Member, NodeConfig, Timing};
 use crate::http::{Http, Request};
 use crate::links::{Delays, Links};
@@ -55,6 +56,7 @@ pub struct ClusterBuilder {
     extra: String,
     delays: Option<Delays>,
     data: Option<PathBuf>,
+    own_clocks: bool,
 }
 
 impl ClusterBuilder {
@@ -92,6 +94,12 @@ impl ClusterBuilder {
     #[must_use]
     pub fn data_under(self, root: &Path) -> Self {
         Self { data: Some(root.to_owned()), ..self }
+    }
+
+    /// Gives every node a wall clock of its own ([`Node::clock`]).
+    #[must_use]
+    pub fn with_own_clocks(self) -> Self {
+        Self { own_clocks: true, ..self }
     }
 
     /// Writes the configuration; starts nothing.
@@ -141,6 +149,7 @@ pub struct Node {
     pub zookeeper: std::net::SocketAddr,
     config: PathBuf,
     log: PathBuf,
+    clock: Option<WallClock>,
     process: Mutex<Option<Process>>,
 }
 
@@ -179,6 +188,7 @@ impl Node {
             zookeeper: own.zookeeper,
             config,
             log,
+            clock: builder.own_clocks.then(|| WallClock::make(dir, id)),
             process: Mutex::new(None),
         }
     }
@@ -190,7 +200,7 @@ impl Node {
 
     /// The same, with more flags of `holdfast serve`.
     pub fn start_with(&self, flags: &[&str]) {
-        let started = Process::serve(&self.config, flags, &self.log);
+        let started = Process::serve(&self.config, flags, &self.log, self.clock.as_ref());
         let before = self.process.lock().expect("the process slot").replace(started);
         assert!(before.is_none(), "node {} was running", self.id);
     }
@@ -266,6 +276,11 @@ impl Node {
         log.lines().filter(|line| line.contains(words)).count()
     }
 
+    /// Its wall clock; the cluster was built with clocks.
+    pub fn clock(&self) -> &WallClock {
+        self.clock.as_ref().expect("a cluster built with clocks")
+    }
+
     /// Its configuration file.
     pub fn config(&self) -> &Path {
         &self.config
@@ -320,6 +335,7 @@ impl Cluster {
             extra: String::new(),
             delays: None,
             data: None,
+            own_clocks: false,
         }
     }
 

@@ -16,6 +16,7 @@
 
 mod actor;
 mod binary;
+mod clock;
 mod cluster;
 mod config;
 mod descriptors;
@@ -35,6 +36,7 @@ mod zookeeper;
 
 pub use actor::{Actor, Attempt};
 pub use binary::binary;
+pub use clock::WallClock;
 pub use cluster::{Cluster, ClusterBuilder, ClusterView, Node, NodeView};
 pub use config::{Member, NodeConfig, Timing};
 pub use descriptors::raise_descriptor_limit;

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::binary::binary;
+use crate::clock::WallClock;
 use crate::until::{until, until_some};
 
 /// A running node.
@@ -21,13 +22,15 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `holdfast serve --config <config> <flags>`; output is appended to `log`.
-    pub fn serve(config: &Path, flags: &[&str], log: &Path) -> Self {
+    /// Starts `holdfast serve --config <config> <flags>`; output is appended to `log`. Its wall clock is the system's,
+    /// or one of its own.
+    pub fn serve(config: &Path, flags: &[&str], log: &Path, clock: Option<&WallClock>) -> Self {
         let output = append_to(log);
         let errors = output.try_clone().expect("a second handle of the log");
         let mut command = Command::new(binary());
         command.arg("serve").arg("--config").arg(config).args(flags);
         command.env_clear().env("RUST_BACKTRACE", "1");
+        command.envs(clock.iter().flat_map(|clock| clock.environment()));
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().expect("the binary starts");
         Self { child, log: log.to_owned() }

@@ -105,7 +105,8 @@ async fn build(
     let listener = listen(&config).await?;
     let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
     let counters = Arc::new(Counters::default());
-    let local = Arc::new(LocalMachine::new(config.snapshot_log_bytes, counters.clone()));
+    let local =
+        Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, counters.clone()));
     let doorman = Arc::new(doorman(&config, &opened, local.clone()));
     let peers = Arc::new(Peers::new(&doorman, config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;

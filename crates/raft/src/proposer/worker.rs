@@ -107,9 +107,13 @@ impl Worker {
         due(&self.returned, full).is_some_and(|due| due <= now)
     }
 
+    /// A new leader proposes only after it has applied what its predecessors committed: its stamps continue from there.
     fn route(&self) -> Option<Route> {
-        let leader = self.means.leadership.borrow().leader?;
-        Some(if leader == self.means.node { Route::Here } else { Route::To(leader) })
+        let now = *self.means.leadership.borrow();
+        match now.leader? {
+            leader if leader != self.means.node => Some(Route::To(leader)),
+            _ => now.epoch.map(|_| Route::Here),
+        }
     }
 
     fn next(&mut self) -> Option<Pending> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use holdfast_storage::{FaultyDisk, Log, LogOptions};
+use holdfast_types::NodeId;
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
-use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::log_store::LogStore;
 use crate::snapshot::SnapshotStore;
@@ -36,7 +36,7 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
             Kind::FaultyWithoutFaults => Log::with_engine(FaultyDisk::default().engine()),
         };
         let store = LogStore::open(log.unwrap(), Failure::new(), self.cache_bytes).unwrap();
-        let local = Arc::new(LocalMachine::new(u64::MAX, Arc::new(Counters::default())));
+        let local = Arc::new(LocalMachine::new(NodeId(1), u64::MAX, Arc::default()));
         let snapshots = SnapshotStore::open(&dir.path().join("snapshots")).unwrap();
         Ok((dir, store, StateMachine::new(local, snapshots)))
     }

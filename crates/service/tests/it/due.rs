@@ -33,3 +33,15 @@ async fn a_lock_given_back_before_its_shortest_hold_opens_when_that_is_over() {
     let next = take(&nodes.services[1], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
     assert!(next.granted_at.0 >= first.granted_at.0 + 300, "{first:?} {next:?}");
 }
+
+/// A node that restarts continues from the last stamp of its log: so a leader with nothing else to write writes the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_timed_rule_is_pending_the_log_is_told_the_time() {
+    let nodes = Nodes::start(1).await;
+    let node = &nodes.services[0];
+    let terms = Terms { max_hold: Some(Duration::from_hours(1)), ..Terms::default() };
+    take(node, under(terms)).await.unwrap();
+    let granted = node.revision();
+    until(node, "a", |_| node.revision() > granted).await;
+    assert!(view(node, "a").await.holder().is_some(), "the hold goes on");
+}

@@ -3,6 +3,7 @@
 //! One module a promise of the issue. Each test starts its own cluster on its own ports, so they run side by side.
 
 mod bad_input;
+mod clocks;
 mod damage;
 mod disk_full;
 mod doors;

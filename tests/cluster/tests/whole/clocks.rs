@@ -1,0 +1,193 @@
+//! Wall clocks that differ by an hour and jump: rules that last a time by the log last that time.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Node};
+use reqwest::Method;
+use tokio::task::JoinHandle;
+
+const LONG: Duration = Duration::from_mins(5);
+const HOUR_MS: i64 = 3_600_000;
+/// What a timed rule may be late here: an election, the moments for which nobody led, five seconds for a leader that
+/// was restarted, and a busy machine.
+const LATE: Duration = Duration::from_secs(20);
+
+/// What the log's time may gain on true time, with a stamp's rounding: `holdfast_raft`'s slew of a thousandth.
+fn shortest(rule: Duration) -> Duration {
+    rule - rule / 1_000 - Duration::from_millis(2)
+}
+
+/// Starts three nodes whose clocks are right, an hour ahead and an hour behind.
+async fn three_that_differ() -> Cluster {
+    let cluster = Cluster::of(3).with_own_clocks().prepare().await;
+    for (node, hours) in cluster.nodes().iter().zip([0, 1, -1]) {
+        node.clock().set_ahead_ms(hours * HOUR_MS);
+    }
+    cluster.start_all();
+    cluster.wait_ready().await;
+    cluster
+}
+
+/// A lock that nobody but a timed rule gives to the next.
+struct Rule {
+    name: &'static str,
+    began: Instant,
+    lasts: Duration,
+    next: JoinHandle<Instant>,
+}
+
+impl Rule {
+    /// Does the calls with which the rule of the lock `name` begins, and queues another session behind it.
+    async fn begin(
+        cluster: &Cluster,
+        name: &'static str,
+        lasts: Duration,
+        calls: &[(Method, &str)],
+    ) -> Self {
+        let began = Instant::now();
+        for (method, target) in calls {
+            let done = cluster.nodes()[0].http.call(method.clone(), target).await;
+            assert!(matches!(done.status, 200 | 204), "{target}: {done}");
+        }
+        let (doors, history) = (cluster.doors(), History::default());
+        let mut next = Actor::new(&format!("next-{name}"), doors, LONG, &history);
+        let next = tokio::spawn(async move {
+            let granted = next.take(name, DEADLINE, lasts + LATE + DEADLINE).await;
+            assert!(matches!(granted, Attempt::Granted(_)), "{name}: {granted:?}");
+            Instant::now()
+        });
+        Self { name, began, lasts, next }
+    }
+
+    /// Every rule that ends a hold or keeps a lock closed for a time.
+    async fn of_every_kind(cluster: &Cluster, lasts: Duration) -> Vec<Self> {
+        let ms = lasts.as_millis();
+        let put = |rest: &str| (Method::PUT, format!("/v1/locks/{rest}"));
+        let delete = |rest: &str| (Method::DELETE, format!("/v1/locks/{rest}"));
+        let patch = |rest: &str| (Method::PATCH, format!("/v1/locks/{rest}"));
+        let post = |rest: &str| (Method::POST, format!("/v1/locks/{rest}"));
+        let half = ms / 2;
+        let kinds = [
+            ("hung", vec![put(&format!("hung?session=h&ttl=5m&max_hold={ms}ms"))]),
+            (
+                "nightly",
+                vec![
+                    put(&format!("nightly?session=n&ttl=5m&min_hold={ms}ms")),
+                    delete("nightly?session=n"),
+                ],
+            ),
+            (
+                "report",
+                vec![
+                    patch(&format!("report?cooldown={ms}ms")),
+                    put("report?session=r&ttl=5m"),
+                    delete("report?session=r"),
+                ],
+            ),
+            (
+                "delayed",
+                vec![
+                    patch(&format!("delayed?lock_delay={half}ms")),
+                    put(&format!("delayed?session=d&ttl=5m&max_hold={half}ms")),
+                ],
+            ),
+            (
+                "printer",
+                vec![
+                    put("printer?session=p&ttl=5m"),
+                    post(&format!("printer?reason=paper&deadline={ms}ms&revoke=true")),
+                ],
+            ),
+        ];
+        let mut rules = Vec::new();
+        for (name, calls) in kinds {
+            let calls: Vec<_> =
+                calls.iter().map(|(method, target)| (method.clone(), target.as_str())).collect();
+            rules.push(Self::begin(cluster, name, lasts, &calls).await);
+        }
+        rules
+    }
+
+    /// The next session is granted when the rule has lasted its time, and not much later.
+    async fn ends_in_time(self, late: Duration) {
+        let Self { name, began, lasts, next } = self;
+        let took = next.await.expect("the next session") - began;
+        assert!(took >= shortest(lasts), "{name} ended after {took:?}, it lasts {lasts:?}");
+        assert!(took <= lasts + late, "{name} ended after {took:?}, it lasts {lasts:?}");
+    }
+}
+
+/// The end of the hold that a node shows, whatever its clock says.
+async fn shows_the_true_end(node: &Node, began: Instant, lasts: Duration) {
+    let shown = node.http.get("/v1/locks/hung").await.has(200).json();
+    let left = shown["holders"][0]["ends_in_ms"].as_u64().map(Duration::from_millis);
+    let Some(left) = left else { panic!("node {} shows {shown}", node.id) };
+    let true_left = lasts.saturating_sub(began.elapsed());
+    assert!(left <= lasts && left + Duration::from_secs(1) >= true_left, "{shown}");
+    assert!(left <= true_left + LATE, "node {} shows {left:?} of {true_left:?}", node.id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_timed_rule_ends_early_or_late_when_clocks_differ_by_an_hour_and_jump() {
+    let lasts = Duration::from_secs(24);
+    let cluster = three_that_differ().await;
+    let rules = Rule::of_every_kind(&cluster, lasts).await;
+    let began = rules[0].began;
+    for node in cluster.nodes() {
+        shows_the_true_end(node, began, lasts).await;
+    }
+    // Two leaders die one after the other; every clock jumps, that of the new leader by two hours.
+    for jump in [2, -3] {
+        let leader = cluster.wait_ready().await;
+        cluster.node(leader).kill();
+        let rest: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
+        let new = cluster.wait_leader_among(&rest).await;
+        cluster.node(new).clock().set_ahead_ms(jump * HOUR_MS);
+        cluster.node(leader).clock().set_ahead_ms(-jump * HOUR_MS);
+        cluster.node(leader).start();
+    }
+    cluster.wait_ready().await;
+    assert!(began.elapsed() < lasts, "the leaders changed before the rules were due");
+    for node in cluster.nodes() {
+        shows_the_true_end(node, began, lasts).await;
+    }
+    for rule in rules {
+        rule.ends_in_time(LATE).await;
+    }
+}
+
+/// Time in which no node runs does not count, whatever the clocks show afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_timed_rule_ends_early_when_all_nodes_restart_with_clocks_an_hour_ahead() {
+    let lasts = Duration::from_secs(8);
+    let cluster = three_that_differ().await;
+    let rules = Rule::of_every_kind(&cluster, lasts).await;
+    cluster.kill_all();
+    for (node, hours) in cluster.nodes().iter().zip([2, 3, 4]) {
+        node.clock().set_ahead_ms(hours * HOUR_MS);
+    }
+    cluster.start_all();
+    cluster.wait_ready().await;
+    for rule in rules {
+        rule.ends_in_time(LATE).await;
+    }
+}
+
+/// The log's time begins with the wall clock of whoever leads first; this also shows that the clocks of these tests
+/// are the ones that the nodes read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_a_new_cluster_begins_with_the_wall_clock_of_its_first_leader() {
+    let cluster = Cluster::of(3).with_own_clocks().prepare().await;
+    let ahead_ms = 5 * HOUR_MS;
+    cluster.nodes().iter().for_each(|node| node.clock().set_ahead_ms(ahead_ms));
+    cluster.start_all();
+    cluster.wait_ready().await;
+    let door = &cluster.nodes()[0].http;
+    door.put_data("/v1/tree/made", "now").await;
+    let made = door.get("/v1/tree/made").await;
+    let made: i64 = made.header("holdfast-created-at-ms").expect("a stamp").parse().expect("ms");
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let now = i64::try_from(since_epoch.as_millis()).expect("milliseconds");
+    let off = (made - now - ahead_ms).unsigned_abs();
+    assert!(off < 60_000, "made at {made}, now it is {now}");
+}
