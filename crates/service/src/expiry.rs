@@ -9,9 +9,10 @@
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{LeaderEpoch, ProposeError};
-use holdfast_types::{Command, SessionId, Stamp};
+use holdfast_types::{Command, Stamp};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::lease::ExpiryOutcome;
 use crate::patience::Patience;
 use crate::pulse::Pulse;
 use crate::recipes::ArrivalPatience;
@@ -133,17 +134,15 @@ impl Clockwork {
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
-        // Those that took effect have no lease any more, the refused ones live on. One whose entry may still be in the
-        // log stays as it is: its session is renewed through the log, behind that entry, until the log has decided.
-        if !matches!(proposed, Err(ProposeError::Unknown)) {
-            self.spare(&overdue);
-        }
-    }
-
-    fn spare(&self, overdue: &[(SessionId, u64)]) {
-        let mut leases = self.service.leases().lock();
+        // Those that took effect have no lease any more.
+        let outcome = match proposed {
+            Ok(_) => ExpiryOutcome::Applied,
+            Err(ProposeError::Unknown) => ExpiryOutcome::Unknown,
+            Err(_) => ExpiryOutcome::NotProposed,
+        };
+        let (mut leases, now) = (service.leases().lock(), Instant::now());
         for (session, _) in overdue {
-            leases.spare(*session, Instant::now());
+            leases.settle(session, outcome, now);
         }
     }
 

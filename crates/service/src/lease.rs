@@ -20,8 +20,18 @@ struct Lease {
     ttl: Ttl,
     generation: u64,
     deadline: Instant,
-    /// An expiry is on its way through the log; only the log can decide now.
-    expiring: bool,
+    phase: Phase,
+}
+
+/// Who decides about a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The deadline.
+    Running,
+    /// The log: an expiry was proposed and has no outcome yet.
+    Expiring,
+    /// The log: an expiry has no known outcome and may still take effect. Another one is proposed at the deadline.
+    Undecided,
 }
 
 /// What became of a renewal.
@@ -32,6 +42,17 @@ pub(crate) enum Renewal {
     /// An expiry is under way: renew through the log, behind it.
     Expiring,
     /// No such lease here.
+    Unknown,
+}
+
+/// What is known of a proposed expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExpiryOutcome {
+    /// It was applied, and with it every expiry of the session that was proposed before.
+    Applied,
+    /// It is certainly not in the log.
+    NotProposed,
+    /// It may be in the log, or come into it.
     Unknown,
 }
 
@@ -72,12 +93,11 @@ impl Leases {
         if !self.active {
             return;
         }
-        // What was promised under a longer time-to-live stands. A lease on its way out promises nothing any more, and
-        // has no heap entry.
-        let promised = self.live.get(&id).filter(|lease| !lease.expiring);
+        // What was promised under a longer time-to-live stands. A lease on its way out promises nothing any more.
+        let promised = self.live.get(&id).filter(|lease| lease.phase == Phase::Running);
         let promised = promised.map(|lease| lease.deadline);
         let deadline = promised.unwrap_or(now).max(now + ttl.as_duration());
-        self.live.insert(id, Lease { ttl, generation, deadline, expiring: false });
+        self.live.insert(id, Lease { ttl, generation, deadline, phase: Phase::Running });
         if promised.is_none() {
             self.due.push(Reverse((deadline, id)));
             self.trim();
@@ -87,8 +107,8 @@ impl Leases {
     /// Entries that later ones have overtaken are dropped before they are more than the leases.
     fn trim(&mut self) {
         if self.due.len() > 2 * self.live.len() + TRIM_SLACK {
-            let running = self.live.iter().filter(|(_, lease)| !lease.expiring);
-            self.due = running.map(|(id, lease)| Reverse((lease.deadline, *id))).collect();
+            let timed = self.live.iter().filter(|(_, lease)| lease.phase != Phase::Expiring);
+            self.due = timed.map(|(id, lease)| Reverse((lease.deadline, *id))).collect();
         }
     }
 
@@ -96,7 +116,7 @@ impl Leases {
     pub(crate) fn renew(&mut self, id: SessionId, now: Instant) -> Renewal {
         match self.live.get_mut(&id) {
             None => Renewal::Unknown,
-            Some(lease) if lease.expiring => Renewal::Expiring,
+            Some(lease) if lease.phase != Phase::Running => Renewal::Expiring,
             Some(lease) => {
                 lease.deadline = lease.deadline.max(now + lease.ttl.as_duration());
                 Renewal::Renewed
@@ -121,7 +141,8 @@ impl Leases {
         }
     }
 
-    /// Takes up to `count_max` leases that ran out; from now on only the log decides about them.
+    /// Takes up to `count_max` leases that ran out; from now on only the log decides about them. So does it about those
+    /// whose last expiry has no known outcome, which are taken again.
     pub(crate) fn overdue(&mut self, now: Instant, count_max: usize) -> Vec<(SessionId, u64)> {
         let mut overdue = Vec::new();
         while overdue.len() < count_max {
@@ -131,24 +152,37 @@ impl Leases {
             }
             let Some(Reverse((_, id))) = self.due.pop() else { break };
             let Some(lease) = self.live.get_mut(&id) else { continue };
+            if lease.phase == Phase::Expiring {
+                continue;
+            }
             if lease.deadline > now {
                 self.due.push(Reverse((lease.deadline, id)));
-            } else if !lease.expiring {
-                lease.expiring = true;
-                overdue.push((id, lease.generation));
+                continue;
             }
+            if lease.phase == Phase::Running {
+                lease.phase = Phase::Expiring;
+            }
+            overdue.push((id, lease.generation));
         }
         overdue
     }
 
-    /// An expiry did not take effect (its proposal failed, or it was superseded): the lease is due again after
-    /// another full time-to-live, unless it was touched meanwhile.
-    pub(crate) fn spare(&mut self, id: SessionId, now: Instant) {
-        if let Some(lease) = self.live.get_mut(&id).filter(|lease| lease.expiring) {
-            lease.expiring = false;
-            lease.deadline = now + lease.ttl.as_duration();
-            self.due.push(Reverse((lease.deadline, id)));
-        }
+    /// An expiry that was taken has this outcome. One that certainly did not take effect leaves the session another full
+    /// time-to-live, unless it was touched meanwhile. One that may still take effect is proposed again after as long:
+    /// until the log has decided, the session is renewed through the log alone. The same expiry twice is one expiry.
+    pub(crate) fn settle(&mut self, id: SessionId, outcome: ExpiryOutcome, now: Instant) {
+        let Some(lease) = self.live.get_mut(&id) else { return };
+        lease.phase = match (lease.phase, outcome) {
+            (Phase::Running, _) => return,
+            (_, ExpiryOutcome::Applied) | (Phase::Expiring, ExpiryOutcome::NotProposed) => {
+                Phase::Running
+            }
+            (_, ExpiryOutcome::Unknown) | (Phase::Undecided, ExpiryOutcome::NotProposed) => {
+                Phase::Undecided
+            }
+        };
+        lease.deadline = now + lease.ttl.as_duration();
+        self.due.push(Reverse((lease.deadline, id)));
     }
 }
 
@@ -235,9 +269,43 @@ mod tests {
         let t0 = Instant::now();
         let mut leases = active(t0);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
-        leases.spare(A, t0 + seconds(11));
+        leases.settle(A, ExpiryOutcome::NotProposed, t0 + seconds(11));
         assert_eq!(leases.overdue(t0 + seconds(20), 10), [(B, 7)]);
         assert_eq!(leases.overdue(t0 + seconds(21), 10), [(A, 1)]);
+    }
+
+    #[test]
+    fn an_expiry_without_a_known_outcome_is_proposed_again_until_the_log_has_decided() {
+        let t0 = Instant::now();
+        let mut leases = active(t0);
+        assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
+        leases.settle(A, ExpiryOutcome::Unknown, t0 + seconds(12));
+        assert_eq!(
+            leases.renew(A, t0 + seconds(13)),
+            Renewal::Expiring,
+            "it may still take effect"
+        );
+        assert_eq!(leases.overdue(t0 + seconds(22), 10), [(B, 7), (A, 1)]);
+        // The next one is certainly not in the log; that says nothing of the first.
+        leases.settle(A, ExpiryOutcome::NotProposed, t0 + seconds(23));
+        assert_eq!(leases.renew(A, t0 + seconds(24)), Renewal::Expiring);
+        assert_eq!(leases.overdue(t0 + seconds(32), 10), []);
+        assert_eq!(leases.overdue(t0 + seconds(33), 10), [(A, 1)]);
+        leases.settle(A, ExpiryOutcome::Applied, t0 + seconds(34));
+        assert_eq!(leases.renew(A, t0 + seconds(34)), Renewal::Renewed);
+    }
+
+    #[test]
+    fn a_renewal_through_the_log_ends_what_was_undecided() {
+        let t0 = Instant::now();
+        let mut leases = active(t0);
+        assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
+        leases.settle(A, ExpiryOutcome::Unknown, t0 + seconds(12));
+        leases.touch(A, ttl(10), 2, t0 + seconds(13));
+        leases.settle(A, ExpiryOutcome::Unknown, t0 + seconds(14));
+        assert_eq!(leases.renew(A, t0 + seconds(14)), Renewal::Renewed);
+        assert_eq!(leases.overdue(t0 + seconds(23), 10), [(B, 7)]);
+        assert_eq!(leases.overdue(t0 + seconds(24), 10), [(A, 2)]);
     }
 
     #[test]

@@ -21,7 +21,8 @@ use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{LeaderEpoch, TypeConfig};
 use crate::wire::{Purpose, ReplyBody, RequestBody};
 
-/// A write of the leader's own takes at most this long; then its outcome is unknown.
+/// A write of the leader's own takes at most this long; then its outcome is unknown: openraft may hold it, or take it or
+/// refuse it later. The caller proposes again what it can propose twice.
 const OWN_WRITE_BOUND: Duration = Duration::from_secs(10);
 
 type Metrics = openraft::RaftMetrics<TypeConfig>;

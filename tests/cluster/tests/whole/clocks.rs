@@ -14,7 +14,7 @@ const LATE: Duration = Duration::from_secs(20);
 
 /// What the log's time may gain on true time, with a stamp's rounding: `holdfast_raft`'s slew of a thousandth.
 fn shortest(rule: Duration) -> Duration {
-    rule - rule / 1_000 - Duration::from_millis(2)
+    rule.saturating_sub(rule / 1_000 + Duration::from_millis(2))
 }
 
 /// Starts three nodes whose clocks are right, an hour ahead and an hour behind.
