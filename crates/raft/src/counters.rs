@@ -30,6 +30,7 @@ pub(crate) struct Counters {
     pub(crate) applied_commands: Count,
     pub(crate) snapshots_built: Count,
     pub(crate) snapshots_installed: Count,
+    pub(crate) snapshots_refused: Count,
 }
 
 /// The counts at one moment.
@@ -57,6 +58,8 @@ pub struct RaftCounts {
     pub snapshots_built: u64,
     /// Snapshots installed, those of a restart included.
     pub snapshots_installed: u64,
+    /// Snapshots of peers that were damaged or could not be loaded.
+    pub snapshots_refused: u64,
 }
 
 impl Counters {
@@ -73,6 +76,7 @@ impl Counters {
             applied_commands: self.applied_commands.get(),
             snapshots_built: self.snapshots_built.get(),
             snapshots_installed: self.snapshots_installed.get(),
+            snapshots_refused: self.snapshots_refused.get(),
         }
     }
 }

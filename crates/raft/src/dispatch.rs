@@ -176,7 +176,14 @@ impl Dispatch {
         let Some(arrival) = visit.arrival.take() else {
             return ReplyBody::Refused("no snapshot was begun".into());
         };
-        let (vote, snapshot) = arrival.finish();
+        let (vote, snapshot) = match arrival.finish().await {
+            Ok(whole) => whole,
+            Err(error) => {
+                self.local.refused_snapshot();
+                tracing::error!(from = %visit.visitor.node, %error, "refused a snapshot of a peer");
+                return ReplyBody::Refused(format!("the snapshot cannot be used: {error}"));
+            }
+        };
         let installed = self.raft.install_full_snapshot(vote, snapshot).await;
         reply(installed, |response| ReplyBody::SnapshotInstalled(response.vote.into()))
     }

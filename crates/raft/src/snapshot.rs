@@ -1,10 +1,11 @@
 //! Snapshots of the machine: made, kept, sent and received.
 //!
 //! Owns the translation between the machine's parts and the bytes of a snapshot file. Everything here that touches the
-//! disk runs on threads that may block. A received snapshot stays a partial file until openraft has made room for it
-//! in the log; only then it is verified, and becomes the one that counts.
+//! disk runs on threads that may block. A received snapshot is verified and loaded before openraft hears of it, and stays a
+//! partial file until openraft installs it. So one that is damaged, or of a form that this build does not know, changes
+//! nothing here: the peer is refused.
 //!
-//! Bounds: one part, or one piece, in memory.
+//! Bounds: one part, or one piece, in memory; and the machine of one received snapshot, beside the one that serves.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +13,9 @@ use std::path::Path;
 use bytes::Bytes;
 use holdfast_codec::Kind;
 use holdfast_machine::{Machine, Part};
-use holdfast_storage::{RawSnapshot, SnapshotReader, SnapshotReceiver, Snapshots, StoreError};
+use holdfast_storage::{
+    RawSnapshot, SnapshotReader, SnapshotReceiver, Snapshots, StoreError, VerifiedSnapshot,
+};
 use openraft::alias::SnapshotOf;
 use tokio::task::spawn_blocking;
 
@@ -24,13 +27,34 @@ const COPY_BYTES: usize = 1 << 20;
 
 type Snapshot = SnapshotOf<TypeConfig, SnapshotFile>;
 
-/// A snapshot as openraft hands it around: an open file, never its content.
-#[derive(Debug)]
+/// A snapshot as openraft hands it around.
 pub(crate) enum SnapshotFile {
     /// The one that counts, or counted when it was asked for.
     Stored(SnapshotReader),
-    /// One from a peer that nobody has looked into.
-    Received(SnapshotReceiver),
+    /// One from a peer, which can be loaded.
+    Received(Box<Loaded>),
+}
+
+/// A peer's snapshot and the machine in it. It does not count yet.
+pub(crate) struct Loaded {
+    snapshot: VerifiedSnapshot,
+    machine: Machine,
+}
+
+impl Loaded {
+    fn verify(receiver: SnapshotReceiver, announced: &SnapshotMeta) -> io::Result<Self> {
+        let snapshot = receiver.verify().map_err(io::Error::other)?;
+        if read_meta(snapshot.reader())? != *announced {
+            return Err(io::Error::other("a snapshot covers something else than was announced"));
+        }
+        let machine = load(snapshot.reader())?;
+        Ok(Self { snapshot, machine })
+    }
+
+    fn publish(self) -> io::Result<Machine> {
+        self.snapshot.publish().map_err(io::Error::other)?;
+        Ok(self.machine)
+    }
 }
 
 impl SnapshotFile {
@@ -75,10 +99,12 @@ impl Arrival {
         spawn_blocking(add).await.map_err(io::Error::other)?
     }
 
-    /// All has come: hands it over for installation.
-    pub(crate) fn finish(self) -> (Vote, Snapshot) {
-        let snapshot = SnapshotFile::Received(self.receiver);
-        (self.vote, Snapshot { meta: self.meta, snapshot })
+    /// All has come: loads it, and hands it over for installation.
+    pub(crate) async fn finish(self) -> io::Result<(Vote, Snapshot)> {
+        let Self { receiver, vote, meta } = self;
+        let load = move || Loaded::verify(receiver, &meta).map(|loaded| (loaded, meta));
+        let (loaded, meta) = spawn_blocking(load).await.map_err(io::Error::other)??;
+        Ok((vote, Snapshot { meta, snapshot: SnapshotFile::Received(Box::new(loaded)) }))
     }
 }
 
@@ -119,33 +145,29 @@ impl SnapshotStore {
         Ok(Snapshot { meta, snapshot: SnapshotFile::Stored(reader) })
     }
 
-    /// Loads the machine of a snapshot; a received one is verified and becomes the one that counts. Blocks.
+    /// Answers the machine of a snapshot; a received one becomes the one that counts. Blocks.
     pub(crate) fn install(
         &self,
         file: SnapshotFile,
         expected: &SnapshotMeta,
     ) -> io::Result<Machine> {
-        let reader = match file {
-            SnapshotFile::Stored(reader) => self.own(reader, expected)?,
-            SnapshotFile::Received(receiver) => receiver.finish().map_err(io::Error::other)?,
-        };
-        if read_meta(&reader)? != *expected {
-            return Err(io::Error::other("a snapshot covers something else than was announced"));
+        match file {
+            SnapshotFile::Stored(reader) => self.own(&reader, expected),
+            SnapshotFile::Received(loaded) => loaded.publish(),
         }
-        load(&reader)
     }
 
     /// A stored snapshot is this node's own, except in a test that has two nodes in one hand.
-    fn own(&self, reader: SnapshotReader, meta: &SnapshotMeta) -> io::Result<SnapshotReader> {
+    fn own(&self, reader: &SnapshotReader, meta: &SnapshotMeta) -> io::Result<Machine> {
         if self.current()?.is_some_and(|current| current.meta == *meta) {
-            return Ok(reader);
+            return load(reader);
         }
         let mut receiver = self.snapshots.receive(&name(meta)).map_err(io::Error::other)?;
         let raw = reader.raw();
         loop {
             let piece = raw.read_at(receiver.received(), COPY_BYTES).map_err(io::Error::other)?;
             if piece.is_empty() {
-                return receiver.finish().map_err(io::Error::other);
+                return Loaded::verify(receiver, meta)?.publish();
             }
             receiver.append(&piece).map_err(io::Error::other)?;
         }

@@ -109,6 +109,11 @@ impl LocalMachine {
         self.observer.write().take();
     }
 
+    /// A peer's snapshot could not be used.
+    pub(crate) fn refused_snapshot(&self) {
+        self.counters.snapshots_refused.add(1);
+    }
+
     /// Resolves when enough was applied for the next snapshot.
     pub(crate) async fn snapshot_due(&self) {
         self.snapshot_due.notified().await;

@@ -62,7 +62,7 @@ pub struct Metrics {
 
 /// What the node has done for the log since it started: names, help, and where each count is.
 type LogCount = (&'static str, &'static str, fn(&RaftCounts) -> u64);
-const LOG_COUNTS: [LogCount; 11] = [
+const LOG_COUNTS: [LogCount; 12] = [
     ("raft_entries_proposed", "Entries written as leader", |c| c.proposed_entries),
     ("raft_commands_proposed", "Commands in them", |c| c.proposed_commands),
     ("raft_batches_forwarded", "Batches sent to the leader", |c| c.forwarded_batches),
@@ -74,6 +74,7 @@ const LOG_COUNTS: [LogCount; 11] = [
     ("raft_commands_applied", "Commands in them", |c| c.applied_commands),
     ("snapshots_built", "Snapshots made", |c| c.snapshots_built),
     ("snapshots_installed", "Snapshots taken over", |c| c.snapshots_installed),
+    ("snapshots_refused", "Snapshots of peers that cannot be used", |c| c.snapshots_refused),
 ];
 
 impl Metrics {

@@ -32,6 +32,7 @@ pub use keys::Mark;
 pub use log::{Done, Log, LogOptions, MARK_BYTES_MAX, RECORD_BYTES_MAX, Record, Refused, WhenRoom};
 pub use rebuildable::open_rebuildable;
 pub use snapshot::{
-    PART_BYTES_MAX, Parts, RawSnapshot, SnapshotReader, SnapshotReceiver, SnapshotWriter, Snapshots,
+    PART_BYTES_MAX, Parts, RawSnapshot, SnapshotReader, SnapshotReceiver, SnapshotWriter,
+    Snapshots, VerifiedSnapshot,
 };
 pub use space::free_bytes;

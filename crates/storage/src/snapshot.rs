@@ -22,7 +22,7 @@ use crate::file::{create_dir, sync_dir};
 
 pub use self::format::PART_BYTES_MAX;
 pub use self::reader::{Parts, RawSnapshot, SnapshotReader};
-pub use self::writer::{SnapshotReceiver, SnapshotWriter};
+pub use self::writer::{SnapshotReceiver, SnapshotWriter, VerifiedSnapshot};
 
 const WHOLE: &str = ".snap";
 const PARTIAL: &str = ".partial";

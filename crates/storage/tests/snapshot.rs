@@ -157,7 +157,7 @@ fn a_snapshot_travels_in_pieces_and_is_verified_before_it_counts() {
             }
             receiver.append(&piece).expect("append");
         }
-        receiver.finish()
+        receiver.verify()
     };
     let whole = raw.len();
     for (damage, upto) in
@@ -170,7 +170,12 @@ fn a_snapshot_travels_in_pieces_and_is_verified_before_it_counts() {
         assert_eq!(snapshots.latest().expect("latest").expect("there").name(), "mine");
         assert_eq!(files(there.path()).len(), 1);
     }
-    let received = receive(None, whole).expect("whole");
+    let verified = receive(None, whole).expect("whole");
+    assert_eq!(parts(verified.reader()), parts(&sent));
+    assert_eq!(snapshots.latest().expect("latest").expect("there").name(), "mine");
+    drop(verified);
+    assert_eq!(files(there.path()).len(), 1, "it was not published");
+    let received = receive(None, whole).expect("whole").publish().expect("published");
     assert_eq!(parts(&received), parts(&sent));
     assert_eq!(open(there.path()).latest().expect("latest").expect("there").meta(), sent.meta());
     assert!(raw.read_at(whole, 10).expect("read").is_empty() && !raw.is_empty());

@@ -1,5 +1,6 @@
 //! Nodes that stop and come back: with their disk, far behind, or with somebody else's.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
@@ -86,6 +87,50 @@ async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
     lab.boot(away).await.unwrap();
     lab.agree().await;
     assert!(has_session(lab.node(away), "s0"));
+}
+
+/// The snapshot files of a node.
+fn snapshots(lab: &Lab, id: u64) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(lab.dirs[&id].path().join("snapshots")).expect("snapshots");
+    listed.map(|entry| entry.expect("a file").path()).collect()
+}
+
+/// What is damaged on the way, or by a peer's disk, is no damage here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_snapshot_of_a_peer_is_refused_and_a_whole_one_is_taken() {
+    let mut lab = Lab::start_with(3, |config| {
+        config.snapshot_log_bytes = 8 << 10;
+        config.log_keep_entries = 1;
+        config.log_cache_bytes = 1 << 10;
+    })
+    .await;
+    let leader = lab.leader().await;
+    let away = lab.follower_of(leader);
+    let missed = lab.node(away).status().last_log_index;
+    lab.kill(away).await;
+    for n in 0..600 {
+        lab.open(leader, &format!("s{n}")).await.unwrap();
+    }
+    eventually("the leader purges what the node misses", || {
+        (lab.node(leader).status().purged_index > missed).then_some(())
+    })
+    .await;
+    for path in snapshots(&lab, leader) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x10;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    lab.boot(away).await.unwrap();
+    let refused = || lab.node(away).status().counts.snapshots_refused;
+    eventually("the node refuses the snapshot", || (refused() > 0).then_some(())).await;
+    assert_eq!(lab.node(away).failed(), None, "the node goes on");
+    // The next snapshot is whole.
+    for n in 600..900 {
+        lab.open(leader, &format!("s{n}")).await.unwrap();
+    }
+    lab.agree().await;
+    assert!(has_session(lab.node(away), "s0") && has_session(lab.node(away), "s899"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -146,20 +146,41 @@ impl SnapshotReceiver {
         self.partial.write(bytes)
     }
 
-    /// Verifies everything received, makes it durable and the latest, and removes the one before it.
+    /// Verifies everything received. The latest snapshot stays what it was until [`VerifiedSnapshot::publish`].
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if it is not a whole snapshot: nothing has changed, ask the peer again. Otherwise as
-    /// [`SnapshotWriter::finish`].
-    pub fn finish(self) -> Result<SnapshotReader, StoreError> {
-        let place =
-            Place { number: 0, name: self.partial.name.clone(), path: self.partial.path.clone() };
-        let verified = SnapshotReader::open(&place).and_then(|reader| reader.verify());
+    /// [`StoreError::Corrupt`] if it is not a whole snapshot: ask the peer again. [`StoreError::Io`].
+    pub fn verify(self) -> Result<VerifiedSnapshot, StoreError> {
+        let Self { partial } = self;
+        let place = Place { number: 0, name: partial.name.clone(), path: partial.path.clone() };
+        let reader = SnapshotReader::open(&place);
+        let verified = reader.and_then(|reader| reader.verify().map(|()| reader));
         if let Err(StoreError::Corrupt { what, .. }) = verified {
             let fix = "it was damaged on the way and is not used; fetch it from the leader again";
             return Err(StoreError::Corrupt { what, fix: fix.to_owned() });
         }
-        verified?;
+        Ok(VerifiedSnapshot { partial, reader: verified? })
+    }
+}
+
+/// A peer's snapshot that is whole, and does not count yet. Dropping it leaves nothing behind.
+#[derive(Debug)]
+pub struct VerifiedSnapshot {
+    partial: PartialFile,
+    reader: SnapshotReader,
+}
+
+impl VerifiedSnapshot {
+    /// Reads it, so that the caller can tell whether it knows what to do with the parts.
+    pub fn reader(&self) -> &SnapshotReader {
+        &self.reader
+    }
+
+    /// Makes it durable and the latest, and removes the one before it.
+    ///
+    /// # Errors
+    /// As [`SnapshotWriter::finish`].
+    pub fn publish(self) -> Result<SnapshotReader, StoreError> {
         self.partial.publish()
     }
 }

@@ -1,0 +1,75 @@
+//! A peer's snapshot that is whole and cannot be loaded: it never replaces the one that can.
+
+use bytes::Bytes;
+use holdfast_codec::Kind;
+use holdfast_machine::Machine;
+use holdfast_storage::Snapshots;
+use holdfast_types::{Command, Entry, Incarnation, NodeId, Stamp};
+
+use crate::snapshot::SnapshotStore;
+use crate::type_config::{LogId, SnapshotMeta, StoredMembership, Vote};
+use crate::wire::SnapshotMetaDto;
+
+fn machine(stamp: u64) -> Machine {
+    let mut machine = Machine::new();
+    let command = Command::RegisterNode { node: NodeId(stamp), incarnation: Incarnation(1) };
+    drop(machine.apply(Entry { stamped_at: Stamp(stamp), commands: vec![command] }));
+    machine
+}
+
+fn meta(index: u64) -> SnapshotMeta {
+    let leader_id = Vote::new(1, 1).leader_id;
+    let last_log_id = Some(LogId { leader_id, index });
+    SnapshotMeta { last_log_id, last_membership: StoredMembership::default() }
+}
+
+/// The file of a snapshot with these parts: every checksum is right.
+fn file(parts: &[Vec<u8>], meta: &SnapshotMeta) -> Bytes {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Snapshots::open(dir.path()).unwrap().begin("peer").unwrap();
+    for part in parts {
+        writer.write_part(part).unwrap();
+    }
+    let meta = holdfast_codec::encode(Kind::SnapshotMeta, &SnapshotMetaDto::from(meta)).unwrap();
+    let raw = writer.finish(&meta).unwrap().raw();
+    raw.read_at(0, usize::MAX).unwrap()
+}
+
+fn parts(machine: &Machine) -> Vec<Vec<u8>> {
+    let encode = |part| holdfast_codec::encode(Kind::SnapshotPart, &part).unwrap();
+    machine.dump().map(encode).collect()
+}
+
+/// Receives a file and installs it, as a peer's connection and openraft do.
+async fn take(store: &SnapshotStore, file: Bytes, announced: &SnapshotMeta) -> Option<Machine> {
+    let arrival = store.receive(Vote::new(1, 1), SnapshotMetaDto::from(announced)).unwrap();
+    let (_, snapshot) = arrival.add(file).await.unwrap().finish().await.ok()?;
+    store.install(snapshot.snapshot, announced).ok()
+}
+
+#[tokio::test]
+async fn a_received_snapshot_that_cannot_be_loaded_leaves_the_old_one_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SnapshotStore::open(dir.path()).unwrap();
+    store.build(&machine(5), meta(10)).unwrap();
+    let good = parts(&machine(9));
+    let mut short = good.clone();
+    short.pop();
+    let bad = [
+        ("a part of no known form", file(&[b"garbage".to_vec()], &meta(20)), meta(20)),
+        ("a part is missing", file(&short, &meta(20)), meta(20)),
+        ("it covers something else", file(&good, &meta(30)), meta(20)),
+    ];
+    for (what, file, announced) in bad {
+        assert!(take(&store, file, &announced).await.is_none(), "{what}");
+        for store in [&store, &SnapshotStore::open(dir.path()).unwrap()] {
+            let current = store.current().unwrap().unwrap();
+            assert_eq!(current.meta, meta(10), "{what}");
+            let loaded = store.install(current.snapshot, &meta(10)).unwrap();
+            assert_eq!(loaded.state_digest(), machine(5).state_digest(), "{what}");
+        }
+    }
+    let loaded = take(&store, file(&good, &meta(20)), &meta(20)).await.unwrap();
+    assert_eq!(loaded.state_digest(), machine(9).state_digest());
+    assert_eq!(store.current().unwrap().unwrap().meta, meta(20));
+}
