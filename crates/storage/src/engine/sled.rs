@@ -5,11 +5,14 @@
 //! Segments of 8 MiB with values of at most 64 KiB keep every page out of the blob files, which sled never syncs:
 //! a file in `blobs/` is an error. sled's background flusher is off and `flush_async` is never called.
 //!
-//! Everything read after an open is durable: what a killed process left in the page cache is synced before sled
-//! looks at it, and what sled repairs is synced before anybody else does. A panic inside sled is damage.
+//! Everything read after an open is durable: every file of the directory, those of the journal included, is written
+//! again and synced before sled looks at it, and what sled repairs is synced before anybody else does. A sync alone is not
+//! enough: after a sync that failed, the page cache shows bytes that no later sync writes. A panic inside sled is damage.
 //! Memory: the cache, bounded by the caller, and a few segments.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +25,8 @@ use crate::error::{At, StoreError};
 use crate::file::sync_dir;
 
 const SEGMENT_BYTES: usize = 8 << 20;
+/// Bytes written again at once when a directory is opened.
+const REWRITE_BYTES: usize = 1 << 20;
 /// The largest value: 17 of them, the most a leaf holds, stay under a quarter of a segment, where blobs begin.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
 
@@ -42,7 +47,7 @@ impl SledEngine {
     /// [`StoreError::Io`] (also if it is open already), [`StoreError::Full`], or [`StoreError::Corrupt`] if sled
     /// cannot make sense of its files.
     pub fn open(dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        sync_files(dir)?;
+        rewrite_files(dir)?;
         let config = Config::new()
             .path(dir)
             .segment_size(SEGMENT_BYTES)
@@ -169,13 +174,35 @@ fn check_len(value: &Bytes) -> Result<(), StoreError> {
     })
 }
 
-/// Makes durable what an earlier process may have left in the page cache. Nothing to do for a new directory.
+/// Makes durable what an earlier process may have left in the page cache alone: each file's bytes are written again, so
+/// that they are dirty, and synced. A power cut in between leaves no more than one before. Nothing to do for a new directory.
+fn rewrite_files(dir: &Path) -> Result<(), StoreError> {
+    let mut bytes = vec![0; REWRITE_BYTES];
+    each_file(dir, |path| {
+        let file = File::options().read(true).write(true).open(path)?;
+        let mut at = 0;
+        loop {
+            let len = file.read_at(&mut bytes, at)?;
+            if len == 0 {
+                return file.sync_all();
+            }
+            file.write_all_at(&bytes[..len], at)?;
+            at += len as u64;
+        }
+    })
+}
+
 fn sync_files(dir: &Path) -> Result<(), StoreError> {
+    each_file(dir, |path| File::open(path)?.sync_all())
+}
+
+/// Makes every file of a directory durable with `sync`, and then the directory.
+fn each_file(dir: &Path, mut sync: impl FnMut(&Path) -> io::Result<()>) -> Result<(), StoreError> {
     for entry in dir.read_dir().at("listing", dir)? {
         let entry = entry.at("listing", dir)?;
         if entry.file_type().at("looking at", &entry.path())?.is_file() {
             let path = entry.path();
-            File::open(&path).and_then(|file| file.sync_all()).at("syncing", &path)?;
+            sync(&path).at("syncing", &path)?;
         }
     }
     let blobs = dir.join("blobs");
