@@ -137,13 +137,24 @@ impl Machine {
         if let (true, Some(grant)) = (shows_another, self.grant_of(&lock, &current, true)) {
             step.emit(Event::ValueSet(grant));
         }
+        self.after_conversion(&lock, current, conversion, step)
+    }
+
+    /// Grants what a conversion makes possible, and answers with the place as it is then.
+    fn after_conversion(
+        &mut self,
+        lock: &LockName,
+        current: Arc<Contender>,
+        conversion: Conversion,
+        step: &mut Step<'_>,
+    ) -> Outcome {
         match conversion {
-            Conversion::Stay => return self.answer(&lock, &current, true),
-            Conversion::Down(_) => self.converted(&lock, &current, step),
-            Conversion::Up => self.upgrade_if_alone(&lock, step),
+            Conversion::Stay => return self.answer(lock, &current, true),
+            Conversion::Down(_) => self.converted(lock, &current, step),
+            Conversion::Up => self.upgrade_if_alone(lock, step),
         }
-        let now = self.locks.get(&lock).and_then(|lock| lock.contender(&current.rank).cloned());
-        self.answer(&lock, &now.unwrap_or(current), conversion != Conversion::Up)
+        let now = self.locks.get(lock).and_then(|lock| lock.contender(&current.rank).cloned());
+        self.answer(lock, &now.unwrap_or(current), conversion != Conversion::Up)
     }
 
     /// A new place.

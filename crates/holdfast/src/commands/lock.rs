@@ -3,8 +3,8 @@
 //! Nothing but the token is ever written to stdout, and only once the lock is held. Loss is exit code 76: whoever
 //! started this must stop what the lock protected.
 
-use std::time::SystemTime;
 use std::io::IsTerminal as _;
+use std::time::SystemTime;
 
 use holdfast_client::Client;
 
