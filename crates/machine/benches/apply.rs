@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Acquire, Command, Entry, Labels, LockName, OpenSession, Owner, Release, SessionName, Stamp,
+    Acquire, Command, Entry, Labels, LockName, OpenSession, Owner, Release, ReleaseTarget,
+    SessionName, Stamp,
 };
 
 const LOCKS: usize = 10_000;
@@ -34,7 +35,7 @@ fn release(lock: &str, name: &str) -> Command {
         lock: LockName::new(lock).unwrap(),
         session: SessionName::new(name).unwrap(),
         owner: Owner::unnamed(),
-        entry: None,
+        target: ReleaseTarget::AnyPlace,
     })
 }
 

@@ -9,14 +9,11 @@
 
 use std::collections::VecDeque;
 
-use holdfast_types::{
-    Attempt, LockName, Outcome, Owner, Rejection, Segments, SessionId, SessionName,
-};
+use holdfast_types::{Attempt, LockName, Owner, Rejection, Segments, SessionId, SessionName};
 
 use crate::Machine;
 use crate::apply::Step;
 use crate::plant::Plant;
-use crate::release::NOTHING_TO_GIVE_UP;
 use crate::sessions::Named;
 
 /// The attempts that keep a contender in its place: sorted, without duplicates, never empty.
@@ -227,8 +224,7 @@ impl Machine {
         session: SessionName,
         attempt: Attempt,
         step: &Step<'_>,
-    ) -> Outcome {
+    ) {
         self.sessions.bury_attempt(session, attempt, step.now, &self.limits);
-        Ok(NOTHING_TO_GIVE_UP)
     }
 }

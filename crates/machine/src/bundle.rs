@@ -277,7 +277,7 @@ impl Machine {
             ended @ (Some(Named::Ended { end: SessionEnd::Closed, .. }) | None) => {
                 return match attempt {
                     Some(attempt) => {
-                        self.sessions.bury_attempt(session, attempt, step.now, &self.limits);
+                        self.end_attempt_unopened(session, attempt, step);
                         Ok(Reply::ReleasedAll { changed: 0 })
                     }
                     None if ended.is_some() => Ok(Reply::ReleasedAll { changed: 0 }),

@@ -16,8 +16,7 @@ use crate::locks::Claim;
 use crate::plant::Plant;
 use crate::sessions::Named;
 
-pub(crate) const NOTHING_TO_GIVE_UP: Reply =
-    Reply::Released(Released { entries_left: 0, changed: false });
+const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
 
 impl Machine {
     /// Gives a lock back, or leaves its queue. Of a lock that is cut into segments it is the one in which the caller has its
@@ -31,7 +30,8 @@ impl Machine {
                 self.take_note_within(&session, &lock, step);
                 return match target {
                     ReleaseTarget::Attempt(attempt) => {
-                        self.end_attempt_unopened(session, attempt, step)
+                        self.end_attempt_unopened(session, attempt, step);
+                        Ok(NOTHING_TO_GIVE_UP)
                     }
                     _ if ended.is_some() => Ok(NOTHING_TO_GIVE_UP),
                     ReleaseTarget::AnyPlace | ReleaseTarget::Hold(_) => Err(no_session(session)),

@@ -5,9 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, History, Http, Load, Unread, until};
+use holdfast_tests_cluster::{Cluster, DEADLINE, History, Http, Load, Reply, Unread, until};
 use reqwest::Method;
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 const DELETE: &Method = &Method::DELETE;
 const PUT: &Method = &Method::PUT;
@@ -78,13 +79,7 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     take(door, "kept", "session=closed&attempt=1").await;
     take(door, "plain", "session=a").await;
     let locks = ["released", "ended", "handed", "one", "two", "kept", "plain", "cancelled"];
-    let mut waiting = Vec::new();
-    for lock in &locks[..7] {
-        let (door, target) = (door.clone(), format!("/v1/locks/{lock}?session=b&ttl=60s&wait=60s"));
-        waiting.push(tokio::spawn(async move { door.put(&target).await }));
-        until("a waiter", DEADLINE, || async { places(&other.http, lock).await["waiters"] == 1 })
-            .await;
-    }
+    let waiting = wait_behind(door, &locks[..7]).await;
     let mut before = Vec::new();
     for lock in locks {
         before.push(places(door, lock).await);
@@ -108,9 +103,18 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
             assert_eq!(after, before, "{lock}");
         }
     }
-    for waiter in waiting {
-        waiter.abort();
+    drop(waiting);
+}
+
+/// Somebody else waits for each of the locks.
+async fn wait_behind(door: &Http, locks: &[&str]) -> JoinSet<Reply> {
+    let mut waiting = JoinSet::new();
+    for lock in locks {
+        let (at, target) = (door.clone(), format!("/v1/locks/{lock}?session=b&ttl=60s&wait=60s"));
+        waiting.spawn(async move { at.put(&target).await });
+        until("a waiter", DEADLINE, || async { places(door, lock).await["waiters"] == 1 }).await;
     }
+    waiting
 }
 
 fn is_over(began: Instant, round: usize) -> bool {
