@@ -65,6 +65,13 @@ fn nth<T>(all: &[T], n: usize) -> Option<&T> {
     all.get(n % all.len().max(1))
 }
 
+fn ask(asked: &Found<'_>, one: bool, (deadline_ms, revoke): (u64, bool)) -> Command {
+    let reason = Some(Reason::new("because").unwrap());
+    let holder = one.then(|| (asked.session.clone(), asked.place.owner.clone()));
+    let lock = asked.lock.clone();
+    Command::AskRelease(AskRelease { lock, holder, reason, deadline_ms, revoke })
+}
+
 impl Dealing {
     /// The stamp that this needs at least.
     pub(super) fn stamp(&self, model: &Model) -> u64 {
@@ -96,11 +103,7 @@ impl Dealing {
                 Command::Break(Break { lock, what, reason })
             }
             Dealing::Ask { n, one, deadline_ms, revoke } => {
-                let all = holders();
-                let (asked, reason) = (nth(&all, *n)?, Some(Reason::new("because").unwrap()));
-                let holder = one.then(|| (asked.session.clone(), asked.place.owner.clone()));
-                let (lock, deadline_ms, revoke) = (asked.lock.clone(), *deadline_ms, *revoke);
-                Command::AskRelease(AskRelease { lock, holder, reason, deadline_ms, revoke })
+                ask(nth(&holders(), *n)?, *one, (*deadline_ms, *revoke))
             }
             Dealing::Hand(n, to, exactly, session, owner) => {
                 let (all, waiters) = (holders(), found(model, |place| place.hold.is_none()));

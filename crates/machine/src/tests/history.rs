@@ -111,15 +111,7 @@ impl Move {
                 let password = own.unwrap_or(Password([*password; 16]));
                 Some(Command::AttachSession { session, password, ttl })
             }
-            Move::CloseExactly(n, current) => {
-                let ended = model.ended.iter().map(|ended| (&ended.name, ended.id));
-                let live = model.sessions.iter().map(|live| (&live.name, live.id));
-                let all: Vec<_> = live.chain(ended).collect();
-                let (session, id) = *all.get(n % all.len().max(1))?;
-                let id = if *current { id } else { id.saturating_sub(1) };
-                let (session, incarnation) = (session.clone(), Some(SessionId(id)));
-                Some(Command::CloseSession { session, attachment: None, incarnation })
-            }
+            Move::CloseExactly(n, current) => close_exactly(model, *n, *current),
             Move::Close(n, current) => {
                 let session = attached(*n).or_else(|| session(*n))?;
                 let attachment = session.attachment.map(|at| Revision(at - u64::from(!current)));
@@ -158,6 +150,15 @@ impl Move {
             | Move::Wait(_) => None,
         }
     }
+}
+
+fn close_exactly(model: &Model, n: usize, current: bool) -> Option<Command> {
+    let ended = model.ended.iter().map(|ended| (&ended.name, ended.id));
+    let live = model.sessions.iter().map(|live| (&live.name, live.id));
+    let all: Vec<_> = live.chain(ended).collect();
+    let (session, id) = *all.get(n % all.len().max(1))?;
+    let incarnation = Some(SessionId(if current { id } else { id.saturating_sub(1) }));
+    Some(Command::CloseSession { session: session.clone(), attachment: None, incarnation })
 }
 
 /// The n-th lock of which something is due, and when.

@@ -37,11 +37,14 @@ struct Call {
     attempt: Option<Attempt>,
 }
 
+/// An attempt, its locks and the token of its hold.
+type Current = (Attempt, Vec<LockName>, Option<FencingToken>);
+
 struct Clients {
     machine: Machine,
     calls: Vec<Call>,
-    /// The attempt of each session that is not over, with its locks and the token of its hold.
-    current: Vec<Option<(Attempt, Vec<LockName>, Option<FencingToken>)>>,
+    /// The attempt of each session that is not over.
+    current: Vec<Option<Current>>,
     incarnations: Vec<SessionId>,
     attempts: u64,
 }
