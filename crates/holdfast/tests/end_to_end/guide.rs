@@ -32,7 +32,8 @@ fn the_commands_of_the_guide_print_what_it_shows() {
     for (command, answer) in first.into_iter().chain(second) {
         let mut shell = Command::new("sh");
         shell.args(["-c", &command]).env("PATH", &path).env_remove("HOLDFAST_SESSION");
-        shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+        // What the documents export before the commands.
+        shell.env("N", "1").env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
         let output = shell.output().unwrap();
         let complaints = String::from_utf8_lossy(&output.stderr);
         assert_eq!(String::from_utf8_lossy(&output.stdout), answer, "$ {command}\n{complaints}");
