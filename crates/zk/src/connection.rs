@@ -139,7 +139,13 @@ async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         end: None,
     };
     let end = exchange(&stream, &mut listener, &mut speaker, closing).await;
+    drop(speaker);
     part(front, peer, &session, &end);
+    if matches!(end, End::Stream(Ended::Moved)) {
+        // The client learns the end of its connection from this; a close that it sent before still counts.
+        drop(writer.shutdown().await);
+        drop(timeout(FORGET_TIME, listener.farewell(FORGET_MAX)).await);
+    }
 }
 
 /// Both loops until one of them ends, or the door does; then what is left to be written.

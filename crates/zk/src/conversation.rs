@@ -136,6 +136,23 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
         }
     }
 
+    /// Reads what a client sends before it learns that another connection has taken its session over, up to so many
+    /// bytes. Nothing of it is done but the end of the session.
+    pub(crate) async fn farewell(&mut self, bytes_max: usize) {
+        let mut left = bytes_max;
+        while let Ok(frame) = self.frames.next().await {
+            let Some(rest) = left.checked_sub(frame.len()) else { return };
+            left = rest;
+            match decode_request(frame) {
+                Ok((_, Ok(Request::CloseSession))) => {
+                    return self.stream.close(self.last_tag).await;
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     /// Asks one request, or all the writes that have arrived together.
     async fn follow(&mut self, frame: Bytes) -> Result<(), End> {
         let mut run = Vec::new();

@@ -69,6 +69,13 @@ def zkcli(options):
         return smoke.judge(members)
 
 
+def handles(options):
+    from handles import runner
+
+    with ensemble(options.against) as members:
+        return runner.judge(members)
+
+
 def api(options):
     """Of the HTTP door: by its own description. ZooKeeper has none."""
     from fuzz import runner
@@ -90,11 +97,12 @@ def bench(options):
 # `all` leaves the measurement out: it wants a machine for itself.
 STEPS = {
     "kazoo": [kazoo],
-    "clients": [judge_itself, zkcli, clients],
+    "clients": [judge_itself, zkcli, handles, clients],
+    "handles": [handles],
     "curator": [curator],
     "bench": [bench],
     "api": [api],
-    "all": [judge_itself, zkcli, clients, curator, kazoo],
+    "all": [judge_itself, zkcli, handles, clients, curator, kazoo],
     "quick": [judge_itself, clients, kazoo],
 }
 

@@ -68,7 +68,8 @@ impl Service {
         }
     }
 
-    /// Takes a session over for a connection; the one that spoke for it before is ended with `Moved`, wherever it is.
+    /// Takes a session over for a connection. One to this node that spoke for it before is ended with `Moved`; one to
+    /// another node goes on, but its writes are rejected.
     /// `seen` as in [`Service::open_stream_session`].
     ///
     /// # Errors

@@ -165,14 +165,17 @@ impl Stream {
         Command::Multi(Multi { caller, ..multi })
     }
 
-    /// Ends the session: whatever it owns goes. The stream ends after the reply.
+    /// Ends the session: whatever it owns goes. The stream ends after the reply. As on `ZooKeeper`, a connection that no
+    /// longer speaks for the session can end it: its client has asked for the end, and never asks for anything else. A
+    /// stream that has ended with [`Ended::Moved`] closes the session without a reply.
     pub async fn close(&self, tag: i64) {
-        if self.heard().await.is_err() {
-            return;
+        match self.heard().await {
+            Ok(()) | Err(Ended::Moved) => {}
+            Err(_) => return,
         }
         self.service.streams().closes(self.place.number);
-        let (session, attachment) = (self.life.session.clone(), Some(self.attachment));
-        let close = Command::CloseSession { session, attachment, incarnation: None };
+        let (session, incarnation) = (self.life.session.clone(), Some(self.life.id));
+        let close = Command::CloseSession { session, attachment: None, incarnation };
         let (mut done, failure) = self.service.propose_in_order(vec![close]).await;
         if let Some(committed) = done.pop() {
             // Whether the session still lives is no question any more, so this reply needs no renewal.

@@ -161,7 +161,7 @@ pub enum Ended {
     Closed,
     /// The session's lease ran out.
     Expired,
-    /// The session speaks through another connection by now.
+    /// Another connection to this node has taken the session over.
     Moved,
     /// The client did not read what was sent to it; what was still queued is dropped. Its watches come back when it
     /// connects again.

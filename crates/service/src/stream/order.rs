@@ -85,15 +85,18 @@ impl Streams {
         }
     }
 
-    /// Enters a stream, if the session still speaks through this attachment. With the machine locked.
+    /// Enters a stream and ends the older streams of its session on this node. Older streams on other nodes go on, as on
+    /// `ZooKeeper`: they read, the log rejects their writes, and either client can close the session. With the
+    /// machine locked.
     pub(crate) fn enter(
         &self,
         machine: &Machine,
         attached: &Attached,
         limits: StreamLimits,
     ) -> Result<Place, Failure> {
-        still_attached(machine, attached)?;
+        still_open(machine, attached)?;
         let mut roster = self.roster.lock();
+        roster.supersede(attached)?;
         if roster.members.len() >= self.entered_max {
             return Err(Failure::TooManyStreams { limit: self.entered_max });
         }
@@ -156,20 +159,18 @@ impl Streams {
             Event::NodeCreated { path } => self.tell(machine, revision, NoticeKind::Created, path),
             Event::NodeDeleted { path } => self.tell(machine, revision, NoticeKind::Deleted, path),
             Event::NodeChanged { path } => self.tell(machine, revision, NoticeKind::Changed, path),
-            Event::SessionAttached { id } => {
-                self.end_before(*id, revision, Ended::Moved);
-            }
             Event::SessionEnded { id, end, .. } => {
                 let reason = match end {
                     SessionEnd::Closed => Ended::Closed,
                     SessionEnd::Expired => Ended::Expired,
                 };
-                self.end_before(*id, Revision(u64::MAX), reason);
+                self.end_session(*id, reason);
             }
             Event::Granted(_)
             | Event::Lost { .. }
             | Event::Left { .. }
             | Event::SessionTouched { .. }
+            | Event::SessionAttached { .. }
             | Event::Recipe(_)
             | Event::QuotaPassed { .. }
             | Event::Converted(_)
@@ -200,18 +201,14 @@ impl Streams {
         self.count(&roster);
     }
 
-    /// Ends the session's streams that are older than an attachment.
-    fn end_before(&self, session: SessionId, attachment: Revision, reason: Ended) {
+    /// Ends the streams of a session that is over.
+    fn end_session(&self, session: SessionId, reason: Ended) {
         if self.live.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut roster = self.roster.lock();
-        let range = (session, StreamNo(0))..=(session, StreamNo(u64::MAX));
-        let numbers: Vec<_> = roster.by_session.range(range).map(|(_, number)| *number).collect();
-        for number in numbers {
-            if roster.members.get(&number).is_some_and(|member| member.attachment < attachment) {
-                roster.end(number, reason);
-            }
+        for number in roster.streams_of(session) {
+            roster.end(number, reason);
         }
         self.count(&roster);
     }
@@ -300,6 +297,26 @@ impl Watching<'_> {
 }
 
 impl Roster {
+    fn streams_of(&self, session: SessionId) -> Vec<StreamNo> {
+        let range = (session, StreamNo(0))..=(session, StreamNo(u64::MAX));
+        self.by_session.range(range).map(|(_, number)| *number).collect()
+    }
+
+    /// Ends the streams that the new one replaces. One whose close is under way stays: the close ends the session.
+    fn supersede(&mut self, attached: &Attached) -> Result<(), Failure> {
+        for number in self.streams_of(attached.id) {
+            let Some(member) = self.members.get(&number) else { continue };
+            if member.attachment > attached.attachment {
+                let session = attached.session.clone();
+                return Err(Failure::Rejected(Rejection::SessionMoved { session }));
+            }
+            if !member.closing {
+                self.end(number, Ended::Moved);
+            }
+        }
+        Ok(())
+    }
+
     fn notify(&mut self, machine: &Machine, revision: Revision, fired: Fired) {
         let Fired { stream, kind, path, below } = fired;
         let Some(member) = self.members.get(&stream) else { return };
@@ -323,12 +340,11 @@ impl Roster {
     }
 }
 
-/// Refuses a connection that does not speak for the session any more.
-fn still_attached(machine: &Machine, attached: &Attached) -> Result<(), Failure> {
+/// Rejects a stream whose session is over.
+fn still_open(machine: &Machine, attached: &Attached) -> Result<(), Failure> {
     let session = attached.session.clone();
     match machine.attached(attached.id) {
-        Some(found) if found == attached.attachment => Ok(()),
-        Some(_) => Err(Failure::Rejected(Rejection::SessionMoved { session })),
+        Some(_) => Ok(()),
         None if machine.session(&session) == SessionStatus::Expired => {
             Err(Failure::Rejected(Rejection::SessionExpired { session }))
         }

@@ -175,6 +175,13 @@ impl Client {
         assert!(done.is_ok(), "{done:?}");
     }
 
+    /// Lets the node catch up with what was acknowledged anywhere.
+    pub(crate) async fn sync(&mut self) {
+        let tag = self.next_tag();
+        self.stream.sync(tag).await;
+        assert_eq!(answered(self.reply().await), Ok(StreamAnswer::Done));
+    }
+
     pub(crate) fn tag(&mut self) -> i64 {
         self.next_tag()
     }

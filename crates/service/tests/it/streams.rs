@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use holdfast_service::{
-    Ended, Failure, Outgoing, Request, ServiceConfig, StreamAnswer, StreamLimits, StreamRead,
+    Attached, Ended, Failure, Outgoing, Request, ServiceConfig, StreamAnswer, StreamLimits,
+    StreamRead,
 };
 use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, Ttl};
 
@@ -16,24 +17,85 @@ fn short() -> Ttl {
     Ttl::try_from(SHORT).unwrap()
 }
 
-/// "Known id + password: the session continues on this node, ephemerals and owner unchanged; an older connection of the
-/// same session is closed."
+/// "Known id + password: the session continues on this node, ephemerals and owner unchanged." A connection to another
+/// node still reads; the log rejects its writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_moves_to_another_node_with_all_it_has() {
     let nodes = Nodes::start(3).await;
     let mut old = Client::open(&nodes.services[0]).await;
     old.does(ephemeral("/mine")).await;
     let mut new = old.attach(&nodes.services[1]).await.unwrap();
-    assert_eq!(old.ended().await, Ended::Moved);
     assert_eq!(new.attached.id, old.attached.id);
     assert!(new.attached.attachment > old.attached.attachment);
     let mine = new.read(StreamRead::Ephemerals("/".to_owned()), false).await;
     assert_eq!(mine, Ok(StreamAnswer::Ephemerals(vec![path("/mine")])));
-    // Asking the old one again does nothing, and says nothing else.
+    assert!(old.exists("/mine", false).await);
+    let late = old.write(vec![node("/late")]).await;
+    assert!(matches!(late, Err(Rejection::SessionMoved { .. })), "{late:?}");
+    new.sync().await;
+    assert!(!new.exists("/late", false).await);
+    new.does(set("/mine", b"still")).await;
+}
+
+/// An older connection to the same node ends at once, and what is still asked through it is not done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_taken_over_on_the_same_node_ends_the_older_connection() {
+    let nodes = Nodes::start(1).await;
+    let mut old = Client::open(&nodes.services[0]).await;
+    let mut new = old.attach(&nodes.services[0]).await.unwrap();
+    assert_eq!(old.ended().await, Ended::Moved);
     old.ask_write(vec![node("/late")]).await;
     assert_eq!(old.ended().await, Ended::Moved);
     assert!(!new.exists("/late", false).await);
-    new.does(set("/mine", b"still")).await;
+}
+
+/// `ZooKeeper` compares the connection of every request but the last one of a session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_moved_to_another_node_can_be_closed_by_its_older_connection() {
+    let nodes = Nodes::start(3).await;
+    let mut first = Client::open(&nodes.services[0]).await;
+    first.does(ephemeral("/mine")).await;
+    let mut second = first.attach(&nodes.services[1]).await.unwrap();
+    let mut third = first.attach(&nodes.services[2]).await.unwrap();
+    let tag = second.tag();
+    second.stream.close(tag).await;
+    assert!(second.reply().await.result.is_ok());
+    assert_eq!(second.ended().await, Ended::Closed);
+    assert_eq!(first.ended().await, Ended::Closed);
+    assert_eq!(third.ended().await, Ended::Closed);
+    let mut other = Client::open(&nodes.services[0]).await;
+    assert!(!other.exists("/mine", false).await);
+}
+
+/// The session is taken over while the close is on its way through the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_is_under_way_when_the_session_is_taken_over_is_done_and_answered() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    for _ in 0..20 {
+        let mut old = Client::open(service).await;
+        old.does(ephemeral("/mine")).await;
+        let tag = old.tag();
+        let Attached { id, password, ttl, .. } = old.attached.clone();
+        let take_over = async {
+            let attached = service.attach_session(id, password, ttl, Revision(0)).await?;
+            service.stream(&attached, StreamLimits::default())
+        };
+        let (new, ()) = tokio::join!(take_over, old.stream.close(tag));
+        assert!(old.reply().await.result.is_ok());
+        assert_eq!(old.ended().await, Ended::Closed);
+        match new {
+            Ok((_stream, mut outbox)) => {
+                assert!(matches!(outbox.next().await, Outgoing::Ended(Ended::Closed)));
+            }
+            Err(failure) => assert!(
+                matches!(failure, Failure::Rejected(Rejection::NoSession { .. })),
+                "{failure:?}"
+            ),
+        }
+        let mut other = Client::open(service).await;
+        assert!(!other.exists("/mine", false).await);
+    }
 }
 
 /// "What it still sends is refused": the log decides, not the node.

@@ -74,6 +74,21 @@ async fn a_session_that_is_closed_is_answered_and_then_the_connection_ends() {
     assert_eq!(other.stat("/e").await, None);
 }
 
+/// The client cannot know that another connection has taken the session over: it sends the close before it reads the
+/// end of its own connection.
+#[tokio::test]
+async fn a_close_that_crosses_the_end_of_its_connection_ends_the_session_that_another_took_over() {
+    let node = Node::start().await;
+    let mut first = node.client().await;
+    first.create("/e", 1).await;
+    let mut second = Client::take_over(node.address, &first.hello).await;
+    let mut third = Client::take_over(node.address, &first.hello).await;
+    second.send(&exists("/e", false)).await;
+    second.send(&Request::CloseSession).await;
+    third.closed().await;
+    assert_eq!(node.client().await.stat("/e").await, None);
+}
+
 #[tokio::test]
 async fn what_follows_a_close_is_not_done() {
     let node = Node::start().await;

@@ -139,6 +139,23 @@ async fn a_session_that_moved_is_refused_on_the_node_it_left() {
     assert_eq!(new.owner("/e", false).await, Ok(new.session.id));
 }
 
+/// Two clients share a session, as two handles of the C client do: each goes on at a node of its own, and the close of
+/// either ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_two_clients_is_closed_by_the_one_whose_connection_is_older() {
+    let cluster = Cluster::three().await;
+    let mut first = client(cluster.node(1).zookeeper).await;
+    first.create("/e", 1).await.expect("an ephemeral");
+    let mut second = Zk::open(cluster.node(2).zookeeper, first.session).await;
+    let mut first_again = Zk::open(cluster.node(3).zookeeper, first.session).await;
+    assert_eq!(second.owner("/e", false).await, Ok(first.session.id), "the second goes on");
+    second.close().await.expect("the close is answered");
+    first_again.closed().await;
+    let mut other = client(cluster.node(1).zookeeper).await;
+    other.sync().await.expect("a sync");
+    assert_eq!(other.owner("/e", false).await, Err(ZkError::Code(-101)));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_stops_in_good_order_hands_its_clients_on() {
     let cluster = Cluster::three().await;
