@@ -72,8 +72,9 @@ codes! {
          needed: c(reate) and d(elete) are those of its directory, r(ead), w(rite) and a(dmin) its own. Nothing was done. \
          Show another identity (curl -u me:secret), or let somebody with 'a' change the list.";
     QuotaExceeded, "quota-exceeded", false, "A bound of the cluster is reached",
-        "Sessions, locks, nodes of the tree, contenders of one session and entries of one hold are bounded, so that no \
-         caller can fill the memory of every node, and a subtree may have a quota of its own. The detail names the bound \
+        "Sessions, locks, nodes of the tree and the bytes stored in them, contenders of one session and entries of one hold \
+         are bounded, so that no caller can fill the memory of every node, and a subtree may have a quota of its own. The \
+         detail names the bound \
          and its value. Close, release or delete something first. Nothing was done.";
     NotFound, "not-found", false, "There is nothing here",
         "No such path, error code, entry or node of the tree. For paths the problem names the nearest one that exists. A \

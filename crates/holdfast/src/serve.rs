@@ -114,9 +114,10 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     let http_metrics = HttpMetrics::register(&mut registry);
     let zk_metrics = ZkMetrics::register(&mut registry);
     let raft = RaftConfig { bootstrap: args.bootstrap, ..raft_config(&config, peer) };
-    let service = Service::start(ServiceConfig::default(), raft, metrics)
-        .await
-        .map_err(|error| not_started(&error))?;
+    let tunables =
+        ServiceConfig { tree_bytes_max: config.tree_bytes_max, ..ServiceConfig::default() };
+    let service =
+        Service::start(tunables, raft, metrics).await.map_err(|error| not_started(&error))?;
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
         data_dir = %config.data_dir.display(), "started");
 

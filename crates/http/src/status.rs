@@ -230,6 +230,11 @@ fn of_bound(bound: Bound, limit: u64) -> Fault {
         Bound::PathLength => at_bound(ErrorCode::BadName, "bytes of a path", limit),
         Bound::Sessions => at_bound(ErrorCode::QuotaExceeded, "sessions", limit),
         Bound::Znodes => at_bound(ErrorCode::QuotaExceeded, "nodes of the tree", limit),
+        Bound::TreeBytes => at_bound(
+            ErrorCode::QuotaExceeded,
+            "bytes of names, data, access lists, values and labels in the cluster",
+            limit,
+        ),
         Bound::ContendersPerSession => {
             at_bound(ErrorCode::QuotaExceeded, "locks held or waited for by one session", limit)
         }

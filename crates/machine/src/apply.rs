@@ -11,7 +11,7 @@ use holdfast_types::{
     Revision, SessionName, Stamp, ZnodePath,
 };
 
-use crate::{Machine, digest};
+use crate::{Machine, digest, room};
 
 /// One command on its way: when it happens, and what it changed so far.
 #[derive(Debug)]
@@ -104,6 +104,9 @@ impl Machine {
             let (revision, now) = (self.revision, self.now);
             let mut step = Step::new(revision, now, &mut events);
             let outcome = match self.guard_tokens(&command) {
+                Ok(()) if room::may_store(&command) => {
+                    self.within_bytes(&mut step, |machine, step| machine.dispatch(command, step))
+                }
                 Ok(()) => self.dispatch(command, &mut step),
                 Err(rejection) => Err(rejection),
             };

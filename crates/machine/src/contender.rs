@@ -134,6 +134,15 @@ impl Terms {
 }
 
 impl Contender {
+    /// What its client has stored, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let Terms { value, bundle, .. } = self.terms();
+        let names = bundle.iter().flat_map(|bundle| bundle.iter());
+        self.owner.as_str().len()
+            + value.as_ref().map_or(0, |value| value.len())
+            + names.map(|lock| lock.as_str().len()).sum::<usize>()
+    }
+
     /// What it asked for.
     pub(crate) fn terms(&self) -> &Terms {
         self.terms.as_deref().unwrap_or(&Terms::PLAIN)

@@ -108,8 +108,8 @@ impl Machine {
         }
         let granted = self.hand_over_once(hand_over, to, step)?;
         let count_max = self.limits.memo_per_session_max;
-        if let (Some(request), Some(session)) = (request, self.sessions.get_mut(to)) {
-            session.memo.remember(request, Ok(granted.clone()), count_max);
+        if let Some(request) = request {
+            self.sessions.remember(to, request, Ok(granted.clone()), count_max);
         }
         Ok(granted)
     }

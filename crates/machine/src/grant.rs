@@ -289,9 +289,8 @@ impl Machine {
 
     /// Writes a changed contender on its znode.
     pub(crate) fn note_contender(&mut self, contender: &Arc<Contender>) {
-        if let Some(node) = self.tree.get_mut(&contender.path) {
-            node.role = Role::Contender(Arc::clone(contender));
-        }
+        let role = Role::Contender(Arc::clone(contender));
+        let _node = self.tree.rewrite(&contender.path, |node| node.role = role);
     }
 
     /// Changes a contender in the index and on its znode alike. Its rank stays, and whether it holds.

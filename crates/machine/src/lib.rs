@@ -45,6 +45,7 @@ mod rank;
 mod reads;
 mod recipes;
 mod release;
+mod room;
 mod segments;
 mod session;
 mod sessions;

@@ -25,6 +25,24 @@ pub(crate) struct Memo {
     answers: VecDeque<(RequestId, Outcome)>,
     /// Invariant: what they weigh together.
     bytes: usize,
+    /// Invariant: what of them their client has named.
+    named: usize,
+}
+
+/// What a remembered answer keeps of the client's, bytes: the request's id and the paths it made.
+fn named(request: &RequestId, outcome: &Outcome) -> usize {
+    let result = |result: &OpReply| match result {
+        OpReply::Created { path, .. } => path.as_str().len(),
+        OpReply::Deleted { .. }
+        | OpReply::DataSet { .. }
+        | OpReply::AclSet { .. }
+        | OpReply::Checked => 0,
+    };
+    let made = match outcome {
+        Ok(Reply::Multi { results, .. }) => results.iter().map(result).sum(),
+        Ok(_) | Err(_) => 0,
+    };
+    request.as_str().len() + made
 }
 
 /// What an answer weighs, roughly bytes: a multi has a path to each operation.
@@ -88,16 +106,23 @@ impl Memo {
     pub(crate) fn remember(&mut self, request: RequestId, outcome: Outcome, count_max: u32) {
         let count_max = usize::try_from(count_max).unwrap_or(Self::MAX).min(Self::MAX);
         self.bytes += weight(&outcome);
+        self.named += named(&request, &outcome);
         self.answers.push_back((request, outcome));
         let is_too_much = |memo: &Self| {
             memo.answers.len() > count_max
                 || (memo.bytes > Self::BYTES_MAX && memo.answers.len() > 1)
         };
         while is_too_much(self)
-            && let Some((_, oldest)) = self.answers.pop_front()
+            && let Some((request, oldest)) = self.answers.pop_front()
         {
             self.bytes = self.bytes.saturating_sub(weight(&oldest));
+            self.named = self.named.saturating_sub(named(&request, &oldest));
         }
+    }
+
+    /// What the client has named in the answers, bytes.
+    pub(crate) fn bytes_named(&self) -> usize {
+        self.named
     }
 
     /// The answers, oldest first.
@@ -111,8 +136,9 @@ impl Memo {
             answers.iter().take(i).any(|(id, _)| Some(id) == answers.get(i).map(|a| &a.0))
         });
         let bytes = answers.iter().map(|(_, outcome)| weight(outcome)).sum();
+        let named = answers.iter().map(|(request, outcome)| named(request, outcome)).sum();
         let sound = answers.len() <= Self::MAX && !twice;
-        sound.then(|| Self { answers: answers.into(), bytes })
+        sound.then(|| Self { answers: answers.into(), bytes, named })
     }
 }
 
@@ -142,9 +168,7 @@ impl Machine {
         }
         let outcome = run(self, Some(caller), step);
         let count_max = self.limits.memo_per_session_max;
-        if let Some(session) = self.sessions.get_mut(caller) {
-            session.memo.remember(request, outcome.clone(), count_max);
-        }
+        self.sessions.remember(caller, request, outcome.clone(), count_max);
         outcome
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the conditions, the order of the operations, and that a refused one takes back all before it: the state is
 //! persistent, so the way back is a copy kept since the beginning, O(1). A single operation checks everything before it
-//! changes anything and needs none. Refuses to know what an operation does (`nodes.rs`).
+//! changes anything and needs none, unless it could exceed `tree_bytes_max` (`room.rs`). Refuses to know what an operation does (`nodes.rs`).
 //! A multi does not renew its session's lease: whoever brings it has heard the caller, and renews by itself.
 //! Bounds: [`Multi::OPS_MAX`] operations, conditions and directories made on the way; what recursive deletes take and
 //! new quotas count has a bound for the whole multi.
@@ -16,6 +16,7 @@ use crate::acl;
 use crate::apply::Step;
 use crate::memo::{scope_of, scoped};
 use crate::plant::Plant;
+use crate::room::stored_by;
 use crate::sessions::Named;
 
 /// For whom an operation is done.
@@ -51,11 +52,15 @@ impl Machine {
         by: By<'_>,
         step: &mut Step<'_>,
     ) -> Result<Vec<OpReply>, Rejection> {
-        let before = (ops.len() > 1 && !self.planted(Plant::HalfDone)).then(|| self.clone());
+        let undone = ops.len() > 1 || self.is_nearly_full(stored_by(&ops, by.shown));
+        let before = (undone && !self.planted(Plant::HalfDone)).then(|| self.clone());
         let said = step.said();
         let mut results = Vec::with_capacity(ops.len());
         for (at, op) in (0_u32..).zip(ops) {
-            match self.op(op, by, step) {
+            let bytes = self.stored_bytes();
+            let done = self.op(op, by, step);
+            let refused = if before.is_some() { self.refuse_growth(bytes) } else { Ok(()) };
+            match done.and_then(|result| refused.map(|()| result)) {
                 Ok(result) => results.push(result),
                 Err(why) => {
                     if let Some(before) = before {

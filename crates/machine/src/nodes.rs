@@ -107,11 +107,11 @@ impl Machine {
         let acl = acl::settle(path, acl, by.shown)?;
         let node = self.allowed(path, Perms::ADMIN, by)?;
         matching(path, version, node.aversion)?;
-        let Some(node) = self.tree.get_mut(path) else {
-            return Err(Rejection::NoNode { path: path.clone() });
-        };
-        node.acl = acl;
-        node.aversion = node.aversion.wrapping_add(1);
+        let set = self.tree.rewrite(path, |node| {
+            node.acl = acl;
+            node.aversion = node.aversion.wrapping_add(1);
+        });
+        let Some(node) = set else { return Err(Rejection::NoNode { path: path.clone() }) };
         Ok(OpReply::AclSet { stat: node.stat() })
     }
 

@@ -49,6 +49,8 @@ pub(crate) enum Plant {
     FloorLost,
     /// The conditions of a multi are not looked at.
     ConditionBlind,
+    /// Clients may store any number of bytes.
+    BytesUnbounded,
     /// A session may have any number of ephemerals.
     EphemeralsUnbounded,
     /// A latch counts a key that was counted.

@@ -50,6 +50,8 @@ pub struct Counts {
     pub waiters: u64,
     /// Tokens minted ever: the last one's value.
     pub grants: u64,
+    /// Bytes that clients have stored, as `tree_bytes_max` bounds them.
+    pub tree_bytes: u64,
 }
 
 impl Machine {
@@ -76,6 +78,7 @@ impl Machine {
             locks_held: self.locks.held,
             waiters: self.locks.waiting,
             grants: self.locks.grants,
+            tree_bytes: self.stored_bytes(),
         }
     }
 

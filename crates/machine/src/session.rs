@@ -188,10 +188,10 @@ impl Machine {
         let Some(session) = self.sessions.get_mut(id) else { return Ttl::DEFAULT };
         session.generation = session.generation.saturating_add(1);
         session.ttl = ttl.unwrap_or(session.ttl);
-        if !labels.is_empty() {
-            session.labels = labels;
-        }
         let (ttl, generation) = (session.ttl, session.generation);
+        if !labels.is_empty() {
+            self.sessions.set_labels(id, labels);
+        }
         step.emit(Event::SessionTouched { id, ttl, generation });
         ttl
     }

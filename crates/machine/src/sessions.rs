@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Attempt, Labels, Limits, OpenSession, Password, Revision, SessionEnd, SessionId, SessionName,
-    Stamp, Ttl,
+    Attempt, Labels, Limits, OpenSession, Outcome, Password, RequestId, Revision, SessionEnd,
+    SessionId, SessionName, Stamp, Ttl,
 };
 use imbl::OrdMap;
 
@@ -36,6 +36,14 @@ pub(crate) struct Session {
     /// The connection that speaks for it: the revision that opened or attached it. Invariant: present exactly with a
     /// password.
     pub(crate) attachment: Option<Revision>,
+}
+
+impl Session {
+    /// What its client has stored, bytes.
+    fn bytes(&self) -> u64 {
+        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+        (self.name.as_str().len() + labels + self.memo.bytes_named()) as u64
+    }
 }
 
 /// What a name stands for.
@@ -76,6 +84,8 @@ pub(crate) struct Sessions {
     minted: u64,
     /// The last tombstone number given.
     buried: u64,
+    /// Invariant: what the clients of live sessions have stored.
+    bytes: u64,
 }
 
 impl Sessions {
@@ -89,7 +99,8 @@ impl Sessions {
     /// Empty, with the counters of a snapshot.
     pub(crate) fn restored(minted: u64, buried: u64) -> Self {
         let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
-        Self { by_id, by_name, expired: OrdMap::new(), closed: OrdMap::new(), minted, buried }
+        let (expired, closed) = (OrdMap::new(), OrdMap::new());
+        Self { by_id, by_name, expired, closed, minted, buried, bytes: 0 }
     }
 
     /// The last session number given, and the last tombstone's.
@@ -106,8 +117,42 @@ impl Sessions {
         self.by_id.get(&id).map(|session| &**session)
     }
 
+    /// The session, to be changed. The caller leaves alone what its client has stored.
     pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.by_id.get_mut(&id).map(Arc::make_mut)
+    }
+
+    /// Replaces the labels.
+    pub(crate) fn set_labels(&mut self, id: SessionId, labels: Labels) {
+        self.store(id, |session| session.labels = labels);
+    }
+
+    /// Remembers an answer.
+    pub(crate) fn remember(
+        &mut self,
+        id: SessionId,
+        request: RequestId,
+        outcome: Outcome,
+        count_max: u32,
+    ) {
+        self.store(id, |session| session.memo.remember(request, outcome, count_max));
+    }
+
+    fn store(&mut self, id: SessionId, change: impl FnOnce(&mut Session)) {
+        let Some(session) = self.by_id.get_mut(&id).map(Arc::make_mut) else { return };
+        let before = session.bytes();
+        change(session);
+        self.bytes = self.bytes + session.bytes() - before;
+    }
+
+    /// What the clients of live sessions have stored, bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The same, counted anew.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        self.iter().map(|session| session.bytes()).sum()
     }
 
     /// How many live.
@@ -189,6 +234,7 @@ impl Sessions {
             password: open.password,
             attachment: None,
         };
+        self.bytes += session.bytes();
         self.by_name.insert(session.name.clone(), Named::Open(id));
         self.by_id.insert(id, Arc::new(session));
         id
@@ -197,6 +243,7 @@ impl Sessions {
     /// Ends a live session and remembers how.
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };
+        self.bytes -= session.bytes();
         let (name, over) = (session.name.clone(), session.left.newest());
         self.bury(end, Tombstone { name, ended_at: now, incarnation: id, over });
         self.forget_old(now, limits);
@@ -267,6 +314,7 @@ impl Sessions {
     /// Puts a live session where a snapshot had it. False if its number or name is taken.
     pub(crate) fn restore(&mut self, session: Session) -> bool {
         let (id, name) = (session.id, session.name.clone());
+        self.bytes += session.bytes();
         self.by_name.insert(name, Named::Open(id)).is_none()
             && self.by_id.insert(id, Arc::new(session)).is_none()
     }

@@ -33,12 +33,15 @@ pub(crate) struct Tree {
     pub(crate) orders: Orders,
     /// Invariant: a line to every node `zookeeper_limits`, with what the subtree has.
     quotas: Quotas,
+    /// Invariant: what clients have stored in the nodes, paths included.
+    bytes: u64,
 }
 
 impl Tree {
     /// No nodes at all, not even the root.
     pub(crate) fn bare() -> Self {
-        Self { nodes: OrdMap::new(), orders: Orders::default(), quotas: Quotas::default() }
+        let (orders, quotas) = (Orders::default(), Quotas::default());
+        Self { nodes: OrdMap::new(), orders, quotas, bytes: 0 }
     }
 
     /// The tree at revision 0. What is built in does not count as created, so the first sequential child of the
@@ -55,6 +58,7 @@ impl Tree {
                 node.acl = Some(acl::read_only());
                 node.aversion = -1;
             }
+            tree.bytes += stored(&path, &node);
             tree.nodes.insert(Place::of(path), Arc::new(node));
         }
         tree
@@ -75,7 +79,12 @@ impl Tree {
         self.nodes.contains_key(&Place::of(path.clone()))
     }
 
-    /// The node at a path, to be changed. The caller leaves alone what the orders and quotas depend on.
+    /// What clients have stored in the nodes, bytes; their paths included.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The node at a path, to be changed. The caller leaves alone what the orders, quotas and bytes depend on.
     pub(crate) fn get_mut(&mut self, path: &ZnodePath) -> Option<&mut Znode> {
         self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)
     }
@@ -88,7 +97,8 @@ impl Tree {
         path: ZnodePath,
         mut node: Znode,
     ) -> Vec<ZnodePath> {
-        let Self { nodes, orders, quotas } = self;
+        self.bytes += stored(&path, &node);
+        let Self { nodes, orders, quotas, .. } = self;
         if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
             if let Some(order) = parent.order() {
                 orders.remove(order, directory);
@@ -125,8 +135,9 @@ impl Tree {
         revision: Revision,
         now: Stamp,
     ) {
-        let Self { nodes, orders, quotas } = self;
+        let Self { nodes, orders, quotas, bytes } = self;
         let Some(node) = nodes.remove(&Place::of(path.clone())) else { return };
+        *bytes -= stored(path, &node);
         if let Some(order) = node.order() {
             orders.remove(order, path);
         }
@@ -159,12 +170,13 @@ impl Tree {
         revision: Revision,
         now: Stamp,
     ) -> Option<(&Znode, Vec<ZnodePath>)> {
-        let Self { nodes, orders, quotas } = self;
+        let Self { nodes, orders, quotas, bytes: stored } = self;
         let node = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
         if let Some(limited) = quota::limited_by(path) {
             quotas.change(&limited, Limit::parse(&data));
         }
         let bytes = signed(data.len()) - signed(node.data.len());
+        *stored = stored.saturating_add_signed(bytes);
         let passed = quotas.count(path, Usage { count: 0, bytes });
         let before = node.order();
         node.set_data(data, revision, now);
@@ -176,6 +188,19 @@ impl Tree {
             orders.insert(after, path);
         }
         Some((node, passed))
+    }
+
+    /// Changes the access list or the place of a node.
+    pub(crate) fn rewrite(
+        &mut self,
+        path: &ZnodePath,
+        change: impl FnOnce(&mut Znode),
+    ) -> Option<&Znode> {
+        let node = self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
+        let before = node.bytes();
+        change(node);
+        self.bytes = self.bytes + node.bytes() - before;
+        Some(node)
     }
 
     /// Changes what a directory of locks remembers.
@@ -257,13 +282,14 @@ impl Tree {
                 parent.children += 1;
             }
         }
-        (self.orders, self.quotas) = self.rebuilt();
+        (self.orders, self.quotas, self.bytes) = self.rebuilt();
     }
 
-    /// The orders and the quotas as the nodes alone make them.
-    pub(crate) fn rebuilt(&self) -> (Orders, Quotas) {
-        let (mut orders, mut quotas) = (Orders::default(), Quotas::default());
+    /// The orders, the quotas and the bytes as the nodes alone make them.
+    pub(crate) fn rebuilt(&self) -> (Orders, Quotas, u64) {
+        let (mut orders, mut quotas, mut bytes) = (Orders::default(), Quotas::default(), 0);
         for (path, node) in self.iter() {
+            bytes += stored(path, node);
             if let Some(order) = node.order() {
                 orders.insert(order, path);
             }
@@ -276,18 +302,23 @@ impl Tree {
                 quotas.count(path, Usage { count: 1, bytes: signed(node.data.len()) });
             }
         }
-        (orders, quotas)
+        (orders, quotas, bytes)
     }
 
-    /// The orders and the quotas as they are kept.
-    pub(crate) fn kept(&self) -> (&Orders, &Quotas) {
-        (&self.orders, &self.quotas)
+    /// The orders, the quotas and the bytes as they are kept.
+    pub(crate) fn kept(&self) -> (&Orders, &Quotas, u64) {
+        (&self.orders, &self.quotas, self.bytes)
     }
 }
 
 /// True for `/locks` and what lies below it.
 pub(crate) fn holds_locks(directory: &ZnodePath) -> bool {
     quota::is_at_or_below(directory.as_str(), ZnodePath::LOCKS)
+}
+
+/// What clients have stored in a node, bytes.
+fn stored(path: &ZnodePath, node: &Znode) -> u64 {
+    path.as_str().len() as u64 + node.bytes()
 }
 
 fn signed(len: usize) -> i64 {

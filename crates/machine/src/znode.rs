@@ -12,6 +12,7 @@ use holdfast_types::{
 use crate::closing::Closings;
 use crate::contender::Contender;
 use crate::locks::Rules;
+use crate::room::bytes_of;
 
 /// How long a znode lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +199,14 @@ impl Znode {
             (Kind::Ttl(ms), 0) => Some(Order::Due(Stamp(self.mtime.0.saturating_add(ms)))),
             (Kind::Persistent | Kind::Container(_) | Kind::Ttl(_), _) => None,
         }
+    }
+
+    /// What clients have stored in it, bytes; its path counts beside.
+    pub(crate) fn bytes(&self) -> u64 {
+        let acl = self.acl.iter().flat_map(|acl| acl.entries());
+        let acl: usize = acl.map(|entry| bytes_of(&entry.who)).sum();
+        let place = self.contender().map_or(0, |contender| contender.bytes());
+        (self.data.len() + acl + place) as u64
     }
 
     /// Counts a new child.

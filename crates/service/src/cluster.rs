@@ -118,7 +118,8 @@ impl Service {
     /// Brings the gauges up to date; call before the registry is encoded.
     pub fn refresh_metrics(&self) {
         let status = self.raft().status();
-        let (revision, counts) = self.raft().read(|machine| (machine.revision(), machine.counts()));
+        let (revision, counts, limits) =
+            self.raft().read(|machine| (machine.revision(), machine.counts(), *machine.limits()));
         let metrics = self.metrics();
         metrics.set_log(&status.counts);
         metrics.has_leader.set(i64::from(status.leader.is_some()));
@@ -127,6 +128,8 @@ impl Service {
         metrics.revision.set(revision.0.cast_signed());
         metrics.sessions.set(counts.sessions.cast_signed());
         metrics.znodes.set(counts.znodes.cast_signed());
+        metrics.tree_bytes.set(counts.tree_bytes.cast_signed());
+        metrics.tree_bytes_max.set(limits.tree_bytes_max.cast_signed());
         metrics.locks_held.set(counts.locks_held.cast_signed());
         metrics.waiters.set(counts.waiters.cast_signed());
         let parked = self.waiters().len() + self.gatherers().len();

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{LeaderEpoch, ProposeError};
-use holdfast_types::{Command, Stamp};
+use holdfast_types::{Command, Limits, Stamp};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::lease::ExpiryOutcome;
@@ -117,7 +117,24 @@ impl Clockwork {
         self.patience = Patience::default();
         self.arrivals = ArrivalPatience::default();
         tracing::info!(term = epoch.term, "leases begin anew");
+        self.set_limits(&epoch).await;
         self.epoch = Some(epoch);
+    }
+
+    /// Writes this node's configured bound into the replicated limits, if they have another one.
+    async fn set_limits(&mut self, epoch: &LeaderEpoch) {
+        let service = self.service.clone();
+        let tree_bytes_max = service.tunables().tree_bytes_max;
+        let limits = service.raft().read(|machine| *machine.limits());
+        if limits.tree_bytes_max == tree_bytes_max {
+            return;
+        }
+        let commands = vec![Command::SetLimits(Limits { tree_bytes_max, ..limits })];
+        match self.beating(service.raft().propose_as_leader(commands, *epoch)).await {
+            Ok(_) => tracing::info!(tree_bytes_max, "the limit of stored bytes is set"),
+            // The next leadership tries again.
+            Err(error) => tracing::warn!(%error, "cannot set limits.tree_bytes_max"),
+        }
     }
 
     async fn expire(&mut self, epoch: &LeaderEpoch) {

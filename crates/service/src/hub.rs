@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::audit::Notes;
 use crate::chronicle::{Chronicle, Keep};
 use crate::contention::Contention;
+use crate::fullness::Fullness;
 use crate::history::Bounds;
 use crate::lease::Leases;
 use crate::line::Lines;
@@ -46,6 +47,7 @@ pub(crate) struct Hub {
     pub(crate) contention: Arc<Contention>,
     pub(crate) chronicle: Chronicle,
     pub(crate) metrics: Metrics,
+    fullness: Fullness,
     service: OnceLock<Service>,
 }
 
@@ -69,6 +71,7 @@ impl Hub {
             listeners: Listeners::new(config.listeners_max, history_events_max),
             contention,
             metrics,
+            fullness: Fullness::default(),
             service: OnceLock::new(),
         })
     }
@@ -127,6 +130,7 @@ impl Observer for Hub {
         // After the history, in which whoever begins to listen looks back.
         self.listeners.see(applied);
         self.notes.lock().see(applied.revision, || machine.digest());
+        self.fullness.see(machine);
         // Last, so that whoever waits for this revision finds its notices dispatched.
         self.reach.reached(applied.revision);
     }
@@ -138,6 +142,7 @@ impl Observer for Hub {
         }
         drop(leases);
         self.notes.lock().skip_to(machine.revision());
+        self.fullness.see(machine);
         self.waiters.look();
         self.gatherers.look();
         self.streams.diverged();

@@ -25,6 +25,7 @@ mod custody;
 mod departure;
 mod expiry;
 mod explain;
+mod fullness;
 mod history;
 mod hold;
 mod hub;

@@ -50,6 +50,8 @@ pub struct Metrics {
     pub(crate) revision: Gauge,
     pub(crate) sessions: Gauge,
     pub(crate) znodes: Gauge,
+    pub(crate) tree_bytes: Gauge,
+    pub(crate) tree_bytes_max: Gauge,
     pub(crate) locks_held: Gauge,
     pub(crate) waiters: Gauge,
     pub(crate) parked: Gauge,
@@ -128,13 +130,15 @@ impl Metrics {
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
-        let gauges: [(&str, &str, &Gauge); 13] = [
+        let gauges: [(&str, &str, &Gauge); 15] = [
             ("has_leader", "1 if this node knows a leader", &self.has_leader),
             ("is_leader", "1 if this node leads", &self.is_leader),
             ("raft_term", "The present term", &self.term),
             ("applied_revision", "The last applied revision", &self.revision),
             ("sessions", "Open sessions", &self.sessions),
             ("znodes", "Nodes of the tree", &self.znodes),
+            ("tree_bytes", "Bytes that clients have stored in the cluster", &self.tree_bytes),
+            ("tree_bytes_max", "The limit of these bytes", &self.tree_bytes_max),
             ("locks_held", "Locks held", &self.locks_held),
             ("lock_waiters", "Contenders in queues", &self.waiters),
             ("parked_calls", "Calls waiting on this node", &self.parked),

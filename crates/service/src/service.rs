@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_raft::{Committed, Member, Observer, RaftConfig, RaftNode, StartError};
-use holdfast_types::{Command, NodeId, Outcome, Revision, Stamp};
+use holdfast_types::{Command, Limits, NodeId, Outcome, Revision, Stamp};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +61,8 @@ pub struct ServiceConfig {
     pub followers_max: usize,
     /// How often a follower to whom nothing happens is told up to where.
     pub bookmark_every: Duration,
+    /// Bytes that clients may store in the cluster. A leader writes its own value into the replicated limits.
+    pub tree_bytes_max: u64,
 }
 
 impl Default for ServiceConfig {
@@ -81,6 +83,7 @@ impl Default for ServiceConfig {
             history_bytes_max: 32 << 20,
             followers_max: 10_000,
             bookmark_every: Duration::from_secs(10),
+            tree_bytes_max: Limits::default().tree_bytes_max,
         }
     }
 }

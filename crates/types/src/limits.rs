@@ -17,6 +17,9 @@ pub struct Limits {
     pub entries_per_hold_max: u32,
     /// Bytes of data in one znode.
     pub data_bytes_max: u32,
+    /// Bytes that clients have stored: of znodes their paths, data, access lists and places in queues; of live sessions
+    /// their names, labels and remembered answers.
+    pub tree_bytes_max: u64,
     /// Remembered answers of one session; the oldest is forgotten first.
     pub memo_per_session_max: u32,
     /// Remembered ends of sessions; the oldest is forgotten first.
@@ -38,6 +41,7 @@ impl Default for Limits {
             contenders_per_session_max: 100_000,
             entries_per_hold_max: 1_024,
             data_bytes_max: 1_048_575,
+            tree_bytes_max: 1_073_741_824,
             memo_per_session_max: 64,
             tombstones_max: 200_000,
             tombstone_ms: 3_600_000,

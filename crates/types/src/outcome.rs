@@ -236,6 +236,8 @@ pub enum Bound {
     Permits,
     /// Bytes of a place's value.
     ValueBytes,
+    /// `tree_bytes_max`.
+    TreeBytes,
 }
 
 /// Why a command changed nothing. Append-only: the order of the variants is part of the format.

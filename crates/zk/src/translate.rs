@@ -101,6 +101,7 @@ fn limit_code(bound: Bound) -> ErrorCode {
         Bound::AclEntries => ErrorCode::InvalidAcl,
         Bound::Sessions
         | Bound::Znodes
+        | Bound::TreeBytes
         | Bound::WaitersPerLock
         | Bound::ContendersPerSession
         | Bound::EphemeralsPerSession

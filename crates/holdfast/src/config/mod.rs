@@ -78,6 +78,8 @@ pub(crate) struct Config {
     pub(crate) election_min: Duration,
     /// See `election_min`.
     pub(crate) election_max: Duration,
+    /// Bytes that clients may store in the cluster.
+    pub(crate) tree_bytes_max: u64,
     /// Below this much free disk, bytes, writes are refused.
     pub(crate) disk_reserve: u64,
     /// A snapshot is taken after this much log, bytes.
@@ -122,6 +124,7 @@ impl Config {
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,
             election_min: layers.or("raft.election_min", units::duration, timing.election_min)?,
             election_max: layers.or("raft.election_max", units::duration, timing.election_max)?,
+            tree_bytes_max: layers.or("limits.tree_bytes_max", units::size, 1 << 30)?,
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,
             log_level: layers.or("log.level", units::filter, "info".to_owned())?,

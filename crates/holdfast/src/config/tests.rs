@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use holdfast_service::ServiceConfig;
+
 use super::*;
 
 const GOOD: &str = r#"
@@ -84,6 +86,7 @@ fn a_minimal_file_gets_the_defaults() {
     assert_eq!(config.peer_listen.to_string(), "10.0.0.2:7401");
     assert_eq!(config.heartbeat, Timing::default().heartbeat);
     assert_eq!(config.disk_reserve, 64 << 20);
+    assert_eq!(config.tree_bytes_max, ServiceConfig::default().tree_bytes_max);
     assert_eq!(config.log_format, LogFormat::Auto);
 }
 

@@ -103,6 +103,7 @@ fn bounds_have_the_status_of_their_kind() {
         (Bound::PathLength, 400),
         (Bound::DeletedAtOnce, 403),
         (Bound::CountedAtOnce, 403),
+        (Bound::TreeBytes, 403),
         (Bound::Recipes, 403),
         (Bound::RecipePlaces, 403),
         (Bound::OpsOfMulti, 413),

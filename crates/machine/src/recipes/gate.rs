@@ -98,10 +98,10 @@ impl Machine {
         outcome: Outcome,
     ) {
         let count_max = self.limits.memo_per_session_max;
-        if let (Some(session), Some(request)) = (self.sessions.get_mut(session), request)
-            && session.memo.recall(request).is_none()
+        if let Some(request) = request
+            && self.remembered(session, Some(request)).is_none()
         {
-            session.memo.remember(request.clone(), outcome, count_max);
+            self.sessions.remember(session, request.clone(), outcome, count_max);
         }
     }
 

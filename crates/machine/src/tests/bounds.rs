@@ -2,9 +2,10 @@
 
 use holdfast_types::*;
 
-use super::words::{create, multi, of_session, open, path};
+use super::words::{create, lock_name, multi, of_session, open, path};
 use crate::Machine;
 use crate::memo::{Memo, weight};
+use crate::room::{OF_A_COMMAND, stored_by};
 
 fn apply(machine: &mut Machine, command: Command) -> Outcome {
     machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }).outcomes.remove(0)
@@ -188,4 +189,55 @@ fn names_that_are_none_are_refused() {
         let outcome = apply(&mut machine, anonymous(vec![Op::Create(create)]));
         assert!(matches!(outcome, Err(Rejection::OpRefused { .. })), "{outcome:?}");
     }
+}
+
+/// What a command could store is estimated before it runs: an estimate too low would let it exceed the bound.
+#[test]
+fn no_command_stores_more_than_it_is_estimated_to() {
+    let mut machine = Machine::new();
+    let long = |n: usize| format!("{n:04}{}", "/x".repeat(LockName::MAX_LEN / 2 - 4));
+    let locks: Vec<_> = (0..AcquireAll::LOCKS_MAX).map(|n| lock_name(&long(n))).collect();
+    let label = |n: usize| (format!("{n:064}"), "v".repeat(Labels::MAX_VALUE_LEN));
+    let labels = Labels::new((0..Labels::MAX_COUNT).map(label).collect()).unwrap();
+    let name = "s".repeat(SessionName::MAX_LEN);
+    let all = AcquireAll {
+        locks,
+        open: OpenSession { labels, ..open(&name) },
+        owner: Owner::new("o".repeat(Owner::MAX_LEN)).unwrap(),
+        wait: true,
+        wait_ms: None,
+        mode: Mode::Exclusive,
+        max_hold_ms: None,
+        attempt: None,
+    };
+    let before = machine.stored_bytes();
+    assert!(apply(&mut machine, Command::AcquireAll(all)).is_ok());
+    let stored = machine.stored_bytes() - before;
+    assert!(stored > 1_000_000 && stored <= OF_A_COMMAND, "{stored}");
+
+    let who = |n: usize| Identity {
+        scheme: "digest".to_owned(),
+        id: format!("u{n}:{}", "h".repeat(990)),
+    };
+    let proved: Vec<_> = (0..64).map(who).collect();
+    let auth = Identity { scheme: "auth".to_owned(), id: String::new() };
+    let acl = vec![AclEntry { perms: Perms::ALL, who: auth }];
+    let deep = format!("/deep{}", "/x".repeat(400));
+    let (directory, name) = ZnodePath::for_create(&deep, false).unwrap();
+    let ops = vec![Op::Create(Create {
+        directory,
+        name,
+        data: vec![0; 100_000].into(),
+        kind: CreateKind::Persistent,
+        sequential: false,
+        acl: Some(acl),
+        parents: true,
+    })];
+    let estimate = stored_by(&ops, &proved);
+    let caller = Caller { identities: proved, ..Caller::default() };
+    let before = machine.stored_bytes();
+    let done = apply(&mut machine, multi(caller, ops));
+    assert!(done.is_ok(), "{done:?}");
+    let stored = machine.stored_bytes() - before;
+    assert!(stored > 20_000_000 && stored <= estimate, "{stored} of {estimate}");
 }

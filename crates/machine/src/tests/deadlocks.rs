@@ -99,6 +99,8 @@ pub(super) fn check_circle(
     }
     let mut blind = machine.clone();
     blind.plant = Some(Plant::DeadlockBlind);
+    // It is to wait, whatever it stores.
+    blind.limits.tree_bytes_max = u64::MAX;
     blind.apply(Entry { stamped_at: stamp, commands: vec![command.clone()] });
     for (at, (_, _, lock)) in cycle.iter().enumerate() {
         let next = match agents.get(at + 1) {

@@ -360,9 +360,11 @@ fn release() -> impl Strategy<Value = Command> {
 }
 
 fn limits() -> impl Strategy<Value = Command> {
-    (2..6_u32, 12..30_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..3_u32).prop_map(
-        |(sessions, znodes, waiters, contenders, entries, memo, ephemerals)| {
+    let bytes = prop_oneof![2 => Just(Limits::default().tree_bytes_max), 1 => 60..600_u64];
+    (2..6_u32, 12..30_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..3_u32, bytes).prop_map(
+        |(sessions, znodes, waiters, contenders, entries, memo, ephemerals, bytes)| {
             Command::SetLimits(Limits {
+                tree_bytes_max: bytes,
                 sessions_max: sessions,
                 znodes_max: znodes,
                 waiters_per_lock_max: waiters,

@@ -135,6 +135,7 @@ const PLANTS: [(Theme, &[Plant]); 4] = [
             Plant::AclBlind,
             Plant::TtlBlind,
             Plant::QuotaOffByOne,
+            Plant::BytesUnbounded,
             Plant::FloorLost,
             Plant::ConditionBlind,
             Plant::EphemeralsUnbounded,

@@ -216,6 +216,7 @@ impl<'a> Words<'a> {
         set("memo", &mut limits.memo_per_session_max);
         set("tombstones", &mut limits.tombstones_max);
         set("recipes", &mut limits.recipes_max);
+        limits.tree_bytes_max = self.number("bytes").unwrap_or(limits.tree_bytes_max);
         limits.tombstone_ms = self.number("tombstone_ms").unwrap_or(limits.tombstone_ms);
         limits
     }

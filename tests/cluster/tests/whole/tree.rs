@@ -207,3 +207,63 @@ async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
     let waited = Request::new(Method::GET, "/v1/tree/a?stale").within(Duration::from_secs(5));
     door.send(waited).await.expect("an answer").has(200);
 }
+
+/// What one node shows of a gauge.
+async fn gauge(cluster: &Cluster, node: u64, name: &str) -> u64 {
+    let reply = cluster.node(node).http.get("/metrics").await;
+    let metrics = &reply.has(200).body;
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{name} is missing")).parse().expect("a number")
+}
+
+/// The same on all nodes, once they have applied the same.
+async fn stored(cluster: &Cluster) -> u64 {
+    until("all nodes to show the same bytes", DEADLINE, || async {
+        let first = gauge(cluster, 1, "holdfast_tree_bytes").await;
+        first == gauge(cluster, 2, "holdfast_tree_bytes").await
+            && first == gauge(cluster, 3, "holdfast_tree_bytes").await
+    })
+    .await;
+    gauge(cluster, 1, "holdfast_tree_bytes").await
+}
+
+/// A client that stores whatever it can fills the limit, and no more; every node refuses the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_data_stops_at_the_limit_of_bytes_and_deletes_make_room() {
+    const MAX: u64 = 4 << 20;
+    let config = "[limits]\ntree_bytes_max = \"4MiB\"\n";
+    let cluster = Cluster::of(3).extra(config).start().await;
+    let leader = cluster.wait_ready().await;
+    until("the leader to set the limit", DEADLINE, || async {
+        gauge(&cluster, leader, "holdfast_tree_bytes_max").await == MAX
+    })
+    .await;
+    let data = "x".repeat(256 << 10);
+    let mut made = Vec::new();
+    for n in 0..48_u64 {
+        let door = &cluster.node(n % 3 + 1).http;
+        let target = format!("/v1/tree/flood-{n}");
+        let reply = send(door, Method::PUT, &target, &[], &data).await;
+        if reply.status == 201 {
+            made.push(target);
+        } else {
+            reply.has_code(403, "quota-exceeded");
+        }
+    }
+    assert_eq!(made.len(), 15, "so many fit beside the names of the built-in nodes");
+    let full = stored(&cluster).await;
+    assert!(full <= MAX && full > MAX / 10 * 9, "{full}");
+    for node in cluster.nodes() {
+        let more = send(&node.http, Method::PUT, "/v1/tree/flood-more", &[], &data).await;
+        more.has_code(403, "quota-exceeded");
+        let same = send(&node.http, Method::PUT, &made[0], &[], &data).await;
+        assert_eq!(same.status, 200, "what stores nothing more passes: {}", same.body);
+        assert_eq!(node.log_lines_with("% of limits.tree_bytes_max"), 1, "node {}", node.id);
+    }
+    assert_eq!(stored(&cluster).await, full);
+    for target in made.drain(..8) {
+        send(&cluster.node(2).http, Method::DELETE, &target, &[], "").await.has(204);
+    }
+    assert!(stored(&cluster).await < MAX / 2);
+    send(&cluster.node(3).http, Method::PUT, "/v1/tree/again", &[], &data).await.has(201);
+}

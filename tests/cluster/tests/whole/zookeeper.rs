@@ -147,7 +147,7 @@ async fn a_session_of_two_clients_is_closed_by_the_one_whose_connection_is_older
     let mut first = client(cluster.node(1).zookeeper).await;
     first.create("/e", 1).await.expect("an ephemeral");
     let mut second = Zk::open(cluster.node(2).zookeeper, first.session).await;
-    let mut first_again = Zk::open(cluster.node(3).zookeeper, first.session).await;
+    let first_again = Zk::open(cluster.node(3).zookeeper, first.session).await;
     assert_eq!(second.owner("/e", false).await, Ok(first.session.id), "the second goes on");
     second.close().await.expect("the close is answered");
     first_again.closed().await;

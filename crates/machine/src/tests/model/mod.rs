@@ -280,7 +280,7 @@ impl Model {
         self.now = self.now.max(stamp);
         self.granted.clear();
         self.follow_in_recipes();
-        let Command::Multi(multi) = command else { return self.dispatch(command) };
+        let Command::Multi(multi) = command else { return self.dispatch_within_bytes(command) };
         let Some(name) = multi.caller.session.clone() else { return self.multi(multi) };
         if self.live(&name).is_none() {
             return Err(self.gone(name));
@@ -296,6 +296,62 @@ impl Model {
         }
         let outcome = self.multi(multi);
         self.recipes.remember(id, request.as_ref(), &outcome);
+        outcome
+    }
+
+    /// What clients have stored: counted anew each time.
+    fn stored_bytes(&self) -> u64 {
+        let list = |acl: &Vec<AclEntry>| {
+            acl.iter().map(|entry| entry.who.scheme.len() + entry.who.id.len()).sum::<usize>()
+        };
+        let place = |place: &Place| {
+            place.owner.as_str().len()
+                + place.value.as_ref().map_or(0, |value| value.len())
+                + place.bundle.iter().map(|lock| lock.as_str().len()).sum::<usize>()
+        };
+        let node = |node: &Node| {
+            let acl = node.acl.as_ref().map_or(0, list);
+            node.path.len() + node.data.len() + acl + node.place.as_ref().map_or(0, place)
+        };
+        // Histories have no labels.
+        let names = self.sessions.iter().map(|session| session.name.as_str().len());
+        let nodes = self.nodes.iter().map(node).sum::<usize>();
+        (nodes + names.sum::<usize>() + self.recipes.bytes_remembered()) as u64
+    }
+
+    fn refuse_growth(&self, before: u64) -> Result<(), Rejection> {
+        let (now, limit) = (self.stored_bytes(), self.limits.tree_bytes_max);
+        if now > before && now > limit {
+            return Err(Rejection::LimitReached { bound: Bound::TreeBytes, limit });
+        }
+        Ok(())
+    }
+
+    /// Commands that only take away are never refused for their bytes.
+    fn dispatch_within_bytes(&mut self, command: Command) -> Outcome {
+        let takes_away = matches!(
+            command,
+            Command::RenewSession { .. }
+                | Command::CloseSession { .. }
+                | Command::ExpireSession { .. }
+                | Command::Release(_)
+                | Command::ReleaseAll(_)
+                | Command::Cancel(_)
+                | Command::Sweep { .. }
+                | Command::SetLimits(_)
+                | Command::RegisterNode { .. }
+                | Command::AttachSession { .. }
+                | Command::Due { .. }
+                | Command::Break(_)
+                | Command::HandOver(_)
+                | Command::AskRelease(_)
+        );
+        let before = self.clone();
+        let outcome = self.dispatch(command);
+        if !takes_away && let Err(rejection) = self.refuse_growth(before.stored_bytes()) {
+            *self = before;
+            return Err(rejection);
+        }
         outcome
     }
 

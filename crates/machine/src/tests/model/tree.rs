@@ -28,7 +28,9 @@ impl Model {
         let mut results = Vec::new();
         let ops = if succeeded { multi.then } else { multi.otherwise };
         for (at, op) in ops.into_iter().enumerate() {
-            match self.op(op, &by) {
+            let stored = self.stored_bytes();
+            let done = self.op(op, &by);
+            match done.and_then(|result| self.refuse_growth(stored).map(|()| result)) {
                 Ok(result) => results.push(result),
                 Err(why) => {
                     *self = before;

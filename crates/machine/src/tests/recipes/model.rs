@@ -172,6 +172,21 @@ impl Model {
         }
     }
 
+    /// What clients have named in the answers that are remembered: the id of a request, 33 bytes whatever it is, and the
+    /// paths that were made.
+    pub(in crate::tests) fn bytes_remembered(&self) -> usize {
+        let made = |result: &OpReply| match result {
+            OpReply::Created { path, .. } => path.as_str().len(),
+            _ => 0,
+        };
+        let answers = self.sessions.iter().flat_map(|session| &session.memo);
+        let bytes = answers.map(|(_, outcome)| match outcome {
+            Ok(Reply::Multi { results, .. }) => 33 + results.iter().map(made).sum::<usize>(),
+            _ => 33,
+        });
+        bytes.sum()
+    }
+
     /// Who waits at a barrier, in order.
     fn waiting(&self, gate: Gate, name: &RecipeName) -> Vec<Who> {
         let waits = |who: &&Who| who.gate == gate && who.name == *name && who.inside.is_none();

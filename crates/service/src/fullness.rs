@@ -1,0 +1,63 @@
+//! Warns when the bytes that clients have stored come near their bound (`tree_bytes_max`).
+//!
+//! One warning for each time the bytes reach [`WARN_PERCENT`] of the bound, on every node. The next one needs the bytes to
+//! fall below [`CALM_PERCENT`] before, so that a use that varies around the mark fills no log.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use holdfast_machine::Machine;
+
+/// Of the bound, from which on a node warns.
+const WARN_PERCENT: u64 = 80;
+/// Of the bound, below which the next warning is armed.
+const CALM_PERCENT: u64 = 75;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Fullness {
+    warned: AtomicBool,
+}
+
+impl Fullness {
+    /// Looks at the machine after a change.
+    pub(crate) fn see(&self, machine: &Machine) {
+        let (used, max) = (machine.counts().tree_bytes, machine.limits().tree_bytes_max);
+        if self.crosses(used, max) {
+            tracing::warn!(
+                used,
+                limit = max,
+                "clients have stored {WARN_PERCENT} % of limits.tree_bytes_max; at the limit, writes that store more \
+                 are rejected with quota-exceeded. Delete nodes or sessions, or raise the limit on all nodes if their \
+                 memory allows it"
+            );
+        }
+    }
+
+    /// True once for each crossing.
+    fn crosses(&self, used: u64, max: u64) -> bool {
+        let reaches =
+            |percent: u64| u128::from(used) * 100 >= u128::from(max) * u128::from(percent);
+        if reaches(WARN_PERCENT) {
+            return !self.warned.swap(true, Ordering::Relaxed);
+        }
+        if !reaches(CALM_PERCENT) {
+            self.warned.store(false, Ordering::Relaxed);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_crossing_is_told_once_and_a_use_that_varies_around_the_mark_is_one_crossing() {
+        let fullness = Fullness::default();
+        let told =
+            [79, 80, 90, 79, 75, 80, 100, 74, 79, 81].map(|used| fullness.crosses(used, 100));
+        let expected = [false, true, false, false, false, false, false, false, false, true];
+        assert_eq!(told, expected);
+        assert!(Fullness::default().crosses(u64::MAX, u64::MAX), "no overflow");
+    }
+}
