@@ -67,7 +67,7 @@ fn an_operator_asks_for_a_lock_and_takes_it_away_with_a_reason() {
     let token = holder.next_stdout_line();
     let asked = cluster.client(&["ask", "job", "--reason", "maintenance", "--deadline", "5m"]);
     assert_eq!(asked.code, Some(0), "{}", asked.stderr);
-    assert!(asked.stderr.contains("asked the holder of job"), "{}", asked.stderr);
+    assert!(asked.stderr.contains("job") && asked.stderr.contains("first"), "{}", asked.stderr);
     let who = cluster.client(&["who", "job", "-o", "json"]);
     assert!(who.stdout.contains("maintenance"), "{}", who.stdout);
     let stranger = cluster.client(&["ask", "job", "--session", "you"]);
