@@ -95,7 +95,7 @@ impl Rule {
                 "printer",
                 vec![
                     put("printer?session=p&ttl=5m"),
-                    post(&format!("printer?reason=paper&deadline={ms}ms&revoke=true")),
+                    post(&format!("printer?ask=release&reason=paper&deadline={ms}ms&revoke=true")),
                 ],
             ),
         ];
