@@ -119,9 +119,10 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
+    let incarnation = params.incarnation;
     let request = match params.force {
-        Some(reason) => Request::EndSession { session, reason },
-        None => Request::CloseSession { session, incarnation: params.incarnation },
+        Some(reason) => Request::EndSession { session, incarnation, reason },
+        None => Request::CloseSession { session, incarnation },
     };
     let response = exchange.ask(request).await?;
     let Answer::SessionClosed = response.reply else { return Err(astray()) };

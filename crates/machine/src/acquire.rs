@@ -323,7 +323,7 @@ impl Machine {
         }
     }
 
-    /// Refuses another entry of an owner who may enter once, and one too many.
+    /// Rejects another attempt of an owner that may enter once, and one attempt too many.
     fn refuse_to_be_entered(
         &self,
         contender: &Contender,

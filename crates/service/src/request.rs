@@ -163,6 +163,8 @@ pub enum Request {
     EndSession {
         /// Which.
         session: SessionName,
+        /// The one session of that name that is meant; none means whichever is open.
+        incarnation: Option<SessionId>,
         /// Why.
         reason: String,
     },

@@ -204,8 +204,8 @@ impl Service {
             Request::KeepAlive { session } => self.keep_alive(session).boxed(),
             Request::Listen(listen) => self.listen(listen).boxed(),
             Request::KeepManyAlive { sessions } => self.keep_many_alive(sessions).boxed(),
-            Request::EndSession { session, reason } => {
-                self.end_session(call, session, reason).boxed()
+            Request::EndSession { session, incarnation, reason } => {
+                self.end_session(call, session, incarnation, reason).boxed()
             }
             Request::History(asked) => self.past_holds(asked).boxed(),
             Request::Explain { lock } => self.explain(lock).boxed(),

@@ -74,15 +74,22 @@ impl Service {
         &self,
         call: Call,
         session: SessionName,
+        incarnation: Option<SessionId>,
         reason: String,
     ) -> Result<Response, Failure> {
         self.raft().read_barrier(self.deadline()).await?;
-        let held = self.view(&session)?.holds;
+        let view = self.view(&session)?;
+        if incarnation.is_some_and(|meant| meant != view.id) {
+            // The session that is meant has ended before.
+            let revision = self.raft().read(|machine| machine.revision());
+            return Ok(respond(Answer::SessionClosed, revision));
+        }
+        let held = view.holds;
         let held: Vec<_> = held.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
         let by: Vec<_> = call.principal.identities().iter().map(known_as).collect();
         let (by, held) = (by.join(" "), held.join(" "));
         let known = session.as_str();
-        let ended = self.close_session(session.clone(), None).await;
+        let ended = self.close_session(session.clone(), Some(view.id)).await;
         let done = match &ended {
             Ok(_) => "yes",
             Err(Failure::OutcomeUnknown) => "unknown",

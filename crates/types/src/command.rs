@@ -148,7 +148,7 @@ pub struct Acquire {
     pub limit: Option<u32>,
     /// From 0, the least urgent, to [`Acquire::PRIORITY_MAX`].
     pub priority: u8,
-    /// Whether the owner may enter again while it has the place; false refuses another entry at once.
+    /// Whether the owner may enter again while it has the place; if false, another attempt is rejected at once.
     pub reentrant: bool,
     /// The longest the hold lasts, milliseconds from its grant, whatever the session does.
     pub max_hold_ms: Option<u64>,

@@ -165,6 +165,8 @@ async fn a_late_release_hand_over_or_close_changes_nothing_that_came_after() {
     let again = node.call("PUT", "/v1/sessions/me").await.json();
     assert_ne!(again["incarnation"], opened["incarnation"]);
     assert_eq!(node.call("DELETE", &close).await.status, 204);
+    let force = format!("{close}&force&reason=late");
+    assert_eq!(node.call("DELETE", &force).await.status, 204);
     let now = node.call("GET", "/v1/sessions/me").await.json();
     assert_eq!(now["incarnation"], again["incarnation"]);
 }
