@@ -10,7 +10,7 @@ use std::time::Duration;
 use holdfast_http::{HttpConfig, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Metrics, Service, ServiceConfig};
-use holdfast_zk::{ZkConfig, ZkMetrics};
+use holdfast_zk::{ZkConfig, ZkMember, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -225,7 +225,11 @@ async fn listen(address: &Address, door: &str, config: &Config) -> Result<TcpLis
 }
 
 fn zk_config(config: &Config, door: &ZooKeeperDoor) -> ZkConfig {
-    let members = config.members.iter().map(|(id, member)| (*id, member.zookeeper.to_string()));
+    let member = |member: &crate::config::Member| ZkMember {
+        peer: member.peer.to_string(),
+        zookeeper: member.zookeeper.to_string(),
+    };
+    let members = config.members.iter().map(|(id, known)| (*id, member(known)));
     ZkConfig {
         tick: door.tick,
         connections_per_address_max: door.connections_per_address_max,

@@ -133,11 +133,11 @@ impl Machine {
     /// The orders over the tree are those that the nodes give; what is used of quotas, and stored in all, is what the
     /// nodes and the sessions have.
     fn check_orders(&self) -> Result<(), String> {
-        let (orders, quotas, bytes) = self.tree.rebuilt();
-        let (kept_orders, kept_quotas, kept_bytes) = self.tree.kept();
+        let (orders, quotas, totals) = self.tree.rebuilt();
+        let (kept_orders, kept_quotas, kept_totals) = self.tree.kept();
         let kept_in_sessions = self.sessions.bytes() == self.sessions.counted_bytes();
-        ensure(kept_bytes == bytes && kept_in_sessions, || {
-            "the bytes stored are those of the znodes and the sessions".to_owned()
+        ensure(kept_totals == totals && kept_in_sessions, || {
+            "the totals are those of the znodes and the sessions".to_owned()
         })?;
         ensure(*kept_orders == orders, || {
             "the orders of the tree are those of its nodes".to_owned()

@@ -52,6 +52,10 @@ pub struct Counts {
     pub grants: u64,
     /// Bytes that clients have stored, as `tree_bytes_max` bounds them.
     pub tree_bytes: u64,
+    /// Those of them that are in znodes, their paths included.
+    pub znode_bytes: u64,
+    /// Ephemeral znodes, places in queues among them.
+    pub ephemerals: u64,
 }
 
 impl Machine {
@@ -79,6 +83,8 @@ impl Machine {
             waiters: self.locks.waiting,
             grants: self.locks.grants,
             tree_bytes: self.stored_bytes(),
+            znode_bytes: self.tree.totals().bytes,
+            ephemerals: self.tree.totals().ephemerals,
         }
     }
 

@@ -19,7 +19,7 @@ const OF_A_ZNODE: u64 = 4 << 10;
 impl Machine {
     /// Bytes that clients have stored. O(1).
     pub(crate) fn stored_bytes(&self) -> u64 {
-        self.tree.bytes() + self.sessions.bytes()
+        self.tree.totals().bytes + self.sessions.bytes()
     }
 
     /// True if so many bytes more could be beyond the bound.

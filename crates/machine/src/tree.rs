@@ -33,15 +33,36 @@ pub(crate) struct Tree {
     pub(crate) orders: Orders,
     /// Invariant: a line to every node `zookeeper_limits`, with what the subtree has.
     quotas: Quotas,
-    /// Invariant: what clients have stored in the nodes, paths included.
-    bytes: u64,
+    /// Invariant: those of the nodes.
+    totals: Totals,
+}
+
+/// What all nodes have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// What clients have stored, bytes; paths included.
+    pub(crate) bytes: u64,
+    /// Ephemeral nodes, places in queues among them.
+    pub(crate) ephemerals: u64,
+}
+
+impl Totals {
+    fn add(&mut self, path: &ZnodePath, node: &Znode) {
+        self.bytes += stored(path, node);
+        self.ephemerals += u64::from(node.is_ephemeral());
+    }
+
+    fn take(&mut self, path: &ZnodePath, node: &Znode) {
+        self.bytes -= stored(path, node);
+        self.ephemerals -= u64::from(node.is_ephemeral());
+    }
 }
 
 impl Tree {
     /// No nodes at all, not even the root.
     pub(crate) fn bare() -> Self {
         let (orders, quotas) = (Orders::default(), Quotas::default());
-        Self { nodes: OrdMap::new(), orders, quotas, bytes: 0 }
+        Self { nodes: OrdMap::new(), orders, quotas, totals: Totals::default() }
     }
 
     /// The tree at revision 0. What is built in does not count as created, so the first sequential child of the
@@ -58,7 +79,7 @@ impl Tree {
                 node.acl = Some(acl::read_only());
                 node.aversion = -1;
             }
-            tree.bytes += stored(&path, &node);
+            tree.totals.add(&path, &node);
             tree.nodes.insert(Place::of(path), Arc::new(node));
         }
         tree
@@ -79,9 +100,9 @@ impl Tree {
         self.nodes.contains_key(&Place::of(path.clone()))
     }
 
-    /// What clients have stored in the nodes, bytes; their paths included.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    /// What all nodes have together. O(1).
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// The node at a path, to be changed. The caller leaves alone what the orders, quotas and bytes depend on.
@@ -97,7 +118,7 @@ impl Tree {
         path: ZnodePath,
         mut node: Znode,
     ) -> Vec<ZnodePath> {
-        self.bytes += stored(&path, &node);
+        self.totals.add(&path, &node);
         let Self { nodes, orders, quotas, .. } = self;
         if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
             if let Some(order) = parent.order() {
@@ -135,9 +156,9 @@ impl Tree {
         revision: Revision,
         now: Stamp,
     ) {
-        let Self { nodes, orders, quotas, bytes } = self;
+        let Self { nodes, orders, quotas, totals } = self;
         let Some(node) = nodes.remove(&Place::of(path.clone())) else { return };
-        *bytes -= stored(path, &node);
+        totals.take(path, &node);
         if let Some(order) = node.order() {
             orders.remove(order, path);
         }
@@ -170,13 +191,13 @@ impl Tree {
         revision: Revision,
         now: Stamp,
     ) -> Option<(&Znode, Vec<ZnodePath>)> {
-        let Self { nodes, orders, quotas, bytes: stored } = self;
+        let Self { nodes, orders, quotas, totals } = self;
         let node = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
         if let Some(limited) = quota::limited_by(path) {
             quotas.change(&limited, Limit::parse(&data));
         }
         let bytes = signed(data.len()) - signed(node.data.len());
-        *stored = stored.saturating_add_signed(bytes);
+        totals.bytes = totals.bytes.saturating_add_signed(bytes);
         let passed = quotas.count(path, Usage { count: 0, bytes });
         let before = node.order();
         node.set_data(data, revision, now);
@@ -199,7 +220,7 @@ impl Tree {
         let node = self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
         let before = node.bytes();
         change(node);
-        self.bytes = self.bytes + node.bytes() - before;
+        self.totals.bytes = self.totals.bytes + node.bytes() - before;
         Some(node)
     }
 
@@ -282,14 +303,15 @@ impl Tree {
                 parent.children += 1;
             }
         }
-        (self.orders, self.quotas, self.bytes) = self.rebuilt();
+        (self.orders, self.quotas, self.totals) = self.rebuilt();
     }
 
-    /// The orders, the quotas and the bytes as the nodes alone make them.
-    pub(crate) fn rebuilt(&self) -> (Orders, Quotas, u64) {
-        let (mut orders, mut quotas, mut bytes) = (Orders::default(), Quotas::default(), 0);
+    /// The orders, the quotas and the totals as the nodes alone make them.
+    pub(crate) fn rebuilt(&self) -> (Orders, Quotas, Totals) {
+        let (mut orders, mut quotas) = (Orders::default(), Quotas::default());
+        let mut totals = Totals::default();
         for (path, node) in self.iter() {
-            bytes += stored(path, node);
+            totals.add(path, node);
             if let Some(order) = node.order() {
                 orders.insert(order, path);
             }
@@ -302,12 +324,12 @@ impl Tree {
                 quotas.count(path, Usage { count: 1, bytes: signed(node.data.len()) });
             }
         }
-        (orders, quotas, bytes)
+        (orders, quotas, totals)
     }
 
-    /// The orders, the quotas and the bytes as they are kept.
-    pub(crate) fn kept(&self) -> (&Orders, &Quotas, u64) {
-        (&self.orders, &self.quotas, self.bytes)
+    /// The orders, the quotas and the totals as they are kept.
+    pub(crate) fn kept(&self) -> (&Orders, &Quotas, Totals) {
+        (&self.orders, &self.quotas, self.totals)
     }
 }
 

@@ -32,8 +32,17 @@ pub struct ZkConfig {
     pub words: Words,
     /// The node's data directory, whose size is told by `dirs` and `conf`.
     pub data_dir: PathBuf,
-    /// Where clients reach the members of the cluster, this node among them, for `conf`.
-    pub members: BTreeMap<NodeId, String>,
+    /// The members of the cluster, this node among them, for `conf` and `/zookeeper/config`.
+    pub members: BTreeMap<NodeId, ZkMember>,
+}
+
+/// Where others reach a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZkMember {
+    /// The other nodes, `host:port`.
+    pub peer: String,
+    /// Clients of this front-end, `host:port`.
+    pub zookeeper: String,
 }
 
 impl ZkConfig {
@@ -41,6 +50,19 @@ impl ZkConfig {
     pub const TICK_MIN: Duration = Duration::from_millis(500);
     /// The longest tick: twenty of them are the longest session.
     pub const TICK_MAX: Duration = Duration::from_mins(72);
+
+    /// The members as `ZooKeeper` writes them in `/zookeeper/config`; none on a node alone, which has no such text there
+    /// either. A peer has one port where `ZooKeeper` has two, so it stands twice. The version stays: members are
+    /// configured, and no client changes them.
+    pub(crate) fn dynamic(&self) -> Option<String> {
+        let line = |(id, member): (&NodeId, &ZkMember)| {
+            let ZkMember { peer, zookeeper } = member;
+            let port = peer.rsplit(':').next().unwrap_or_default();
+            format!("server.{id}={peer}:{port}:participant;{zookeeper}\n")
+        };
+        let lines = (self.members.len() > 1).then(|| self.members.iter().map(line))?;
+        Some(lines.collect::<String>() + "version=0")
+    }
 
     /// The timeout that a client gets which asks for `asked_ms` milliseconds.
     pub(crate) fn negotiated(&self, asked_ms: i32) -> Ttl {
@@ -132,6 +154,18 @@ mod tests {
         assert_eq!(wide.negotiated(i32::MAX), Ttl::MAX);
         let narrow = ZkConfig { tick: ZkConfig::TICK_MIN, ..ZkConfig::default() };
         assert_eq!(narrow.negotiated(0), Ttl::MIN);
+    }
+
+    #[test]
+    fn members_are_written_as_zookeeper_does_and_a_node_alone_has_none() {
+        let member = |n| ZkMember { peer: format!("h{n}:7401"), zookeeper: format!("h{n}:7402") };
+        let members = |ids: &[u64]| ids.iter().map(|n| (NodeId(*n), member(*n))).collect();
+        let several = ZkConfig { members: members(&[1, 2]), ..ZkConfig::default() };
+        let text = "server.1=h1:7401:7401:participant;h1:7402\n\
+                    server.2=h2:7401:7401:participant;h2:7402\nversion=0";
+        assert_eq!(several.dynamic().as_deref(), Some(text));
+        let alone = ZkConfig { members: members(&[1]), ..ZkConfig::default() };
+        assert_eq!(alone.dynamic(), None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::conversation::{End, Listener, Shared, Speaker};
 use crate::frames::{Broken, First, Frames};
 use crate::identity::Identities;
 use crate::ledger::{Ledger, Seat};
+use crate::plan::Known;
 use crate::words;
 use crate::{ZkConfig, ZkMetrics, values};
 
@@ -32,6 +33,8 @@ const FORGET_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) config: ZkConfig,
+    /// What is read at `/zookeeper/config`; `None` on a node alone.
+    pub(crate) members: Option<Arc<str>>,
     pub(crate) service: Service,
     pub(crate) metrics: ZkMetrics,
     pub(crate) ledger: Arc<Ledger>,
@@ -122,7 +125,7 @@ async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     let mut listener = Listener {
         frames,
         stream: &stream,
-        identities: Identities::of(peer.ip()),
+        known: Known { identities: Identities::of(peer.ip()), members: front.members.clone() },
         shared: &shared,
         seat,
         silence_max: attached.ttl.as_duration(),

@@ -25,10 +25,9 @@ use tokio::sync::Notify;
 
 use crate::ZkMetrics;
 use crate::frames::{Broken, Frames};
-use crate::identity::Identities;
 use crate::kind::Kind;
 use crate::ledger::Seat;
-use crate::plan::{Plan, Question, plan};
+use crate::plan::{Known, Plan, Question, plan};
 use crate::reply::{Shape, Told, told};
 use crate::values;
 
@@ -36,8 +35,8 @@ use crate::values;
 const CHUNK: usize = 64 * 1024;
 /// Writes that are asked together.
 const RUN_MAX: usize = 64;
-/// The zxid of events, as `ZooKeeper` 3.8 has it.
-const EVENT_ZXID: i64 = -1;
+/// The zxid of what has none, as `ZooKeeper` 3.8 sends it: of events, and of the reply to an unknown operation.
+const NO_ZXID: i64 = -1;
 
 /// Why a conversation is over.
 #[derive(Debug)]
@@ -110,7 +109,7 @@ pub(crate) struct Shared {
 pub(crate) struct Listener<'a, R> {
     pub(crate) frames: &'a mut Frames<R>,
     pub(crate) stream: &'a Stream,
-    pub(crate) identities: Identities,
+    pub(crate) known: Known,
     pub(crate) shared: &'a Shared,
     pub(crate) seat: &'a Seat,
     /// How long nothing may be heard.
@@ -122,7 +121,7 @@ pub(crate) struct Listener<'a, R> {
 impl<R: AsyncRead + Unpin> Listener<'_, R> {
     /// Asks what the client asks, until it stops.
     pub(crate) async fn listen(&mut self) -> End {
-        self.stream.identify(self.identities.as_slice().to_vec());
+        self.stream.identify(self.known.identities.as_slice().to_vec());
         loop {
             let next = tokio::time::timeout(self.silence_max, self.frames.next());
             let followed = match next.await {
@@ -194,7 +193,7 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
 
     fn understand(&self, header: RequestHeader, request: Result<Request, DecodeError>) -> Plan {
         match request {
-            Ok(request) => plan(request, &self.identities),
+            Ok(request) => plan(request, &self.known),
             Err(error) => {
                 tracing::info!(
                     session = format_args!("{:#x}", self.stream.session_id().0),
@@ -207,11 +206,11 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
     }
 
     fn prove(&mut self, scheme: &str, proof: &[u8]) -> Shape {
-        let proved = self.identities.prove(scheme, proof);
-        self.stream.identify(self.identities.as_slice().to_vec());
+        let proved = self.known.identities.prove(scheme, proof);
+        self.stream.identify(self.known.identities.as_slice().to_vec());
         match proved {
             Ok(()) => Shape::Fixed(Ok(holdfast_zkwire::Response::Empty)),
-            Err(_) => Shape::Fixed(Err(ErrorCode::AuthFailed)),
+            Err(_) => Shape::Parting(ErrorCode::AuthFailed),
         }
     }
 
@@ -220,13 +219,10 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
             shape = self.prove(scheme, proof);
         }
         let (stream, tag) = (self.stream, pending.tag);
+        let parts = matches!(shape, Shape::Parting(_));
         self.shared.pending.lock().push_back((pending, shape));
         match question {
-            Question::Nothing => stream.ping(tag).await,
-            Question::Prove(..) => {
-                stream.ping(tag).await;
-                self.taken(tag).await;
-            }
+            Question::Nothing | Question::Prove(..) => stream.ping(tag).await,
             Question::Read(read, watch) => stream.read(tag, read, watch).await,
             Question::ReadMany(reads) => stream.read_many(tag, reads).await,
             Question::Sync => stream.sync(tag).await,
@@ -236,6 +232,9 @@ impl<R: AsyncRead + Unpin> Listener<'_, R> {
             Question::SetWatches(since, set) => stream.set_watches(tag, since, set).await,
             Question::Close => stream.close(tag).await,
             Question::Write(multi) => self.write(vec![(tag, multi)]).await,
+        }
+        if parts {
+            self.taken(tag).await;
         }
     }
 
@@ -335,7 +334,7 @@ impl<W: AsyncWrite + Unpin> Speaker<'_, W> {
         match item {
             Outgoing::Reply(reply) => self.reply(reply),
             Outgoing::Notice(notice) => {
-                append_event(&mut self.buffer, EVENT_ZXID, &values::event(&notice));
+                append_event(&mut self.buffer, NO_ZXID, &values::event(&notice));
                 self.seat.notified();
                 self.metrics.notices().inc();
             }
@@ -354,6 +353,8 @@ impl<W: AsyncWrite + Unpin> Speaker<'_, W> {
             }
             Told::Failed(code) => self.fail(&pending, zxid, code),
             Told::Parting(code) => {
+                // `ZooKeeper` answers an operation that it does not know before it looks at its state.
+                let zxid = if code == ErrorCode::Unimplemented { NO_ZXID } else { zxid };
                 self.fail(&pending, zxid, code);
                 self.end = Some(End::Parted(code));
             }

@@ -26,6 +26,6 @@ mod values;
 mod words;
 mod writes;
 
-pub use config::{Words, ZkConfig};
+pub use config::{Words, ZkConfig, ZkMember};
 pub use metrics::ZkMetrics;
 pub use server::serve;

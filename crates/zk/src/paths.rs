@@ -7,6 +7,9 @@
 use holdfast_types::{Create, CreateKind, Op, ZnodePath};
 use holdfast_zkwire::ErrorCode;
 
+/// Where `ZooKeeper` shows the members of the ensemble.
+pub(crate) const CONFIG: &str = "/zookeeper/config";
+
 /// No znode has this version, so that an operation with it is always refused.
 const NO_VERSION: i32 = i32::MIN;
 

@@ -3,6 +3,8 @@
 //! Owns one arm for each request. Refuses to know sockets and what is decided: this is where the wire's words become
 //! ours, and nothing is done yet.
 
+use std::sync::Arc;
+
 use holdfast_service::{StreamRead, WatchKind, WatchMode, WatchSet};
 use holdfast_types::{Multi, Revision, ZnodePath};
 use holdfast_zkwire::{
@@ -13,6 +15,21 @@ use crate::identity::Identities;
 use crate::reply::{ReadItem, Shape};
 use crate::writes::Write;
 use crate::{paths, values, writes};
+
+/// What a connection knows when it understands a request.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Who the client is.
+    pub(crate) identities: Identities,
+    /// What is read at [`paths::CONFIG`]; `None` leaves what the tree has there, which is nothing.
+    pub(crate) members: Option<Arc<str>>,
+}
+
+impl Known {
+    fn members_at(&self, path: &str) -> Option<Arc<str>> {
+        self.members.clone().filter(|_| path == paths::CONFIG)
+    }
+}
 
 /// What the service is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +101,7 @@ impl From<Write> for Plan {
 }
 
 /// What a request means.
-pub(crate) fn plan(request: Request, identities: &Identities) -> Plan {
+pub(crate) fn plan(request: Request, known: &Known) -> Plan {
     match request {
         Request::Create(create) => writes::single(writes::create(create)).into(),
         Request::Delete { path, version } => writes::single(writes::delete(&path, version)).into(),
@@ -96,8 +113,11 @@ pub(crate) fn plan(request: Request, identities: &Identities) -> Plan {
         }
         Request::Check { path, version } => writes::single(writes::check(&path, version)).into(),
         Request::Multi(ops) => writes::many(ops).into(),
-        Request::Exists { path, watch } => exists(&path, watch),
-        Request::GetData { path, watch } => Plan::read(StreamRead::Data, &path, watch, Shape::Data),
+        Request::Exists { path, watch } => exists(&path, watch, known),
+        Request::GetData { path, watch } => {
+            let shape = known.members_at(&path).map_or(Shape::Data, Shape::Members);
+            Plan::read(StreamRead::Data, &path, watch, shape)
+        }
         Request::GetChildren { path, watch } => {
             Plan::read(StreamRead::Children, &path, watch, Shape::Children)
         }
@@ -111,7 +131,7 @@ pub(crate) fn plan(request: Request, identities: &Identities) -> Plan {
         Request::GetEphemerals { prefix } => {
             Plan::new(Question::Read(StreamRead::Ephemerals(prefix), false), Shape::Ephemerals)
         }
-        Request::MultiRead(reads) => many_reads(reads),
+        Request::MultiRead(reads) => many_reads(reads, known),
         Request::Sync { path } => Plan::new(Question::Sync, Shape::Sync(path)),
         Request::Ping => Plan::known(Ok(Response::Empty)),
         Request::AddWatch { path, mode } => add_watch(&path, mode),
@@ -122,30 +142,35 @@ pub(crate) fn plan(request: Request, identities: &Identities) -> Plan {
             let proof = auth.unwrap_or_default().into();
             Plan::new(Question::Prove(scheme, proof), Shape::Fixed(Ok(Response::Empty)))
         }
-        Request::WhoAmI => Plan::known(Ok(Response::WhoAmI(identities.shown()))),
+        Request::WhoAmI => Plan::known(Ok(Response::WhoAmI(known.identities.shown()))),
         Request::CloseSession => Plan::new(Question::Close, Shape::Empty),
         Request::Reconfig(_) => Plan::refuse(ErrorCode::ReconfigDisabled),
-        Request::DeleteContainer | Request::Sasl { .. } | Request::Unknown(_) => {
-            Plan::refuse(ErrorCode::Unimplemented)
+        Request::DeleteContainer | Request::Sasl { .. } => Plan::refuse(ErrorCode::Unimplemented),
+        Request::Unknown(_) => {
+            Plan::new(Question::Nothing, Shape::Parting(ErrorCode::Unimplemented))
         }
     }
 }
 
-fn exists(path: &str, watch: bool) -> Plan {
+fn exists(path: &str, watch: bool, known: &Known) -> Plan {
+    let shape = known.members_at(path).map_or(Shape::Exists, Shape::MembersStat);
     match paths::to_read(path) {
-        Some(path) => Plan::new(Question::Read(StreamRead::Exists(path), watch), Shape::Exists),
+        Some(path) => Plan::new(Question::Read(StreamRead::Exists(path), watch), shape),
         None => Plan::refuse(paths::inexistent(path)),
     }
 }
 
-fn many_reads(reads: Vec<ReadOp>) -> Plan {
+fn many_reads(reads: Vec<ReadOp>, known: &Known) -> Plan {
     if reads.len() > Multi::OPS_MAX {
         return Plan::refuse(ErrorCode::BadArguments);
     }
     let mut questions = Vec::new();
     let items = reads.into_iter().map(|read| {
         let (path, item, read): (_, _, fn(ZnodePath) -> StreamRead) = match read {
-            ReadOp::GetData { path, .. } => (path, ReadItem::Data, StreamRead::Data),
+            ReadOp::GetData { path, .. } => {
+                let item = known.members_at(&path).map_or(ReadItem::Data, ReadItem::Members);
+                (path, item, StreamRead::Data)
+            }
             ReadOp::GetChildren { path, .. } => (path, ReadItem::Children, StreamRead::Children),
         };
         let Some(path) = paths::to_read(&path) else { return ReadItem::Nowhere };

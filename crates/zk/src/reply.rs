@@ -3,9 +3,12 @@
 //! Owns one shape for each kind of reply: what is remembered of a request until its answer comes. Refuses to know how
 //! answers come about, and writes nothing.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use holdfast_service::{Failure, StreamAnswer};
 use holdfast_types::{OpReply, Rejection};
-use holdfast_zkwire::{ErrorCode, MultiResult, ReadResult, Response};
+use holdfast_zkwire::{ErrorCode, MultiResult, ReadResult, Response, Stat};
 
 use crate::translate::{Verdict, error_code, verdict};
 use crate::values;
@@ -28,10 +31,12 @@ pub(crate) enum Item {
 }
 
 /// What a read of several asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadItem {
     /// Data and stat.
     Data,
+    /// This data, and the stat that fits it.
+    Members(Arc<str>),
     /// Names.
     Children,
     /// Nothing can be there: no question was asked.
@@ -43,6 +48,8 @@ pub(crate) enum ReadItem {
 pub(crate) enum Shape {
     /// Known without asking.
     Fixed(Result<Response, ErrorCode>),
+    /// An error that ends the connection.
+    Parting(ErrorCode),
     /// Nothing, if it went well.
     Empty,
     /// Nothing, if there was such a watch.
@@ -51,6 +58,10 @@ pub(crate) enum Shape {
     Exists,
     /// Data and stat.
     Data,
+    /// This data, and the stat that fits it.
+    Members(Arc<str>),
+    /// The stat that fits this data.
+    MembersStat(Arc<str>),
     /// Names.
     Children,
     /// Names and stat.
@@ -89,10 +100,9 @@ pub(crate) enum Told {
 /// The reply to a request of this shape.
 pub(crate) fn told(shape: Shape, result: Result<StreamAnswer, Failure>) -> Told {
     match result {
+        Ok(_) if let Shape::Parting(code) = shape => Told::Parting(code),
         Ok(answer) => match done(shape, answer) {
             Ok(response) => Told::Done(response),
-            // Whoever cannot prove what it claims is told so and sent away.
-            Err(code @ ErrorCode::AuthFailed) => Told::Parting(code),
             Err(code) => Told::Failed(code),
         },
         Err(failure) => failed(&shape, &failure),
@@ -142,6 +152,12 @@ fn done(shape: Shape, answer: StreamAnswer) -> Result<Response, ErrorCode> {
         (Shape::Data, StreamAnswer::Data { data, stat }) => {
             Response::Data { data: values::shown_data(data), stat: values::stat(&stat) }
         }
+        (Shape::Members(text), StreamAnswer::Data { stat, .. }) => {
+            Response::Data { data: Some(bytes_of(&text)), stat: stat_of(&text, &stat) }
+        }
+        (Shape::MembersStat(text), StreamAnswer::Exists(stat)) => {
+            Response::Stat(stat_of(&text, &stat))
+        }
         (Shape::Children, StreamAnswer::Children { names, .. }) => Response::Children(names),
         (Shape::Children2, StreamAnswer::Children { names, stat }) => {
             Response::Children2 { children: names, stat: values::stat(&stat) }
@@ -168,6 +184,16 @@ fn done(shape: Shape, answer: StreamAnswer) -> Result<Response, ErrorCode> {
         }
         _ => return Err(ErrorCode::SystemError),
     })
+}
+
+fn bytes_of(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+/// The stat of a node as if it had this data.
+fn stat_of(text: &str, stat: &holdfast_types::Stat) -> Stat {
+    let data_length = i32::try_from(text.len()).unwrap_or(i32::MAX);
+    Stat { data_length, ..values::stat(stat) }
 }
 
 fn written(item: Item, result: Option<OpReply>) -> Result<Response, ErrorCode> {
@@ -215,6 +241,9 @@ fn many_read(
         match (item, answers.next()) {
             (ReadItem::Data, Some(Ok(StreamAnswer::Data { data, stat }))) => {
                 ReadResult::Data { data: values::shown_data(data), stat: values::stat(&stat) }
+            }
+            (ReadItem::Members(text), Some(Ok(StreamAnswer::Data { stat, .. }))) => {
+                ReadResult::Data { data: Some(bytes_of(&text)), stat: stat_of(&text, &stat) }
             }
             (ReadItem::Children, Some(Ok(StreamAnswer::Children { names, .. }))) => {
                 ReadResult::Children(names)

@@ -31,7 +31,8 @@ pub async fn serve(
     let places = config.connections_max.min(Semaphore::MAX_PERMITS);
     let ledger = Ledger::new(config.connections_per_address_max);
     let address = listener.local_addr().ok();
-    let front = Arc::new(Front { config, service, metrics, ledger, address });
+    let members = config.dynamic().map(Arc::from);
+    let front = Arc::new(Front { config, members, service, metrics, ledger, address });
     let door = Door {
         places: Arc::new(Semaphore::new(places)),
         closing: watch::Sender::new(Closing::No),

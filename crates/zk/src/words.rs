@@ -44,7 +44,7 @@ pub(crate) async fn answer(front: &Front, word: FourLetterWord) -> String {
         _ if !serves => NOT_SERVING.to_owned(),
         FourLetterWord::Srvr => node::server(front, ""),
         FourLetterWord::Stat => node::server(front, &connections::brief(front)),
-        FourLetterWord::Mntr => node::monitor(front),
+        FourLetterWord::Mntr => node::monitor(front).await,
         FourLetterWord::Cons => connections::detailed(front),
         FourLetterWord::Dump => connections::dump(front),
         FourLetterWord::Wchs => watches::summary(front),

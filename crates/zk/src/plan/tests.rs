@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::*;
 
 fn planned(request: Request) -> Plan {
-    plan(request, &Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    plan(request, &Known { identities, members: Some("members".into()) })
 }
 
 fn refused(request: Request) -> Option<i32> {
@@ -32,7 +33,7 @@ fn nothing_can_be_read_where_no_node_can_be() {
 
 #[test]
 fn what_is_not_done_here_is_refused_by_name() {
-    assert_eq!(refused(Request::Unknown(99)), Some(-6));
+    assert_eq!(planned(Request::Unknown(99)).shape, Shape::Parting(ErrorCode::Unimplemented));
     assert_eq!(refused(Request::DeleteContainer), Some(-6));
     assert_eq!(refused(Request::Sasl { token: None }), Some(-6));
     let reconfig = Request::Reconfig(holdfast_zkwire::Reconfig::default());
@@ -64,4 +65,18 @@ fn a_watch_where_no_node_can_be_is_taken_and_never_there() {
     let plan = planned(Request::SetWatches(watches));
     let Question::SetWatches(revision, set) = plan.question else { panic!("{:?}", plan.question) };
     assert_eq!((revision, set.data.len()), (Revision(0), 1));
+}
+
+/// Every way to read the node shows the members; other nodes are read as they are.
+#[test]
+fn the_members_are_shown_where_zookeeper_shows_them() {
+    let text: Arc<str> = "members".into();
+    let get = |path: &str| planned(Request::GetData { path: at(path), watch: true }).shape;
+    assert_eq!(get("/zookeeper/config"), Shape::Members(text.clone()));
+    assert_eq!(get("/zookeeper/config2"), Shape::Data);
+    let exists = planned(Request::Exists { path: at("/zookeeper/config"), watch: false });
+    assert_eq!(exists.shape, Shape::MembersStat(text.clone()));
+    let reads = vec![ReadOp::GetData { path: at("/zookeeper/config"), watch: false }];
+    let several = planned(Request::MultiRead(reads)).shape;
+    assert_eq!(several, Shape::MultiRead(vec![ReadItem::Members(text)]));
 }

@@ -3,11 +3,17 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use holdfast_service::Role;
+
 use super::VERSION;
 use crate::connection::Front;
 
 /// Where Linux counts a process's open files; elsewhere the number is left out.
 const OPEN_FILES: &str = "/proc/self/fd";
+/// Where Linux tells a process's limits.
+const LIMITS: &str = "/proc/self/limits";
+/// Where Linux tells the name of the host, and its own version.
+const KERNEL: &str = "/proc/sys/kernel";
 
 /// `srvr`; `stat` shows the connections behind the version.
 pub(super) fn server(front: &Front, clients: &str) -> String {
@@ -49,7 +55,7 @@ fn decimal(number: f64) -> String {
 }
 
 /// `mntr`: one value a line.
-pub(super) fn monitor(front: &Front) -> String {
+pub(super) async fn monitor(front: &Front) -> String {
     let (figures, counts) = (front.ledger.totals(), front.service.counts());
     let watches = front.service.watch_counts();
     let mode = mode(front);
@@ -57,6 +63,9 @@ pub(super) fn monitor(front: &Front) -> String {
         ("version", VERSION.to_owned()),
         ("server_state", mode.to_owned()),
         ("znode_count", counts.znodes.to_string()),
+        ("ephemerals_count", counts.ephemerals.to_string()),
+        ("approximate_data_size", counts.znode_bytes.to_string()),
+        ("local_sessions", "0".to_owned()),
         ("global_sessions", counts.sessions.to_string()),
         ("num_alive_connections", front.ledger.count().to_string()),
         ("outstanding_requests", figures.outstanding.to_string()),
@@ -72,12 +81,34 @@ pub(super) fn monitor(front: &Front) -> String {
     if let Ok(files) = std::fs::read_dir(OPEN_FILES) {
         values.push(("open_file_descriptor_count", files.count().to_string()));
     }
+    if let Some(files) = open_files_max() {
+        values.push(("max_file_descriptor_count", files));
+    }
+    if mode != "standalone" {
+        let state = if mode == "leader" { "leading" } else { "following" };
+        values.push(("peer_state", format!("{state} - broadcast")));
+        values.push(("quorum_size", front.config.members.len().to_string()));
+    }
     if mode == "leader" {
-        let followers = front.config.members.len().saturating_sub(1);
-        values.push(("learners", followers.to_string()));
+        let followers = followers(front).await.to_string();
+        values.push(("learners", followers.clone()));
+        values.push(("synced_followers", followers));
     }
     let lines = values.into_iter().map(|(name, value)| format!("zk_{name}\t{value}\n"));
     lines.collect()
+}
+
+/// Members that follow this node and are well. Asks them.
+async fn followers(front: &Front) -> usize {
+    let nodes = front.service.cluster().await.nodes;
+    nodes.iter().filter(|node| node.healthy && node.role == Role::Follower).count()
+}
+
+/// How many files the process may open.
+fn open_files_max() -> Option<String> {
+    let limits = std::fs::read_to_string(LIMITS).ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next().map(str::to_owned)
 }
 
 /// `conf`.
@@ -95,11 +126,13 @@ pub(super) async fn configuration(front: &Front) -> String {
         config.connections_per_address_max,
         front.service.node(),
     );
-    if config.members.len() > 1 {
-        text.push_str("membership: \n");
-        for (id, address) in &config.members {
-            let _infallible = writeln!(text, "server.{id}={address}:participant");
-        }
+    if let (Some(members), Some(own)) = (&front.members, config.members.get(&front.service.node()))
+    {
+        let port = own.peer.rsplit(':').next().unwrap_or_default();
+        let _infallible = write!(
+            text,
+            "electionPort={port}\nquorumPort={port}\npeerType=0\nmembership: \n{members}"
+        );
     }
     text
 }
@@ -112,10 +145,13 @@ pub(super) async fn directories(front: &Front) -> String {
 
 /// `envi`.
 pub(super) fn environment() -> String {
+    let kernel = |name| std::fs::read_to_string(format!("{KERNEL}/{name}")).unwrap_or_default();
     format!(
-        "Environment:\nzookeeper.version={VERSION}\nos.name={}\nos.arch={}\n",
+        "Environment:\nzookeeper.version={VERSION}\nhost.name={}\nos.name={}\nos.arch={}\nos.version={}\n",
+        kernel("hostname").trim(),
         std::env::consts::OS,
         std::env::consts::ARCH,
+        kernel("osrelease").trim(),
     )
 }
 

@@ -4,7 +4,7 @@ use holdfast_zkwire::{
     Acl, AddWatchMode, CreateOp, Reconfig, ReplyKind, Request, WatcherType, xid,
 };
 
-use crate::client::{children, create, create_by, create_with, delete, exists, get, set};
+use crate::client::{Client, children, create, create_by, create_with, delete, exists, get, set};
 use crate::node::Node;
 
 fn acl(scheme: &str, id: &str) -> Vec<Acl> {
@@ -113,7 +113,6 @@ async fn what_is_not_done_here_says_so_and_the_connection_lives() {
     let node = Node::start().await;
     let mut client = node.client().await;
     for (request, code) in [
-        (Request::Unknown(99), -6),
         (Request::DeleteContainer, -6),
         (Request::Sasl { token: None }, -6),
         (Request::Reconfig(Reconfig::default()), -123),
@@ -125,6 +124,22 @@ async fn what_is_not_done_here_says_so_and_the_connection_lives() {
         assert_eq!(client.error(request.clone()).await, code, "{request:?}");
     }
     client.done(Request::Ping).await;
+}
+
+/// As `ZooKeeper` does it: −6 without a zxid, then the end of the connection. The session lives.
+#[tokio::test]
+async fn an_unknown_operation_is_answered_and_ends_the_connection_with_all_that_follows() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/e", 1).await;
+    client.send(&Request::Unknown(99)).await;
+    client.send(&create("/late", 0)).await;
+    let (header, _) = client.reply().await.unwrap();
+    assert_eq!((header.err, header.zxid), (-6, -1));
+    client.closed().await;
+    let mut again = Client::take_over(node.address, &client.hello).await;
+    assert!(again.stat("/e").await.is_some());
+    assert_eq!(again.stat("/late").await, None);
 }
 
 #[tokio::test]

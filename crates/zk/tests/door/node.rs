@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdfast_raft::{Member, PeerListen, RaftConfig};
 use holdfast_service::{Metrics, Service, ServiceConfig};
 use holdfast_types::NodeId;
-use holdfast_zk::{Words, ZkConfig, ZkMetrics, serve};
+use holdfast_zk::{Words, ZkConfig, ZkMember, ZkMetrics, serve};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,7 +65,8 @@ impl Node {
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = tokio::net::TcpListener::from_std(door).unwrap();
         let shutdown = async move { drop(stopped.await) };
-        let members = BTreeMap::from([(NodeId(1), address.to_string())]);
+        let own = ZkMember { peer: "127.0.0.1:0".to_owned(), zookeeper: address.to_string() };
+        let members = BTreeMap::from([(NodeId(1), own)]);
         let config = ZkConfig { data_dir: data.path().to_owned(), members, ..config };
         let served = tokio::spawn(serve(listener, config, service.clone(), metrics, shutdown));
         let stop = Some(stop);

@@ -17,6 +17,10 @@ async fn a_node_says_that_it_is_well_and_what_it_is() {
     assert_eq!(node.word("isro").await, "rw");
     let environment = node.word("envi").await;
     assert!(line(&environment, "zookeeper.version=").starts_with("3.8.0-"), "{environment}");
+    assert!(
+        !line(&environment, "host.name=").is_empty()
+            && !line(&environment, "os.version=").is_empty()
+    );
     let server = node.word("srvr").await;
     assert!(line(&server, "Zookeeper version: ").starts_with("3.8.0-"));
     assert_eq!(line(&server, "Mode: "), "standalone");
@@ -39,6 +43,12 @@ async fn figures_follow_what_clients_do() {
     assert_eq!(line(&monitor, "zk_packets_received\t"), "2");
     assert_eq!(line(&monitor, "zk_watch_count\t"), "1");
     assert_eq!(line(&monitor, "zk_global_sessions\t"), "1");
+    assert_eq!(line(&monitor, "zk_ephemerals_count\t"), "1");
+    assert_eq!(line(&monitor, "zk_local_sessions\t"), "0");
+    // The built-in paths are 61 bytes; the session has a name and labels, which are no part of the tree's data.
+    assert_eq!(line(&monitor, "zk_approximate_data_size\t"), "63");
+    let files = line(&monitor, "zk_max_file_descriptor_count\t").parse::<u64>().unwrap();
+    assert!(files >= line(&monitor, "zk_open_file_descriptor_count\t").parse().unwrap());
     assert_eq!(node.metric(r#"holdfast_zk_requests_total{op="create"}"#), "1");
     assert_eq!(node.metric("holdfast_zk_requests_failed_total"), "1");
     assert_eq!(node.word("srst").await, "Server stats reset.\n");

@@ -247,8 +247,19 @@ async fn exactly_one_node_says_that_it_leads() {
     }
     let mut zk = client(cluster.node(leader).zookeeper).await;
     zk.create("/counted", 0).await.expect("a node");
+    zk.create("/locks/counted", 4).await.expect("a lock's directory");
+    zk.create("/locks/counted/lock-", 3).await.expect("a place");
+    zk.create("/mine", 1).await.expect("an ephemeral");
     let said = four_letter_word(cluster.node(leader).zookeeper, "mntr").await;
-    assert!(said.contains("zk_server_state\tleader"), "{said}");
+    for line in [
+        "zk_server_state\tleader",
+        "zk_peer_state\tleading - broadcast",
+        "zk_ephemerals_count\t2",
+        "zk_quorum_size\t3",
+        "zk_synced_followers\t2",
+    ] {
+        assert!(said.contains(line), "{line} is missing in {said}");
+    }
 }
 
 /// A node that cannot reach the others must not keep its clients believing that their sessions live.
@@ -275,4 +286,26 @@ async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_session
     assert_eq!(other.owner("/f", true).await, Err(ZkError::Code(-101)));
     zk.create("/f", 0).await.expect("a node");
     assert_eq!(other.event().await, Ok((CREATED, "/f".to_owned())));
+}
+
+/// What clients that follow the ensemble read there: `ZooKeeper`'s text, which Curator's `EnsembleTracker` parses.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
+    let cluster = Cluster::three().await;
+    let view = get(&cluster, 1, "/v1/cluster").await;
+    let mut expected = String::new();
+    for node in view["nodes"].as_array().expect("nodes") {
+        let (id, client) = (&node["id"], node["zookeeper"].as_str().expect("an address"));
+        let peer = node["peer"].as_str().expect("an address");
+        let (_, port) = peer.rsplit_once(':').expect("a port");
+        expected.push_str(&format!("server.{id}={peer}:{port}:participant;{client}\n"));
+    }
+    expected.push_str("version=0");
+    for node in cluster.nodes() {
+        let mut zk = client(node.zookeeper).await;
+        let told = zk.data("/zookeeper/config", true).await.expect("data");
+        assert_eq!(String::from_utf8(told).expect("text"), expected);
+        let conf = four_letter_word(node.zookeeper, "conf").await;
+        assert!(conf.ends_with(&format!("membership: \n{expected}")), "{conf}");
+    }
 }
