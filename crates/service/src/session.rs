@@ -81,7 +81,7 @@ impl Service {
         let view = self.view(&session)?;
         if incarnation.is_some_and(|meant| meant != view.id) {
             // The session that is meant has ended before.
-            let revision = self.raft().read(|machine| machine.revision());
+            let revision = self.raft().read(holdfast_machine::Machine::revision);
             return Ok(respond(Answer::SessionClosed, revision));
         }
         let held = view.holds;
