@@ -293,14 +293,14 @@ async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_session
 async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
     let cluster = Cluster::three().await;
     let view = get(&cluster, 1, "/v1/cluster").await;
-    let mut expected = String::new();
-    for node in view["nodes"].as_array().expect("nodes") {
+    let line = |node: &Value| {
         let (id, client) = (&node["id"], node["zookeeper"].as_str().expect("an address"));
         let peer = node["peer"].as_str().expect("an address");
         let (_, port) = peer.rsplit_once(':').expect("a port");
-        expected.push_str(&format!("server.{id}={peer}:{port}:participant;{client}\n"));
-    }
-    expected.push_str("version=0");
+        format!("server.{id}={peer}:{port}:participant;{client}\n")
+    };
+    let members: String = view["nodes"].as_array().expect("nodes").iter().map(line).collect();
+    let expected = format!("{members}version=0");
     for node in cluster.nodes() {
         let mut zk = client(node.zookeeper).await;
         let told = zk.data("/zookeeper/config", true).await.expect("data");
