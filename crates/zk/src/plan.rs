@@ -29,6 +29,14 @@ impl Known {
     fn members_at(&self, path: &str) -> Option<Arc<str>> {
         self.members.clone().filter(|_| path == paths::CONFIG)
     }
+
+    /// The shape of a read, which shows the members where they are.
+    fn shape_at(&self, path: &str, shape: Shape) -> Shape {
+        match self.members_at(path) {
+            Some(members) => Shape::Members(members, shape.into()),
+            None => shape,
+        }
+    }
 }
 
 /// What the service is asked.
@@ -115,16 +123,17 @@ pub(crate) fn plan(request: Request, known: &Known) -> Plan {
         Request::Multi(ops) => writes::many(ops).into(),
         Request::Exists { path, watch } => exists(&path, watch, known),
         Request::GetData { path, watch } => {
-            let shape = known.members_at(&path).map_or(Shape::Data, Shape::Members);
-            Plan::read(StreamRead::Data, &path, watch, shape)
+            Plan::read(StreamRead::Data, &path, watch, known.shape_at(&path, Shape::Data))
         }
         Request::GetChildren { path, watch } => {
             Plan::read(StreamRead::Children, &path, watch, Shape::Children)
         }
         Request::GetChildren2 { path, watch } => {
-            Plan::read(StreamRead::Children, &path, watch, Shape::Children2)
+            Plan::read(StreamRead::Children, &path, watch, known.shape_at(&path, Shape::Children2))
         }
-        Request::GetAcl { path } => Plan::read(StreamRead::Acl, &path, false, Shape::Acl),
+        Request::GetAcl { path } => {
+            Plan::read(StreamRead::Acl, &path, false, known.shape_at(&path, Shape::Acl))
+        }
         Request::GetAllChildrenNumber { path } => {
             Plan::read(StreamRead::Descendants, &path, false, Shape::Count)
         }
@@ -153,7 +162,7 @@ pub(crate) fn plan(request: Request, known: &Known) -> Plan {
 }
 
 fn exists(path: &str, watch: bool, known: &Known) -> Plan {
-    let shape = known.members_at(path).map_or(Shape::Exists, Shape::MembersStat);
+    let shape = known.shape_at(path, Shape::Exists);
     match paths::to_read(path) {
         Some(path) => Plan::new(Question::Read(StreamRead::Exists(path), watch), shape),
         None => Plan::refuse(paths::inexistent(path)),

@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use holdfast_service::{Failure, StreamAnswer};
 use holdfast_types::{OpReply, Rejection};
-use holdfast_zkwire::{ErrorCode, MultiResult, ReadResult, Response, Stat};
+use holdfast_zkwire::{ErrorCode, MultiResult, ReadResult, Response};
 
 use crate::translate::{Verdict, error_code, verdict};
 use crate::values;
@@ -50,6 +49,8 @@ pub(crate) enum Shape {
     Fixed(Result<Response, ErrorCode>),
     /// An error that ends the connection.
     Parting(ErrorCode),
+    /// As another one, of a node that has this data instead of its own.
+    Members(Arc<str>, Box<Shape>),
     /// Nothing, if it went well.
     Empty,
     /// Nothing, if there was such a watch.
@@ -58,10 +59,6 @@ pub(crate) enum Shape {
     Exists,
     /// Data and stat.
     Data,
-    /// This data, and the stat that fits it.
-    Members(Arc<str>),
-    /// The stat that fits this data.
-    MembersStat(Arc<str>),
     /// Names.
     Children,
     /// Names and stat.
@@ -152,12 +149,7 @@ fn done(shape: Shape, answer: StreamAnswer) -> Result<Response, ErrorCode> {
         (Shape::Data, StreamAnswer::Data { data, stat }) => {
             Response::Data { data: values::shown_data(data), stat: values::stat(&stat) }
         }
-        (Shape::Members(text), StreamAnswer::Data { stat, .. }) => {
-            Response::Data { data: Some(bytes_of(&text)), stat: stat_of(&text, &stat) }
-        }
-        (Shape::MembersStat(text), StreamAnswer::Exists(stat)) => {
-            Response::Stat(stat_of(&text, &stat))
-        }
+        (Shape::Members(text, shape), answer) => return done(*shape, answer_of(&text, answer)),
         (Shape::Children, StreamAnswer::Children { names, .. }) => Response::Children(names),
         (Shape::Children2, StreamAnswer::Children { names, stat }) => {
             Response::Children2 { children: names, stat: values::stat(&stat) }
@@ -186,14 +178,26 @@ fn done(shape: Shape, answer: StreamAnswer) -> Result<Response, ErrorCode> {
     })
 }
 
-fn bytes_of(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
-}
-
-/// The stat of a node as if it had this data.
-fn stat_of(text: &str, stat: &holdfast_types::Stat) -> Stat {
-    let data_length = i32::try_from(text.len()).unwrap_or(i32::MAX);
-    Stat { data_length, ..values::stat(stat) }
+/// An answer as if the node had this data.
+fn answer_of(text: &str, answer: StreamAnswer) -> StreamAnswer {
+    let fit = |stat: holdfast_types::Stat| holdfast_types::Stat {
+        data_length: i32::try_from(text.len()).unwrap_or(i32::MAX),
+        ..stat
+    };
+    match answer {
+        StreamAnswer::Exists(stat) => StreamAnswer::Exists(fit(stat)),
+        StreamAnswer::Data { stat, .. } => {
+            StreamAnswer::Data { data: text.as_bytes().into(), stat: fit(stat) }
+        }
+        StreamAnswer::Children { names, stat } => StreamAnswer::Children { names, stat: fit(stat) },
+        StreamAnswer::Acl { acl, stat } => StreamAnswer::Acl { acl, stat: fit(stat) },
+        other @ (StreamAnswer::Ephemerals(_)
+        | StreamAnswer::Descendants(_)
+        | StreamAnswer::Many(_)
+        | StreamAnswer::Multi { .. }
+        | StreamAnswer::Watched(_)
+        | StreamAnswer::Done) => other,
+    }
 }
 
 fn written(item: Item, result: Option<OpReply>) -> Result<Response, ErrorCode> {
@@ -238,13 +242,15 @@ fn many_read(
         if item == ReadItem::Nowhere {
             return ReadResult::Failed(ErrorCode::NoNode);
         }
-        match (item, answers.next()) {
-            (ReadItem::Data, Some(Ok(StreamAnswer::Data { data, stat }))) => {
-                ReadResult::Data { data: values::shown_data(data), stat: values::stat(&stat) }
-            }
-            (ReadItem::Members(text), Some(Ok(StreamAnswer::Data { stat, .. }))) => {
-                ReadResult::Data { data: Some(bytes_of(&text)), stat: stat_of(&text, &stat) }
-            }
+        let answer = match (&item, answers.next()) {
+            (ReadItem::Members(text), Some(Ok(answer))) => Some(Ok(answer_of(text, answer))),
+            (_, answer) => answer,
+        };
+        match (item, answer) {
+            (
+                ReadItem::Data | ReadItem::Members(_),
+                Some(Ok(StreamAnswer::Data { data, stat })),
+            ) => ReadResult::Data { data: values::shown_data(data), stat: values::stat(&stat) },
             (ReadItem::Children, Some(Ok(StreamAnswer::Children { names, .. }))) => {
                 ReadResult::Children(names)
             }

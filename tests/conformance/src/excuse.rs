@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_zkwire::{Create, MultiOp, Request};
+use holdfast_zkwire::{Create, MultiOp, ReadOp, Request};
 
 use crate::script::Step;
 
@@ -40,7 +40,40 @@ const EXCUSES: &[Excuse] = &[
                 && [told("error -101"), told("error -8")].contains(&without_header(ours))
         },
     },
+    Excuse {
+        why: "an ensemble shows its members; the ZooKeeper beside it is alone and has none to show",
+        holds: |step, theirs, ours| {
+            asks(step, reads_the_members)
+                && theirs.contains(" len=0 ")
+                && theirs.contains(" av=-1 ")
+                && without_data(theirs) == without_data(ours)
+        },
+    },
 ];
+
+fn reads_the_members(request: &Request) -> bool {
+    const CONFIG: &str = "^/zookeeper/config";
+    let of = |read: &ReadOp| matches!(read, ReadOp::GetData { path, .. } if path == CONFIG);
+    match request {
+        Request::Exists { path, .. }
+        | Request::GetData { path, .. }
+        | Request::GetChildren2 { path, .. }
+        | Request::GetAcl { path } => path == CONFIG,
+        Request::MultiRead(reads) => reads.iter().any(of),
+        _ => false,
+    }
+}
+
+/// A line without data and its length.
+fn without_data(line: &str) -> Vec<&str> {
+    let words = line.split(' ').scan(false, |is_data, word| {
+        let was_data = std::mem::replace(is_data, word == "data");
+        Some((was_data, word))
+    });
+    let kept = words
+        .filter(|(is_data, word)| !is_data && !word.starts_with("len=") && !word.starts_with("h:"));
+    kept.map(|(_, word)| word).collect()
+}
 
 fn asks(step: &Step, what: fn(&Request) -> bool) -> bool {
     matches!(step, Step::Burst { requests, .. } if requests.iter().any(what))

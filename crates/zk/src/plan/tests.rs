@@ -72,10 +72,11 @@ fn a_watch_where_no_node_can_be_is_taken_and_never_there() {
 fn the_members_are_shown_where_zookeeper_shows_them() {
     let text: Arc<str> = "members".into();
     let get = |path: &str| planned(Request::GetData { path: at(path), watch: true }).shape;
-    assert_eq!(get("/zookeeper/config"), Shape::Members(text.clone()));
+    let members = |shape| Shape::Members(text.clone(), Box::new(shape));
+    assert_eq!(get("/zookeeper/config"), members(Shape::Data));
     assert_eq!(get("/zookeeper/config2"), Shape::Data);
     let exists = planned(Request::Exists { path: at("/zookeeper/config"), watch: false });
-    assert_eq!(exists.shape, Shape::MembersStat(text.clone()));
+    assert_eq!(exists.shape, members(Shape::Exists));
     let reads = vec![ReadOp::GetData { path: at("/zookeeper/config"), watch: false }];
     let several = planned(Request::MultiRead(reads)).shape;
     assert_eq!(several, Shape::MultiRead(vec![ReadItem::Members(text)]));

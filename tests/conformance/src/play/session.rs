@@ -1,6 +1,6 @@
 //! One session of a run: its connection, what it has seen, and what it was told.
 
-use holdfast_zkwire::{ConnectRequest, PASSWORD_LEN, Request, xid};
+use holdfast_zkwire::{ConnectRequest, ErrorCode, PASSWORD_LEN, Request, xid};
 
 use super::{Target, folder};
 use crate::connection::{Connection, Incoming};
@@ -56,6 +56,11 @@ impl Session {
         let old = self.connection.take();
         self.connect(target, hello).await?;
         if let Some(mut old) = old {
+            if target.nodes.len() > 1 {
+                // On another node it lives until it wants to change something, as in an ensemble of ZooKeeper. Whoever
+                // may still do this is told that the root stays.
+                old.send(&Request::Delete { path: "/".to_owned(), version: -1 }).await;
+            }
             self.drain(&mut old).await;
         }
         Ok(())
@@ -67,6 +72,7 @@ impl Session {
             match old.next().await {
                 Incoming::Closed => return self.say("the old connection is closed"),
                 Incoming::Silence => return self.say("the old connection stays open"),
+                Incoming::Reply { header, .. } if header.err == ErrorCode::SessionMoved.code() => {}
                 other => self.say(format!("the old connection: {other:?}")),
             }
         }
