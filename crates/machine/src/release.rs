@@ -95,8 +95,8 @@ impl Machine {
         Reply::Cancelled
     }
 
-    /// The owner has no place: it lost it and says now that it knows, it gave it up before, the lock is free, or it never
-    /// had one.
+    /// Answers a release of an owner without a place: the owner acknowledges a loss, released the lock before, or never had a
+    /// place.
     fn release_again(
         &mut self,
         session: SessionId,

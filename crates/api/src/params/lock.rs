@@ -127,7 +127,8 @@ pub struct ReleaseParams {
     pub owner: Option<Owner>,
     /// What exactly is given up.
     pub target: ReleaseTarget,
-    /// Who is to hold it now, and who within that session; none means whoever is next. Then the target is no attempt.
+    /// The session that receives the lock, and its owner; `None` grants the lock to the next waiter. With a receiver the target
+    /// is no attempt.
     pub to: Option<(SessionName, Option<Owner>)>,
     /// Answer 307 to the leader.
     pub redirect: bool,
