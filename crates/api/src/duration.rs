@@ -106,7 +106,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
 
 /// Writes a duration so that [`parse_duration`] reads it back, rounded down to milliseconds.
 pub fn format_duration(duration: Duration) -> String {
-    let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut left = holdfast_types::millis(duration);
     let mut text = String::new();
     for (unit, ms) in UNITS {
         if left >= ms {

@@ -10,7 +10,7 @@ use holdfast_types::{
 };
 
 use crate::escape_path;
-use crate::lock::{age, millis, named, text};
+use crate::lock::{age, named, text};
 
 /// Where the locks of elections are.
 const ELECTIONS: &str = "elections/";
@@ -75,9 +75,9 @@ impl ElectedBody {
             session: grant.session,
             owner: named(grant.owner),
             value: shown(grant.value.as_ref()),
-            expires_in_ms: millis(expires_in),
+            expires_in_ms: holdfast_types::millis(expires_in),
             renewed: grant.renewed,
-            waited_ms: millis(waited),
+            waited_ms: holdfast_types::millis(waited),
             candidates: grant.waiters,
             revision,
         }

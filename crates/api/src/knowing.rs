@@ -211,7 +211,7 @@ pub struct KeptBody {
 impl KeptBody {
     /// A session that was renewed.
     pub fn renewed(session: SessionName, ttl: Ttl, expires_in: std::time::Duration) -> Self {
-        let expires_in_ms = Some(crate::lock::millis(expires_in));
+        let expires_in_ms = Some(holdfast_types::millis(expires_in));
         Self { session, ttl_ms: Some(ttl.as_millis()), expires_in_ms, problem: None }
     }
 

@@ -74,9 +74,9 @@ impl GrantBody {
             floor: grant.floor,
             session: grant.session,
             owner: named(grant.owner),
-            expires_in_ms: millis(expires_in),
+            expires_in_ms: holdfast_types::millis(expires_in),
             renewed: grant.renewed,
-            waited_ms: millis(waited),
+            waited_ms: holdfast_types::millis(waited),
             waiters: grant.waiters,
             entries: grant.entries,
             permits: grant.permits,
@@ -499,11 +499,6 @@ fn is_zero(n: &u8) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_false(flag: &bool) -> bool {
     !*flag
-}
-
-/// Whole milliseconds of a duration.
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds from a stamp to now; none if this clock is behind the leader's.

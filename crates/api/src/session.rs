@@ -8,7 +8,7 @@ use holdfast_types::{
     FencingToken, Labels, LockName, Page, Revision, SessionId, SessionName, SessionView, Stamp, Ttl,
 };
 
-use crate::lock::{age, millis};
+use crate::lock::age;
 
 /// A lock that a session holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +52,11 @@ impl SessionBody {
     /// The body for one session, as of now.
     pub fn new(view: SessionView, expires_in: Duration, now: Stamp, revision: Revision) -> Self {
         let listed = Self::listed(view, now);
-        Self { expires_in_ms: Some(millis(expires_in)), revision: Some(revision), ..listed }
+        Self {
+            expires_in_ms: Some(holdfast_types::millis(expires_in)),
+            revision: Some(revision),
+            ..listed
+        }
     }
 
     /// The body for one session of a list.

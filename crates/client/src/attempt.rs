@@ -14,7 +14,7 @@ static NEWEST: AtomicU64 = AtomicU64::new(0);
 /// A number for a new attempt, larger than `after` and than every number that this process was given before.
 pub(crate) fn next_after(after: Attempt) -> Attempt {
     let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    let now = u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX);
+    let now = holdfast_types::micros(since_1970);
     let next = |newest: u64| now.max(after.0 + 1).max(newest + 1).min(Attempt::MAX.0);
     let given =
         NEWEST.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |newest| Some(next(newest)));

@@ -84,7 +84,7 @@ impl Calls {
         left: Duration,
     ) -> Result<Answered<NewsBody>, Error> {
         // Whole milliseconds, as the API wants them.
-        let wait = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let wait = Duration::from_millis(holdfast_types::millis(wait));
         let params = KeepAliveParams { wait: Some(wait), since, redirect: false };
         let target = format!("{}?{}", keepalive_path(session), params.to_query());
         let each = wait + (left / PARKED_PART).clamp(ASK_MIN, EACH);

@@ -112,8 +112,7 @@ impl Sessions {
             }
             (Naming::Exactly(_) | Naming::Prefix(_), asked) => asked.or(self.ttl),
         };
-        let millis = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        ttl.map(|ttl| Ttl::from_millis(millis(ttl)).map_err(argument)).transpose()
+        ttl.map(|ttl| Ttl::from_millis(holdfast_types::millis(ttl)).map_err(argument)).transpose()
     }
 
     fn name(&self) -> Result<(SessionName, bool), Error> {

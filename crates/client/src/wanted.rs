@@ -43,7 +43,7 @@ impl Patience {
     pub(crate) fn of_one_call(self) -> Duration {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let wait = left.unwrap_or(WAIT_MAX).min(WAIT_MAX);
-        Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+        Duration::from_millis(holdfast_types::millis(wait))
     }
 
     pub(crate) fn is_over(self) -> bool {

@@ -171,7 +171,7 @@ impl Stream {
     fn news(&mut self, news: HoldNews) -> String {
         let end = match news {
             HoldNews::Renewed { expires_in } => {
-                let expires_in_ms = u64::try_from(expires_in.as_millis()).unwrap_or(u64::MAX);
+                let expires_in_ms = holdfast_types::millis(expires_in);
                 return sse::event("renewed", &RenewedBody { expires_in_ms });
             }
             HoldNews::Over(end) => end,

@@ -9,7 +9,7 @@ use holdfast_types::{
 };
 
 use crate::exchange::Exchange;
-use crate::locks::{LOCKS, astray, whole_ms};
+use crate::locks::{LOCKS, astray};
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal};
 
@@ -56,7 +56,7 @@ pub(crate) async fn ask_release(exchange: &mut Exchange<'_>) -> Result<Reply, Fa
     let AskParams { session, owner, reason, deadline, revoke, redirect: _ } = params;
     exchange.subject.session.clone_from(&session);
     let holder = session.map(|session| of_session((session, owner)));
-    let deadline_ms = whole_ms(deadline);
+    let deadline_ms = holdfast_types::millis(deadline);
     let ask = AskRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
     let request = Request::AskRelease(ask);
     let Response { reply, revision, .. } = exchange.ask(request).await?;

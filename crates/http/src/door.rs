@@ -317,7 +317,7 @@ fn log(exchange: &Exchange<'_>, action: Action, reply: &Reply, took: Duration) {
     let session = subject.session.as_ref().map(SessionName::as_str);
     let status = reply.status.as_u16();
     let code = reply.code.map(holdfast_api::ErrorCode::as_str);
-    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    let micros = holdfast_types::micros(took);
     if slow || reply.status.is_server_error() {
         tracing::info!(
             term, request_id, method, route, lock, path, session, status, code, micros, "call"

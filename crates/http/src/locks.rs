@@ -1,7 +1,5 @@
 //! Taking locks, giving them back, and looking at them.
 
-use std::time::Duration;
-
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 
 use holdfast_api::{
@@ -88,9 +86,9 @@ pub(crate) async fn set_policy(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
     let change = PolicyChange {
         limit,
         order,
-        ageing_ms: ageing.map(whole_ms),
-        lock_delay_ms: lock_delay.map(whole_ms),
-        cooldown_ms: cooldown.map(whole_ms),
+        ageing_ms: ageing.map(holdfast_types::millis),
+        lock_delay_ms: lock_delay.map(holdfast_types::millis),
+        cooldown_ms: cooldown.map(holdfast_types::millis),
         detect_deadlocks,
         segments,
     };
@@ -98,11 +96,6 @@ pub(crate) async fn set_policy(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
         exchange.ask(Request::SetPolicy { lock, change }).await?;
     let Answer::Policy(policy) = reply else { return Err(astray()) };
     Ok(Reply::json(StatusCode::OK, &PolicyBody::new(policy)).at(revision))
-}
-
-/// Of a duration that was read with whole milliseconds and bounds.
-pub(crate) fn whole_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `DELETE /v1/locks/{name}`
@@ -184,7 +177,7 @@ pub(crate) type Staleness = Option<[(HeaderName, HeaderValue); 2]>;
 /// What a stale read must say about itself.
 pub(crate) fn staleness(response: &mut Response) -> Staleness {
     let contact = response.leader_contact.take()?;
-    let contact_ms = u64::try_from(contact.as_millis()).unwrap_or(u64::MAX);
+    let contact_ms = holdfast_types::millis(contact);
     Some([
         (HeaderName::from_static(HOLDFAST_APPLIED_REVISION), response.revision.0.into()),
         (HeaderName::from_static(HOLDFAST_LEADER_CONTACT_MS), contact_ms.into()),

@@ -75,7 +75,7 @@ async fn listen(
     };
     let body = NewsBody {
         session: SessionBody::new(view, expires_in, now, heard.cursor),
-        waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+        waited_ms: holdfast_types::millis(waited),
         events: heard.events.into_iter().map(event).collect(),
         gap: heard.gap.map(|until| GapBody { until }),
     };

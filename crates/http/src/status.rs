@@ -137,13 +137,14 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
         Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
             let mut fault = at_bound(ErrorCode::RateLimited, "watches of one node", limit);
-            fault.facts.retry_after_ms = Some(millis(SOON));
+            fault.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
             fault
         }
         Failure::Behind { disk_full } => behind(disk_full),
         Failure::Lagging => behind(false),
         Failure::Starting(why) => {
-            let facts = Facts { retry_after_ms: Some(millis(LATER)), ..Facts::default() };
+            let facts =
+                Facts { retry_after_ms: Some(holdfast_types::millis(LATER)), ..Facts::default() };
             sealed(Problem::new(ErrorCode::Starting, 0, why).facts(facts))
         }
         Failure::Compacted { restart_from } => compacted(restart_from),
@@ -275,13 +276,14 @@ fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> Fault {
 
 fn too_many_waiters(bound: &'static str, limit: u64) -> Fault {
     let mut fault = at_bound(ErrorCode::TooManyWaiters, bound, limit);
-    fault.facts.retry_after_ms = Some(millis(SOON));
+    fault.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
     fault
 }
 
 /// A fault that passes: the same call may succeed later.
 fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> Fault {
-    let facts = Facts { retry_after_ms: Some(millis(retry_after)), ..Facts::default() };
+    let facts =
+        Facts { retry_after_ms: Some(holdfast_types::millis(retry_after)), ..Facts::default() };
     sealed(Problem::new(code, 0, detail).facts(facts))
 }
 
@@ -340,7 +342,7 @@ fn wait_timeout(lock: LockView, waited: Duration, case: &Case<'_>) -> Fault {
     let mut fault = busy(ErrorCode::WaitTimeout, lock.holders.into_iter().next(), waiters, case);
     // Of segments the one that was waited for.
     fault.facts.lock = case.lock.map(|_| lock.lock);
-    fault.facts.waited_ms = Some(millis(waited));
+    fault.facts.waited_ms = Some(holdfast_types::millis(waited));
     fault
 }
 
@@ -359,10 +361,6 @@ fn not_holder(holder: HolderView, case: &Case<'_>) -> Fault {
     };
     let hint = "only the session and owner that took a lock give it back";
     sealed(Problem::new(ErrorCode::NotHolder, 0, detail).hint(hint).facts(facts))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

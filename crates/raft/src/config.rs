@@ -166,11 +166,11 @@ impl RaftConfig {
     }
 
     pub(crate) fn openraft(&self) -> Result<openraft::Config, StartError> {
-        let election_max = millis(self.timing.election_max);
+        let election_max = holdfast_types::millis(self.timing.election_max);
         openraft::Config {
             cluster_name: self.cluster.clone(),
-            heartbeat_interval: millis(self.timing.heartbeat),
-            election_timeout_min: millis(self.timing.election_min),
+            heartbeat_interval: holdfast_types::millis(self.timing.heartbeat),
+            election_timeout_min: holdfast_types::millis(self.timing.election_min),
             election_timeout_max: election_max,
             enable_pre_vote: Some(true),
             // Lease bookkeeping starts with a leadership, so a restarted leader must begin a new one.
@@ -181,7 +181,7 @@ impl RaftConfig {
             max_append_entries: Some(4096),
             api_batch_linger_ms: 0,
             snapshot_policy: SnapshotPolicy::Never,
-            install_snapshot_timeout: millis(SNAPSHOT_BOUND),
+            install_snapshot_timeout: holdfast_types::millis(SNAPSHOT_BOUND),
             max_in_snapshot_log_to_keep: self.log_keep_entries,
             replication_lag_threshold: self.log_keep_entries * 4,
             purge_batch_size: 256.min(self.log_keep_entries.max(1)),
@@ -210,11 +210,7 @@ impl fmt::Debug for RaftConfig {
 /// One snapshot takes at most this long to send and install.
 pub(crate) const SNAPSHOT_BOUND: Duration = Duration::from_mins(10);
 
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn wall_clock() -> Stamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Stamp(millis(since))
+    Stamp(holdfast_types::millis(since))
 }

@@ -54,7 +54,7 @@ impl LogTime {
 }
 
 fn stamp(time: Duration) -> Stamp {
-    Stamp(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    Stamp(holdfast_types::millis(time))
 }
 
 /// The clock of one node, shared by the proposer and the state machine.

@@ -389,7 +389,7 @@ impl Service {
 }
 
 fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
-    let wait_ms = wait.then(|| u64::try_from(request.wait.as_millis()).unwrap_or(u64::MAX));
+    let wait_ms = wait.then(|| holdfast_types::millis(request.wait));
     let AcquireRequest { lock, session, owner, attempt, ttl, labels, mode, terms, wait: _ } =
         request;
     let anonymous = session.is_none();
@@ -408,16 +408,12 @@ fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
         limit: terms.limit,
         priority: terms.priority,
         reentrant: terms.reentrant,
-        max_hold_ms: terms.max_hold.map(millis),
-        min_hold_ms: terms.min_hold.map(millis),
+        max_hold_ms: terms.max_hold.map(holdfast_types::millis),
+        min_hold_ms: terms.min_hold.map(holdfast_types::millis),
         value: terms.value,
         segments: terms.segments,
         ..plain
     })
-}
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Where a parked caller stands, as this node has it.

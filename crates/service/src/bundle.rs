@@ -9,7 +9,7 @@ use holdfast_types::{
     Revision, SessionName, StandingAll, Ticket,
 };
 
-use crate::acquire::{AcquireCall, Place, millis, server_made_name};
+use crate::acquire::{AcquireCall, Place, server_made_name};
 use crate::answer::{Answer, Failure, Response};
 use crate::departure::Orphan;
 use crate::request::{AcquireAllRequest, Call};
@@ -142,9 +142,9 @@ fn command(request: AcquireAllRequest, wait: bool) -> Result<AcquireAll, Failure
         open: OpenSession { session, ttl, anonymous, labels, password: None },
         owner: owner.unwrap_or_else(Owner::unnamed),
         wait,
-        wait_ms: wait.then(|| millis(longest)),
+        wait_ms: wait.then(|| holdfast_types::millis(longest)),
         mode: mode.unwrap_or_default(),
-        max_hold_ms: max_hold.map(millis),
+        max_hold_ms: max_hold.map(holdfast_types::millis),
         attempt,
     })
 }

@@ -216,8 +216,7 @@ impl Clockwork {
             return;
         }
         self.last_sweep = Instant::now();
-        let idle =
-            u64::try_from(self.service.tunables().container_idle.as_millis()).unwrap_or(u64::MAX);
+        let idle = holdfast_types::millis(self.service.tunables().container_idle);
         let now = self.service.raft().stamp();
         let empty_before = Stamp(now.0.saturating_sub(idle));
         if !self.service.raft().read(|machine| machine.anything_to_sweep(empty_before, now)) {

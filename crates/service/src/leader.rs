@@ -319,7 +319,7 @@ impl Service {
             Err(rejection) => PeerReply::Rejected(rejection),
             Ok((id, ttl)) => {
                 let left = self.leases().lock().remaining(id, now).unwrap_or(ttl.as_duration());
-                PeerReply::Remaining { ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }
+                PeerReply::Remaining { ms: holdfast_types::millis(left) }
             }
         }
     }

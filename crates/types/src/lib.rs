@@ -49,7 +49,7 @@ pub use recipe::{
 };
 pub use segments::{SegmentChoice, SegmentView, Segments};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
-pub use time::{Stamp, Ttl, TtlError};
+pub use time::{Stamp, Ttl, TtlError, micros, millis};
 pub use view::{
     FenceView, HolderNote, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
     Standing, WaiterView,

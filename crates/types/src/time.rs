@@ -1,7 +1,19 @@
 //! Time as the log carries it: stamps (wall clock, chosen by the leader) and time-to-live.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+/// Whole milliseconds of `duration`, rounded down; saturates at `u64::MAX`.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whole microseconds of `duration`, rounded down; saturates at `u64::MAX`.
+pub fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// Wall-clock milliseconds since the Unix epoch, stamped by the leader on an entry. The machine never lets it go
 /// back. Used for display and for idle times, never to decide that a session has expired.
@@ -35,8 +47,8 @@ impl Ttl {
     }
 
     /// The time-to-live as a duration.
-    pub const fn as_duration(self) -> std::time::Duration {
-        std::time::Duration::from_millis(self.0 as u64)
+    pub const fn as_duration(self) -> Duration {
+        Duration::from_millis(self.0 as u64)
     }
 
     /// Checks the bounds.

@@ -237,7 +237,7 @@ impl Moment {
     pub fn stamp(self, now: Stamp) -> Stamp {
         match self {
             Self::At(stamp) => stamp,
-            Self::Ago(ago) => Stamp(now.0.saturating_sub(crate::lock::millis(ago))),
+            Self::Ago(ago) => Stamp(now.0.saturating_sub(holdfast_types::millis(ago))),
         }
     }
 }

@@ -76,7 +76,7 @@ async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, S
     let (gaps, late) = rounds?;
     let mut times = histogram::<u32>()?;
     for gap in &gaps {
-        times.saturating_record(u64::try_from(gap.as_micros()).unwrap_or(u64::MAX));
+        times.saturating_record(holdfast_types::micros(*gap));
     }
     Ok(FailoverReport {
         nodes: args.nodes,

@@ -202,7 +202,7 @@ impl Client {
     }
 
     fn count(&mut self, before: Step, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let micros = holdfast_types::micros(took);
         match (before, self.step()) {
             (_, Step::Warming | Step::Ending) => {}
             (Step::Apart, _) | (_, Step::Apart) => self.counts.apart.saturating_record(micros),

@@ -31,8 +31,7 @@ async fn enter(args: &EnterArgs) -> Result<(), Stop> {
     let mut signals = Signals::install().map_err(Stop::failed)?;
     let place = Place::of(&args.place)?;
     let mut asking = Asking::new(&place.args.barrier.target, None)?;
-    let millis = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-    let ttl = args.ttl.map(|ttl| Ttl::from_millis(millis(ttl))).transpose();
+    let ttl = args.ttl.map(|ttl| Ttl::from_millis(holdfast_types::millis(ttl))).transpose();
     let params = ArriveParams {
         parties: args.parties,
         session: place.session.clone(),

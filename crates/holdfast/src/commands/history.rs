@@ -57,7 +57,7 @@ fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
 
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    holdfast_types::millis(since)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ async fn hold(
     let left = held.remaining();
     let released = held.release().await;
     released.and(client.close().await).map_err(|error| {
-        let left = for_people(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let left = for_people(holdfast_types::millis(left));
         let name = name_of(&args.take);
         Stop::failed(format!(
             "{name} is not certainly released, it is free in about {left}: {error}"

@@ -151,7 +151,7 @@ fn made_as(args: &CreateArgs) -> Result<(ChangeParams, MakeParams), Stop> {
     let session = session.transpose().map_err(Stop::usage)?;
     let acl: Result<Vec<_>, _> = args.acl.iter().map(|entry| parse_acl_entry(entry)).collect();
     let acl = acl.map(|acl| (!acl.is_empty()).then_some(acl)).map_err(Stop::usage)?;
-    let ttl = args.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+    let ttl = args.ttl.map(holdfast_types::millis);
     let kind = match (&session, ttl) {
         (Some(_), _) => Some(CreateKind::Ephemeral),
         (None, Some(ms)) => Some(CreateKind::Ttl { ms }),

@@ -6,7 +6,7 @@ use holdfast_api::{ErrorCode, Facts, Problem, RecipeFacts};
 use holdfast_service::NotYet;
 use holdfast_types::{Breach, RecipeRejection};
 
-use super::{Fault, millis, sealed};
+use super::{Fault, sealed};
 
 /// A change that the machine refused.
 pub(super) fn of_rejection(rejection: RecipeRejection) -> Fault {
@@ -79,7 +79,8 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> Fault {
         }
     };
     let mut fault = about(ErrorCode::NotYet, detail, hint, facts);
-    fault.facts.waited_ms = Some(waited).filter(|waited| !waited.is_zero()).map(millis);
+    fault.facts.waited_ms =
+        Some(waited).filter(|waited| !waited.is_zero()).map(holdfast_types::millis);
     fault
 }
 

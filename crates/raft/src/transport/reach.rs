@@ -9,8 +9,6 @@ use holdfast_types::NodeId;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::config::millis;
-
 /// Lanes may fail for different reasons; they are not told in turn.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -38,7 +36,7 @@ impl Reach {
     pub(crate) fn lost(&self, reason: &str) {
         let (peer, address) = (self.peer, &self.address);
         if let Some(since) = self.note_lost(reason, Instant::now()) {
-            let for_ms = millis(since);
+            let for_ms = holdfast_types::millis(since);
             tracing::warn!(peer = peer.0, address, reason, for_ms, "peer unreachable");
         }
     }
@@ -47,7 +45,7 @@ impl Reach {
     pub(crate) fn found(&self) {
         let (peer, address) = (self.peer, &self.address);
         if let Some(after) = self.note_found(Instant::now()) {
-            let after_ms = millis(after);
+            let after_ms = holdfast_types::millis(after);
             tracing::info!(peer = peer.0, address, after_ms, "peer reachable again");
         }
     }

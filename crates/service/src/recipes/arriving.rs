@@ -5,7 +5,7 @@
 //! answer), with a shutdown, or with the caller hanging up. Every arrival has a request id, made here if the caller gave
 //! none, so that the machine remembers how it ended.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -225,8 +225,7 @@ fn command(request: ArriveRequest) -> Result<Arrive, Failure> {
         Some(request) => request,
         None => made_request()?,
     };
-    let millis = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-    let wait_ms = Some(wait).filter(|wait| !wait.is_zero()).map(millis);
+    let wait_ms = Some(wait).filter(|wait| !wait.is_zero()).map(holdfast_types::millis);
     let open = OpenSession { session, ttl, anonymous: false, labels, password: None };
     let (owner, request) = (owner.unwrap_or_else(Owner::unnamed), Some(request));
     Ok(Arrive { gate, name, parties, open, owner, request, wait_ms })

@@ -47,7 +47,7 @@ fn of_address(seen: &Seen) -> Vec<Finding> {
             return vec![Finding::fail("answers", why, next).at(address)];
         }
     };
-    let ms = u64::try_from(node.took.as_millis()).unwrap_or(u64::MAX);
+    let ms = holdfast_types::millis(node.took);
     let mut found = vec![Finding::ok("answers", format!("within {}", for_people(ms))).at(address)];
     found.push(of_health(node).at(address));
     found.extend(node.disk_free.map(|free| of_disk(free).at(address)));

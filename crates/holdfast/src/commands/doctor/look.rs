@@ -128,7 +128,7 @@ async fn read_any<T: DeserializeOwned>(answer: Response) -> Result<T, String> {
 fn why(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         let patience = if error.is_connect() { CONNECT } else { EACH };
-        let ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        let ms = holdfast_types::millis(patience);
         return format!("no answer within {}", for_people(ms));
     }
     // The innermost says it; the others repeat the address.
