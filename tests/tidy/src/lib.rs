@@ -9,6 +9,7 @@
 
 pub mod bans;
 pub mod constants;
+pub mod cycles;
 pub mod dependencies;
 pub mod documents;
 pub mod features;
@@ -20,10 +21,12 @@ pub mod layers;
 mod lexer;
 mod manifest;
 pub mod policy;
+pub mod private_words;
 pub mod scripts;
 pub mod size;
 pub mod source;
 pub mod tree;
+pub mod type_names;
 pub mod words;
 
 use std::fmt;

@@ -4,6 +4,7 @@
 //! wrong only sometimes are left to the reader: a rule that cries wolf is switched off.
 
 use crate::lexer::{Kind, Token};
+use crate::private_words::snake;
 use crate::{Source, Violation};
 
 /// Names of modules that say nothing about what is in them.
@@ -87,7 +88,7 @@ fn objection(keyword: &str, name: &str) -> Option<String> {
     if let Some((_, instead)) = NAMES.iter().find(|(word, _)| *word == name) {
         return Some(format!("`{name}`: say {instead}"));
     }
-    let part = PARTS.iter().find(|(word, _)| parts(name).iter().any(|part| part == word));
+    let part = PARTS.iter().find(|(word, _)| snake(name).split('_').any(|part| part == *word));
     if let Some((word, instead)) = part {
         return Some(format!("`{name}`: do not say {word}, say {instead}"));
     }
@@ -104,22 +105,6 @@ fn declared(source: &Source) -> impl Iterator<Item = (&Token, &Token)> {
             && name.kind == Kind::Word
             && DECLARE.contains(&keyword.text.as_str())
     })
-}
-
-/// The words of a name in snake or camel case, in lower case.
-fn parts(name: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut was_lower = false;
-    for c in name.chars() {
-        if c == '_' || (c.is_uppercase() && was_lower) {
-            parts.push(String::new());
-        }
-        was_lower = c.is_lowercase();
-        if let Some(last) = parts.last_mut().filter(|_| c != '_') {
-            last.extend(c.to_lowercase());
-        }
-    }
-    parts
 }
 
 #[cfg(test)]
@@ -166,10 +151,5 @@ mod tests {
         {
             assert_eq!(found(glossary, "crates/a/src/lib.rs", text), 0, "{text}");
         }
-    }
-
-    #[test]
-    fn names_fall_into_words() {
-        assert_eq!(parts("LockNameMax_ms"), ["lock", "name", "max", "ms"]);
     }
 }

@@ -1,0 +1,246 @@
+//! Files of a crate depend on each other in one direction, by their `use` lines.
+//!
+//! A file stands for its module. A folder's head and the files below it are one concept, so a module's `use` of what is
+//! below it does not count; neither does a `use` in a test. A re-exported name leads to the file that defines it.
+//! [`UNFINISHED`] says how many files of a crate are still in cycles; the numbers only shrink.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Source, Violation};
+
+/// Crates with cycles between files, and how many files are in one.
+pub const UNFINISHED: &[(&str, usize)] = &[
+    ("client", 3),
+    ("holdfast", 4),
+    ("http", 18),
+    ("machine", 13),
+    ("raft", 3),
+    ("service", 19),
+    ("types", 2),
+    ("zk", 2),
+];
+
+/// A module's path within its crate; the crate's root is empty.
+type Module = Vec<String>;
+
+/// Crates with more files in cycles than they may have.
+pub fn check(sources: &[Source]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (krate, files) in in_cycles(sources) {
+        let allowed = UNFINISHED.iter().find(|(name, _)| *name == krate).map_or(0, |(_, n)| *n);
+        if files.len() > allowed {
+            let files: Vec<String> = files.iter().map(|file| file.join("::")).collect();
+            let what = format!(
+                "{} files use each other in a circle, at most {allowed} may: {}",
+                files.len(),
+                files.join(", ")
+            );
+            found.push(Violation::of(&format!("crates/{krate}"), what));
+        }
+    }
+    found
+}
+
+/// The files of each crate that reach themselves along `use` lines.
+pub fn in_cycles(sources: &[Source]) -> BTreeMap<String, Vec<Module>> {
+    let mut crates: BTreeMap<String, Vec<&Source>> = BTreeMap::new();
+    for source in sources.iter().filter(|source| !source.test && source.path.contains("/src/")) {
+        if let Some(krate) = &source.crate_name {
+            crates.entry(krate.clone()).or_default().push(source);
+        }
+    }
+    let cyclic = crates.into_iter().map(|(krate, files)| (krate, cyclic(&edges(&files))));
+    cyclic.collect()
+}
+
+/// A name that a `use` line brings into a module.
+struct Import {
+    path: Module,
+    name: String,
+    public: bool,
+}
+
+fn edges(files: &[&Source]) -> BTreeMap<Module, BTreeSet<Module>> {
+    let imports: BTreeMap<Module, Vec<Import>> =
+        files.iter().filter_map(|file| Some((module(&file.path)?, imports(file)))).collect();
+    let mut edges: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    for (from, list) in &imports {
+        let targets = list.iter().filter(|import| !import.public);
+        let targets = targets.filter_map(|import| home(&import.path, &imports, 0));
+        let apart = targets.filter(|to| !to.starts_with(from));
+        edges.insert(from.clone(), apart.collect());
+    }
+    edges
+}
+
+/// The module of `path` that is a file, by way of re-exports.
+fn home(path: &Module, imports: &BTreeMap<Module, Vec<Import>>, hops: usize) -> Option<Module> {
+    let is_file = |len: &usize| imports.contains_key(&path[..*len]);
+    let len = (0..=path.len()).rev().find(is_file)?;
+    let (file, rest) = path.split_at(len);
+    let re_exported = rest
+        .first()
+        .and_then(|name| imports[file].iter().find(|import| import.public && import.name == *name));
+    match re_exported.filter(|_| hops < 8) {
+        Some(import) => home(&import.path, imports, hops + 1).or_else(|| Some(file.to_vec())),
+        None => Some(file.to_vec()),
+    }
+}
+
+/// `crates/a/src/b/c.rs` is `b::c`; a binary's root is a module like the library's.
+fn module(path: &str) -> Option<Module> {
+    let (_, inside) = path.split_once("/src/")?;
+    let mut parts: Module = inside.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+    let last = parts.last()?.as_str();
+    if last == "mod" || (parts.len() == 1 && matches!(last, "lib" | "main")) {
+        parts.pop();
+    }
+    Some(parts)
+}
+
+/// What the `use` lines of a file bring in from its own crate, tests apart.
+fn imports(source: &Source) -> Vec<Import> {
+    let Some(module) = module(&source.path) else { return Vec::new() };
+    let tokens = source.tokens();
+    let mut found = Vec::new();
+    for (i, _) in tokens.iter().enumerate().filter(|(_, token)| token.text == "use" && !token.test)
+    {
+        let public = i > 0 && matches!(tokens[i - 1].text.as_str(), "pub" | ")");
+        let line = tokens[i + 1..].iter().map(|token| token.text.as_str());
+        let words: Vec<&str> = line.take_while(|text| *text != ";").collect();
+        let mut rest = words.as_slice();
+        for (path, name) in tree(&mut rest, &[]) {
+            if let Some(path) = absolute(&path, &module) {
+                found.push(Import { path, name, public });
+            }
+        }
+    }
+    found
+}
+
+/// The paths of a `use` tree with the names that they get.
+fn tree(rest: &mut &[&str], prefix: &[String]) -> Vec<(Module, String)> {
+    let mut path = prefix.to_vec();
+    while let [first, after @ ..] = *rest {
+        *rest = after;
+        match *first {
+            "::" => {}
+            "{" => {
+                let mut found = Vec::new();
+                while !matches!(rest.first(), None | Some(&"}")) {
+                    found.extend(tree(rest, &path));
+                    if rest.first() == Some(&",") {
+                        *rest = &rest[1..];
+                    }
+                }
+                *rest = rest.get(1..).unwrap_or_default();
+                return found;
+            }
+            "as" => {
+                let name = rest.first().map_or_else(String::new, |name| (*name).to_owned());
+                *rest = rest.get(1..).unwrap_or_default();
+                return vec![(path, name)];
+            }
+            word => path.push(word.to_owned()),
+        }
+        if matches!(rest.first(), None | Some(&("," | "}"))) {
+            break;
+        }
+    }
+    if path.last().is_some_and(|last| last == "self") {
+        path.pop();
+    }
+    let name = path.last().cloned().unwrap_or_default();
+    vec![(path, name)]
+}
+
+/// The path from the crate's root, if it stays within the crate.
+fn absolute(path: &[String], module: &Module) -> Option<Module> {
+    let (first, rest) = path.split_first()?;
+    let mut base = match first.as_str() {
+        "crate" => Vec::new(),
+        "self" => module.clone(),
+        "super" => module[..module.len().checked_sub(1)?].to_vec(),
+        _ => return None,
+    };
+    for part in rest {
+        if part == "super" {
+            base.pop();
+        } else {
+            base.push(part.clone());
+        }
+    }
+    Some(base)
+}
+
+/// Modules that reach themselves.
+fn cyclic(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Module> {
+    let reaches_itself = |start: &&Module| {
+        let mut seen: BTreeSet<&Module> = BTreeSet::new();
+        let mut next: Vec<&Module> = vec![*start];
+        while let Some(module) = next.pop() {
+            for target in edges.get(module).into_iter().flatten() {
+                if target == *start {
+                    return true;
+                }
+                if seen.insert(target) {
+                    next.push(target);
+                }
+            }
+        }
+        false
+    };
+    edges.keys().filter(reaches_itself).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tree;
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let sources = Tree::of(files.iter().copied()).sources().unwrap();
+        in_cycles(&sources).into_values().flatten().map(|module| module.join("::")).collect()
+    }
+
+    #[test]
+    fn files_that_use_each_other_are_caught() {
+        let lib = (
+            "crates/a/src/lib.rs",
+            "mod b; mod c; pub use b::B; pub use self::c::{C, deep::D as E};",
+        );
+        assert_eq!(
+            found(&[
+                lib,
+                ("crates/a/src/b.rs", "use std::fmt;\nuse crate::{C, other};"),
+                ("crates/a/src/c.rs", "use super::b::{self, B};\nmod deep;"),
+            ]),
+            ["b", "c"]
+        );
+        assert_eq!(
+            found(&[
+                lib,
+                ("crates/a/src/b.rs", "use crate::E;"),
+                ("crates/a/src/c/deep.rs", "use crate::b;"),
+                ("crates/a/src/c.rs", ""),
+            ]),
+            ["b", "c::deep"]
+        );
+    }
+
+    #[test]
+    fn a_folder_and_its_head_are_one_concept_and_tests_are_free() {
+        let files = [
+            ("crates/a/src/b.rs", "mod c; use self::c::C;"),
+            ("crates/a/src/b/c.rs", "use super::B;"),
+            ("crates/a/src/d.rs", "#[cfg(test)]\nmod tests { use crate::b::B; }"),
+        ];
+        assert_eq!(found(&files), [""; 0]);
+        let head = ("crates/a/src/b.rs", "use crate::d::D;");
+        assert_eq!(found(&[head, files[1], files[2]]), [""; 0]);
+        assert_eq!(
+            found(&[head, files[1], ("crates/a/src/d.rs", "use crate::b::c::C;")]),
+            ["b", "b::c", "d"]
+        );
+    }
+}

@@ -1,0 +1,475 @@
+//! Words that only this project ever used, and the field's word for each.
+//!
+//! A word of [`TEXT`] is wrong in any comment, string, path and name. A word of [`NAMES`] is wrong as a part of an
+//! identifier, and a word of [`WHOLE`] as a whole identifier, because both are common English otherwise.
+//! `unfinished` lists the folders that still have the word. The lists only shrink: a folder leaves them when it is clean.
+
+use crate::lexer::Kind;
+use crate::{Source, Tree, Violation};
+
+/// A private word.
+#[derive(Debug)]
+pub struct PrivateWord {
+    /// The identifier of [`WHOLE`]; else in lower case, with `_` between its parts.
+    pub word: &'static str,
+    /// The field's word.
+    pub instead: &'static str,
+    /// Folders that still have it.
+    pub unfinished: &'static [&'static str],
+}
+
+const fn word(
+    word: &'static str,
+    instead: &'static str,
+    unfinished: &'static [&'static str],
+) -> PrivateWord {
+    PrivateWord { word, instead, unfinished }
+}
+
+/// Wrong wherever it stands.
+pub const TEXT: &[PrivateWord] = &[
+    word("astray", "`unexpected_reply`", &["crates/http"]),
+    word("chronicle", "hold recorder or lock history", &["crates/service", "docs"]),
+    word("closings", "cooldowns", &["crates/holdfast", "crates/machine"]),
+    word(
+        "custody",
+        "`operator`, `handover` or `revoke`",
+        &["crates/api", "crates/http", "crates/machine", "crates/service", "crates/types", "docs"],
+    ),
+    word("decimal_twin", "`suggest_binary_unit`", &["crates/holdfast"]),
+    word("do_what_is_due", "`run_timers`", &["crates/machine", "crates/service"]),
+    word(
+        "door",
+        "front-end, HTTP API, ZooKeeper port or listener",
+        &[
+            "CONTRIBUTING.md",
+            "crates/api",
+            "crates/bench",
+            "crates/comparison",
+            "crates/fence",
+            "crates/holdfast",
+            "crates/http",
+            "crates/machine",
+            "crates/rivals",
+            "crates/service",
+            "crates/types",
+            "crates/zk",
+            "crates/zkwire",
+            "docs",
+            "scripts",
+            "tests/cluster",
+            "tests/conformance",
+            "tests/tidy",
+        ],
+    ),
+    word(
+        "doors",
+        "front-ends, HTTP APIs or listeners",
+        &[
+            "crates/bench",
+            "crates/comparison",
+            "crates/holdfast",
+            "crates/rivals",
+            "crates/types",
+            "crates/zk",
+            "docs",
+            "tests/cluster",
+            "tests/conformance",
+            "tests/tidy",
+        ],
+    ),
+    word("doorman", "peer handshake", &["crates/raft"]),
+    word("drama", "fault scenario", &["crates/bench", "crates/comparison"]),
+    word("end_if_spent", "`close_if_anonymous_and_idle`", &["crates/machine"]),
+    word("entrant", "participant", &["crates/bench", "crates/comparison", "crates/types"]),
+    word("found_by_newcomer", "`preview_after_due_grants`", &["crates/machine"]),
+    word("founding", "bootstrap", &["crates/raft", "docs", "tests/cluster"]),
+    word("gatherers", "barrier waiters", &["crates/service"]),
+    word("grant_what_waited_for_time", "`grant_due_waiters`", &["crates/machine"]),
+    word(
+        "hung_up",
+        "disconnected",
+        &["crates/bench", "crates/comparison", "crates/http", "crates/raft"],
+    ),
+    word(
+        "newcomer",
+        "new arrival",
+        &["crates/machine", "crates/raft", "crates/service", "docs", "tests/cluster"],
+    ),
+    word(
+        "patience",
+        "`request_timeout`, or the deadline of what",
+        &[
+            "crates/bench",
+            "crates/client",
+            "crates/comparison",
+            "crates/fence",
+            "crates/holdfast",
+            "crates/http",
+            "crates/raft",
+            "crates/rivals",
+            "crates/service",
+            "crates/zk",
+            "docs",
+            "tests/cluster",
+            "tests/conformance",
+        ],
+    ),
+    word(
+        "planted",
+        "mutation",
+        &[
+            "crates/bench",
+            "crates/comparison",
+            "crates/machine",
+            "crates/service",
+            "crates/storage",
+            "docs",
+            "tests/conformance",
+            "tests/tidy",
+        ],
+    ),
+    word("pulse", "pause detector", &["crates/service", "docs"]),
+    word("refuse_handed_round", "`check_handover_deadlock`", &["crates/machine"]),
+    word("registrar", "membership registry", &["crates/raft"]),
+    word(
+        "rival",
+        "the other system",
+        &["crates/bench", "crates/comparison", "crates/rivals", "tests/conformance"],
+    ),
+    word(
+        "rivals",
+        "comparison, or other systems",
+        &[
+            "CONTRIBUTING.md",
+            "Cargo.toml",
+            "crates/bench",
+            "crates/comparison",
+            "crates/raft",
+            "crates/rivals",
+            "docs",
+            "scripts",
+            "tests/tidy",
+        ],
+    ),
+    word(
+        "roster",
+        "initial members",
+        &[
+            "crates/codec",
+            "crates/comparison",
+            "crates/raft",
+            "crates/rivals",
+            "crates/service",
+            "docs",
+        ],
+    ),
+    word("scribe", "audit writer", &["crates/service"]),
+    word("spend_ops", "`charge_ops`", &["crates/machine"]),
+    word("sterner", "stricter", &["crates/machine"]),
+    word("unsay", "`truncate_events`", &["crates/machine"]),
+    word(
+        "whoever",
+        "the actor: the caller, the holder, the operator",
+        &[
+            "crates/api",
+            "crates/bench",
+            "crates/client",
+            "crates/codec",
+            "crates/comparison",
+            "crates/fence",
+            "crates/holdfast",
+            "crates/http",
+            "crates/machine",
+            "crates/raft",
+            "crates/rivals",
+            "crates/service",
+            "crates/storage",
+            "crates/types",
+            "crates/zk",
+            "crates/zkwire",
+            "docs",
+            "tests/cluster",
+            "tests/conformance",
+            "tests/tidy",
+        ],
+    ),
+];
+
+/// Wrong as a part of an identifier.
+pub const NAMES: &[PrivateWord] = &[
+    word("board", "queue positions", &["crates/service"]),
+    word(
+        "bundle",
+        "multi-lock",
+        &["crates/api", "crates/machine", "crates/service", "crates/types"],
+    ),
+    word("bundles", "multi-locks", &["crates/machine"]),
+    word(
+        "caveat",
+        "where the other system wins",
+        &["crates/bench", "crates/comparison", "crates/rivals"],
+    ),
+    word(
+        "contender",
+        "`QueueEntry`: waiter or holder",
+        &["crates/bench", "crates/comparison", "crates/http", "crates/machine", "crates/service"],
+    ),
+    word("crew", "workers", &["crates/bench", "crates/comparison", "crates/fence"]),
+    word(
+        "crowd",
+        "`Many`",
+        &[
+            "crates/bench",
+            "crates/comparison",
+            "crates/holdfast",
+            "crates/machine",
+            "tests/cluster",
+        ],
+    ),
+    word("ear", "session events", &["crates/service"]),
+    word(
+        "gave_up",
+        "`released`",
+        &["crates/bench", "crates/comparison", "crates/machine", "crates/service", "crates/types"],
+    ),
+    word("hub", "apply observer", &["crates/service"]),
+    word("landing", "`send_batch`", &["crates/raft"]),
+    word("lane", "`PeerChannel`", &["crates/raft"]),
+    word("merit", "where the other system wins", &["crates/comparison", "crates/rivals"]),
+    word("plant", "mutate, or mutation", &["crates/machine", "crates/storage"]),
+    word(
+        "scene",
+        "servers",
+        &["crates/bench", "crates/comparison", "crates/fence", "crates/machine"],
+    ),
+    word("seat", "waiter permit", &["crates/raft", "crates/service", "crates/zk"]),
+    word(
+        "standing",
+        "`LockState`",
+        &["crates/client", "crates/machine", "crates/service", "crates/types", "tests/cluster"],
+    ),
+    word("survey", "membership registry", &["crates/raft"]),
+];
+
+/// Wrong as an identifier.
+pub const WHOLE: &[PrivateWord] = &[
+    word(
+        "Ask",
+        "`LockRequest`",
+        &["crates/holdfast", "crates/machine", "crates/service", "tests/conformance"],
+    ),
+    word("Closing", "cooldown", &["crates/http", "crates/machine", "crates/storage", "crates/zk"]),
+    word("Exchange", "`RequestContext`", &["crates/client", "crates/http"]),
+    word(
+        "Fault",
+        "`Problem`, or a qualified noun",
+        &[
+            "crates/bench",
+            "crates/comparison",
+            "crates/holdfast",
+            "crates/http",
+            "crates/storage",
+            "tests/cluster",
+        ],
+    ),
+    word("Means", "`…Context`", &["crates/raft"]),
+    word("Reach", "applied-index waiters", &["crates/http", "crates/raft", "crates/service"]),
+    word("Nobody", "`None`", &["crates/machine"]),
+    word(
+        "Several",
+        "multi-lock",
+        &["crates/client", "crates/holdfast", "crates/machine", "tests/cluster"],
+    ),
+    word("Subject", "`LogFields`", &["crates/http", "tests/conformance"]),
+    word("Terms", "`AcquireOptions`", &["crates/http", "crates/machine", "crates/service"]),
+    word("Together", "multi-lock", &[]),
+    word("depart", "`leave`", &["crates/machine", "crates/service"]),
+    word("elsewhere", "`redirect_to_leader`", &["crates/http", "crates/machine", "tests/cluster"]),
+    word(
+        "knowing",
+        "`queue_info`",
+        &["crates/api", "crates/holdfast", "crates/http", "tests/cluster"],
+    ),
+    word(
+        "several",
+        "`multi_lock`",
+        &[
+            "crates/api",
+            "crates/client",
+            "crates/holdfast",
+            "crates/http",
+            "crates/machine",
+            "crates/zk",
+            "tests/cluster",
+        ],
+    ),
+    word(
+        "together",
+        "`multi_lock`",
+        &["crates/api", "crates/client", "crates/machine", "tests/cluster"],
+    ),
+    word("truth", "`Bool`", &["crates/holdfast"]),
+];
+
+/// Files whose text is read: sources, scripts and manifests. Documents have code spans only.
+const ENDINGS: [&str; 8] = [".rs", ".toml", ".py", ".c", ".java", ".sh", ".yml", ".md"];
+/// The lists of what is not to be written.
+const LISTS: [&str; 2] = ["tests/tidy/src/private_words.rs", "tests/tidy/src/type_names.rs"];
+/// Documents of the past.
+const HISTORY: [&str; 3] = ["docs/adr/", "docs/glossary.md", "CHANGELOG.md"];
+
+/// Private words in any text of the tree outside their unfinished folders.
+pub fn text(tree: &Tree) -> Vec<Violation> {
+    occurrences(tree).iter().filter(|found| !is_unfinished(found)).map(violation).collect()
+}
+
+/// Private words in identifiers outside their unfinished folders.
+pub fn names(sources: &[Source]) -> Vec<Violation> {
+    named(sources).iter().filter(|found| !is_unfinished(found)).map(violation).collect()
+}
+
+/// Folders that have a word no more, and stand in its list.
+pub fn clean(tree: &Tree, sources: &[Source]) -> Vec<String> {
+    let found: Vec<Occurrence> = occurrences(tree).into_iter().chain(named(sources)).collect();
+    let mut clean = Vec::new();
+    for private in TEXT.iter().chain(NAMES).chain(WHOLE) {
+        let has = |folder: &str| {
+            let mut of_word = found.iter().filter(|o| o.private.word == private.word);
+            of_word.any(|o| is_below(&o.path, folder))
+        };
+        let folders = private.unfinished.iter().filter(|folder| !has(folder));
+        clean.extend(folders.map(|folder| format!("`{}` in {folder}", private.word)));
+    }
+    clean
+}
+
+struct Occurrence {
+    private: &'static PrivateWord,
+    path: String,
+    line: usize,
+}
+
+fn violation(found: &Occurrence) -> Violation {
+    let PrivateWord { word, instead, .. } = found.private;
+    Violation::at(&found.path, found.line, format!("`{word}` is a private word: say {instead}"))
+}
+
+fn is_unfinished(found: &Occurrence) -> bool {
+    found.private.unfinished.iter().any(|folder| is_below(&found.path, folder))
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn occurrences(tree: &Tree) -> Vec<Occurrence> {
+    let mut found = Vec::new();
+    let ours = |path: &str| {
+        let read =
+            ENDINGS.iter().any(|ending| path.ends_with(ending)) || path.starts_with("scripts/");
+        read && !LISTS.contains(&path) && !HISTORY.iter().any(|past| path.starts_with(past))
+    };
+    for (path, file) in tree.files().filter(|(path, _)| ours(path)) {
+        let document = path.rsplit('.').next() == Some("md");
+        let lines = file.text.lines().enumerate().map(|(i, line)| (i + 1, line));
+        for (number, line) in std::iter::once((0, path)).chain(lines) {
+            let line = if document && number > 0 { code_spans(line) } else { line.to_owned() };
+            for private in words_of(TEXT, &line) {
+                found.push(Occurrence { private, path: path.to_owned(), line: number });
+            }
+        }
+    }
+    found
+}
+
+fn named(sources: &[Source]) -> Vec<Occurrence> {
+    let mut found = Vec::new();
+    for source in sources.iter().filter(|source| !LISTS.contains(&source.path.as_str())) {
+        for token in source.tokens().iter().filter(|token| token.kind == Kind::Word) {
+            let whole = WHOLE.iter().filter(|private| private.word == token.text);
+            for private in words_of(NAMES, &token.text).into_iter().chain(whole) {
+                found.push(Occurrence { private, path: source.path.clone(), line: token.line });
+            }
+        }
+    }
+    found
+}
+
+/// The private words of a text.
+fn words_of(list: &'static [PrivateWord], text: &str) -> Vec<&'static PrivateWord> {
+    // A quick look comes before the exact one.
+    let squeezed = text.replace('_', "").to_ascii_lowercase();
+    let maybe = |word: &str| word.split('_').all(|part| squeezed.contains(part));
+    list.iter().filter(|private| maybe(private.word) && has_word(text, private.word)).collect()
+}
+
+/// Whether an identifier or word of a text has the word as a part.
+fn has_word(text: &str, word: &str) -> bool {
+    let mut names = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    names.any(|name| format!("_{}_", snake(name)).contains(&format!("_{word}_")))
+}
+
+/// The parts of a name in snake or camel case, in lower case with `_` between them.
+pub(crate) fn snake(name: &str) -> String {
+    let mut parts = String::new();
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c.is_uppercase() && was_lower {
+            parts.push('_');
+        }
+        was_lower = c.is_lowercase() || c.is_numeric();
+        parts.extend(c.to_lowercase());
+    }
+    parts
+}
+
+/// What stands between backticks in a line of a document.
+fn code_spans(line: &str) -> String {
+    line.split('`').skip(1).step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_found_as_a_part_of_any_name() {
+        for text in
+            ["// An old astray.", "fn astray() {}", "go_astray_now", "WasAstray", "ASTRAY_MAX"]
+        {
+            assert!(has_word(text, "astray"), "{text}");
+        }
+        for text in ["castray", "astrays", "Astraying"] {
+            assert!(!has_word(text, "astray"), "{text}");
+        }
+        assert!(
+            has_word("the_hung_up_one and HungUp", "hung_up") && !has_word("hung up", "hung_up")
+        );
+    }
+
+    #[test]
+    fn a_private_word_is_caught_outside_its_unfinished_folders() {
+        let word = TEXT[0].word;
+        let line = format!("// {word}\n");
+        let document = format!("{word} and `{word}_max`");
+        let tree = Tree::of([
+            ("crates/new/src/lib.rs", line.as_str()),
+            ("docs/new.md", document.as_str()),
+            ("docs/adr/0001.md", document.as_str()),
+        ]);
+        let found: Vec<String> = text(&tree).into_iter().map(|found| found.path).collect();
+        assert_eq!(found, ["crates/new/src/lib.rs", "docs/new.md"]);
+        let declared = format!(
+            "// {0} {1}\nfn {0}_a() {{}}\nfn {1}_a() {{}}\nfn {1}() {{}}",
+            NAMES[0].word, WHOLE[0].word
+        );
+        let sources = Tree::of([("crates/new/src/lib.rs", declared.as_str())]).sources().unwrap();
+        assert_eq!(names(&sources).iter().map(|found| found.line).collect::<Vec<_>>(), [2, 4]);
+    }
+
+    #[test]
+    fn names_fall_into_parts() {
+        assert_eq!(snake("LockNameMax_ms"), "lock_name_max_ms");
+    }
+}
