@@ -3,7 +3,7 @@
 //! Owns their processes, and a folder of its own for every run, so that runs do not see each other and a failing one can
 //! be repeated, with fewer steps each time.
 
-use holdfast_tests_cluster::Cluster;
+use holdfast_lab::Cluster;
 
 use crate::compare::{Difference, compare};
 use crate::play::{Target, Transcript, play};

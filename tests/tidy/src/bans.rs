@@ -207,7 +207,7 @@ mod tests {
     fn sleeping_tests_are_caught_and_sleeping_code_is_not_a_test() {
         let text = "fn a() { std::thread::sleep(b); }\nasync fn c() { tokio::time::sleep(d).await; }\nfn e() { sleep(f); }";
         assert_eq!(lines(sleeps, "crates/a/tests/b.rs", text), [1, 2, 3]);
-        assert_eq!(lines(sleeps, "tests/cluster/src/b.rs", text), [1, 2, 3]);
+        assert_eq!(lines(sleeps, "tests/lab/src/b.rs", text), [1, 2, 3]);
         assert_eq!(lines(sleeps, "crates/a/src/b.rs", text), []);
     }
 

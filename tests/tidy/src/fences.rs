@@ -185,7 +185,7 @@ mod tests {
         let text = "//! openraft in a comment.\nuse openraft::Raft;\n#[cfg(test)]\nmod tests { use sled::Db; }";
         assert_eq!(lines(&named_only_at_home(&sources("crates/service/src/a.rs", text))), [2, 4]);
         assert_eq!(lines(&named_only_at_home(&sources("crates/raft/src/a.rs", text))), [4]);
-        assert_eq!(lines(&named_only_at_home(&sources("tests/cluster/src/a.rs", text))), []);
+        assert_eq!(lines(&named_only_at_home(&sources("tests/lab/src/a.rs", text))), []);
     }
 
     #[test]

@@ -135,27 +135,27 @@ pub struct Exception {
 /// Sleeping in tests: only as the step of a bounded wait for a condition, or as the fault itself.
 pub const SLEEPS: &[Exception] = &[
     Exception {
-        path: "tests/cluster/src/until.rs",
+        path: "tests/lab/src/until.rs",
         function: "until_some",
         reason: "the step of the wait for a condition, with a deadline, that the cluster tests use",
     },
     Exception {
-        path: "tests/cluster/src/links.rs",
+        path: "tests/lab/src/links.rs",
         function: "pump",
         reason: "the delay is the fault: a slow link between two nodes",
     },
     Exception {
-        path: "tests/cluster/src/actor.rs",
+        path: "tests/lab/src/actor.rs",
         function: "goes_on",
         reason: "the pause of a client before it asks another node, part of the load",
     },
     Exception {
-        path: "tests/cluster/src/load.rs",
+        path: "tests/lab/src/load.rs",
         function: "hold",
         reason: "the pause of a client between two renewals, part of the load",
     },
     Exception {
-        path: "tests/cluster/src/disk.rs",
+        path: "tests/lab/src/disk.rs",
         function: "within",
         reason: "the step of the wait for a condition, with a deadline",
     },

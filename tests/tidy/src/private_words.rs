@@ -59,6 +59,7 @@ pub const TEXT: &[PrivateWord] = &[
             "scripts",
             "tests/cluster",
             "tests/conformance",
+            "tests/lab",
             "tests/tidy",
         ],
     ),
@@ -75,6 +76,7 @@ pub const TEXT: &[PrivateWord] = &[
             "docs",
             "tests/cluster",
             "tests/conformance",
+            "tests/lab",
             "tests/tidy",
         ],
     ),
@@ -94,7 +96,7 @@ pub const TEXT: &[PrivateWord] = &[
     word(
         "newcomer",
         "new arrival",
-        &["crates/machine", "crates/raft", "crates/service", "docs", "tests/cluster"],
+        &["crates/machine", "crates/raft", "crates/service", "docs", "tests/lab"],
     ),
     word(
         "patience",
@@ -113,6 +115,7 @@ pub const TEXT: &[PrivateWord] = &[
             "docs",
             "tests/cluster",
             "tests/conformance",
+            "tests/lab",
         ],
     ),
     word(
@@ -191,6 +194,7 @@ pub const TEXT: &[PrivateWord] = &[
             "docs",
             "tests/cluster",
             "tests/conformance",
+            "tests/lab",
             "tests/tidy",
         ],
     ),

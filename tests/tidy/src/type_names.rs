@@ -31,7 +31,6 @@ pub const SHARED: &[&str] = &[
     "Client",
     "Clock",
     "Closing",
-    "Cluster",
     "Command",
     "Connection",
     "Contender",

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, Loss};
-use holdfast_tests_cluster::{Cluster, DEADLINE, FencedStore};
+use holdfast_lab::{Cluster, DEADLINE, FencedStore};
 
 use crate::gate::Gate;
 use crate::program::addresses;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_client::{Client, Loss};
-use holdfast_tests_cluster::{Cluster, DEADLINE, Http, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, until};
 
 use crate::lab::{look, one};
 use crate::program::addresses;

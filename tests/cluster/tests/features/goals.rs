@@ -4,9 +4,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_client::Error;
-use holdfast_tests_cluster::{
-    Cluster, DEADLINE, History, Http, Load, binary, raise_descriptor_limit, until,
-};
+use holdfast_lab::{Cluster, DEADLINE, History, Http, Load, binary, raise_descriptor_limit, until};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use tokio::task::JoinSet;

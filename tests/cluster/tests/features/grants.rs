@@ -1,6 +1,6 @@
 //! Rows 44a, 44e, 44f, 66, 68 and 75: what a grant is worth, and what is known of it.
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Zk, ZkError, ZkSession, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, Zk, ZkError, ZkSession, until};
 use serde_json::json;
 
 use crate::lab::{
@@ -53,7 +53,7 @@ async fn row_44e_a_grant_that_was_acknowledged_is_on_the_disks_of_a_majority() {
     assert_eq!(look(door, "a").await["holders"][0]["token"], token);
     // Without a majority there is no acknowledgement to be had.
     let leader = cluster.wait_ready().await;
-    cluster.others(leader).for_each(holdfast_tests_cluster::Node::kill);
+    cluster.others(leader).for_each(holdfast_lab::Node::kill);
     let refused = cluster.node(leader).http.put("/v1/locks/b?session=me").await;
     assert_eq!(refused.status, 503, "{refused}");
 }
@@ -114,11 +114,7 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
     })
     .await;
     // Reads without a leader are those that may be stale.
-    cluster
-        .nodes()
-        .iter()
-        .filter(|node| node.id != follower.id)
-        .for_each(holdfast_tests_cluster::Node::kill);
+    cluster.nodes().iter().filter(|node| node.id != follower.id).for_each(holdfast_lab::Node::kill);
     let stale = follower.http.get("/v1/locks/w/9?stale").await;
     assert_eq!(stale.has(200).json()["held"], true);
     follower.http.get("/v1/locks/w/9").await.has(503);

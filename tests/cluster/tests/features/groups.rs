@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_client::recipes::Group;
 use holdfast_client::{Change, Client, Loss, Node, ZnodePath, blocking};
-use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Request, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, Request, until};
 use reqwest::Method;
 
 use crate::lab::{client, one};

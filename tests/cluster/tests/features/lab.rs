@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use holdfast_client::Client;
-use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Reply, Request, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, Reply, Request, until};
 use reqwest::Method;
 use serde_json::Value;
 use tokio::task::JoinHandle;

@@ -1,7 +1,7 @@
 //! Rows 41, 42 and 81a: semaphores.
 
 use holdfast_client::Error;
-use holdfast_tests_cluster::{DEADLINE, until};
+use holdfast_lab::{DEADLINE, until};
 use reqwest::Method;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_client::Loss;
-use holdfast_tests_cluster::{Cluster, DEADLINE, Http, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, until};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Rows 12, 43, 81c and 81e: what is not a lock.
 
 use holdfast_client::Error;
-use holdfast_tests_cluster::{DEADLINE, until};
+use holdfast_lab::{DEADLINE, until};
 use reqwest::Method;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Rows 44c, 72, 73 and 76: entering a lock that one has already, or being refused to.
 
 use holdfast_client::{Client, Error};
-use holdfast_tests_cluster::DEADLINE;
+use holdfast_lab::DEADLINE;
 
 use crate::lab::{client, give_back, holders, look, one, take};
 use crate::program::addresses;

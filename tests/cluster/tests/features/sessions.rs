@@ -1,6 +1,6 @@
 //! Rows 63 and 65: what ends with a session, and a lock that is meant to outlast its process.
 
-use holdfast_tests_cluster::{DEADLINE, Http, until};
+use holdfast_lab::{DEADLINE, Http, until};
 
 use crate::lab::{changes, look, now, one, queue_up, revisions, take, until_waiters};
 

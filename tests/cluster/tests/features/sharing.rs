@@ -1,7 +1,7 @@
 //! Rows 38, 40, 44d, 77 and 78: readers and writers, and several locks at once.
 
 use holdfast_client::{Error, Mode};
-use holdfast_tests_cluster::{DEADLINE, Http, until};
+use holdfast_lab::{DEADLINE, Http, until};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn behind(
     door: &Http,
     lock: &str,
     place: u64,
-) -> tokio::task::JoinHandle<holdfast_tests_cluster::Reply> {
+) -> tokio::task::JoinHandle<holdfast_lab::Reply> {
     let call = queue_up(door, lock);
     let name = lock.split('?').next().expect("a name");
     until_waiters(door, name, place).await;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use holdfast_client::{Client, Error, FencingToken, Guard, GuardAll, LockName};
-use holdfast_tests_cluster::{Cluster, DEADLINE, until, until_some};
+use holdfast_lab::{Cluster, DEADLINE, until, until_some};
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 

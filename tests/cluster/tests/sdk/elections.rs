@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, Error, Leadership, Loss, Observed, Observer, blocking};
-use holdfast_tests_cluster::{Cluster, DEADLINE, until};
+use holdfast_lab::{Cluster, DEADLINE, until};
 use nix::sys::signal::Signal;
 
 use crate::program::{Program, addresses};

@@ -1,7 +1,7 @@
 //! The examples of the client do what they say, against a real node.
 
 use holdfast_client::Client;
-use holdfast_tests_cluster::Cluster;
+use holdfast_lab::Cluster;
 
 use crate::program::{Program, addresses};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, Error, Loss};
-use holdfast_tests_cluster::{Cluster, DEADLINE};
+use holdfast_lab::{Cluster, DEADLINE};
 use nix::sys::signal::Signal;
 use tokio::task::JoinSet;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 
-use holdfast_tests_cluster::{Cluster, DEADLINE};
+use holdfast_lab::{Cluster, DEADLINE};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_client::{Client, Error};
-use holdfast_tests_cluster::{Cluster, DEADLINE, until};
+use holdfast_lab::{Cluster, DEADLINE, until};
 
 use crate::program::addresses;
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use holdfast_client::{Client, Error, blocking};
-use holdfast_tests_cluster::{Cluster, DEADLINE, FencedStore, StoreOp, judge, until};
+use holdfast_lab::{Cluster, DEADLINE, FencedStore, StoreOp, judge, until};
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use holdfast_client::{Client, Error, LockName, Loss, SessionName};
-use holdfast_tests_cluster::{Cluster, DEADLINE, until};
+use holdfast_lab::{Cluster, DEADLINE, until};
 
 use crate::program::addresses;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_tests_cluster::{Cluster, Http, Request};
+use holdfast_lab::{Cluster, Http, Request};
 use reqwest::Method;
 
 const PATIENCE: Duration = Duration::from_secs(20);

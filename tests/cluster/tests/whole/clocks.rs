@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Node};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Node};
 use reqwest::Method;
 use tokio::task::JoinHandle;
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use holdfast_tests_cluster::{
+use holdfast_lab::{
     Actor, Attempt, Cluster, DEADLINE, History, Load, Node, judge, until, until_some,
 };
 

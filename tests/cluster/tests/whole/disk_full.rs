@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use holdfast_tests_cluster::{
+use holdfast_lab::{
     Actor, Attempt, Cluster, DEADLINE, History, Node, Tmpfs, is_root, judge, until_some,
 };
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Request, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, Request, until};
 use reqwest::Method;
 
 /// Runs the real curl; answers the body and the status.

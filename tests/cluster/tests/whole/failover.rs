@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Load, judge, until};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Load, judge, until};
 
 /// A session that outlives everything that happens in a test.
 const LONG: Duration = Duration::from_mins(5);

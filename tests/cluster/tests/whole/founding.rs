@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_tests_cluster::{Actor, Attempt, Cluster, DEADLINE, History, Node, until, until_some};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Node, until, until_some};
 
 const LONG: Duration = Duration::from_mins(5);
 

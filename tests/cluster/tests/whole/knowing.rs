@@ -1,6 +1,6 @@
 //! Streams of waiters and holders through the death of the node that streams.
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, Events, Http, Request, until, until_some};
+use holdfast_lab::{Cluster, DEADLINE, Events, Http, Request, until, until_some};
 use reqwest::Method;
 use serde_json::Value;
 

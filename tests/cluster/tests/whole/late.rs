@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, History, Http, Load, Reply, Unread, until};
+use holdfast_lab::{Cluster, DEADLINE, History, Http, Load, Reply, Unread, until};
 use reqwest::Method;
 use serde_json::Value;
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_tests_cluster::{
+use holdfast_lab::{
     Actor, Attempt, Cluster, DEADLINE, Flow, History, Http, Load, Request, judge, until,
 };
 use reqwest::Method;

@@ -2,20 +2,14 @@
 
 use std::time::Duration;
 
-use holdfast_tests_cluster::{
-    Actor, Attempt, Cluster, DEADLINE, History, Reply, Request, judge, until,
-};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Reply, Request, judge, until};
 use reqwest::Method;
 use tokio::task::JoinHandle;
 
 const LONG: Duration = Duration::from_mins(5);
 
 /// Sends a call to a stopped node: the kernel takes it, the node will find it when it wakes.
-fn sent(
-    door: &holdfast_tests_cluster::Http,
-    method: Method,
-    target: &str,
-) -> JoinHandle<Option<Reply>> {
+fn sent(door: &holdfast_lab::Http, method: Method, target: &str) -> JoinHandle<Option<Reply>> {
     let (door, target) = (door.clone(), target.to_owned());
     tokio::spawn(async move {
         let request = Request::new(method, &target).within(DEADLINE);
@@ -132,7 +126,7 @@ async fn a_suspended_cluster_goes_on_where_it_was() {
         tokio::time::Instant::now() > beyond
     })
     .await;
-    cluster.nodes().iter().for_each(holdfast_tests_cluster::Node::resume);
+    cluster.nodes().iter().for_each(holdfast_lab::Node::resume);
     cluster.wait_ready().await;
     assert_eq!(actor.take("orders", Duration::ZERO, DEADLINE).await, before);
     judge::all_of_locks(&history);

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_tests_cluster::{
+use holdfast_lab::{
     Actor, Attempt, Cluster, DEADLINE, History, Http, LoopImage, is_root, judge, until,
 };
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_tests_cluster::{
+use holdfast_lab::{
     Actor, Attempt, Cluster, DEADLINE, History, Load, Request, Timing, judge, until,
 };
 use reqwest::Method;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_tests_cluster::{Cluster, Http, raise_descriptor_limit, until};
+use holdfast_lab::{Cluster, Http, raise_descriptor_limit, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, Http, Reply, Request, until};
+use holdfast_lab::{Cluster, DEADLINE, Http, Reply, Request, until};
 use reqwest::Method;
 use tokio::task::JoinHandle;
 

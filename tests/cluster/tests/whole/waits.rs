@@ -1,6 +1,6 @@
 //! Waits that end by themselves, whatever becomes of the node they were parked on.
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, Request, until};
+use holdfast_lab::{Cluster, DEADLINE, Request, until};
 use reqwest::Method;
 
 /// The node that the caller waits at is killed, and the caller's session is kept alive at another: its place goes when

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdfast_tests_cluster::{Cluster, DEADLINE, Events, Http, Request, until_some};
+use holdfast_lab::{Cluster, DEADLINE, Events, Http, Request, until_some};
 use reqwest::Method;
 use tokio::task::JoinHandle;
 

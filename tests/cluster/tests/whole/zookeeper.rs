@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use holdfast_tests_cluster::{
+use holdfast_lab::{
     Cluster, DEADLINE, Flow, Request, Zk, ZkError, ZkSession, four_letter_word, until,
 };
 use reqwest::Method;

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holdfast_tests_cluster::{Http, Reply, Request};
+use holdfast_lab::{Http, Reply, Request};
 use reqwest::Method;
 use serde_json::{Value, json};
 

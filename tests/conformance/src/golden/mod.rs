@@ -11,7 +11,7 @@ mod http;
 mod said;
 mod zookeeper;
 
-use holdfast_tests_cluster::Cluster;
+use holdfast_lab::Cluster;
 
 use crate::compare::compare;
 use crate::script::Step;

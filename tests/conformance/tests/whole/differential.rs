@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use holdfast_tests_cluster::Cluster;
+use holdfast_lab::Cluster;
 use holdfast_tests_conformance::{
     Generator, Liar, Lie, Pair, Recording, Target, Transcript, ZooKeeper, compare, parse_script,
     play, print_script,

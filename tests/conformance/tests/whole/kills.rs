@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use holdfast_tests_cluster::{Cluster, DEADLINE, until};
+use holdfast_lab::{Cluster, DEADLINE, until};
 use holdfast_tests_conformance::{Liar, Lie};
 use holdfast_zkwire::{Acl, Create, CreateMode, CreateOp, Request, Response};
 

@@ -1,14 +1,12 @@
 //! The laboratory of the whole-system tests: real `holdfast serve` processes, real sockets, real disks, and judges.
 //!
-//! Owns how a cluster of processes is started, killed, paused, cut off and brought back ([`Cluster`], [`Links`]),
-//! how it is asked ([`Http`]), what clients did and saw ([`History`]), and how that is judged ([`judge`]).
-//! Refuses to know anything of the implementation: it links no crate of holdfast, it speaks HTTP, `ZooKeeper`'s
-//! protocol and signals, and it is written from the specification. Everything it starts dies with the value that started it, also in a panic.
+//! A [`Cluster`] starts, kills, pauses and restarts processes; [`Links`] cuts and delays the network between nodes. [`Http`]
+//! and [`Zk`] are the test clients, [`History`] records what clients did and saw, and [`judge`] checks the record. The
+//! laboratory links no crate of holdfast except `zkwire`. Dropping a value ends everything that it started, also in a panic.
 //!
-//! Bounds: a log tail is 60 lines a node; a history lives in memory and is as long as the test's load, which is
-//! bounded by a number of rounds or a deadline; a proxied connection buffers 16 KiB a direction.
-//! Every wait is a condition with a deadline ([`until`]); a condition that does not come is a failed test, so the
-//! functions of this crate panic with what they waited for.
+//! Bounds: a log tail has 60 lines a node; a history is as long as the test's load, which has a number of rounds or a
+//! deadline; a proxied connection buffers 16 KiB a direction. Every wait is a condition with a deadline ([`until`]), and a
+//! condition that does not hold in time is a panic with its name.
 #![expect(
     clippy::missing_panics_doc,
     reason = "a harness: a condition that does not hold is a failed test, everywhere"
