@@ -230,24 +230,24 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "crates/rivals/tests/it/until.rs",
+        path: "crates/comparison/tests/adapters/until.rs",
         function: "until",
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "crates/bench/tests/sale/program.rs",
+        path: "crates/comparison/tests/sale/program.rs",
         function: "until",
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "crates/bench/tests/it/until.rs",
+        path: "crates/comparison/tests/workload/until.rs",
         function: "until",
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "crates/bench/tests/it/planted.rs",
+        path: "crates/comparison/tests/workload/simulated.rs",
         function: "acquire",
-        reason: "how long a planted lock takes is what the loops are judged by",
+        reason: "how long a simulated lock takes is what the loops are judged by",
     },
     Exception {
         path: "crates/fence/tests/scratch/mod.rs",

@@ -1,0 +1,63 @@
+//! etcd: three nodes, spoken to by the HTTP gateway that each has.
+//!
+//! Owns its command line. Every write is synced; that is its only way.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+
+use super::process::{Launch, Lifetime, Server};
+use super::ready::{Sign, serving};
+use super::{Missing, ServerError, first_line, make_directory, port, program};
+
+const MISSING: Missing = Missing { system: "etcd", package: "etcd-server" };
+const NODES: usize = 3;
+const HEALTH: &str = "GET /health HTTP/1.0\r\n\r\n";
+
+pub(super) fn missing() -> Option<Missing> {
+    program("etcd", &[]).is_none().then_some(MISSING)
+}
+
+pub(super) fn version() -> String {
+    program("etcd", &[]).map_or_else(String::new, |etcd| first_line(&etcd, "--version"))
+}
+
+pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>, ServerError> {
+    let program = program("etcd", &[]).ok_or(ServerError::Missing(MISSING))?;
+    let ports = port::free::<{ 2 * NODES }>()?;
+    let (clients, peers) = ports.split_at(NODES);
+    let nodes = peers.iter().enumerate().map(|(at, peer)| format!("n{}=http://{peer}", at + 1));
+    let cluster = nodes.collect::<Vec<_>>().join(",");
+    let mut servers = Vec::new();
+    for (at, (client, peer)) in clients.iter().zip(peers).enumerate() {
+        let directory = home.join((at + 1).to_string());
+        make_directory(&directory)?;
+        let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
+        let (name, data) = (format!("n{}", at + 1), directory.join("data").display().to_string());
+        let arguments = [
+            ["--name", &name],
+            ["--data-dir", &data],
+            ["--listen-client-urls", &client_url],
+            ["--advertise-client-urls", &client_url],
+            ["--listen-peer-urls", &peer_url],
+            ["--initial-advertise-peer-urls", &peer_url],
+            ["--initial-cluster", &cluster],
+            ["--initial-cluster-state", "new"],
+        ];
+        let launch = Launch {
+            name: "etcd",
+            program: &program,
+            arguments: arguments.into_iter().flatten().map(Into::into).collect(),
+            directory: &directory,
+            address: *client,
+            user: None,
+            lifetime,
+            stop: Signal::SIGKILL,
+        };
+        servers.push(launch.start()?);
+    }
+    for server in &mut servers {
+        serving(server, &Sign::Word(HEALTH, r#""health":"true""#)).await?;
+    }
+    Ok(servers)
+}

@@ -1,0 +1,203 @@
+//! Locks on one Redis without Redisson: they exclude, and they fail as they are known to.
+
+use std::path::Path;
+use std::time::Duration;
+
+use holdfast_comparison::adapters::redis::{
+    Door, GetSet, Raced, RedisSystem, Reentrant, SetNxPx, SetnxExpire, Settings, TimeoutRepair,
+    Watched, release_watched, systems,
+};
+use holdfast_comparison::servers::{Redis, Server, ServerKind, url};
+use holdfast_comparison::{LockClient, LockError, Pause, System};
+use redis::cmd;
+use tempfile::TempDir;
+
+use crate::campaign::{Shelf, all_exclude, clients};
+use crate::skip::is_here;
+use crate::until::{DEADLINE, until};
+
+const NOW: Duration = Duration::ZERO;
+
+/// A Redis in a directory of its own.
+pub(crate) struct Scratch {
+    pub(crate) server: Server,
+    pub(crate) url: String,
+    pub(crate) directory: TempDir,
+}
+
+impl Scratch {
+    /// None if there is no Redis on this machine.
+    pub(crate) async fn start() -> Option<Self> {
+        if !is_here(ServerKind::Redis) {
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let server = start_in(&directory.path().join("redis")).await;
+        let url = url(ServerKind::Redis, server.address());
+        Some(Self { server, url, directory })
+    }
+
+    pub(crate) async fn door(&self) -> Door {
+        Door::open(&self.url).await.unwrap()
+    }
+
+    pub(crate) fn system(&self, name: &str, settings: Settings) -> RedisSystem {
+        systems(&self.url, settings).into_iter().find(|system| system.name() == name).unwrap()
+    }
+
+    /// Milliseconds a key has left; −1 for ever, −2 not there.
+    pub(crate) async fn left_ms(&self, key: &str) -> i64 {
+        self.door().await.ask(cmd("PTTL").arg(key)).await.unwrap()
+    }
+}
+
+pub(crate) async fn start_in(directory: &Path) -> Server {
+    Redis::quick().unwrap().start(directory).await.unwrap()
+}
+
+pub(crate) fn ttl(millis: u64) -> Settings {
+    Settings::default().ttl(Duration::from_millis(millis))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lock_on_one_redis_excludes_without_faults() {
+    let Some(redis) = Scratch::start().await else { return };
+    for system in systems(&redis.url, Settings::default()) {
+        redis.door().await.ask::<()>(&cmd("FLUSHALL")).await.unwrap();
+        all_exclude([system]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_between_setnx_and_expire_leaves_the_lock_for_ever() {
+    let Some(redis) = Scratch::start().await else { return };
+    let crashed = SetnxExpire::new(redis.door().await, Settings::default());
+    assert!(crashed.set("shelf").await.unwrap());
+    drop(crashed);
+    let mut next = SetnxExpire::new(redis.door().await, Settings::default());
+    assert_eq!(next.acquire("shelf", NOW).await, Err(LockError::Busy));
+    assert_eq!(redis.left_ms("shelf").await, -1, "it has no end");
+}
+
+#[tokio::test]
+async fn a_release_without_an_owner_frees_the_lock_of_somebody_else() {
+    let Some(redis) = Scratch::start().await else { return };
+    let system = redis.system("redis-setnx-expire", ttl(1_000));
+    let [mut late, mut second, mut third] = clients(&system).await;
+    let late_hold = late.acquire("shelf", NOW).await.unwrap();
+    let second_hold = second.acquire("shelf", DEADLINE).await.unwrap();
+    late.release(late_hold).await.unwrap();
+    let third_hold = third.acquire("shelf", NOW).await.unwrap();
+    assert!(second_hold.is_believed() && third_hold.is_believed(), "two holders at once");
+}
+
+#[tokio::test]
+async fn a_release_with_an_owner_leaves_the_lock_of_somebody_else_alone() {
+    let Some(redis) = Scratch::start().await else { return };
+    for name in ["redis-set-nx-px", "redis-timeout-repair", "redis-reentrant-lua"] {
+        let system = redis.system(name, ttl(100));
+        let [mut late, mut third] = clients(&system).await;
+        let late_hold = late.acquire(name, NOW).await.unwrap();
+        until("the end of the first", async || redis.left_ms(name).await == -2).await;
+        let mut second = redis.system(name, ttl(60_000)).client().await.unwrap();
+        let second_hold = second.acquire(name, NOW).await.unwrap();
+        let released = late.release(late_hold).await;
+        assert!(matches!(released, Err(LockError::Lost(_))), "{name}: {released:?}");
+        assert_eq!(third.acquire(name, NOW).await, Err(LockError::Busy), "{name}");
+        second.release(second_hold).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_is_paused_past_its_time_overwrites_its_successor() {
+    let Some(redis) = Scratch::start().await else { return };
+    let system = redis.system("redis-set-nx-px", ttl(100));
+    let ([mut paused, mut next], shelf) = (clients(&system).await, Shelf::default());
+    let hold = paused.acquire("shelf", NOW).await.unwrap();
+    let read_before_the_pause = shelf.read();
+    let next_hold = next.acquire("shelf", DEADLINE).await.unwrap();
+    shelf.write(shelf.read() + 1);
+    shelf.write(read_before_the_pause + 1);
+    assert_eq!(shelf.read(), 1, "two were sold, one is in the books");
+    assert_eq!((hold.fence, next_hold.fence), (None, None), "nothing that the shelf could compare");
+}
+
+#[tokio::test]
+async fn the_first_release_frees_every_entry_of_the_reentrant_script() {
+    let Some(redis) = Scratch::start().await else { return };
+    let mut outer = Reentrant::new(redis.door().await, Settings::default()).unwrap();
+    let mut other = Reentrant::new(redis.door().await, Settings::default()).unwrap();
+    let first = outer.acquire("shelf", NOW).await.unwrap();
+    let second = outer.acquire("shelf", NOW).await.unwrap();
+    assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
+    outer.release(second).await.unwrap();
+    let other = other.acquire("shelf", NOW).await.unwrap();
+    assert!(first.is_believed() && other.is_believed(), "the outer entry still stands");
+}
+
+#[tokio::test]
+async fn a_waiter_repairs_what_a_crash_left_and_ends_what_was_meant_to_last() {
+    let Some(redis) = Scratch::start().await else { return };
+    let client = async || TimeoutRepair::new(redis.door().await, ttl(150)).unwrap();
+    assert!(client().await.set("crashed").await.unwrap());
+    drop(client().await.acquire("crashed", DEADLINE).await.unwrap());
+
+    // Somebody who locks without an end on purpose, and believes in it.
+    redis.door().await.ask::<()>(cmd("SET").arg("kept").arg("night shift")).await.unwrap();
+    let hold = client().await.acquire("kept", DEADLINE).await.unwrap();
+    assert!(hold.is_believed(), "the night shift does not know");
+}
+
+#[tokio::test]
+async fn a_key_that_changes_between_watch_and_exec_is_not_deleted() {
+    let Some(redis) = Scratch::start().await else { return };
+    let (ours, theirs) = (redis.door().await, redis.door().await);
+    ours.ask::<()>(cmd("SET").arg("shelf").arg("we")).await.unwrap();
+    assert_eq!(Watched::look(&ours, "shelf", "we").await.unwrap(), Watched::Ours);
+    theirs.ask::<()>(cmd("SET").arg("shelf").arg("they")).await.unwrap();
+    assert_eq!(Raced::delete(&ours, "shelf").await.unwrap(), Raced::Changed);
+    assert!(!release_watched(&ours, "shelf", "we").await.unwrap());
+    let owner: String = theirs.ask(cmd("GET").arg("shelf")).await.unwrap();
+    assert_eq!(owner, "they");
+    assert!(release_watched(&theirs, "shelf", "they").await.unwrap());
+}
+
+#[tokio::test]
+async fn clocks_that_differ_give_the_getset_lock_two_holders() {
+    let Some(redis) = Scratch::start().await else { return };
+    let ahead = Settings { clock_off_ms: 31_000, ..Settings::default() };
+    let mut right = GetSet::new(redis.door().await, Settings::default());
+    let mut ahead = GetSet::new(redis.door().await, ahead);
+    let hold = right.acquire("shelf", NOW).await.unwrap();
+    let other = ahead.acquire("shelf", NOW).await.unwrap();
+    assert!(hold.is_believed() && other.is_believed(), "two holders at once");
+}
+
+#[tokio::test]
+async fn whoever_waits_by_polling_asks_in_vain_and_may_be_overtaken() {
+    let Some(redis) = Scratch::start().await else { return };
+    let slow = Pause { min: DEADLINE, max: DEADLINE };
+    let slow = Settings { pause: slow, ..Settings::default() };
+    let mut holder = SetNxPx::new(redis.door().await, Settings::default());
+    let waiting = redis.door().await;
+    let mut waiter = SetNxPx::new(waiting.clone(), slow);
+    let hold = holder.acquire("shelf", NOW).await.unwrap();
+    let waits = tokio::spawn(async move { waiter.acquire("shelf", DEADLINE * 2).await });
+    until("the waiter's first question", async || waiting.usage().polls == 1).await;
+    holder.release(hold).await.unwrap();
+    let mut late = SetNxPx::new(redis.door().await, Settings::default());
+    assert!(late.acquire("shelf", NOW).await.is_ok(), "who came last is first");
+    assert!(!waits.is_finished());
+    waits.abort();
+}
+
+#[tokio::test]
+async fn without_its_one_server_nobody_takes_or_releases() {
+    let Some(redis) = Scratch::start().await else { return };
+    let mut holder = SetNxPx::new(redis.door().await, Settings::default());
+    let hold = holder.acquire("shelf", NOW).await.unwrap();
+    let system = redis.system("redis-set-nx-px", Settings::default());
+    redis.server.kill();
+    assert!(matches!(holder.release(hold).await, Err(LockError::Unreachable(_))));
+    assert!(matches!(system.client().await.err(), Some(LockError::Unreachable(_))));
+}

@@ -1,0 +1,97 @@
+//! `RedLock` on five servers: it excludes, survives two, and forgets with three.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use holdfast_comparison::adapters::redis::{Door, RedLock, RedLockSystem, Settings, drift};
+use holdfast_comparison::servers::{Lifetime, Redis, Server, ServerKind, url};
+use holdfast_comparison::{LockClient, LockError};
+use redis::cmd;
+
+use crate::campaign::all_exclude;
+use crate::redis::ttl;
+use crate::skip::is_here;
+use crate::until::DEADLINE;
+
+const NOW: Duration = Duration::ZERO;
+
+async fn five(directory: &Path) -> (Vec<Server>, Vec<String>) {
+    let servers = ServerKind::Redis.start(directory, Lifetime::WithParent).await.unwrap();
+    let urls = servers.iter().map(|server| url(ServerKind::Redis, server.address())).collect();
+    (servers, urls)
+}
+
+async fn keys(urls: &[String]) -> u64 {
+    let mut keys = 0;
+    for url in urls {
+        let door = Door::open(url).await;
+        keys += door.unwrap().ask::<u64>(&cmd("DBSIZE")).await.unwrap();
+    }
+    keys
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redlock_excludes_without_faults_and_leaves_no_key_behind() {
+    if !is_here(ServerKind::Redis) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (_servers, urls) = five(directory.path()).await;
+    all_exclude([RedLockSystem { urls: urls.clone(), settings: Settings::default() }]).await;
+    assert_eq!(keys(&urls).await, 0);
+}
+
+#[tokio::test]
+async fn redlock_is_valid_for_less_than_its_time_and_gives_back_what_is_no_majority() {
+    if !is_here(ServerKind::Redis) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (mut servers, urls) = five(directory.path()).await;
+    let mut client = RedLock::open(&urls, ttl(10_000)).await.unwrap();
+    let before = Instant::now();
+    let hold = client.acquire("shelf", NOW).await.unwrap();
+    let time = Duration::from_secs(10);
+    let valid = time.checked_sub(drift(time)).unwrap();
+    assert_eq!(drift(time), Duration::from_millis(102));
+    assert!(hold.until.unwrap() >= before + valid);
+    assert!(hold.until.unwrap() <= Instant::now() + valid);
+    assert_eq!(hold.fence, None);
+    client.release(hold).await.unwrap();
+
+    servers.pop().unwrap().kill();
+    servers.pop().unwrap().kill();
+    let hold = client.acquire("shelf", NOW).await.unwrap();
+    let mut other = RedLock::open(&urls, ttl(10_000)).await.unwrap();
+    assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
+    client.release(hold).await.unwrap();
+
+    // One of the three that are left is somebody else's: two agree, which is no majority of five.
+    let door = Door::open(&urls[0]).await.unwrap();
+    door.ask::<()>(cmd("SET").arg("shelf").arg("somebody")).await.unwrap();
+    assert_eq!(client.acquire("shelf", NOW).await, Err(LockError::Busy));
+    assert_eq!(keys(&urls[1..3]).await, 0, "what had agreed was given back");
+    servers.pop().unwrap().kill();
+    assert!(matches!(RedLock::open(&urls, ttl(10_000)).await, Err(LockError::Unreachable(_))));
+}
+
+#[tokio::test]
+async fn three_servers_that_restart_empty_give_redlock_a_second_holder() {
+    if !is_here(ServerKind::Redis) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (mut servers, urls) = five(directory.path()).await;
+    let mut client = RedLock::open(&urls, Settings::default()).await.unwrap();
+    let hold = client.acquire("shelf", NOW).await.unwrap();
+    for _ in 0..3 {
+        let server = servers.remove(0);
+        let again = Redis { address: server.address(), ..Redis::quick().unwrap() };
+        let home = server.directory().to_owned();
+        server.kill();
+        servers.push(again.start(&home).await.unwrap());
+    }
+    let mut other = RedLock::open(&urls, Settings::default()).await.unwrap();
+    let second = other.acquire("shelf", DEADLINE).await.unwrap();
+    assert!(hold.is_believed() && second.is_believed(), "two holders at once");
+}

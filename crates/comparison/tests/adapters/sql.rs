@@ -1,0 +1,270 @@
+//! Locks in databases: they exclude, and they fail as they are known to; the same tests for each database.
+
+use std::time::Duration;
+
+use holdfast_comparison::adapters::sql::{
+    Advisory, Database, Door, ForUpdate, LockTable, Optimistic, Settings, Wait, systems,
+};
+use holdfast_comparison::servers::{Server, ServerKind, quick_mariadb, quick_postgres, url};
+use holdfast_comparison::{LockClient, LockError};
+use tempfile::TempDir;
+
+use crate::campaign::{Shelf, all_exclude};
+use crate::skip::is_here;
+use crate::until::{DEADLINE, until};
+
+const NOW: Duration = Duration::ZERO;
+
+/// A database in a directory of its own, its tables made.
+struct Scratch {
+    database: Database,
+    server: Server,
+    url: String,
+    _directory: TempDir,
+}
+
+impl Scratch {
+    /// None if there is no such server on this machine.
+    async fn start(database: Database) -> Option<Self> {
+        let kind = match database {
+            Database::Postgres => ServerKind::Postgres,
+            Database::MariaDb => ServerKind::MariaDb,
+        };
+        if !is_here(kind) {
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        open_to_all(&directory);
+        let home = directory.path().join("server");
+        let server = match database {
+            Database::Postgres => quick_postgres(&home).await.unwrap(),
+            Database::MariaDb => quick_mariadb(&home).await.unwrap(),
+        };
+        let url = url(kind, server.address());
+        systems(database, &url, Settings::default()).await.unwrap();
+        Some(Self { database, server, url, _directory: directory })
+    }
+
+    async fn door(&self) -> Door {
+        Door::open(self.database, &self.url).await.unwrap()
+    }
+
+    async fn for_update(&self, wait: Wait) -> ForUpdate {
+        ForUpdate::new(self.door().await, wait, Settings::default())
+    }
+
+    async fn table(&self, ttl: Duration) -> LockTable {
+        let settings = Settings { ttl, ..Settings::default() };
+        LockTable::new(self.door().await, settings).unwrap()
+    }
+
+    async fn end_connection(&self, connection: i64) {
+        let statement = match self.database {
+            Database::Postgres => format!("SELECT pg_terminate_backend({connection})"),
+            Database::MariaDb => format!("KILL {connection}"),
+        };
+        self.door().await.run(&statement).await.unwrap();
+    }
+}
+
+/// The server may run as another user.
+fn open_to_all(directory: &TempDir) {
+    use std::os::unix::fs::PermissionsExt;
+    let all = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), all).unwrap();
+}
+
+async fn every_lock_excludes(scratch: &Scratch) {
+    let all = systems(scratch.database, &scratch.url, Settings::default()).await.unwrap();
+    assert_eq!(all.len(), 5);
+    all_exclude(all).await;
+}
+
+async fn optimistic_writers_lose_nothing_and_retry(scratch: &Scratch) {
+    let mut first = Optimistic::new(scratch.door().await);
+    first.add_row("stock").await.unwrap();
+    let mut workers = Vec::new();
+    for _ in 0..5 {
+        let mut writer = Optimistic::new(scratch.door().await);
+        workers.push(tokio::spawn(async move {
+            let mut retries = 0;
+            for _ in 0..12 {
+                retries += writer.add("stock", 1).await.unwrap();
+            }
+            retries
+        }));
+    }
+    let mut retries = 0;
+    for worker in workers {
+        retries += worker.await.unwrap();
+    }
+    assert_eq!(first.read("stock").await.unwrap().stock, 60);
+    assert!(retries > 0, "nobody met anybody");
+
+    // One who was slow is certain to do it again.
+    let (mut slow, seen) =
+        (Optimistic::new(scratch.door().await), first.read("stock").await.unwrap());
+    assert_eq!(first.add("stock", 1).await, Ok(0));
+    assert_eq!(slow.write_if_version("stock", seen, seen.stock + 1).await, Ok(false));
+}
+
+async fn a_value_that_changed_back_goes_unnoticed_and_a_version_does_not(scratch: &Scratch) {
+    let mut slow = Optimistic::new(scratch.door().await);
+    slow.add_row("aba").await.unwrap();
+    let seen = slow.read("aba").await.unwrap();
+    let mut quick = Optimistic::new(scratch.door().await);
+    quick.add("aba", 5).await.unwrap();
+    quick.add("aba", -5).await.unwrap();
+    assert_eq!(slow.write_if_version("aba", seen, 1).await, Ok(false), "it has changed twice");
+    assert_eq!(slow.write_if_value("aba", seen, 1).await, Ok(true), "it looks as it did");
+}
+
+async fn a_waiter_is_refused_passes_by_or_waits_as_it_was_told(scratch: &Scratch) {
+    let mut holder = scratch.for_update(Wait::InQueue).await;
+    let hold = holder.acquire("row", NOW).await.unwrap();
+    for wait in [Wait::InQueue, Wait::Refused, Wait::Skipped] {
+        let mut waiter = scratch.for_update(wait).await;
+        assert_eq!(waiter.acquire("row", NOW).await, Err(LockError::Busy), "{wait:?}");
+        let short = Duration::from_millis(100);
+        assert_eq!(waiter.acquire("row", short).await, Err(LockError::Busy), "{wait:?}");
+        // The server may end a wait a moment before our own clock does, and is asked once more then.
+        let polls = waiter.usage().polls;
+        assert!(if wait == Wait::InQueue { polls < 2 } else { polls > 0 }, "{wait:?}: {polls}");
+    }
+    let mut waiter = scratch.for_update(Wait::InQueue).await;
+    let waits = tokio::spawn(async move { waiter.acquire("row", DEADLINE).await });
+    holder.release(hold).await.unwrap();
+    assert!(waits.await.unwrap().is_ok());
+}
+
+async fn a_held_row_ties_up_a_transaction(scratch: &Scratch) {
+    let mut holder = scratch.for_update(Wait::InQueue).await;
+    let hold = holder.acquire("tied", NOW).await.unwrap();
+    let connection = holder.door().connection().await.unwrap();
+    let open = match scratch.database {
+        Database::Postgres => {
+            "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND state = 'idle in transaction'"
+        }
+        Database::MariaDb => {
+            "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?"
+        }
+    };
+    let mut door = scratch.door().await;
+    until("the transaction to show", async || {
+        door.ask(open, vec![connection.into()]).await.unwrap().first() == Some(1)
+    })
+    .await;
+    holder.release(hold).await.unwrap();
+}
+
+async fn a_connection_that_ends_lets_go_while_the_holder_goes_on(scratch: &Scratch) {
+    let mut row = scratch.for_update(Wait::InQueue).await;
+    let row_hold = row.acquire("lost", NOW).await.unwrap();
+    let connection = row.door().connection().await.unwrap();
+    scratch.end_connection(connection).await;
+    let next = scratch.for_update(Wait::InQueue).await.acquire("lost", DEADLINE).await.unwrap();
+    assert!(row_hold.is_believed() && next.is_believed(), "two holders at once");
+    assert_eq!((row_hold.fence, next.fence), (None, None));
+    assert!(row.release(row_hold).await.is_err(), "it is told when it asks, not before");
+
+    let mut named = Advisory::new(scratch.door().await);
+    let named_hold = named.acquire("lost", NOW).await.unwrap();
+    let connection = named.door().connection().await.unwrap();
+    scratch.end_connection(connection).await;
+    let mut next = Advisory::new(scratch.door().await);
+    let next_hold = next.acquire("lost", DEADLINE).await.unwrap();
+    assert!(named_hold.is_believed() && next_hold.is_believed(), "two holders at once");
+    assert!(named.release(named_hold).await.is_err());
+    next.release(next_hold).await.unwrap();
+}
+
+async fn named_locks_wait_and_belong_to_their_connection(scratch: &Scratch) {
+    let mut holder = Advisory::new(scratch.door().await);
+    let hold = holder.acquire("named", NOW).await.unwrap();
+    let mut other = Advisory::new(scratch.door().await);
+    assert_eq!(other.acquire("named", NOW).await, Err(LockError::Busy));
+    assert_eq!(other.acquire("named", Duration::from_millis(50)).await, Err(LockError::Busy));
+    assert!(matches!(other.release(hold.clone()).await, Err(LockError::Lost(_))));
+    let waits = tokio::spawn(async move { other.acquire("named", DEADLINE).await });
+    holder.release(hold).await.unwrap();
+    assert!(waits.await.unwrap().is_ok());
+}
+
+async fn two_names_are_one_lock(scratch: &Scratch, one: &str, two: &str) {
+    assert_ne!(one, two);
+    let (mut first, mut second) =
+        (Advisory::new(scratch.door().await), Advisory::new(scratch.door().await));
+    let hold = first.acquire(one, NOW).await.unwrap();
+    assert_eq!(second.acquire(two, NOW).await, Err(LockError::Busy));
+    first.release(hold).await.unwrap();
+}
+
+async fn a_row_whose_time_has_passed_is_taken_over_under_its_holder(scratch: &Scratch) {
+    let (mut paused, mut next) =
+        (scratch.table(Duration::from_millis(100)).await, scratch.table(DEADLINE).await);
+    let shelf = Shelf::default();
+    let hold = paused.acquire("expires", NOW).await.unwrap();
+    let read_before_the_pause = shelf.read();
+    let next_hold = next.acquire("expires", DEADLINE).await.unwrap();
+    assert!(next.usage().polls > 0, "it asked again and again");
+    shelf.write(shelf.read() + 1);
+    shelf.write(read_before_the_pause + 1);
+    assert_eq!(shelf.read(), 1, "two were sold, one is in the books");
+    assert!(matches!(paused.release(hold).await, Err(LockError::Lost(_))), "the owner is compared");
+    next.release(next_hold).await.unwrap();
+}
+
+async fn who_asked_first_and_pauses_is_overtaken(scratch: &Scratch) {
+    let mut holder = scratch.table(DEADLINE).await;
+    let hold = holder.acquire("polled", NOW).await.unwrap();
+    let mut first = scratch.table(DEADLINE).await;
+    assert_eq!(first.acquire("polled", NOW).await, Err(LockError::Busy));
+    holder.release(hold).await.unwrap();
+    let hold = scratch.table(DEADLINE).await.acquire("polled", NOW).await.unwrap();
+    assert_eq!(first.acquire("polled", NOW).await, Err(LockError::Busy), "nobody kept its place");
+    drop(hold);
+}
+
+async fn all(scratch: Scratch) {
+    optimistic_writers_lose_nothing_and_retry(&scratch).await;
+    a_value_that_changed_back_goes_unnoticed_and_a_version_does_not(&scratch).await;
+    a_waiter_is_refused_passes_by_or_waits_as_it_was_told(&scratch).await;
+    a_held_row_ties_up_a_transaction(&scratch).await;
+    a_connection_that_ends_lets_go_while_the_holder_goes_on(&scratch).await;
+    named_locks_wait_and_belong_to_their_connection(&scratch).await;
+    a_row_whose_time_has_passed_is_taken_over_under_its_holder(&scratch).await;
+    who_asked_first_and_pauses_is_overtaken(&scratch).await;
+    scratch.server.kill();
+    let opened = Door::open(scratch.database, &scratch.url).await;
+    assert!(matches!(opened, Err(LockError::Unreachable(_))), "{opened:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lock_in_postgres_excludes_without_faults() {
+    let Some(scratch) = Scratch::start(Database::Postgres).await else { return };
+    every_lock_excludes(&scratch).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_in_postgres_fail_as_they_are_documented_to() {
+    let Some(scratch) = Scratch::start(Database::Postgres).await else { return };
+    // Names that `hashtext` makes one number of.
+    let found = "SELECT min(n)::bigint, max(n)::bigint FROM generate_series(1, 300000) AS n \
+                 GROUP BY hashtext('order-' || n) HAVING count(*) > 1 LIMIT 1";
+    let said = scratch.door().await.ask(found, Vec::new()).await.unwrap();
+    let names: Vec<_> = said.rows[0].iter().map(|n| format!("order-{}", n.unwrap())).collect();
+    two_names_are_one_lock(&scratch, &names[0], &names[1]).await;
+    all(scratch).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lock_in_mariadb_excludes_without_faults() {
+    let Some(scratch) = Scratch::start(Database::MariaDb).await else { return };
+    every_lock_excludes(&scratch).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_in_mariadb_fail_as_they_are_documented_to() {
+    let Some(scratch) = Scratch::start(Database::MariaDb).await else { return };
+    all(scratch).await;
+}

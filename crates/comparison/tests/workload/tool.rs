@@ -1,0 +1,129 @@
+//! The program itself: what it says of a server that is missing, and what it leaves behind when it is interrupted.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use holdfast_comparison::Records;
+use holdfast_comparison::record::Row;
+use holdfast_comparison::servers::ServerKind;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::until::until;
+
+/// Whether the servers of this kind are there. Says so if not; with `HOLDFAST_REQUIRE_<KIND>=1` that is a failure.
+#[expect(clippy::print_stderr, reason = "a test that is left out has to say so")]
+pub(crate) fn is_here(kind: ServerKind) -> bool {
+    let Some(missing) = kind.missing() else { return true };
+    let variable = format!("HOLDFAST_REQUIRE_{}", kind.name().to_uppercase().replace('-', "_"));
+    assert!(std::env::var_os(&variable).is_none(), "{variable} is set, but {missing}");
+    eprintln!("skipped: {missing}");
+    false
+}
+
+/// The tool with its rows in `place/rows`, its servers in `place/servers`.
+fn compare(place: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_compare"));
+    command.args(arguments).arg("--out").arg(place.join("rows"));
+    command.arg("--directory").arg(place.join("servers"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A directory with nothing on the path but these programs.
+fn path_with(place: &Path, programs: &[&str]) -> std::path::PathBuf {
+    let bin = place.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    for name in programs {
+        let path = std::env::var_os("PATH").unwrap();
+        let found =
+            std::env::split_paths(&path).map(|place| place.join(name)).find(|at| at.is_file());
+        symlink(found.unwrap(), bin.join(name)).unwrap();
+    }
+    bin
+}
+
+#[test]
+fn a_server_that_is_missing_is_a_row_and_the_others_go_on() {
+    if !is_here(ServerKind::Redis) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let bin = path_with(place.path(), &["redis-server", "setpriv"]);
+    for part in ["speed", "fairness"] {
+        let arguments = [part, "--tiny", "--systems", "etcd-lock,redis-set-nx-px"];
+        let ended = compare(place.path(), &arguments).env("PATH", &bin).output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+    let rows = Records::read(&place.path().join("rows")).unwrap();
+    let (mut missing, mut measured) = (0, 0);
+    for row in &rows {
+        let (system, trouble) = match row {
+            Row::Speed(row) => (&row.system, &row.trouble),
+            Row::Fairness(row) => (&row.system, &row.trouble),
+            Row::Run(_) | Row::About(_) | Row::Safety(_) | Row::Failover(_) => continue,
+        };
+        if system == "etcd-lock" {
+            assert!(trouble.as_ref().unwrap().contains("apt-get install etcd-server"), "{row:?}");
+            missing += 1;
+        } else {
+            assert_eq!(*trouble, None, "{row:?}");
+            measured += 1;
+        }
+    }
+    assert!(missing > 1 && missing == measured, "{missing} {measured}");
+    let report = ["report"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_compare"));
+    let ended = command.args(report).arg("--out").arg(place.path().join("rows")).output().unwrap();
+    assert!(ended.status.success());
+    let page = std::fs::read_to_string(place.path().join("rows/comparison.md")).unwrap();
+    assert!(page.contains("- speed, etcd-lock: etcd is not installed"), "{page}");
+    assert!(page.contains("A trial of the tool"), "{page}");
+}
+
+/// Ends with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Whether any process has this text on its command line.
+fn mentioned(text: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let mut lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.any(|line| String::from_utf8_lossy(&line).contains(text))
+}
+
+/// Directories of servers below the place.
+fn stages(place: &Path) -> usize {
+    std::fs::read_dir(place.join("servers")).map_or(0, Iterator::count)
+}
+
+#[tokio::test]
+async fn an_interrupted_run_stops_its_servers_and_removes_their_files() {
+    if !is_here(ServerKind::Etcd) {
+        return;
+    }
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let place = tempfile::tempdir().unwrap();
+        let servers = place.path().join("servers").display().to_string();
+        let arguments = ["speed", "--systems", "etcd-lock", "--seconds", "60", "--clients", "1"];
+        let mut command = compare(place.path(), &arguments);
+        let mut running =
+            Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        // The servers are told where their files are, and so is the tool itself.
+        until("servers", || mentioned(&format!("{servers}/holdfast-compare-"))).await;
+        let pid = Pid::from_raw(i32::try_from(running.0.id()).unwrap());
+        kill(pid, signal).unwrap();
+        let status = running.0.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{signal}");
+        until("the end of the servers", || !mentioned(&servers)).await;
+        assert_eq!(stages(place.path()), 0, "{signal}");
+    }
+}
