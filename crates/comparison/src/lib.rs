@@ -33,7 +33,7 @@ pub use advantage::{Property, why};
 pub use deadline::{Deadline, nonce};
 pub use error::LockError;
 pub use limitation::Limitation;
-pub use lock::{Hold, LockClient, LockFuture, System, Usage};
+pub use lock::{Hold, LockClient, LockFuture, LockUsage, System};
 pub use poll::Pause;
 pub use record::{Records, Row};
 pub use settings::Settings;

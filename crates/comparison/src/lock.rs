@@ -51,7 +51,7 @@ impl Hold {
 
 /// What a client has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct LockUsage {
     /// Requests that were answered by a server, each server counted.
     pub round_trips: u64,
     /// Attempts that found the lock taken, and will be made again.
@@ -60,7 +60,7 @@ pub struct Usage {
     pub wakeups: u64,
 }
 
-/// Counts for a [`Usage`], also from the tasks of a client.
+/// Counts for a [`LockUsage`], also from the tasks of a client.
 #[derive(Debug, Default)]
 pub(crate) struct UsageCounter {
     round_trips: AtomicU64,
@@ -81,8 +81,8 @@ impl UsageCounter {
         self.wakeups.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn usage(&self) -> Usage {
-        Usage {
+    pub(crate) fn usage(&self) -> LockUsage {
+        LockUsage {
             round_trips: self.round_trips.load(Relaxed),
             polls: self.polls.load(Relaxed),
             wakeups: self.wakeups.load(Relaxed),
@@ -105,7 +105,7 @@ pub trait LockClient: Send {
     fn release(&mut self, hold: Hold) -> LockFuture<'_, ()>;
 
     /// What it has done so far.
-    fn usage(&self) -> Usage;
+    fn usage(&self) -> LockUsage;
 }
 
 /// A kind of lock on a kind of server, set up and running.

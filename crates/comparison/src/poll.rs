@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::deadline::random;
 use crate::lock::UsageCounter;
-use crate::{Deadline, Hold, LockClient, LockError, LockFuture, Usage};
+use crate::{Deadline, Hold, LockClient, LockError, LockFuture, LockUsage};
 
 /// The pause between two attempts: at least, and at most.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ impl<P: Polled> LockClient for P {
         self.give_back(hold)
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.counter().usage()
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use crate::lock::UsageCounter;
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, System, Usage};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, System};
 
 /// How long any call but `lock` may take.
 const CALL: Duration = Duration::from_secs(10);
@@ -172,7 +172,7 @@ impl LockClient for Etcd {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.gateway.counter.usage()
     }
 }

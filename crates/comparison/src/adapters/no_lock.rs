@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, System, Usage};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, System};
 use futures_util::future::BoxFuture;
 
 /// Its name in rows.
@@ -37,8 +37,8 @@ impl LockClient for NoLock {
         at_once(())
     }
 
-    fn usage(&self) -> Usage {
-        Usage::default()
+    fn usage(&self) -> LockUsage {
+        LockUsage::default()
     }
 }
 

@@ -45,7 +45,7 @@ pub async fn run(
     let sale = sale(settings.size)?;
     let participants = Participant::among(&settings.systems);
     progress.add_steps(u64::try_from(participants.len() * Fault::ALL.len()).unwrap_or(0));
-    let store = Store::start(&settings.directory).await?;
+    let store = SaleDatabase::start(&settings.directory).await?;
     for participant in participants {
         let mut flash_sale = FlashSale { sale: &sale, store: &store, participant, kept: None };
         for fault in Fault::ALL {
@@ -74,14 +74,14 @@ fn sale(size: Size) -> Result<Sale, String> {
 
 /// The store's database, which no fault strikes.
 #[derive(Debug)]
-pub struct Store {
+pub struct SaleDatabase {
     // Before the directory: it stops first.
     server: Server,
     _directory: TempDir,
     below: PathBuf,
 }
 
-impl Store {
+impl SaleDatabase {
     /// Starts it below this directory, where the locks' servers will be too.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ pub struct FlashSale<'a> {
     /// What they are played with.
     pub sale: &'a Sale,
     /// Where is sold.
-    pub store: &'a Store,
+    pub store: &'a SaleDatabase,
     /// The lock.
     pub participant: Participant,
     /// Servers that no fault has struck yet; none at first.
@@ -165,7 +165,11 @@ impl FlashSale<'_> {
 }
 
 impl Kept {
-    async fn start(sale: &Sale, store: &Store, participant: Participant) -> Result<Self, String> {
+    async fn start(
+        sale: &Sale,
+        store: &SaleDatabase,
+        participant: Participant,
+    ) -> Result<Self, String> {
         let directory = scratch(&store.below)?;
         let home = directory.path().join("servers");
         let cluster = FaultCluster::start(participant, &home, sale.lease).await?;

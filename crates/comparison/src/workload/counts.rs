@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::Usage;
+use crate::LockUsage;
 use hdrhistogram::Histogram;
 
 use crate::record::Measured;
@@ -25,7 +25,7 @@ pub(super) struct Counts {
     pub(super) ended: u64,
     /// Acquires whose usage is in `usage`.
     acquires: u64,
-    usage: Usage,
+    usage: LockUsage,
     /// Grants while another client believed to hold.
     pub(super) overlaps: u64,
     /// Cycles of the open loop that were given up.
@@ -41,7 +41,7 @@ impl Counts {
             times: times.map_err(|error| error.to_string())?,
             ended: 0,
             acquires: 0,
-            usage: Usage::default(),
+            usage: LockUsage::default(),
             overlaps: 0,
             unserved: 0,
             errors: BTreeMap::new(),
@@ -54,7 +54,7 @@ impl Counts {
     }
 
     /// An acquire that counts, by what the client had done before and after.
-    pub(super) fn acquire(&mut self, before: Usage, after: Usage) {
+    pub(super) fn acquire(&mut self, before: LockUsage, after: LockUsage) {
         self.acquires += 1;
         self.usage.round_trips += after.round_trips.saturating_sub(before.round_trips);
         self.usage.polls += after.polls.saturating_sub(before.polls);
@@ -147,7 +147,7 @@ mod tests {
         let mut all = counts(1..=50);
         let mut other = counts(51..=100);
         other.error("busy");
-        other.acquire(Usage::default(), Usage { round_trips: 3, polls: 1, wakeups: 2 });
+        other.acquire(LockUsage::default(), LockUsage { round_trips: 3, polls: 1, wakeups: 2 });
         all.add(&other).unwrap();
         let measured = all.measured(WINDOW, 0, Some(0.5));
         assert_eq!((measured.cycles, measured.errors["busy"]), (100, 1));

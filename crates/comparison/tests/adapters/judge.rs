@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_comparison::{Hold, Limitation, LockClient, LockFuture, System, Usage};
+use holdfast_comparison::{Hold, Limitation, LockClient, LockFuture, LockUsage, System};
 
 use crate::campaign::campaign;
 
@@ -33,8 +33,8 @@ impl LockClient for Open {
         Box::pin(async { Ok(()) })
     }
 
-    fn usage(&self) -> Usage {
-        Usage { round_trips: 1, ..Usage::default() }
+    fn usage(&self) -> LockUsage {
+        LockUsage { round_trips: 1, ..LockUsage::default() }
     }
 }
 

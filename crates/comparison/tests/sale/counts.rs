@@ -2,7 +2,7 @@
 
 use holdfast_comparison::fault::Fault;
 use holdfast_comparison::record::Safety;
-use holdfast_comparison::safety::{FlashSale, Participant, Store};
+use holdfast_comparison::safety::{FlashSale, Participant, SaleDatabase};
 use holdfast_comparison::servers::ServerKind;
 
 use crate::{are_here, sale};
@@ -11,7 +11,7 @@ use crate::{are_here, sale};
 async fn sell<const N: usize>(names: [&str; N], fault: Fault) -> [Safety; N] {
     let (sale, below) = (sale(), tempfile::tempdir().unwrap());
     open_to_all(below.path());
-    let store = Store::start(below.path()).await.unwrap();
+    let store = SaleDatabase::start(below.path()).await.unwrap();
     let mut rows = Vec::new();
     for name in names {
         let participant = Participant::named(name).unwrap();

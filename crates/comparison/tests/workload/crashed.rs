@@ -9,7 +9,7 @@ use holdfast_comparison::record::{Load, Locks};
 use holdfast_comparison::servers::ServerKind;
 use holdfast_comparison::servers::group::TTL;
 use holdfast_comparison::workload::{Case, LazyServers, Plan, measure};
-use holdfast_comparison::{Hold, Limitation, LockClient, LockFuture, System, Usage};
+use holdfast_comparison::{Hold, Limitation, LockClient, LockFuture, LockUsage, System};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -55,7 +55,7 @@ impl LockClient for CountedClient {
         self.client.release(hold)
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.client.usage()
     }
 }

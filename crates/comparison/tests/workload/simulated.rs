@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_comparison::{Hold, Limitation, LockClient, LockError, LockFuture, System, Usage};
+use holdfast_comparison::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, System};
 use tokio::sync::oneshot;
 
 /// What an acquire does.
@@ -111,8 +111,8 @@ impl LockClient for Simulated {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         let acquires = self.acquires.load(SeqCst);
-        Usage { round_trips: 2 * acquires, polls: 0, wakeups: 0 }
+        LockUsage { round_trips: 2 * acquires, polls: 0, wakeups: 0 }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::lock::UsageCounter;
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Usage, nonce};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
 
 /// Beside the waiting for the lock.
 const CALL: Duration = Duration::from_secs(10);
@@ -99,7 +99,7 @@ impl LockClient for Http {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.counter.usage()
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use holdfast_client::{Client, Error, Guard};
 
 use crate::lock::UsageCounter;
-use crate::{Hold, LockClient, LockError, LockFuture, Usage};
+use crate::{Hold, LockClient, LockError, LockFuture, LockUsage};
 
 /// A client of this lock. Renewals in the background are not in its usage.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl LockClient for Sdk {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.counter.usage()
     }
 }

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, ScriptInvocation};
 
 use crate::lock::UsageCounter;
-use crate::{LockError, Usage};
+use crate::{LockError, LockUsage};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ impl Door {
     }
 
     /// What was done through this door and its clones.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> LockUsage {
         self.counter.usage()
     }
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{Database, Door};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Usage};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
 
 /// A client of this lock.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl LockClient for Advisory {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.door.usage()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Database;
 use crate::lock::UsageCounter;
-use crate::{LockError, LockFuture, Usage};
+use crate::{LockError, LockFuture, LockUsage};
 
 /// A parameter of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Door {
     }
 
     /// What was done through it.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> LockUsage {
         self.counter.usage()
     }
 }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{Database, Door, Settings};
-use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, Usage};
+use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
 
 /// What to do when the row is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl LockClient for ForUpdate {
         Box::pin(self.door.run("COMMIT"))
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.door.usage()
     }
 }

@@ -4,7 +4,7 @@
 //! changed back (ABA). There is nothing to hold, so this is no [`crate::LockClient`].
 
 use super::{Door, Value};
-use crate::{Limitation, LockError, Usage};
+use crate::{Limitation, LockError, LockUsage};
 
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Optimistic {
     }
 
     /// What was done so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> LockUsage {
         self.door.usage()
     }
 

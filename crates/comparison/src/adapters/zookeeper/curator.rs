@@ -8,7 +8,7 @@ use std::time::Duration;
 use holdfast_zkwire::CreateMode;
 
 use super::{Session, ZooKeeperError};
-use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, Usage};
+use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
 
 /// A client of this lock.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl LockClient for Curator {
         Box::pin(async move { Ok(self.session.delete(&hold.proof).await?) })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.session.usage()
     }
 }

@@ -8,7 +8,7 @@ use holdfast_zkwire::CreateMode;
 
 use super::curator::directory;
 use super::{Session, ZooKeeperError};
-use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, Usage};
+use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
 
 /// A client of this lock.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl LockClient for Ephemeral {
         Box::pin(async move { Ok(self.session.delete(&hold.proof).await?) })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.session.usage()
     }
 }

@@ -23,7 +23,7 @@ use tokio::task::AbortHandle;
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 
 use crate::lock::UsageCounter;
-use crate::{Deadline, LockError, Usage, WAKEUPS_MAX};
+use crate::{Deadline, LockError, LockUsage, WAKEUPS_MAX};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// Requests under way.
@@ -177,12 +177,12 @@ impl Session {
     }
 
     /// What was done so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> LockUsage {
         self.counter.usage()
     }
 
     /// The same, to be asked when somebody else has the session.
-    pub fn usage_reader(&self) -> impl Fn() -> Usage + Send + Sync + use<> {
+    pub fn usage_reader(&self) -> impl Fn() -> LockUsage + Send + Sync + use<> {
         let counter = Arc::clone(&self.counter);
         move || counter.usage()
     }

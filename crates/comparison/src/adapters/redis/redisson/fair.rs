@@ -10,7 +10,7 @@ use redis::Script;
 
 use super::{Found, Told, channel, rest, wait_for};
 use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Usage, nonce};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
 
 /// What a dead waiter costs whoever is behind it, unless it is said otherwise.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
@@ -167,7 +167,7 @@ impl LockClient for Fair {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.door.counter.usage()
     }
 }

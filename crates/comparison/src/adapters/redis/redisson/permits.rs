@@ -10,7 +10,7 @@ use redis::Script;
 
 use super::{Found, Told, channel, rest, wait_for};
 use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Usage, nonce};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
 
 /// KEYS: ends of the permits that are taken. ARGV: id, now, ttl, limit. Answers how long until one ends.
 static TAKE: LazyLock<Script> = LazyLock::new(|| {
@@ -102,7 +102,7 @@ impl LockClient for Permits {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.door.counter.usage()
     }
 }

@@ -10,7 +10,7 @@ use redis::Script;
 
 use super::{Found, Told, channel, rest, wait_for};
 use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Usage, nonce};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
 
 /// KEYS: lock. ARGV: holder, ttl, mode.
 static ENTER: LazyLock<Script> = LazyLock::new(|| {
@@ -119,7 +119,7 @@ impl LockClient for ReadWrite {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.door.counter.usage()
     }
 }

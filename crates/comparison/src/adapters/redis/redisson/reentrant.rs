@@ -10,7 +10,7 @@ use redis::Script;
 
 use super::{Found, Told, Watchdog, channel, rest, wait_for};
 use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Usage, nonce};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
 
 static ENTER: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
@@ -130,7 +130,7 @@ impl LockClient for Redisson {
         })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.door.counter.usage()
     }
 }

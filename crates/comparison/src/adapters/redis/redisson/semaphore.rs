@@ -10,7 +10,7 @@ use redis::{Script, cmd};
 
 use super::{Found, Told, channel, wait_for};
 use crate::adapters::redis::Door;
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Usage};
+use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
 
 /// Nobody knows when a permit comes back.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
@@ -105,7 +105,7 @@ impl LockClient for Semaphore {
         Box::pin(async move { self.give(&hold.lock, 1).await.map(drop) })
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> LockUsage {
         self.door.counter.usage()
     }
 }
