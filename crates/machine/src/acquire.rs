@@ -21,7 +21,6 @@ use crate::create::{child_path, room_in_counter};
 use crate::deadlock::Wanted;
 use crate::locks::Lock;
 use crate::multi::By;
-use crate::plant::Plant;
 use crate::policy::check_bounds;
 use crate::rank::Rank;
 use crate::sessions::Named;
@@ -97,9 +96,7 @@ impl Machine {
             // Asking without waiting says nothing about the place that another call waits for.
             return Err(self.busy_for(&lock, contender));
         }
-        let attempt = attempt.filter(|attempt| {
-            !contender.attempts.contains(*attempt) || self.planted(Plant::EntryTwice)
-        });
+        let attempt = attempt.filter(|attempt| !contender.attempts.contains(*attempt));
         if attempt.is_some() {
             self.refuse_to_be_entered(contender, reentrant)?;
         }
@@ -109,13 +106,7 @@ impl Machine {
         }
         let value = value.filter(|value| contender.terms().value.as_ref() != Some(value));
         self.touch_by_name(contender.session, open.ttl, open.labels, step);
-        let minted = self.planted(Plant::RenewalMints).then(|| self.mint());
-        if !waits
-            && conversion == Conversion::Stay
-            && attempt.is_none()
-            && value.is_none()
-            && minted.is_none()
-        {
+        if !waits && conversion == Conversion::Stay && attempt.is_none() && value.is_none() {
             return self.answer(&lock, contender, true);
         }
         let shows_another = value.is_some();
@@ -128,9 +119,6 @@ impl Machine {
             }
             if value.is_some() {
                 contender.terms = Terms { value, ..contender.terms().clone() }.kept();
-            }
-            if let (Some(hold), Some(token)) = (&mut contender.hold, minted) {
-                hold.token = token;
             }
             convert(contender, conversion);
         });
@@ -254,9 +242,7 @@ impl Machine {
         ask: Ask,
         step: &Step<'_>,
     ) -> Result<(), Rejection> {
-        let blind = self.planted(Plant::OpeningBlind);
-        let opening: &[LockName] = if blind { &[] } else { slice::from_ref(lock) };
-        let found = self.found_by_newcomer(opening, step);
+        let found = self.found_by_newcomer(slice::from_ref(lock), step);
         match found.locks.get(lock).filter(|indexed| !indexed.admits(ask, step.now)) {
             Some(indexed) => {
                 let rank = indexed.rank_of(ask, step.now, u64::MAX);
@@ -329,8 +315,7 @@ impl Machine {
         contender: &Contender,
         reentrant: bool,
     ) -> Result<(), Rejection> {
-        let once = !(reentrant && contender.terms().reentrant);
-        if once && !self.planted(Plant::ReentrantBlind) {
+        if !(reentrant && contender.terms().reentrant) {
             return Err(Rejection::NotReentrant);
         }
         self.room_for_an_attempt(contender.attempts.count())
@@ -363,7 +348,7 @@ impl Machine {
         let nearest = missing.first().and_then(ZnodePath::parent);
         let nearest =
             self.allowed(nearest.as_ref().unwrap_or(&directory), Perms::CREATE, ANYBODY)?;
-        let sequence = self.next_sequence(nearest, !missing.is_empty());
+        let sequence = nearest.next_sequence(!missing.is_empty());
         room_in_counter(sequence)?;
         let name = format!("lock-{sequence:010}");
         let path = child_path(&directory, &name)?;

@@ -20,7 +20,6 @@ use crate::attempts::Attempts;
 use crate::contender::{Ask, Contender, Terms};
 use crate::deadlock::Wanted;
 use crate::locks::Claim;
-use crate::plant::Plant;
 use crate::sessions::Named;
 
 impl Machine {
@@ -68,7 +67,7 @@ impl Machine {
         for (lock, member) in all.locks.iter().zip(members) {
             // One that is converted meanwhile is not what was asked for.
             let mode = member.hold.as_ref().map_or(member.mode, |hold| hold.mode);
-            if mode != all.mode && !self.planted(Plant::RenewedBlind) {
+            if mode != all.mode {
                 return Err(refused(lock, Rejection::ModeConflict { mode }));
             }
             if member.waits() && !all.wait {
@@ -110,9 +109,7 @@ impl Machine {
     ) -> Outcome {
         let ask = Ask::of_bundle(all.mode);
         let (before, said) = (self.clone(), step.said());
-        let blind = self.planted(Plant::OpeningBlind);
-        let opening: &[LockName] = if blind { &[] } else { &all.locks };
-        let found = before.found_by_newcomer(opening, step);
+        let found = before.found_by_newcomer(&all.locks, step);
         if !all.wait {
             for lock in &all.locks {
                 let free = self.refuse_if_busy(&found, lock, ask, step.now);
@@ -129,10 +126,8 @@ impl Machine {
         });
         drop(found);
         if let Err(rejection) = joined {
-            if !self.planted(Plant::BundleHalf) {
-                *self = before;
-                step.unsay(said);
-            }
+            *self = before;
+            step.unsay(said);
             return Err(rejection);
         }
         if let Some(first) = all.locks.first() {
@@ -333,15 +328,13 @@ impl Machine {
 
     /// Whether all members of one that stands first can hold now.
     pub(crate) fn may_hold_all(&self, member: &Contender, now: Stamp) -> bool {
-        self.planted(Plant::BundleEager)
-            || member.bundle().iter().all(|name| {
-                self.locks.get(name).is_some_and(|lock| {
-                    let first = lock.waiters.get_min().map(|(_, first)| first);
-                    first.is_some_and(|first| {
-                        first.is_with(member) && lock.has_room_for(first.ask())
-                    }) && lock.is_open(now)
-                })
+        member.bundle().iter().all(|name| {
+            self.locks.get(name).is_some_and(|lock| {
+                let first = lock.waiters.get_min().map(|(_, first)| first);
+                first.is_some_and(|first| first.is_with(member) && lock.has_room_for(first.ask()))
+                    && lock.is_open(now)
             })
+        })
     }
 
     /// Grants all members of one that stands first.

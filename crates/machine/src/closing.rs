@@ -12,7 +12,6 @@ use crate::Machine;
 use crate::apply::Step;
 use crate::contender::Contender;
 use crate::locks::{Claim, Lock};
-use crate::plant::Plant;
 
 /// Holds that one command ends at most.
 const DUE_MAX: u32 = 1_000;
@@ -150,12 +149,11 @@ impl Machine {
     }
 
     fn overdue_holder(&self, lock: &LockName, now: Stamp) -> Option<(Claim, LossCause)> {
-        let holders = &self.locks.get(lock).filter(|_| !self.planted(Plant::MaxHoldBlind))?.holders;
+        let holders = &self.locks.get(lock)?.holders;
         let (_, sequence) = holders.first_end().filter(|(end, _)| *end <= now)?;
         let holder = holders.get(sequence)?;
         let (_, cause) = holder.taken_at()?;
-        let blind = cause == LossCause::Revoked && self.planted(Plant::RevokeBlind);
-        (!blind).then(|| (Claim::of(lock, holder), cause))
+        Some((Claim::of(lock, holder), cause))
     }
 
     /// Locks of which something is due at a stamp, the longest due first; at most `count_max`.
@@ -178,12 +176,10 @@ impl Machine {
         step: &mut Step<'_>,
     ) {
         let (Some(hold), Some(indexed)) = (&gone.hold, self.locks.get(lock)) else { return };
-        let min_hold = gone.terms().min_hold_ms.filter(|_| !self.planted(Plant::MinHoldBlind));
-        let min_hold = min_hold.map(|ms| later(hold.since, ms)).filter(|until| *until > step.now);
+        let min_hold = gone.terms().min_hold_ms.map(|ms| later(hold.since, ms));
+        let min_hold = min_hold.filter(|until| *until > step.now);
         let delay_ms = Some(indexed.policy().lock_delay_ms).filter(|ms| *ms > 0);
-        let blind = self.planted(Plant::DelayBlind)
-            || (self.planted(Plant::BrokenBlind) && cause == LossCause::Broken);
-        let delay_ms = delay_ms.filter(|_| is_unclean(cause) && !blind);
+        let delay_ms = delay_ms.filter(|_| is_unclean(cause));
         if min_hold.is_none() && delay_ms.is_none() {
             return;
         }
@@ -199,7 +195,7 @@ impl Machine {
     pub(crate) fn close_after_grant(&mut self, lock: &LockName, step: &mut Step<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
         let ms = indexed.policy().cooldown_ms;
-        if ms == 0 || self.planted(Plant::CooldownBlind) {
+        if ms == 0 {
             return;
         }
         let cooldown = Some(Rest { since: step.now, until: later(step.now, ms) });
@@ -211,9 +207,6 @@ impl Machine {
         let Some(indexed) = self.locks.get(lock).filter(|lock| lock.closed.is_some()) else {
             return;
         };
-        if self.planted(Plant::RetimeBlind) {
-            return;
-        }
         let (policy, mut closings) = (*indexed.policy(), indexed.closings());
         if let Some(rest) = &mut closings.cooldown {
             rest.until = later(rest.since, policy.cooldown_ms);
@@ -249,7 +242,7 @@ impl Machine {
     ) -> bool {
         let Some(indexed) = self.locks.get(lock) else { return false };
         let mut closings = indexed.closings();
-        let noticed = closings.noticed_by(session) && !self.planted(Plant::NoteBlind);
+        let noticed = closings.noticed_by(session);
         if noticed {
             self.set_closed(lock, closings, step);
             self.grant_next(lock, step);

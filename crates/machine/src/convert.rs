@@ -11,7 +11,6 @@ use holdfast_types::{Event, LockName, Mode, Rejection};
 use crate::Machine;
 use crate::apply::Step;
 use crate::contender::{Contender, Hold};
-use crate::plant::Plant;
 
 /// What a conversion is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +55,20 @@ impl Machine {
         if let Some(grant) = self.grant_of(lock, contender, true) {
             step.emit(Event::Converted(grant));
         }
-        if !self.planted(Plant::DowngradeDeaf) {
-            self.grant_next(lock, step);
-        }
+        self.grant_next(lock, step);
     }
 
     /// Makes a holder exclusive that waited for that, once nobody else holds. It has the lock already, so that it does
     /// not matter whether the lock is closed to others.
     pub(crate) fn upgrade_if_alone(&mut self, lock: &LockName, step: &mut Step<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
-        let early = self.planted(Plant::UpgradeEarly);
-        if indexed.holders.len() != 1 && !early {
+        if indexed.holders.len() != 1 {
             return;
         }
         let Some(before) = indexed.holders.upgrading().cloned() else { return };
         let Some(hold) = before.hold.as_deref().cloned() else { return };
         let directory = indexed.directory.clone();
-        let token = if self.planted(Plant::UpgradeKeepsToken) { hold.token } else { self.mint() };
+        let token = self.mint();
         let hold = Hold {
             token,
             granted_at: step.now,

@@ -16,7 +16,6 @@ use crate::attempts::Attempts;
 use crate::contender::{Ask, Contender};
 use crate::grant::mode_of_name;
 use crate::multi::By;
-use crate::plant::Plant;
 use crate::quota::{self, COUNTED_MAX, Usage};
 use crate::tree::{ZOOKEEPER, holds_locks};
 use crate::znode::{Acl, Kind, Znode};
@@ -111,7 +110,7 @@ impl Machine {
         let nearest = nearest.as_ref().unwrap_or(&directory);
         let parent = self.open_to(nearest, by)?;
         let acl = acl::shared(acl, &parent.acl);
-        let sequence = self.next_sequence(parent, !missing.is_empty());
+        let sequence = parent.next_sequence(!missing.is_empty());
         room_in_counter(sequence)?;
         let name = if sequential { format!("{name}{sequence:010}") } else { name };
         let path = child_path(&directory, &name)?;
@@ -124,8 +123,7 @@ impl Machine {
         let kind = kind_of(kind, by.session, step.now).ok_or_else(|| reserved(&path))?;
         self.room_for_data(bytes)?;
         self.room_for_znodes(missing.len() + 1)?;
-        let last = (!self.planted(Plant::QuotaOffByOne)).then_some(&path);
-        self.tree.room_in_quotas(&path, &missing.iter().chain(last), bytes as u64)?;
+        self.tree.room_in_quotas(&path, &missing.iter().chain(Some(&path)), bytes as u64)?;
         let limits = self.quota_set_by(&path, step)?;
         let contends = match kind {
             Kind::Ephemeral(session) if sequential => {
@@ -194,15 +192,6 @@ impl Machine {
         Ok(missing)
     }
 
-    /// The number of a directory's next child, or of the first child in a directory to be made in it.
-    pub(crate) fn next_sequence(&self, directory: &Znode, in_new_directory: bool) -> u64 {
-        match (in_new_directory, self.planted(Plant::SequenceReused)) {
-            (true, _) => directory.floor(),
-            (false, true) => directory.children.into(),
-            (false, false) => directory.counter(),
-        }
-    }
-
     /// Refuses some znodes too many.
     pub(crate) fn room_for_znodes(&self, count: usize) -> Result<(), Rejection> {
         let max = self.limits.znodes_max;
@@ -215,9 +204,6 @@ impl Machine {
     /// Refuses an ephemeral too many: the end of a session is one command, and takes as long as the session has znodes.
     fn room_for_an_ephemeral(&self, session: SessionId) -> Result<(), Rejection> {
         let max = self.limits.ephemerals_per_session_max;
-        if self.planted(Plant::EphemeralsUnbounded) {
-            return Ok(());
-        }
         if self.tree.orders.owned_by(session) >= u64::from(max) {
             return Err(limit_reached(Bound::EphemeralsPerSession, max));
         }

@@ -21,7 +21,6 @@ use crate::contender::{Ask, Contender, Terms};
 use crate::create::{child_path, room_in_counter};
 use crate::locks::{Claim, Lock};
 use crate::memo;
-use crate::plant::Plant;
 use crate::rank::Rank;
 use crate::sessions::Named;
 
@@ -29,8 +28,6 @@ impl Machine {
     /// Takes places away, and grants the lock on.
     pub(crate) fn break_places(&mut self, breaking: Break, step: &mut Step<'_>) -> Reply {
         let Break { lock, what, reason } = breaking;
-        let all = self.planted(Plant::BrokenTooMuch) && matches!(what, Broken::Token(_));
-        let what = if all { Broken::Holders } else { what };
         let places = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.places(what));
         for place in &places {
             step.emit(Event::Broken {
@@ -54,7 +51,7 @@ impl Machine {
         if !(1..=AskRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
-        let holders: Vec<Arc<Contender>> = match holder.filter(|_| !self.planted(Plant::AskedAll)) {
+        let holders: Vec<Arc<Contender>> = match holder {
             Some((session, owner)) => vec![self.holder_of(&lock, &session, &owner, None)?],
             None => {
                 self.locks.get(&lock).map_or(Vec::new(), |l| l.holders.iter().cloned().collect())
@@ -75,7 +72,7 @@ impl Machine {
         request: ReleaseRequest,
         step: &mut Step<'_>,
     ) {
-        let before = holder.asked_for().filter(|_| !self.planted(Plant::AskedAgain));
+        let before = holder.asked_for();
         let (Some(token), true) = (holder.token(), before.is_none_or(|b| is_sterner(&request, b)))
         else {
             return;
@@ -189,14 +186,14 @@ impl Machine {
             return Err(Rejection::HasPlace { lock: lock.clone() });
         }
         indexed.refuse_instead_of(holder, waiter.ask())?;
-        if indexed.is_overtaking(waiter) && !self.planted(Plant::HandedPast) {
+        if indexed.is_overtaking(waiter) {
             return Err(Rejection::CannotOvertake);
         }
         self.give_away(lock, holder, step);
         self.locks.waits.leave(waiter);
         self.locks.claims.remove(&Claim::of(lock, waiter));
         self.locks.change(lock, |indexed| indexed.take(&waiter.rank));
-        let granted = self.handed(lock, holder, (**waiter).clone(), step);
+        let granted = self.handed(lock, (**waiter).clone(), step);
         let granted = Arc::new(granted);
         self.locks.change(lock, |indexed| indexed.put(Arc::clone(&granted)));
         self.locks.claims.insert(Claim::of(lock, &granted));
@@ -220,9 +217,7 @@ impl Machine {
         let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
         let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
         let ask = Ask { mode, permits: holder.terms().permits, priority: 0, fixed: false };
-        if !self.planted(Plant::HandedTooMuch) {
-            indexed.refuse_instead_of(holder, ask)?;
-        }
+        indexed.refuse_instead_of(holder, ask)?;
         let directory = indexed.directory.clone();
         room_in_counter(self.allowed(&directory, Perms::CREATE, ANYBODY)?.counter())?;
         let path = self.path_instead_of(&directory, holder, step)?;
@@ -237,15 +232,12 @@ impl Machine {
         let attempts = Attempts::of(None);
         let new = Contender::new(holder.sequence(), to, session, owner, attempts, step);
         let new = Contender { path, mode, terms: terms.kept(), ..new };
-        let granted = self.handed(lock, holder, new, step);
+        let granted = self.handed(lock, new, step);
         Ok(self.put_in(lock, &directory, (Data::default(), None), granted, step))
     }
 
     fn give_away(&mut self, lock: &LockName, holder: &Contender, step: &mut Step<'_>) {
         self.leave(&Claim::of(lock, holder), LossCause::HandedOver, step);
-        if self.planted(Plant::HandedToFirst) {
-            self.grant_next(lock, step);
-        }
     }
 
     /// Where the znode of a place goes that has the number of another one that goes.
@@ -267,20 +259,8 @@ impl Machine {
     }
 
     /// A contender as the holder that follows another one: before everybody who waits.
-    fn handed(
-        &mut self,
-        lock: &LockName,
-        before: &Contender,
-        contender: Contender,
-        step: &Step<'_>,
-    ) -> Contender {
-        let mut hold = self.hold_for(lock, &contender, step);
-        if let (true, Some(token)) = (self.planted(Plant::HandedToken), before.token()) {
-            hold.token = token;
-        }
-        if self.planted(Plant::HandedRequest) {
-            hold.asked_for = before.asked_for().cloned().map(Box::new);
-        }
+    fn handed(&mut self, lock: &LockName, contender: Contender, step: &Step<'_>) -> Contender {
+        let hold = self.hold_for(lock, &contender, step);
         let rank = Rank::before_all(contender.sequence());
         Contender { rank, hold: Some(Box::new(hold)), ..contender }
     }

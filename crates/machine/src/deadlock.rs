@@ -16,7 +16,6 @@ use holdfast_types::{Blocked, LockName, Mode, Owner, Rejection, SessionId};
 use crate::Machine;
 use crate::contender::{Ask, Contender};
 use crate::locks::Lock;
-use crate::plant::Plant;
 use crate::rank::Rank;
 
 /// Places looked at for one newcomer.
@@ -78,10 +77,7 @@ impl Machine {
             Wanted::Upgrade(_) => false,
         };
         let waited_for = session.is_some_and(|session| self.is_waited_for(session, owner));
-        if wanted.is_empty()
-            || !(waited_for || wanted.iter().any(overtakes))
-            || self.planted(Plant::DeadlockBlind)
-        {
+        if wanted.is_empty() || !(waited_for || wanted.iter().any(overtakes)) {
             return Ok(());
         }
         // No live session has the number 0.
@@ -100,8 +96,7 @@ impl Machine {
         taker: &Contender,
     ) -> Result<(), Rejection> {
         let searched = self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks);
-        let blind = self.planted(Plant::DeadlockBlind) || self.planted(Plant::HandedRound);
-        if !searched || blind {
+        if !searched {
             return Ok(());
         }
         let agent = (taker.session, &taker.owner);
@@ -109,7 +104,7 @@ impl Machine {
         let mut without = self.clone();
         without.locks.change(lock, |lock| lock.take(&taker.rank));
         let before = Search::of(&without, agent, &[]).circle();
-        if before.is_some() && !self.planted(Plant::HandedStrictly) {
+        if before.is_some() {
             return Ok(());
         }
         Err(Rejection::Deadlock { cycle })
@@ -224,9 +219,7 @@ impl<'a> Search<'a> {
             self.waits_in_queue(wish, (name, lock), (place.ask(), &place.rank));
             // The newcomer goes before it, though it came later.
             let overtaken = |(other, wanted): &(LockName, Wanted)| {
-                other == name
-                    && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
-                    && !machine.planted(Plant::OvertakingBlind)
+                other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
             };
             if self.wanted.iter().any(overtaken) {
                 self.block(wish, 0, u64::MAX);
@@ -262,8 +255,7 @@ impl<'a> Search<'a> {
             most = most.max(ahead.terms().permits);
         }
         if let (Some(limit), Some(wish)) = (lock.policy().limit, self.wishes.get_mut(wish)) {
-            let eager = self.machine.planted(Plant::DeadlockEager);
-            wish.slack = if eager { 0 } else { limit.saturating_sub(most).into() };
+            wish.slack = limit.saturating_sub(most).into();
         }
         for holder in lock.holders.iter() {
             let weight = match lock.policy().limit {
@@ -299,7 +291,7 @@ impl<'a> Search<'a> {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
         let upgrades = |(lock, wanted): &(LockName, Wanted)| {
             let own = matches!(wanted, Wanted::Upgrade(own) if *own == holder.sequence());
-            own && lock == name && !self.machine.planted(Plant::UpgradeUnseen)
+            own && lock == name
         };
         match (held, mode) {
             (Mode::Exclusive, _) | (_, Mode::Exclusive) | (Mode::Upgradable, Mode::Upgradable) => {

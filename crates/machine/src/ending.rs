@@ -8,7 +8,6 @@ use holdfast_types::{Event, LossCause, SessionEnd, SessionId};
 use crate::Machine;
 use crate::apply::Step;
 use crate::locks::Claim;
-use crate::plant::Plant;
 
 impl Machine {
     /// Ends a live session. As many steps as it has places and ephemerals.
@@ -22,9 +21,7 @@ impl Machine {
         for claim in &claims {
             self.leave(claim, cause, step);
         }
-        if !self.planted(Plant::EphemeralsStay) {
-            self.drop_ephemerals(id, step);
-        }
+        self.drop_ephemerals(id, step);
         self.end_in_recipes(id, end, step);
         self.sessions.end(id, end, step.now, &self.limits);
         step.emit(Event::SessionEnded { id, session: name, end });

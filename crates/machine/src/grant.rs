@@ -8,17 +8,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Data, Event, FencingToken, LockName, LossCause, Mode, Policy, SessionEnd, SessionId, Stamp,
-    ZnodePath,
+    Data, Event, FencingToken, LockName, LossCause, Mode, SessionEnd, SessionId, ZnodePath,
 };
 
 use crate::Machine;
 use crate::apply::Step;
-use crate::contender::{Ask, Contender, Hold};
-use crate::holders::Holders;
+use crate::contender::{Contender, Hold};
 use crate::locks::{Claim, Lock};
-use crate::plant::Plant;
-use crate::rank::Rank;
 use crate::znode::{Acl, Kind, Role, Znode};
 
 impl Machine {
@@ -38,13 +34,9 @@ impl Machine {
         }
         if let Some(indexed) = self.locks.get(lock) {
             let ask = contender.ask();
-            contender.rank = self.rank_of(indexed, ask, step.now, contender.sequence());
+            contender.rank = indexed.rank_of(ask, step.now, contender.sequence());
             // Who asks for several is granted when it stands in all queues.
-            let alone = contender.bundle().is_empty();
-            if (alone && indexed.admits(ask, step.now))
-                || self.planted(Plant::TwoHolders)
-                || (self.planted(Plant::LimitOffByOne) && indexed.is_one_short_of(ask))
-            {
+            if contender.bundle().is_empty() && indexed.admits(ask, step.now) {
                 contender.hold = Some(Box::new(self.hold_for(lock, &contender, step)));
             }
         }
@@ -81,19 +73,6 @@ impl Machine {
         contender
     }
 
-    /// Where a new contender goes in the order of the queue.
-    fn rank_of(&self, indexed: &Lock, ask: Ask, now: Stamp, sequence: u64) -> Rank {
-        let priority = if self.planted(Plant::PriorityBlind) { 0 } else { ask.priority };
-        if self.planted(Plant::OrderBlind) {
-            let plain = Rank::of(&Policy::DEFAULT, ask, now, sequence);
-            return plain.behind(indexed.waiters.get_max().map(|(last, _)| last));
-        }
-        if self.planted(Plant::FixedBlind) {
-            return Rank::of(indexed.policy(), ask, now, sequence);
-        }
-        indexed.rank_of(Ask { priority, ..ask }, now, sequence)
-    }
-
     /// A lock whose time has come is granted to those who waited for that before anybody new.
     fn grant_what_waited_for_time(&mut self, lock: &LockName, step: &mut Step<'_>) {
         if self.locks.get(lock).is_some_and(|indexed| indexed.closed.is_some()) {
@@ -109,7 +88,7 @@ impl Machine {
         };
         let opening = locks.iter().filter(|lock| self.locks.get(lock).is_some_and(goes_first));
         let opening: Vec<&LockName> = opening.collect();
-        if opening.is_empty() || self.planted(Plant::NewcomerBlind) {
+        if opening.is_empty() {
             return Cow::Borrowed(self);
         }
         let (mut then, mut unsaid) = (self.clone(), Vec::new());
@@ -129,10 +108,8 @@ impl Machine {
         let others = others.map_or(Vec::new(), |place| self.others_of(lock, place));
         self.leave_one(claim, cause, step);
         for (other, claim) in others {
-            if !self.planted(Plant::BundleSplit) {
-                self.leave_one(&claim, cause, step);
-                step.stale.insert(other);
-            }
+            self.leave_one(&claim, cause, step);
+            step.stale.insert(other);
         }
     }
 
@@ -187,7 +164,7 @@ impl Machine {
             self.reopen(&lock, step);
             self.upgrade_if_alone(&lock, step);
             while let Some(next) = self.next_of(&lock, step) {
-                if next.bundle().is_empty() || self.planted(Plant::BundleEager) {
+                if next.bundle().is_empty() {
                     self.grant(&lock, &next, step);
                 } else {
                     self.grant_members(&next, step);
@@ -199,19 +176,10 @@ impl Machine {
     /// The first in line, if it may hold now.
     fn next_of(&self, lock: &LockName, step: &Step<'_>) -> Option<Arc<Contender>> {
         let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(step.now))?;
-        let waiters = &indexed.waiters;
-        let next =
-            if self.planted(Plant::LastFirst) { waiters.get_max() } else { waiters.get_min() };
-        let (_, first) = next?;
-        let next = if self.planted(Plant::BundlePassed) {
-            waiters.values().find(|waiter| waiter.bundle().is_empty()).unwrap_or(first)
-        } else {
-            first
-        };
-        let granted = indexed.has_room_for(next.ask())
-            && (next.bundle().is_empty() || self.may_hold_all(next, step.now))
-            && !self.planted(Plant::GrantSkipped);
-        granted.then(|| Arc::clone(next))
+        let (_, next) = indexed.waiters.get_min()?;
+        let may_hold = indexed.has_room_for(next.ask())
+            && (next.bundle().is_empty() || self.may_hold_all(next, step.now));
+        may_hold.then(|| Arc::clone(next))
     }
 
     pub(crate) fn grant(&mut self, lock: &LockName, next: &Arc<Contender>, step: &mut Step<'_>) {
@@ -247,9 +215,6 @@ impl Machine {
     ) -> Hold {
         let indexed = self.locks.get(lock);
         let slots = match indexed.map(|indexed| (&indexed.holders, indexed.policy().limit)) {
-            Some((_, Some(_))) if self.planted(Plant::SlotTwice) => {
-                Holders::Nobody.free_slots(contender.terms().permits)
-            }
             Some((holders, Some(_))) => holders.free_slots(contender.terms().permits),
             Some((_, None)) | None => Arc::default(),
         };
@@ -266,9 +231,7 @@ impl Machine {
 
     /// The next token. `Machine::guard_tokens` has made sure that there is one.
     pub(crate) fn mint(&mut self) -> FencingToken {
-        if !self.planted(Plant::TokenRepeats) || self.locks.grants == 0 {
-            self.locks.grants += 1;
-        }
+        self.locks.grants += 1;
         FencingToken(self.locks.grants)
     }
 

@@ -38,7 +38,6 @@ mod nodes;
 mod orders;
 mod part;
 mod place;
-mod plant;
 mod policy;
 mod quota;
 mod rank;
@@ -93,8 +92,6 @@ pub struct Machine {
     locks: Locks,
     recipes: Recipes,
     members: OrdMap<NodeId, Incarnation>,
-    #[cfg(test)]
-    plant: Option<plant::Plant>,
 }
 
 impl Machine {
@@ -110,8 +107,6 @@ impl Machine {
             locks: Locks::new(),
             recipes: Recipes::default(),
             members: OrdMap::new(),
-            #[cfg(test)]
-            plant: None,
         }
     }
 }

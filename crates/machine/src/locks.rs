@@ -108,12 +108,6 @@ impl Lock {
         }
     }
 
-    /// True if one permit more would make room.
-    pub(crate) fn is_one_short_of(&self, ask: Ask) -> bool {
-        let limit = self.policy().limit.map(u64::from);
-        limit.is_some_and(|limit| self.holders.permits() + u64::from(ask.permits) == limit + 1)
-    }
-
     /// True if a contender that comes now would be granted at once.
     pub(crate) fn admits(&self, ask: Ask, now: Stamp) -> bool {
         let rank = self.rank_of(ask, now, u64::MAX);

@@ -15,7 +15,6 @@ use crate::Machine;
 use crate::acl;
 use crate::apply::Step;
 use crate::memo::{scope_of, scoped};
-use crate::plant::Plant;
 use crate::room::stored_by;
 use crate::sessions::Named;
 
@@ -38,8 +37,7 @@ impl Machine {
         self.once(step, (session, attachment, request), |machine, session, step| {
             let by = By { session, shown: &identities };
             step.spend_ops(conditions.len() + then.len() + otherwise.len())?;
-            let blind = machine.planted(Plant::ConditionBlind);
-            let succeeded = blind || machine.all_hold(&conditions, by)?;
+            let succeeded = machine.all_hold(&conditions, by)?;
             let results =
                 machine.all_or_none(if succeeded { then } else { otherwise }, by, step)?;
             Ok(Reply::Multi { succeeded, results })
@@ -53,7 +51,7 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Result<Vec<OpReply>, Rejection> {
         let undone = ops.len() > 1 || self.is_nearly_full(stored_by(&ops, by.shown));
-        let before = (undone && !self.planted(Plant::HalfDone)).then(|| self.clone());
+        let before = undone.then(|| self.clone());
         let said = step.said();
         let mut results = Vec::with_capacity(ops.len());
         for (at, op) in (0_u32..).zip(ops) {

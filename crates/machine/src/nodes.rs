@@ -13,9 +13,8 @@ use crate::apply::{Step, limit_reached};
 use crate::create::reserved;
 use crate::locks::Claim;
 use crate::multi::By;
-use crate::plant::Plant;
 use crate::tree::BUILT_IN;
-use crate::znode::{Past, Role, Znode};
+use crate::znode::{Past, Znode};
 
 /// The most znodes that the recursive deletes of one command take.
 pub(crate) const DELETED_MAX: usize = 10_000;
@@ -157,9 +156,7 @@ impl Machine {
         let Some(node) = self.tree.get(path) else {
             return Err(Rejection::NoNode { path: path.clone() });
         };
-        if !self.planted(Plant::AclBlind) {
-            acl::demand(path, node, needed, by.shown)?;
-        }
+        acl::demand(path, node, needed, by.shown)?;
         Ok(node)
     }
 
@@ -201,11 +198,6 @@ impl Machine {
             self.locks.forget(&lock);
         }
         self.tree.remove(directory, path, step.revision, step.now);
-        if self.planted(Plant::FloorLost)
-            && let Some(parent) = self.tree.get_mut(directory)
-        {
-            parent.role = Role::Plain;
-        }
         step.emit(Event::NodeDeleted { path: path.clone() });
     }
 }

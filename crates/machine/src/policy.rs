@@ -15,7 +15,6 @@ use crate::Machine;
 use crate::acquire::ANYBODY;
 use crate::apply::{Step, limit_reached};
 use crate::locks::{Claim, Lock, Rules};
-use crate::plant::Plant;
 
 impl Machine {
     /// Changes the rules of a lock, whose directory is made if it is missing.
@@ -47,8 +46,7 @@ impl Machine {
             return Ok(Reply::PolicySet { policy });
         }
         let directory = self.directory_for_rules(lock, step)?;
-        let kept = !self.planted(Plant::RulesSwept);
-        self.set_rules(lock, &directory, Rules { policy, kept });
+        self.set_rules(lock, &directory, Rules { policy, kept: true });
         step.emit(Event::PolicySet { lock: lock.clone(), policy });
         self.turn_away_the_too_large(lock, policy.limit, step);
         self.retime(lock, step);
@@ -81,10 +79,9 @@ impl Machine {
             self.locks.enter(lock.clone(), Lock::new(directory.clone()));
         }
         let rules = (!plain).then(|| Arc::new(rules));
-        let blind = plain && self.planted(Plant::RulesForgetful);
         let nothing = self.locks.change(lock, |indexed| {
             indexed.rules = rules;
-            indexed.is_nothing() || (blind && indexed.last_token.is_none())
+            indexed.is_nothing()
         });
         self.note_lock(lock);
         if nothing == Some(true) {
@@ -100,9 +97,6 @@ impl Machine {
         step: &mut Step<'_>,
     ) {
         let (Some(limit), Some(indexed)) = (limit, self.locks.get(lock)) else { return };
-        if self.planted(Plant::TooLargeStays) {
-            return;
-        }
         let waiters = indexed.waiters.values();
         let large = waiters.filter(|waiter| waiter.terms().permits > limit);
         let claims: Vec<Claim> = large.map(|waiter| Claim::of(lock, waiter)).collect();
@@ -132,9 +126,7 @@ impl Machine {
             Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
                 Err(Rejection::ModeConflict { mode: Mode::Exclusive })
             }
-            None if permits > 1 && !self.planted(Plant::PermitsBlind) => {
-                Err(Rejection::LimitMismatch { limit: None })
-            }
+            None if permits > 1 => Err(Rejection::LimitMismatch { limit: None }),
             Some(_) | None => Ok(rules),
         }
     }

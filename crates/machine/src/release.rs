@@ -13,7 +13,6 @@ use crate::Machine;
 use crate::apply::{Step, expired, no_session};
 use crate::contender::Contender;
 use crate::locks::Claim;
-use crate::plant::Plant;
 use crate::sessions::Named;
 
 const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
@@ -43,7 +42,6 @@ impl Machine {
             let lost = self.take_note_within(&session, &lock, step);
             return self.release_again(id, (lock, owner), target, lost);
         };
-        let blind = self.planted(Plant::ReleaseBlind);
         match target {
             ReleaseTarget::Attempt(attempt) if contender.attempts.contains(attempt) => {
                 let entries_left = self.leave_attempt(&lock, &contender, attempt, step);
@@ -57,7 +55,7 @@ impl Machine {
                 let entries_left = contender.attempts.count();
                 Ok(Reply::Released(Released { entries_left, changed: false }))
             }
-            ReleaseTarget::Hold(token) if contender.token() != Some(token) && !blind => {
+            ReleaseTarget::Hold(token) if contender.token() != Some(token) => {
                 Ok(NOTHING_TO_GIVE_UP)
             }
             ReleaseTarget::Hold(_) | ReleaseTarget::AnyPlace => {
@@ -82,7 +80,6 @@ impl Machine {
             return Reply::Granted(grant);
         }
         if contender.asked > asked
-            && !self.planted(Plant::CancelBlind)
             && let Some(queued) = self.queued_of(&lock, &contender)
         {
             return Reply::Queued(queued);

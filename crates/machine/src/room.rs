@@ -9,7 +9,6 @@ use holdfast_types::{AclEntry, Bound, Command, Identity, Op, Outcome, Rejection,
 
 use crate::Machine;
 use crate::apply::{Step, limit_reached};
-use crate::plant::Plant;
 
 /// More than one command that is no multi can add: 16 places with a value, their directories, and a session.
 pub(crate) const OF_A_COMMAND: u64 = 4 << 20;
@@ -30,7 +29,7 @@ impl Machine {
     /// Rejects what has grown beyond the bound; the caller undoes it.
     pub(crate) fn refuse_growth(&self, before: u64) -> Result<(), Rejection> {
         let (max, now) = (self.limits.tree_bytes_max, self.stored_bytes());
-        if now > max && now > before && !self.planted(Plant::BytesUnbounded) {
+        if now > max && now > before {
             return Err(limit_reached(Bound::TreeBytes, max));
         }
         Ok(())

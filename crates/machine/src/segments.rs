@@ -15,7 +15,6 @@ use crate::Machine;
 use crate::apply::{Step, limit_reached};
 use crate::contender::Ask;
 use crate::locks::Rules;
-use crate::plant::Plant;
 use crate::sessions::Named;
 
 /// A resource that is cut into segments with the place that is taken in one of them.
@@ -39,7 +38,6 @@ impl Machine {
         let (whole, owner) = (acquire.lock.clone(), &acquire.owner);
         let (count, new) = self.count_for(&whole, segments.count)?;
         let own = session.and_then(|session| self.own_segment(session, &whole, owner, count));
-        let own = own.filter(|_| !self.planted(Plant::SegmentTwice));
         acquire.lock = match (segments.choice, own) {
             (SegmentChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
             (SegmentChoice::At(index), Some(own)) if index != own => {
@@ -51,7 +49,7 @@ impl Machine {
             (SegmentChoice::Any, None) => self.emptiest(&whole, count, Ask::of(acquire), now)?,
         };
         self.refuse_cut(&acquire.lock)?;
-        Ok(new.then_some(Cut { whole, count }).filter(|_| !self.planted(Plant::SegmentsForgotten)))
+        Ok(new.then_some(Cut { whole, count }))
     }
 
     /// Remembers into how many segments a resource is cut. A place in one of them is there, and so is its directory.
@@ -64,8 +62,8 @@ impl Machine {
     /// Refuses whoever takes something that is cut for one lock.
     pub(crate) fn refuse_cut(&self, lock: &LockName) -> Result<(), Rejection> {
         match self.segments_in(lock) {
-            Some(count) if !self.planted(Plant::SegmentsBlind) => Err(mismatch(Some(count))),
-            Some(_) | None => Ok(()),
+            Some(count) => Err(mismatch(Some(count))),
+            None => Ok(()),
         }
     }
 
@@ -77,9 +75,7 @@ impl Machine {
     /// How many segments there are, or will be with this caller: then they are new.
     fn count_for(&self, whole: &LockName, said: Option<u32>) -> Result<(u32, bool), Rejection> {
         match (self.segments_in(whole), said) {
-            (Some(has), Some(said)) if said != has && !self.planted(Plant::SegmentsBlind) => {
-                Err(mismatch(Some(has)))
-            }
+            (Some(has), Some(said)) if said != has => Err(mismatch(Some(has))),
             (Some(_), Some(said)) => Ok((said, false)),
             (Some(has), None) => Ok((has, false)),
             (None, Some(said)) if self.locks.get(whole).is_none() => Ok((said, true)),
@@ -119,7 +115,7 @@ impl Machine {
         for index in 0..count {
             let lock = segment(whole, index)?;
             let load = self.load_of(&lock, ask, now);
-            if load == (false, 0) || self.planted(Plant::SegmentFirst) {
+            if load == (false, 0) {
                 return Ok(lock);
             }
             if best.as_ref().is_none_or(|(least, _)| load < *least) {

@@ -9,7 +9,6 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached, no_session};
-use crate::plant::Plant;
 use crate::sessions::Named;
 
 impl Machine {
@@ -74,7 +73,7 @@ impl Machine {
                 self.sessions.tombstone(&session).map(|ended| ended.incarnation)
             }
         };
-        if incarnation.is_some() && incarnation != current && !self.planted(Plant::CloseBlind) {
+        if incarnation.is_some() && incarnation != current {
             // The session that is meant has ended before.
             return Ok(Reply::SessionEnded);
         }
@@ -128,11 +127,7 @@ impl Machine {
         attachment: Option<Revision>,
     ) -> Result<(), Rejection> {
         match self.sessions.get(id) {
-            Some(session)
-                if attachment.is_some()
-                    && session.attachment != attachment
-                    && !self.planted(Plant::MovedBlind) =>
-            {
+            Some(session) if attachment.is_some() && session.attachment != attachment => {
                 Err(Rejection::SessionMoved { session: session.name.clone() })
             }
             Some(_) | None => Ok(()),
@@ -147,7 +142,7 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         match self.sessions.get(session) {
-            Some(live) if live.generation == generation || self.planted(Plant::ExpiryBlind) => {
+            Some(live) if live.generation == generation => {
                 self.end_session(session, SessionEnd::Expired, step);
                 Ok(Reply::SessionEnded)
             }

@@ -9,8 +9,7 @@ use holdfast_types::{Stamp, ZnodePath};
 
 use crate::Machine;
 use crate::apply::Step;
-use crate::plant::Plant;
-use crate::znode::{Kind, Order};
+use crate::znode::Order;
 
 /// The most znodes that one command removes, whatever it asks for.
 const SWEEP_MAX: u32 = 10_000;
@@ -41,11 +40,6 @@ impl Machine {
     }
 
     fn due(&self, empty_before: Stamp, now: Stamp) -> Option<&ZnodePath> {
-        if self.planted(Plant::TtlBlind) {
-            let over = |kind, mtime: Stamp| matches!(kind, Kind::Ttl(ms) if mtime.0 + ms <= now.0);
-            let mut nodes = self.tree.iter();
-            return nodes.find(|(_, node)| over(node.kind, node.mtime)).map(|(path, _)| path);
-        }
         let idle = now.0.saturating_sub(empty_before.0);
         let unused_before = empty_before.0.saturating_sub((UNUSED_WAITS - 1).saturating_mul(idle));
         let is_due = |order: &Order| match *order {

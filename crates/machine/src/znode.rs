@@ -186,6 +186,11 @@ impl Znode {
         self.past().map_or(0, |past| past.floor)
     }
 
+    /// The number of its next child, or of the first child of a directory that is still to be made in it.
+    pub(crate) fn next_sequence(&self, in_new_directory: bool) -> u64 {
+        if in_new_directory { self.floor() } else { self.counter() }
+    }
+
     /// In which of the tree's orders it stands.
     pub(crate) fn order(&self) -> Option<Order> {
         match (self.kind, self.children) {

@@ -20,6 +20,7 @@ pub mod headers;
 pub mod layers;
 mod lexer;
 mod manifest;
+pub mod mutations;
 pub mod policy;
 pub mod private_words;
 pub mod scripts;

@@ -135,6 +135,11 @@ pub struct Exception {
 /// Sleeping in tests: only as the step of a bounded wait for a condition, or as the fault itself.
 pub const SLEEPS: &[Exception] = &[
     Exception {
+        path: "tests/tidy/examples/mutations.rs",
+        function: "wait",
+        reason: "the step of the wait for a process, with a deadline",
+    },
+    Exception {
         path: "tests/lab/src/until.rs",
         function: "until_some",
         reason: "the step of the wait for a condition, with a deadline, that the cluster tests use",

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use holdfast_tests_tidy::{
     Source, Tree, Violation, bans, constants, cycles, dependencies, documents, features, fences,
-    formats, guarantees, headers, layers, private_words, scripts, size, type_names, words,
+    formats, guarantees, headers, layers, mutations, private_words, scripts, size, type_names,
+    words,
 };
 
 fn tree() -> Tree {
@@ -57,6 +58,11 @@ fn no_file_is_over_500_lines() {
 #[test]
 fn no_function_is_over_70_lines() {
     none(&size::functions(&sources()));
+}
+
+#[test]
+fn each_mutation_applies_once_and_names_tests_that_exist() {
+    none(&mutations::check(&tree(), &sources()).unwrap());
 }
 
 #[test]

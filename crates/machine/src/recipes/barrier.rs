@@ -16,7 +16,6 @@ use super::gate::{Gathering, Member, count};
 use super::refused;
 use crate::Machine;
 use crate::apply::Step;
-use crate::plant::Plant;
 
 /// A generation that gathers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +52,7 @@ impl Machine {
             .map_or_else(|| Barrier { parties, members: OrdMap::new() }, |known| (**known).clone());
         barrier.members.insert(step.revision, member);
         let arrived = count(barrier.members.len());
-        let early = u32::from(self.planted(Plant::OpensEarly));
-        let opens = arrived + early >= barrier.parties;
+        let opens = arrived >= barrier.parties;
         self.recipes.barriers.insert(name.clone(), Arc::new(barrier));
         opens.then(|| self.open_barrier(name, step)).flatten()
     }
@@ -93,9 +91,6 @@ impl Machine {
         cause: BreachCause,
         step: &mut Step<'_>,
     ) {
-        if self.planted(Plant::BreachSilent) {
-            return self.desert(name, by);
-        }
         let Some(barrier) = self.clear_barrier(name) else { return };
         let session = self.session_name(by).unwrap_or_else(|| SessionName::of(by));
         let breach = Breach { generation: barrier.generation(), session, cause };
@@ -104,21 +99,5 @@ impl Machine {
             self.remember(member.session, member.request.as_ref(), outcome);
         }
         step.emit(Event::Recipe(RecipeEvent::Broken { name: name.clone(), breach }));
-    }
-
-    /// A planted bug: a member goes, and nobody is told.
-    fn desert(&mut self, name: &RecipeName, session: SessionId) {
-        let Some(barrier) = self.recipes.barriers.get(name).cloned() else { return };
-        let mut left = (*barrier).clone();
-        for (ticket, member) in barrier.members.iter().filter(|(_, m)| m.session == session) {
-            left.members.remove(ticket);
-            self.recipes.forget(session, &member.place(Gate::Barrier, name));
-            self.recipes.waits.leave(member);
-        }
-        if left.members.is_empty() {
-            self.recipes.barriers.remove(name);
-        } else {
-            self.recipes.barriers.insert(name.clone(), Arc::new(left));
-        }
     }
 }

@@ -11,7 +11,6 @@ use super::refused;
 use crate::Machine;
 use crate::apply::Step;
 use crate::memo::scoped;
-use crate::plant::Plant;
 
 impl Machine {
     /// Changes a counter, once for each request id of a session.
@@ -40,9 +39,6 @@ impl Machine {
             CountChange::Delete => {
                 self.recipes.counters.remove(&name);
                 return Ok(Reply::Recipe(RecipeReply::Deleted { existed: known.is_some() }));
-            }
-            CountChange::Add { amount } if self.planted(Plant::CounterWraps) => {
-                now.value.wrapping_add(amount)
             }
             CountChange::Add { amount } => now
                 .value

@@ -14,7 +14,6 @@ use imbl::OrdMap;
 use super::gate::{Gathering, Member, count};
 use crate::Machine;
 use crate::apply::Step;
-use crate::plant::Plant;
 
 /// One that entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +165,7 @@ impl Machine {
         if let Some(member) = double.waiting.remove(&ticket) {
             self.recipes.waits.leave(&member);
             step.emit(Event::Recipe(RecipeEvent::PlaceFreed { name: name.clone() }));
-        } else if !self.planted(Plant::InsideForEver) {
+        } else {
             let entered = double.round.iter_mut().flat_map(|round| &mut round.entered);
             entered
                 .filter(|entered| entered.ticket == ticket)

@@ -15,7 +15,6 @@ use holdfast_types::{
 use super::{Place, refused, scoped_arrival, within};
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached};
-use crate::plant::Plant;
 use crate::sessions::Named;
 
 /// Somebody who has arrived.
@@ -66,10 +65,8 @@ impl Machine {
                 }
                 let place = Place::Gate(arrive.gate, arrive.name.clone(), arrive.owner.clone());
                 match self.recipes.place(id, &place) {
-                    Some(ticket) if !self.planted(Plant::ArrivesTwice) => {
-                        self.arrive_again(id, ticket, arrive, step)
-                    }
-                    Some(_) | None => self.arrive_new(Some(id), arrive, step),
+                    Some(ticket) => self.arrive_again(id, ticket, arrive, step),
+                    None => self.arrive_new(Some(id), arrive, step),
                 }
             }
             Some(Named::Ended { end: SessionEnd::Expired, .. }) => {
@@ -115,7 +112,7 @@ impl Machine {
     ) -> Outcome {
         let Arrive { gate, name, parties, open, request, wait_ms, .. } = arrive;
         let gathering = self.gathering(gate, &name, parties);
-        self.refuse_other_parties(gathering, parties)?;
+        check_parties(gathering, parties)?;
         if let Some(passed) = self.inside(gate, &name, ticket) {
             self.touch_by_name(session, open.ttl, open.labels, step);
             let outcome = Ok(Reply::Recipe(RecipeReply::Passed(passed)));
@@ -144,7 +141,7 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         let gathering = self.gathering(arrive.gate, &arrive.name, arrive.parties);
-        self.refuse_other_parties(gathering, arrive.parties)?;
+        check_parties(gathering, arrive.parties)?;
         if arrive.wait_ms.is_none() && !gathering.is_last {
             return Err(not_yet(gathering));
         }
@@ -188,13 +185,6 @@ impl Machine {
             }
             None => self.begin_session(open, step),
         }
-    }
-
-    fn refuse_other_parties(&self, gathering: Gathering, parties: u32) -> Result<(), Rejection> {
-        if gathering.parties == parties || self.planted(Plant::PartiesBlind) {
-            return Ok(());
-        }
-        Err(refused(RecipeRejection::PartiesMismatch { parties: gathering.parties }))
     }
 
     /// Who is there; if nobody is, as one who arrives would find it.
@@ -292,7 +282,7 @@ impl Machine {
             return Ok(Reply::Recipe(RecipeReply::Passed(passed)));
         }
         let now = self.member(*gate, name, ticket).map(|member| member.asked);
-        if now != Some(*asked) && !self.planted(Plant::GiveUpBlind) {
+        if now != Some(*asked) {
             return Ok(self.arrived(*gate, name, id, ticket, now.unwrap_or(*asked)));
         }
         match gate {
@@ -317,6 +307,13 @@ impl Machine {
             Gate::Double => self.recipes.doubles.get(name)?.waiting.get(&ticket),
         }
     }
+}
+
+fn check_parties(gathering: Gathering, parties: u32) -> Result<(), Rejection> {
+    if gathering.parties == parties {
+        return Ok(());
+    }
+    Err(refused(RecipeRejection::PartiesMismatch { parties: gathering.parties }))
 }
 
 fn not_yet(gathering: Gathering) -> Rejection {

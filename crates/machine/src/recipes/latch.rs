@@ -14,7 +14,6 @@ use imbl::OrdMap;
 use super::{Place, refused, within};
 use crate::Machine;
 use crate::apply::{Step, expired, limit_reached, no_session};
-use crate::plant::Plant;
 use crate::sessions::Named;
 
 /// A latch.
@@ -75,9 +74,8 @@ impl Machine {
         let Some(latch) = self.recipes.latches.get(name) else {
             return Err(refused(RecipeRejection::NoLatch));
         };
-        let before = latch.keys.get(&key).copied();
         let (left, promised) = (latch.left(), latch.promises.get(&key).copied());
-        if let Some(left) = before.filter(|_| !self.planted(Plant::KeyTwice) || left == 0) {
+        if let Some(left) = latch.keys.get(&key).copied() {
             return Ok(Reply::Recipe(RecipeReply::Counted { left, counted: true }));
         }
         if left == 0 {
@@ -89,9 +87,7 @@ impl Machine {
         }
         if let Some(latch) = self.recipes.latches.get_mut(name).map(Arc::make_mut) {
             latch.promises.remove(&key);
-            // Only a planted bug comes here with a key that was counted.
-            let twice = before.and_then(|_| RequestId::new(format!("{key}.{left}")).ok());
-            latch.keys.insert(twice.unwrap_or(key), left);
+            latch.keys.insert(key, left);
         }
         if left == 0 {
             self.open_latch(name, step);
@@ -141,14 +137,6 @@ impl Machine {
 
     /// The session that promised has ended.
     pub(super) fn keep_promise(&mut self, name: &RecipeName, key: &RequestId, step: &mut Step<'_>) {
-        if self.planted(Plant::PromiseBroken) {
-            let latch = self.recipes.latches.get_mut(name).map(Arc::make_mut);
-            let session = latch.and_then(|latch| latch.promises.remove(key));
-            if let Some(session) = session {
-                self.recipes.forget(session, &Place::Promise(name.clone(), key.clone()));
-            }
-            return;
-        }
         // The latch may have opened by another promise of the same session.
         let known = self.recipes.latches.get(name);
         if known.is_some_and(|latch| latch.promises.contains_key(key)) {

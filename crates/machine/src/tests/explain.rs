@@ -3,7 +3,6 @@
 use holdfast_types::*;
 
 use super::words::{self, lock_name};
-use crate::plant::Plant;
 use crate::{CHAIN_MAX, LockFilter, Machine};
 
 fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
@@ -27,12 +26,14 @@ fn two_links() -> Machine {
 #[test]
 fn a_chain_names_who_waits_for_what_and_who_holds_that() {
     let mut machine = two_links();
-    machine.plant = Some(Plant::DeadlockBlind);
     let chain = machine.blocking_chain(&lock_name("a"));
     assert_eq!(chain.len(), 1);
     assert_eq!((chain[0].session.as_str(), chain[0].waits_for.as_str()), ("one", "b"));
     assert_eq!(chain[0].held_by.as_ref().map(SessionName::as_str), Some("two"));
     assert!(!chain[0].cycle && machine.blocking_chain(&lock_name("b")).is_empty());
+    let change = PolicyChange { detect_deadlocks: Some(false), ..PolicyChange::default() };
+    let commands = vec![Command::SetPolicy { lock: lock_name("a"), change }];
+    machine.apply(Entry { stamped_at: Stamp(8), commands });
     acquire(&mut machine, 9, "a", "two").unwrap();
     let chain = machine.blocking_chain(&lock_name("a"));
     let links: Vec<_> = chain.iter().map(|link| (link.waits_for.as_str(), link.cycle)).collect();

@@ -11,7 +11,6 @@ use super::promises::{self, ensure};
 use super::recipes;
 use super::words::{lock_name, path, session_name};
 use crate::Machine;
-use crate::plant::Plant;
 use crate::quota::Usage;
 use crate::znode::Acl;
 
@@ -35,17 +34,16 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    pub(super) fn new(plant: Option<Plant>) -> Self {
-        let mut machine = Machine::new();
-        machine.plant = plant;
+    pub(super) fn new() -> Self {
+        let machine = Machine::new();
         let (commands, frozen) = (Vec::new(), Vec::new());
         let (model, places, told) = (Model::new(), BTreeSet::new(), promises::Told::default());
         Self { machine, model, commands, frozen, stamp: 0, token: 0, places, told }
     }
 
     /// Runs a whole history; the first disagreement is the error.
-    pub(super) fn run(plant: Option<Plant>, history: &[Move]) -> Result<Self, String> {
-        let mut trial = Self::new(plant);
+    pub(super) fn run(history: &[Move]) -> Result<Self, String> {
+        let mut trial = Self::new();
         for op in history {
             trial.step(op).map_err(|what| format!("at {op:?}: {what}"))?;
         }
@@ -175,11 +173,9 @@ impl Trial {
     }
 
     fn reload(&mut self) -> Result<(), String> {
-        let plant = self.machine.plant;
-        let mut loaded = Machine::load(self.machine.dump()).map_err(|error| error.to_string())?;
+        let loaded = Machine::load(self.machine.dump()).map_err(|error| error.to_string())?;
         ensure(loaded.state_digest() == self.machine.state_digest(), "a reload keeps the state")?;
         ensure(loaded.digest() == self.machine.digest(), "a reload keeps the rolling digest")?;
-        loaded.plant = plant;
         self.machine = loaded;
         self.compare()
     }

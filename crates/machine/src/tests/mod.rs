@@ -1,4 +1,4 @@
-//! Golden scripts, the model, the properties, and the proof that the checks find planted bugs.
+//! Golden scripts, the model, and the properties. `mutations.toml` names the tests that must fail for each mutation.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

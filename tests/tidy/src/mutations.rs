@@ -1,0 +1,183 @@
+//! The mutations of `crates/machine/mutations.toml`: bugs that the tests must find.
+//!
+//! Reads the file, applies a mutation to a source text, and checks that each one still applies: its original texts occur
+//! exactly once and its tests exist. `examples/mutations.rs` runs the tests on mutated copies.
+
+use std::collections::BTreeSet;
+
+use toml::{Table, Value};
+
+use crate::{Source, Tree, Violation};
+
+/// The crate that is mutated, from the root of the repository.
+pub const CRATE: &str = "crates/machine";
+/// The mutations.
+pub const FILE: &str = "crates/machine/mutations.toml";
+
+/// One bug.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mutation {
+    /// What the bug does, in a few words.
+    pub name: String,
+    /// All of them must fail.
+    pub tests: Vec<NamedTest>,
+    /// How the bug is made.
+    pub edits: Vec<Edit>,
+}
+
+/// A test that must fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedTest {
+    /// The path of the test in the crate.
+    pub name: String,
+    /// What the failure must say; empty for any failure.
+    pub output: String,
+}
+
+/// One replacement of text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// From the root of the repository.
+    pub file: String,
+    /// Occurs exactly once in the file.
+    pub original: String,
+    /// What stands there with the bug.
+    pub replacement: String,
+}
+
+/// Reads the mutations.
+///
+/// # Errors
+/// What is missing, or of the wrong type.
+pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
+    let table: Table = text.parse().map_err(|error| format!("not TOML: {error}"))?;
+    tables(&table, "mutation")?.into_iter().map(mutation).collect()
+}
+
+fn mutation(table: &Table) -> Result<Mutation, String> {
+    let name = string(table, "name")?;
+    let test = |test: &Table| {
+        let output = test.get("output").and_then(Value::as_str).unwrap_or_default();
+        Ok(NamedTest { name: string(test, "name")?, output: output.to_owned() })
+    };
+    let edit = |edit: &Table| {
+        Ok(Edit {
+            file: format!("{CRATE}/{}", string(edit, "file")?),
+            original: string(edit, "original")?,
+            replacement: string(edit, "replacement")?,
+        })
+    };
+    let read = || {
+        let tests: Vec<NamedTest> =
+            tables(table, "tests")?.into_iter().map(test).collect::<Result<_, String>>()?;
+        let edits: Vec<Edit> =
+            tables(table, "edit")?.into_iter().map(edit).collect::<Result<_, String>>()?;
+        Ok::<_, String>((tests, edits))
+    };
+    let (tests, edits) = read().map_err(|what| format!("{name}: {what}"))?;
+    Ok(Mutation { name, tests, edits })
+}
+
+fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
+    let items = table.get(key).and_then(Value::as_array).filter(|items| !items.is_empty());
+    let items = items.ok_or_else(|| format!("no list `{key}`"))?;
+    items.iter().map(|item| item.as_table().ok_or(format!("`{key}` is no table"))).collect()
+}
+
+fn string(table: &Table, key: &str) -> Result<String, String> {
+    let value = table.get(key).and_then(Value::as_str);
+    value.map(str::to_owned).ok_or_else(|| format!("no text `{key}`"))
+}
+
+impl Edit {
+    /// The text with the replacement.
+    ///
+    /// # Errors
+    /// The original does not occur exactly once.
+    pub fn apply(&self, text: &str) -> Result<String, String> {
+        match text.matches(&self.original).count() {
+            1 => Ok(text.replacen(&self.original, &self.replacement, 1)),
+            count => Err(format!("{}: occurs {count} times: {}", self.file, self.original)),
+        }
+    }
+}
+
+/// Each mutation has a name of its own, applies to the sources, changes them, and names tests that exist.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn check(tree: &Tree, sources: &[Source]) -> Result<Vec<Violation>, String> {
+    let text = tree.text(FILE).ok_or_else(|| format!("{FILE} is missing"))?;
+    let mut found = Vec::new();
+    let mut names = BTreeSet::new();
+    for Mutation { name, tests, edits } in parse(text)? {
+        let mut complain =
+            |what: String| found.push(Violation::of(FILE, format!("{name}: {what}")));
+        if !names.insert(name.clone()) {
+            complain("the name occurs twice".to_owned());
+        }
+        for edit in &edits {
+            match edit.apply(tree.text(&edit.file).unwrap_or_default()) {
+                Ok(_) if edit.original == edit.replacement => complain("changes nothing".into()),
+                Ok(_) => {}
+                Err(what) => complain(what),
+            }
+        }
+        for test in tests.iter().filter(|test| !exists(test, sources)) {
+            complain(format!("there is no test {}", test.name));
+        }
+    }
+    Ok(found)
+}
+
+/// True if the function stands in the file that its path names.
+fn exists(test: &NamedTest, sources: &[Source]) -> bool {
+    let Some((module, function)) = test.name.rsplit_once("::") else { return false };
+    let path = format!("{CRATE}/src/{}", module.replace("::", "/"));
+    let files = [format!("{path}.rs"), format!("{path}/mod.rs")];
+    sources.iter().any(|source| files.contains(&source.path) && source.has_function(function))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "
+[[mutation]]
+name = 'wrong-answer'
+tests = [{ name = 'tests::answers', output = '41' }]
+[[mutation.edit]]
+file = 'src/lib.rs'
+original = '42'
+replacement = '41'
+";
+
+    fn complaints(mutations: &str, code: &str, tests: &str) -> Vec<String> {
+        let (lib, module) = ("crates/machine/src/lib.rs", "crates/machine/src/tests.rs");
+        let tree = Tree::of([(FILE, mutations), (lib, code), (module, tests)]);
+        let sources = [(lib, code), (module, tests)];
+        let sources: Vec<_> =
+            sources.iter().map(|(path, text)| Source::parse(path, text).unwrap()).collect();
+        let found = check(&tree, &sources).unwrap();
+        found.into_iter().map(|violation| violation.what).collect()
+    }
+
+    #[test]
+    fn a_mutation_that_applies_and_names_a_test_is_sound() {
+        let test = "#[test] fn answers() {}";
+        assert!(complaints(ONE, "fn f() -> u8 { 42 }", test).is_empty());
+        let mutated = parse(ONE).unwrap()[0].edits[0].apply("fn f() -> u8 { 42 }").unwrap();
+        assert_eq!(mutated, "fn f() -> u8 { 41 }");
+    }
+
+    #[test]
+    fn what_does_not_apply_or_names_no_test_is_found() {
+        let test = "#[test] fn answers() {}";
+        assert_eq!(complaints(ONE, "fn f() -> u8 { 40 }", test).len(), 1);
+        assert_eq!(complaints(ONE, "fn f() -> [u8; 2] { [42, 42] }", test).len(), 1);
+        assert_eq!(complaints(ONE, "fn f() -> u8 { 42 }", "#[test] fn asks() {}").len(), 1);
+        let twice = format!("{ONE}{ONE}");
+        assert_eq!(complaints(&twice, "fn f() -> u8 { 42 }", test).len(), 1);
+        assert!(parse("[[mutation]]\nname = 'empty'").is_err());
+    }
+}
