@@ -12,7 +12,6 @@
 )]
 
 mod compare;
-mod connection;
 mod dice;
 mod excuse;
 mod generate;
@@ -27,7 +26,6 @@ mod shrink;
 mod zookeeper;
 
 pub use compare::{Difference, compare};
-pub use connection::{Connection, Incoming, PATIENCE};
 pub use dice::Dice;
 pub use generate::Generator;
 pub use golden::{Door, Outcome, play_golden};

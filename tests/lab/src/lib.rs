@@ -1,7 +1,7 @@
 //! The laboratory of the whole-system tests: real `holdfast serve` processes, real sockets, real disks, and judges.
 //!
 //! A [`Cluster`] starts, kills, pauses and restarts processes; [`Links`] cuts and delays the network between nodes. [`Http`]
-//! and [`Zk`] are the test clients, [`History`] records what clients did and saw, and [`judge`] checks the record. The
+//! and [`zk`] are the test clients, [`History`] records what clients did and saw, and [`judge`] checks the record. The
 //! laboratory links no crate of holdfast except `zkwire`. Dropping a value ends everything that it started, also in a panic.
 //!
 //! Bounds: a log tail has 60 lines a node; a history is as long as the test's load, which has a number of rounds or a
@@ -30,7 +30,7 @@ mod process;
 mod store;
 mod unread;
 mod until;
-mod zookeeper;
+pub mod zk;
 
 pub use actor::{Actor, Attempt};
 pub use binary::binary;
@@ -49,4 +49,3 @@ pub use process::Process;
 pub use store::{FencedStore, StoreOp};
 pub use unread::Unread;
 pub use until::{DEADLINE, until, until_some};
-pub use zookeeper::{Zk, ZkError, ZkEvent, ZkSession, four_letter_word};

@@ -1,24 +1,20 @@
-//! Waiting for a condition with a deadline: the only way these tests wait.
+//! Waiting for a condition with a deadline: the only way that tests wait.
 //!
-//! Owns the polling interval. A condition that does not come within its deadline is a failed test and says what was
-//! waited for; nothing sleeps for a fixed time and hopes.
+//! A condition that does not hold within its deadline is a panic with its name. No test sleeps for a fixed time.
 
 use std::time::{Duration, Instant};
 
-/// What any condition of a healthy cluster is given: generous, for a loaded two-core machine.
+/// The deadline of any condition of a healthy cluster: generous, for a loaded two-core machine.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 const INTERVAL: Duration = Duration::from_millis(15);
 
-/// Waits until `condition` answers true.
-pub async fn until<F>(what: &str, deadline: Duration, mut condition: impl FnMut() -> F)
-where
-    F: Future<Output = bool>,
-{
+/// Waits until `condition` returns true.
+pub async fn until(what: &str, deadline: Duration, mut condition: impl AsyncFnMut() -> bool) {
     until_some(what, deadline, async || condition().await.then_some(())).await;
 }
 
-/// Waits until `condition` answers something, and returns it.
+/// Waits until `condition` returns a value, and returns it.
 pub async fn until_some<T>(
     what: &str,
     deadline: Duration,

@@ -1,21 +1,21 @@
 //! Who may do what: identities of a connection, and access lists that keep others out.
 
 use bytes::Bytes;
+use holdfast_lab::zk::{ZkClient, children, create, create_with, delete, exists, get, set};
 use holdfast_zkwire::{Acl, AuthId, Request, Response, perms};
 
-use crate::client::{Client, children, create, create_with, delete, exists, get, set};
 use crate::node::Node;
 
 fn entry(perms: i32, scheme: &str, id: &str) -> Acl {
     Acl { perms, scheme: scheme.to_owned(), id: id.to_owned() }
 }
 
-async fn prove(client: &mut Client, scheme: &str, proof: &'static [u8]) -> i32 {
+async fn prove(client: &mut ZkClient, scheme: &str, proof: &'static [u8]) -> i32 {
     let auth = Some(Bytes::from_static(proof));
     client.error(Request::Auth { kind: 0, scheme: scheme.to_owned(), auth }).await
 }
 
-async fn acl(client: &mut Client, path: &str) -> Vec<Acl> {
+async fn acl(client: &mut ZkClient, path: &str) -> Vec<Acl> {
     let said = client.done(Request::GetAcl { path: path.to_owned() }).await;
     let Response::Acl { acl, .. } = said else { panic!("{said:?}") };
     acl

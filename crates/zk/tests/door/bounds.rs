@@ -1,5 +1,7 @@
 //! What a client may make this node keep, and what happens to those who go beyond.
 
+use holdfast_lab::DEADLINE;
+use holdfast_lab::zk::{ZkClient, create_with, exists, get, new_session, set};
 use std::time::Duration;
 
 use holdfast_service::StreamLimits;
@@ -8,13 +10,12 @@ use holdfast_zkwire::{Acl, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::{Client, PATIENCE, create_with, exists, get, hello, set};
 use crate::node::{Node, config};
 
 /// Waits for the server to close a raw connection, and returns what it said before.
 async fn closed(socket: &mut TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, socket.read_to_end(&mut said)).await;
+    let read = tokio::time::timeout(DEADLINE, socket.read_to_end(&mut said)).await;
     // A reset is a way to close, too.
     drop(read.expect("the connection is still open"));
     said
@@ -29,11 +30,11 @@ async fn frames_that_are_too_long_or_none_at_all_close_that_connection_alone() {
         socket.write_all(bytes).await.unwrap();
         assert_eq!(closed(&mut socket).await, b"", "{bytes:?}");
         let mut client = node.client().await;
-        client.raw(bytes).await;
+        client.send_raw(bytes).await;
         client.closed().await;
     }
     let mut client = node.client().await;
-    client.raw(&[0, 0, 0, 3, 1, 2, 3]).await;
+    client.send_raw(&[0, 0, 0, 3, 1, 2, 3]).await;
     client.closed().await;
     bystander.done(Request::Ping).await;
     assert_eq!(node.metric("holdfast_zk_connections_dropped_total"), "9");
@@ -63,7 +64,7 @@ async fn whoever_says_nothing_is_not_waited_for() {
     let mut silent = TcpStream::connect(node.address).await.unwrap();
     assert_eq!(closed(&mut silent).await, b"");
     let mut half = TcpStream::connect(node.address).await.unwrap();
-    half.write_all(&hello(1_000).encode()[..20]).await.unwrap();
+    half.write_all(&new_session(1_000).encode()[..20]).await.unwrap();
     assert_eq!(closed(&mut half).await, b"");
 }
 
@@ -71,7 +72,7 @@ async fn whoever_says_nothing_is_not_waited_for() {
 async fn an_address_has_so_many_connections_and_no_more() {
     let node = Node::start_with(ZkConfig { connections_per_address_max: 2, ..config() }).await;
     let (first, mut second) = (node.client().await, node.client().await);
-    assert!(Client::connect(node.address, &hello(1_000)).await.is_none());
+    assert!(ZkClient::connect(node.address, &new_session(1_000)).await.is_none());
     assert_eq!(node.metric("holdfast_zk_connections_refused_total"), "1");
     drop(first);
     let count = || node.metric("holdfast_zk_connections").ends_with('1');
@@ -85,7 +86,7 @@ async fn an_address_has_so_many_connections_and_no_more() {
 async fn there_are_so_many_connections_in_all() {
     let node = Node::start_with(ZkConfig { connections_max: 1, ..config() }).await;
     let _only = node.client().await;
-    assert!(Client::connect(node.address, &hello(1_000)).await.is_none());
+    assert!(ZkClient::connect(node.address, &new_session(1_000)).await.is_none());
 }
 
 #[tokio::test]
@@ -103,7 +104,7 @@ async fn a_client_that_takes_nothing_is_cut_and_its_session_lives_on() {
     }
     let cut = || node.metric("holdfast_zk_connections_dropped_total") == "1";
     node.until("the connection is cut", cut).await;
-    let mut again = Client::take_over(node.address, &client.hello).await;
+    let mut again = ZkClient::resume(node.address, &client.resumption()).await;
     assert_eq!(again.data("/big").await.len(), 900_000);
 }
 

@@ -1,9 +1,9 @@
 //! Making and removing nodes: kinds, names, stats.
 
 use bytes::Bytes;
+use holdfast_lab::zk::{create, create_by, create_with, delete, get, set};
 use holdfast_zkwire::{Acl, CreateOp, Request, Response, Stat};
 
-use crate::client::{create, create_by, create_with, delete, get, set};
 use crate::node::Node;
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Every error that clients know, told as they know it. The answers are those of `ZooKeeper` 3.8.0 on the wire.
 
+use holdfast_lab::zk::{
+    ZkClient, children, create, create_by, create_with, delete, exists, get, set,
+};
 use holdfast_zkwire::{
     Acl, AddWatchMode, CreateOp, Reconfig, ReplyKind, Request, WatcherType, xid,
 };
 
-use crate::client::{Client, children, create, create_by, create_with, delete, exists, get, set};
 use crate::node::Node;
 
 fn acl(scheme: &str, id: &str) -> Vec<Acl> {
@@ -137,7 +139,7 @@ async fn an_unknown_operation_is_answered_and_ends_the_connection_with_all_that_
     let (header, _) = client.reply().await.unwrap();
     assert_eq!((header.err, header.zxid), (-6, -1));
     client.closed().await;
-    let mut again = Client::take_over(node.address, &client.hello).await;
+    let mut again = ZkClient::resume(node.address, &client.resumption()).await;
     assert!(again.stat("/e").await.is_some());
     assert_eq!(again.stat("/late").await, None);
 }
@@ -146,8 +148,8 @@ async fn an_unknown_operation_is_answered_and_ends_the_connection_with_all_that_
 async fn a_body_that_cannot_be_read_is_told_and_hurts_nobody_else() {
     let node = Node::start().await;
     let mut client = node.client().await;
-    client.raw(&[0, 0, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0x7f]).await;
-    client.expect(9, ReplyKind::Empty);
+    client.send_raw(&[0, 0, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0x7f]).await;
+    client.expect_reply(9, ReplyKind::Empty);
     assert_eq!(client.reply().await.unwrap().0.err, -5);
     client.done(Request::Ping).await;
 }
@@ -156,7 +158,7 @@ async fn a_body_that_cannot_be_read_is_told_and_hurts_nobody_else() {
 async fn a_ping_is_answered_as_a_ping_whatever_its_number() {
     let node = Node::start().await;
     let mut client = node.client().await;
-    client.raw(&[0, 0, 0, 8, 0, 0, 0, 5, 0, 0, 0, 11]).await;
-    client.expect(xid::PING, ReplyKind::Empty);
+    client.send_raw(&[0, 0, 0, 8, 0, 0, 0, 5, 0, 0, 0, 11]).await;
+    client.expect_reply(xid::PING, ReplyKind::Empty);
     assert_eq!(client.reply().await.unwrap().0.err, 0);
 }

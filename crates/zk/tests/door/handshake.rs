@@ -1,29 +1,29 @@
 //! How a session begins, and how another connection takes it over.
 
+use holdfast_lab::zk::{ZkClient, create, exists, get, new_session};
 use holdfast_zkwire::{ConnectRequest, Request, Response};
 
-use crate::client::{Client, create, exists, get, hello};
 use crate::node::Node;
 
 #[tokio::test]
 async fn a_new_session_gets_a_number_a_password_and_a_timeout_within_bounds() {
     let node = Node::start().await;
     let client = node.client().await;
-    assert!(client.hello.session_id > 0);
-    assert_ne!(client.hello.password, [0; 16]);
-    assert_eq!((client.hello.timeout_ms, client.hello.read_only), (10_000, Some(false)));
+    assert!(client.opened.session_id > 0);
+    assert_ne!(client.opened.password, [0; 16]);
+    assert_eq!((client.opened.timeout_ms, client.opened.read_only), (10_000, Some(false)));
     for (asked, given) in [(0, 1_000), (-1, 1_000), (1_500, 1_500), (i32::MAX, 10_000)] {
-        let client = Client::connect(node.address, &hello(asked)).await.unwrap();
-        assert_eq!(client.hello.timeout_ms, given);
+        let client = ZkClient::connect(node.address, &new_session(asked)).await.unwrap();
+        assert_eq!(client.opened.timeout_ms, given);
     }
 }
 
 #[tokio::test]
 async fn an_old_client_that_sends_no_read_only_byte_gets_none() {
     let node = Node::start().await;
-    let old = ConnectRequest { read_only: None, ..hello(5_000) };
-    let mut client = Client::connect(node.address, &old).await.unwrap();
-    assert_eq!(client.hello.read_only, None);
+    let old = ConnectRequest { read_only: None, ..new_session(5_000) };
+    let mut client = ZkClient::connect(node.address, &old).await.unwrap();
+    assert_eq!(client.opened.read_only, None);
     client.done(Request::Ping).await;
 }
 
@@ -32,9 +32,9 @@ async fn a_session_goes_on_over_another_connection_and_the_old_one_is_closed() {
     let node = Node::start().await;
     let mut old = node.client().await;
     old.create("/e", 1).await;
-    let mut new = Client::take_over(node.address, &old.hello).await;
-    assert_eq!(new.hello.session_id, old.hello.session_id);
-    assert_eq!(new.hello.password, old.hello.password);
+    let mut new = ZkClient::resume(node.address, &old.resumption()).await;
+    assert_eq!(new.opened.session_id, old.opened.session_id);
+    assert_eq!(new.opened.password, old.opened.password);
     old.closed().await;
     let stat = new.stat("/e").await.unwrap();
     assert_eq!(stat.ephemeral_owner, new.session());
@@ -45,11 +45,11 @@ async fn a_wrong_password_is_told_no_session_and_harms_nobody() {
     let node = Node::start().await;
     let mut owner = node.client().await;
     for password in [Some([7; 16]), None] {
-        let id = owner.hello.session_id;
-        let wrong = ConnectRequest { session_id: id, password, ..hello(5_000) };
-        let mut refused = Client::connect(node.address, &wrong).await.unwrap();
-        assert_eq!((refused.hello.session_id, refused.hello.timeout_ms), (0, 0));
-        assert_eq!(refused.hello.password, [0; 16]);
+        let id = owner.opened.session_id;
+        let wrong = ConnectRequest { session_id: id, password, ..new_session(5_000) };
+        let mut refused = ZkClient::connect(node.address, &wrong).await.unwrap();
+        assert_eq!((refused.opened.session_id, refused.opened.timeout_ms), (0, 0));
+        assert_eq!(refused.opened.password, [0; 16]);
         refused.closed().await;
     }
     owner.done(Request::Ping).await;
@@ -61,14 +61,14 @@ async fn a_session_that_never_was_or_is_over_is_told_so() {
     let mut closed = node.client().await;
     closed.done(Request::CloseSession).await;
     closed.closed().await;
-    for id in [closed.hello.session_id, 12_345, -1, i64::MIN] {
+    for id in [closed.opened.session_id, 12_345, -1, i64::MIN] {
         let gone = ConnectRequest {
             session_id: id,
-            password: Some(closed.hello.password),
-            ..hello(5_000)
+            password: Some(closed.opened.password),
+            ..new_session(5_000)
         };
-        let mut refused = Client::connect(node.address, &gone).await.unwrap();
-        assert_eq!(refused.hello.session_id, 0);
+        let mut refused = ZkClient::connect(node.address, &gone).await.unwrap();
+        assert_eq!(refused.opened.session_id, 0);
         refused.closed().await;
     }
 }
@@ -77,8 +77,8 @@ async fn a_session_that_never_was_or_is_over_is_told_so() {
 #[tokio::test]
 async fn a_client_that_has_seen_more_than_this_node_is_sent_away_without_an_answer() {
     let node = Node::start().await;
-    let ahead = ConnectRequest { last_zxid_seen: 1 << 40, ..hello(5_000) };
-    assert!(Client::connect(node.address, &ahead).await.is_none());
+    let ahead = ConnectRequest { last_zxid_seen: 1 << 40, ..new_session(5_000) };
+    assert!(ZkClient::connect(node.address, &ahead).await.is_none());
 }
 
 #[tokio::test]

@@ -7,7 +7,6 @@
 
 mod access;
 mod bounds;
-mod client;
 mod create;
 mod errors;
 mod handshake;

@@ -1,11 +1,11 @@
 //! Many writes in one request, all or none.
 
+use holdfast_lab::zk::ZkClient;
 use holdfast_zkwire::{
     Acl, Create, CreateMode, CreateOp, ErrorCode, MultiOp, MultiResult, ReadOp, ReadResult,
     Request, Response,
 };
 
-use crate::client::Client;
 use crate::node::Node;
 
 fn make(op: CreateOp, path: &str, flags: i32) -> MultiOp {
@@ -30,7 +30,7 @@ fn put(path: &str) -> MultiOp {
     MultiOp::SetData { path: path.to_owned(), data: Some("x".into()), version: -1 }
 }
 
-async fn multi(client: &mut Client, ops: Vec<MultiOp>) -> (i64, Vec<MultiResult>) {
+async fn multi(client: &mut ZkClient, ops: Vec<MultiOp>) -> (i64, Vec<MultiResult>) {
     match client.call(Request::Multi(ops)).await {
         (header, Some(Response::Multi(results))) if header.err == 0 => (header.zxid, results),
         other => panic!("{other:?}"),

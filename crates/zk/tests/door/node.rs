@@ -1,8 +1,9 @@
-//! One real node, a cluster of its own, with its door on a free port.
+//! One node in this process, a cluster of its own, with its `ZooKeeper` port on a free port.
 
+use holdfast_lab::zk::{ZkClient, four_letter_word};
+use holdfast_lab::{DEADLINE, until};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use holdfast_raft::{Member, PeerListen, RaftConfig};
 use holdfast_service::{Metrics, Service, ServiceConfig};
@@ -10,12 +11,8 @@ use holdfast_types::NodeId;
 use holdfast_zk::{Words, ZkConfig, ZkMember, ZkMetrics, serve};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-
-use crate::client::{Client, PATIENCE};
 
 /// A node under test. Its data goes when it is dropped.
 pub(crate) struct Node {
@@ -76,30 +73,18 @@ impl Node {
     }
 
     /// A client with a session.
-    pub(crate) async fn client(&self) -> Client {
-        Client::open(self.address).await
+    pub(crate) async fn client(&self) -> ZkClient {
+        ZkClient::open(self.address, 10_000).await
     }
 
-    /// Everything said to a word, or to anything else that is no session.
+    /// What the server sends to a four-letter word, or to anything else that opens no session.
     pub(crate) async fn word(&self, word: &str) -> String {
-        let mut socket = TcpStream::connect(self.address).await.unwrap();
-        socket.write_all(word.as_bytes()).await.unwrap();
-        let mut text = String::new();
-        let read = tokio::time::timeout(PATIENCE, socket.read_to_string(&mut text)).await;
-        read.expect("the connection is still open").unwrap();
-        text
+        four_letter_word(self.address, word).await
     }
 
     /// Waits for a condition.
     pub(crate) async fn until(&self, what: &str, is: impl Fn() -> bool) {
-        let mut ticks = tokio::time::interval(Duration::from_millis(5));
-        let came = async {
-            while !is() {
-                ticks.tick().await;
-            }
-        };
-        let came = tokio::time::timeout(PATIENCE, came).await;
-        came.unwrap_or_else(|_| panic!("never came true: {what}"));
+        until(what, DEADLINE, async || is()).await;
     }
 
     /// A metric's value as it is written.
@@ -113,6 +98,6 @@ impl Node {
     /// Ends the door in good order.
     pub(crate) async fn stop(mut self) {
         let _told = self.stop.take().map(|stop| stop.send(()));
-        tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap();
+        tokio::time::timeout(DEADLINE, self.served).await.unwrap().unwrap();
     }
 }

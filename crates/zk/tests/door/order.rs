@@ -1,8 +1,8 @@
 //! Replies leave in the order of the requests, events before what reveals them (promise 9 of docs/guarantees.md).
 
+use holdfast_lab::zk::{ZkIncoming, create, create_with, delete, exists, get, set};
 use holdfast_zkwire::{Request, Response, WatchEventType};
 
-use crate::client::{Incoming, create, create_with, delete, exists, get, set};
 use crate::node::Node;
 
 #[tokio::test]
@@ -47,11 +47,11 @@ async fn an_event_comes_before_the_reply_to_the_change_itself() {
     let mut client = node.client().await;
     client.error(exists("/w", true)).await;
     client.send(&create("/w", 0)).await;
-    let Some(Incoming::Event(event)) = client.incoming().await else {
+    let Some(ZkIncoming::Event { event, .. }) = client.incoming().await else {
         panic!("the reply came first")
     };
     assert_eq!((event.kind, event.path.as_str()), (WatchEventType::Created, "/w"));
-    assert!(matches!(client.incoming().await, Some(Incoming::Reply(_))));
+    assert!(matches!(client.incoming().await, Some(ZkIncoming::Reply { .. })));
 }
 
 #[tokio::test]
@@ -70,8 +70,8 @@ async fn an_event_comes_before_the_read_that_shows_anothers_change() {
                 let mut told = false;
                 loop {
                     match reader.incoming().await.unwrap() {
-                        Incoming::Event(_) => told = true,
-                        Incoming::Reply((_, Some(Response::Data { stat, .. }))) => {
+                        ZkIncoming::Event { .. } => told = true,
+                        ZkIncoming::Reply { body: Some(Response::Data { stat, .. }), .. } => {
                             let shown = stat.version == i32::from(round) + 1;
                             assert!(!shown || told, "the change was shown before it was told");
                             if shown {
@@ -79,7 +79,7 @@ async fn an_event_comes_before_the_read_that_shows_anothers_change() {
                             }
                             break;
                         }
-                        other @ Incoming::Reply(_) => panic!("{other:?}"),
+                        other => panic!("{other:?}"),
                     }
                 }
                 if told {

@@ -1,17 +1,17 @@
 //! What is read, and how it is shown.
 
+use holdfast_lab::zk::{ZkClient, create, delete, exists};
 use holdfast_zkwire::{Request, Response};
 
-use crate::client::{Client, create, delete, exists};
 use crate::node::Node;
 
-async fn ephemerals(client: &mut Client, prefix: &str) -> Vec<String> {
+async fn ephemerals(client: &mut ZkClient, prefix: &str) -> Vec<String> {
     let said = client.done(Request::GetEphemerals { prefix: prefix.to_owned() }).await;
     let Response::Ephemerals(paths) = said else { panic!("{said:?}") };
     paths
 }
 
-async fn below(client: &mut Client, path: &str) -> i32 {
+async fn below(client: &mut ZkClient, path: &str) -> i32 {
     let said = client.done(Request::GetAllChildrenNumber { path: path.to_owned() }).await;
     let Response::ChildrenCount(count) = said else { panic!("{said:?}") };
     count
@@ -77,7 +77,7 @@ async fn a_parents_stat_follows_its_children_and_nothing_else() {
     let (made, _) = client.call(create("/p/c", 0)).await;
     let stat = client.stat("/p").await.unwrap();
     assert_eq!((stat.pzxid, stat.cversion, stat.version), (made.zxid, 1, 0));
-    client.done(crate::client::set("/p/c", b"x", -1)).await;
+    client.done(holdfast_lab::zk::set("/p/c", b"x", -1)).await;
     assert_eq!(client.stat("/p").await, Some(stat));
     let (gone, _) = client.call(delete("/p/c", -1)).await;
     let stat = client.stat("/p").await.unwrap();

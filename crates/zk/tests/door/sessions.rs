@@ -1,16 +1,16 @@
 //! How long a session lives, and what its end means.
 
+use holdfast_lab::zk::{ZkClient, create, exists, get, new_session, set};
 use std::time::{Duration, Instant};
 
 use holdfast_zkwire::{ConnectRequest, Request};
 
-use crate::client::{Client, create, exists, get, hello, set};
 use crate::node::Node;
 
 #[tokio::test]
 async fn a_session_that_says_nothing_expires_and_takes_its_ephemerals_along() {
     let node = Node::start().await;
-    let mut silent = Client::connect(node.address, &hello(1_000)).await.unwrap();
+    let mut silent = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
     silent.create("/e", 1).await;
     let mut watcher = node.client().await;
     watcher.done(exists("/e", true)).await;
@@ -18,18 +18,18 @@ async fn a_session_that_says_nothing_expires_and_takes_its_ephemerals_along() {
     assert_eq!(path, "/e");
     silent.closed().await;
     let again = ConnectRequest {
-        session_id: silent.hello.session_id,
-        password: Some(silent.hello.password),
-        ..hello(1_000)
+        session_id: silent.opened.session_id,
+        password: Some(silent.opened.password),
+        ..new_session(1_000)
     };
-    let refused = Client::connect(node.address, &again).await.unwrap();
-    assert_eq!(refused.hello.session_id, 0);
+    let refused = ZkClient::connect(node.address, &again).await.unwrap();
+    assert_eq!(refused.opened.session_id, 0);
 }
 
 #[tokio::test]
 async fn a_session_that_pings_lives_on() {
     let node = Node::start().await;
-    let mut client = Client::connect(node.address, &hello(1_000)).await.unwrap();
+    let mut client = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
     client.create("/e", 1).await;
     let mut ticks = tokio::time::interval(Duration::from_millis(300));
     for _ in 0..12 {
@@ -42,8 +42,8 @@ async fn a_session_that_pings_lives_on() {
 #[tokio::test]
 async fn a_session_that_only_writes_or_only_reads_lives_on_as_well() {
     let node = Node::start().await;
-    let mut writer = Client::connect(node.address, &hello(1_000)).await.unwrap();
-    let mut reader = Client::connect(node.address, &hello(1_000)).await.unwrap();
+    let mut writer = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    let mut reader = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
     writer.create("/w", 1).await;
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(3) {
@@ -57,9 +57,9 @@ async fn a_dropped_connection_does_not_end_the_session() {
     let node = Node::start().await;
     let mut client = node.client().await;
     client.create("/e", 1).await;
-    let hello = client.hello;
+    let session = client.resumption();
     drop(client);
-    let mut client = Client::take_over(node.address, &hello).await;
+    let mut client = ZkClient::resume(node.address, &session).await;
     assert!(client.stat("/e").await.is_some());
 }
 
@@ -81,8 +81,8 @@ async fn a_close_that_crosses_the_end_of_its_connection_ends_the_session_that_an
     let node = Node::start().await;
     let mut first = node.client().await;
     first.create("/e", 1).await;
-    let mut second = Client::take_over(node.address, &first.hello).await;
-    let mut third = Client::take_over(node.address, &first.hello).await;
+    let mut second = ZkClient::resume(node.address, &first.resumption()).await;
+    let mut third = ZkClient::resume(node.address, &first.resumption()).await;
     second.send(&exists("/e", false)).await;
     second.send(&Request::CloseSession).await;
     third.closed().await;

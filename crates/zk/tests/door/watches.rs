@@ -1,16 +1,16 @@
 //! Watches: what arms them, what they tell, and when they are gone.
 
 use WatchEventType::{ChildrenChanged, Created, DataChanged, Deleted};
+use holdfast_lab::zk::{ZkClient, children, create, delete, exists, get, set};
 use holdfast_zkwire::{AddWatchMode, Request, SetWatches, WatchEventType, WatcherType};
 
-use crate::client::{Client, children, create, delete, exists, get, set};
 use crate::node::Node;
 
 fn told(events: &[(WatchEventType, String)]) -> Vec<(WatchEventType, &str)> {
     events.iter().map(|(kind, path)| (*kind, path.as_str())).collect()
 }
 
-async fn add(client: &mut Client, path: &str, mode: AddWatchMode) {
+async fn add(client: &mut ZkClient, path: &str, mode: AddWatchMode) {
     client.done(Request::AddWatch { path: path.to_owned(), mode }).await;
 }
 
@@ -127,7 +127,7 @@ async fn a_client_that_comes_back_is_told_what_it_missed_before_the_reply_and_wa
     other.done(delete("/gone", -1)).await;
     other.create("/parent/c", 0).await;
     other.create("/born", 0).await;
-    let mut client = Client::take_over(node.address, &client.hello).await;
+    let mut client = ZkClient::resume(node.address, &client.resumption()).await;
     let paths = |paths: &[&str]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
     let watches = SetWatches {
         relative_zxid: seen.zxid,

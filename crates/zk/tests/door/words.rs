@@ -1,8 +1,8 @@
 //! Four-letter words, as monitoring and people read them.
 
+use holdfast_lab::zk::{create, exists};
 use holdfast_zk::{Words, ZkConfig};
 
-use crate::client::{create, exists};
 use crate::node::{Node, config};
 
 fn line<'a>(text: &'a str, name: &str) -> &'a str {

@@ -1,6 +1,7 @@
 //! Rows 44a, 44e, 44f, 66, 68 and 75: what a grant is worth, and what is known of it.
 
-use holdfast_lab::{Cluster, DEADLINE, Http, Zk, ZkError, ZkSession, until};
+use holdfast_lab::zk::{WatchEventType, ZkClient, create, delete, exists};
+use holdfast_lab::{Cluster, DEADLINE, Http, until};
 use serde_json::json;
 
 use crate::lab::{
@@ -125,29 +126,30 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
 async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
     let (cluster, door) = one().await;
     let address = cluster.node(1).zookeeper;
-    let mut first = Zk::open(address, ZkSession::new(40_000)).await;
-    let mut last = Zk::open(address, ZkSession::new(40_000)).await;
+    let mut first = ZkClient::open(address, 40_000).await;
+    let mut last = ZkClient::open(address, 40_000).await;
     for path in ["/locks", "/locks/orders"] {
-        let made = first.create(path, 4).await;
-        assert!(matches!(made, Ok(_) | Err(ZkError::Code(-110))), "{made:?}");
+        let error = first.error(create(path, 4)).await;
+        assert!([0, -110].contains(&error), "{path}: error {error}");
     }
-    let mine = first.create("/locks/orders/lock-", 3).await.expect("a place");
+    let mine = first.create("/locks/orders/lock-", 3).await;
     let over_http = queue_up(&door, "orders?session=http");
     until_waiters(&door, "orders", 1).await;
-    let theirs = last.create("/locks/orders/lock-", 3).await.expect("a place");
+    let theirs = last.create("/locks/orders/lock-", 3).await;
     // The lowest number holds; each of the others comes after the one before it.
-    let mut names = last.children("/locks/orders", false).await.expect("children");
+    let mut names = last.children("/locks/orders").await;
     names.sort_unstable_by_key(|name| name.rsplit('-').next().map(str::to_owned));
     assert_eq!(names.len(), 3);
     assert!(mine.ends_with(&names[0]) && theirs.ends_with(&names[2]), "{names:?}");
     assert_eq!(queue(&door, "orders").await[0], "http");
-    assert!(last.owner(&format!("/locks/orders/{}", names[1]), true).await.is_ok(), "watched");
-    first.delete(&mine).await.expect("done");
+    last.done(exists(&format!("/locks/orders/{}", names[1]), true)).await;
+    first.done(delete(&mine, -1)).await;
     over_http.await.expect("a task").has(200);
     give_back(&door, "orders?session=http").await;
-    assert_eq!(last.event().await, Ok((2, format!("/locks/orders/{}", names[1]))), "woken");
-    last.sync().await.expect("a sync");
-    let left = last.children("/locks/orders", false).await.expect("children");
+    let woken = (WatchEventType::Deleted, format!("/locks/orders/{}", names[1]));
+    assert_eq!(last.event().await, woken);
+    last.sync().await;
+    let left = last.children("/locks/orders").await;
     assert!(left.len() == 1 && theirs.ends_with(&left[0]), "{left:?}: it holds");
     assert!(holders(&door, "orders").await[0].starts_with("zk-"));
 }

@@ -3,33 +3,28 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use holdfast_lab::{
-    Cluster, DEADLINE, Flow, Request, Zk, ZkError, ZkSession, four_letter_word, until,
-};
+use holdfast_lab::zk::WatchEventType::{ChildrenChanged, Created, DataChanged, Deleted};
+use holdfast_lab::zk::{ZkClient, children, create, exists, four_letter_word, get, new_session};
+use holdfast_lab::{Cluster, DEADLINE, Flow, Request, until};
+use holdfast_zkwire::{ConnectRequest, Request as ZkRequest};
 use reqwest::Method;
 use serde_json::Value;
-
-/// Created, deleted, changed, children changed.
-const CREATED: i32 = 1;
-const DELETED: i32 = 2;
-const CHANGED: i32 = 3;
-const CHILDREN_CHANGED: i32 = 4;
 
 /// Longer than anything that a test does to a node.
 const LONG_MS: i32 = 40_000;
 
-async fn client(at: SocketAddr) -> Zk {
-    Zk::open(at, ZkSession::new(LONG_MS)).await
+async fn client(at: SocketAddr) -> ZkClient {
+    ZkClient::open(at, LONG_MS).await
 }
 
 /// Goes on with a session on the first node that takes it.
-async fn resume(cluster: &Cluster, session: ZkSession, on: &[u64]) -> Zk {
+async fn resume(cluster: &Cluster, session: ConnectRequest, on: &[u64]) -> ZkClient {
     let mut tries = on.iter().cycle();
     let deadline = std::time::Instant::now() + DEADLINE;
     loop {
         let id = *tries.next().expect("some node");
-        if let Some(zk) = Zk::connect(cluster.node(id).zookeeper, session).await {
-            assert_eq!(zk.session.id, session.id, "the session is over");
+        if let Some(zk) = ZkClient::connect(cluster.node(id).zookeeper, &session).await {
+            assert_eq!(zk.session(), session.session_id, "the session is over");
             return zk;
         }
         assert!(std::time::Instant::now() < deadline, "no node takes the session");
@@ -37,7 +32,7 @@ async fn resume(cluster: &Cluster, session: ZkSession, on: &[u64]) -> Zk {
     }
 }
 
-async fn get(cluster: &Cluster, node: u64, target: &str) -> Value {
+async fn get_json(cluster: &Cluster, node: u64, target: &str) -> Value {
     let reply = cluster.node(node).http.send(Request::new(Method::GET, target)).await;
     reply.expect("an answer").json()
 }
@@ -54,33 +49,32 @@ async fn a_session_its_ephemerals_and_watches_survive_the_death_of_its_node() {
         let at = |name: &str| format!("/{name}-{round}");
         let (mine, touched, quiet, parent) = (at("mine"), at("touched"), at("quiet"), at("parent"));
         for path in [&touched, &quiet, &parent] {
-            zk.create(path, 0).await.expect("a node");
+            zk.create(path, 0).await;
         }
-        zk.create(&mine, 1).await.expect("an ephemeral");
-        zk.data(&touched, true).await.expect("data");
-        zk.data(&quiet, true).await.expect("data");
-        zk.children(&parent, true).await.expect("children");
+        zk.create(&mine, 1).await;
+        zk.done(get(&touched, true)).await;
+        zk.done(get(&quiet, true)).await;
+        zk.done(children(&parent, true)).await;
         cluster.node(doomed).kill();
         let mut other = resume_new(&cluster, &rest).await;
-        other.set(&touched, b"1").await.expect("a change");
-        other.create(&format!("{parent}/c"), 0).await.expect("a child");
-        let mut zk = resume(&cluster, zk.session, &rest).await;
-        let lists = [&[touched.as_str(), quiet.as_str()][..], &[], &[parent.as_str()]];
-        zk.set_watches(lists).await.expect("watches");
-        let mut events = zk.events().await.expect("events");
-        events.sort();
-        let expected = [(CHANGED, touched.clone()), (CHILDREN_CHANGED, parent.clone())];
+        other.set(&touched, b"1").await;
+        other.create(&format!("{parent}/c"), 0).await;
+        let mut zk = resume(&cluster, zk.resumption(), &rest).await;
+        zk.set_watches(&[&touched, &quiet], &[&parent]).await;
+        let mut events = zk.events().await;
+        events.sort_by(|(_, one), (_, other)| other.cmp(one));
+        let expected = [(DataChanged, touched.clone()), (ChildrenChanged, parent.clone())];
         assert_eq!(events, expected, "told once each");
-        assert_eq!(zk.owner(&mine, false).await, Ok(zk.session.id));
-        other.set(&quiet, b"1").await.expect("a change");
-        assert_eq!(zk.event().await, Ok((CHANGED, quiet)));
+        assert_eq!(zk.owner(&mine).await, Some(zk.session()));
+        other.set(&quiet, b"1").await;
+        assert_eq!(zk.event().await, (DataChanged, quiet));
         cluster.node(doomed).start();
         cluster.wait_ready().await;
     }
 }
 
 /// A new session that certainly exists: the rest of the cluster may be electing.
-async fn resume_new(cluster: &Cluster, on: &[u64]) -> Zk {
+async fn resume_new(cluster: &Cluster, on: &[u64]) -> ZkClient {
     cluster.wait_leader_among(on).await;
     client(cluster.node(on[0]).zookeeper).await
 }
@@ -89,54 +83,55 @@ async fn resume_new(cluster: &Cluster, on: &[u64]) -> Zk {
 async fn sessions_live_on_when_all_nodes_die_and_come_back() {
     let cluster = Cluster::three().await;
     let mut zk = client(cluster.node(1).zookeeper).await;
-    zk.create("/e", 1).await.expect("an ephemeral");
-    zk.create("/w", 0).await.expect("a node");
-    zk.data("/w", true).await.expect("data");
+    zk.create("/e", 1).await;
+    zk.create("/w", 0).await;
+    zk.done(get("/w", true)).await;
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
-    let mut zk = resume(&cluster, zk.session, &[2]).await;
-    zk.set_watches([&["/w"], &[], &[]]).await.expect("watches");
-    assert_eq!(zk.events().await, Ok(Vec::new()), "nothing was missed");
-    assert_eq!(zk.owner("/e", false).await, Ok(zk.session.id));
-    zk.set("/w", b"1").await.expect("a change");
-    assert_eq!(zk.events().await, Ok(vec![(CHANGED, "/w".to_owned())]));
+    let mut zk = resume(&cluster, zk.resumption(), &[2]).await;
+    zk.set_watches(&["/w"], &[]).await;
+    assert_eq!(zk.events().await, [], "nothing was missed");
+    assert_eq!(zk.owner("/e").await, Some(zk.session()));
+    zk.set("/w", b"1").await;
+    assert_eq!(zk.events().await, [(DataChanged, "/w".to_owned())]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_session_expires_on_every_node_and_its_watchers_are_told_everywhere() {
     let cluster = Cluster::of(3).extra("[zookeeper]\ntick = \"1s\"\n").start().await;
-    let mut silent = Zk::open(cluster.node(1).zookeeper, ZkSession::new(2_000)).await;
-    silent.create("/e", 1).await.expect("an ephemeral");
+    let mut silent = ZkClient::open(cluster.node(1).zookeeper, 2_000).await;
+    silent.create("/e", 1).await;
     let mut watchers = Vec::new();
     for node in cluster.nodes() {
-        let mut zk = Zk::open(node.zookeeper, ZkSession::new(20_000)).await;
-        zk.sync().await.expect("a sync");
-        assert_eq!(zk.owner("/e", true).await, Ok(silent.session.id));
+        let mut zk = ZkClient::open(node.zookeeper, 20_000).await;
+        zk.sync().await;
+        assert_eq!(zk.owner("/e").await, Some(silent.session()));
+        zk.done(exists("/e", true)).await;
         watchers.push(zk);
     }
     for zk in &mut watchers {
-        assert_eq!(zk.event().await, Ok((DELETED, "/e".to_owned())));
+        assert_eq!(zk.event().await, (Deleted, "/e".to_owned()));
     }
-    let session = silent.session;
+    let session = silent.resumption();
     silent.closed().await;
-    let refused = Zk::connect(cluster.node(2).zookeeper, session).await.expect("an answer");
-    assert_eq!(refused.session.id, 0);
+    let refused = ZkClient::connect(cluster.node(2).zookeeper, &session).await;
+    assert_eq!(refused.expect("a response").session(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_moved_is_refused_on_the_node_it_left() {
     let cluster = Cluster::three().await;
     let mut old = client(cluster.node(1).zookeeper).await;
-    old.create("/e", 1).await.expect("an ephemeral");
-    let mut new = Zk::open(cluster.node(2).zookeeper, old.session).await;
-    assert_eq!(new.session.id, old.session.id);
-    let late = old.create("/late", 0).await;
-    assert!(matches!(late, Err(ZkError::Code(-118) | ZkError::Closed)), "{late:?}");
+    old.create("/e", 1).await;
+    let mut new = ZkClient::resume(cluster.node(2).zookeeper, &old.resumption()).await;
+    assert_eq!(new.session(), old.session());
+    let late = old.try_call(&create("/late", 0)).await;
+    assert!(late.as_ref().is_none_or(|(header, _)| header.err == -118), "{late:?}");
     old.closed().await;
-    new.sync().await.expect("a sync");
-    assert_eq!(new.owner("/late", false).await, Err(ZkError::Code(-101)));
-    assert_eq!(new.owner("/e", false).await, Ok(new.session.id));
+    new.sync().await;
+    assert_eq!(new.owner("/late").await, None);
+    assert_eq!(new.owner("/e").await, Some(new.session()));
 }
 
 /// Two clients share a session, as two handles of the C client do: each goes on at a node of its own, and the close of
@@ -145,15 +140,15 @@ async fn a_session_that_moved_is_refused_on_the_node_it_left() {
 async fn a_session_of_two_clients_is_closed_by_the_one_whose_connection_is_older() {
     let cluster = Cluster::three().await;
     let mut first = client(cluster.node(1).zookeeper).await;
-    first.create("/e", 1).await.expect("an ephemeral");
-    let mut second = Zk::open(cluster.node(2).zookeeper, first.session).await;
-    let first_again = Zk::open(cluster.node(3).zookeeper, first.session).await;
-    assert_eq!(second.owner("/e", false).await, Ok(first.session.id), "the second goes on");
-    second.close().await.expect("the close is answered");
+    first.create("/e", 1).await;
+    let mut second = ZkClient::resume(cluster.node(2).zookeeper, &first.resumption()).await;
+    let mut first_again = ZkClient::resume(cluster.node(3).zookeeper, &first.resumption()).await;
+    assert_eq!(second.owner("/e").await, Some(first.session()), "the second goes on");
+    second.close().await;
     first_again.closed().await;
     let mut other = client(cluster.node(1).zookeeper).await;
-    other.sync().await.expect("a sync");
-    assert_eq!(other.owner("/e", false).await, Err(ZkError::Code(-101)));
+    other.sync().await;
+    assert_eq!(other.owner("/e").await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,26 +157,26 @@ async fn a_node_that_stops_in_good_order_hands_its_clients_on() {
     let leader = cluster.wait_ready().await;
     let rest: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
     let mut zk = client(cluster.node(leader).zookeeper).await;
-    zk.create("/e", 1).await.expect("an ephemeral");
-    let session = zk.session;
+    zk.create("/e", 1).await;
+    let session = zk.resumption();
     cluster.node(leader).stop().await;
     zk.closed().await;
     let mut zk = resume(&cluster, session, &rest).await;
-    assert_eq!(zk.owner("/e", false).await, Ok(zk.session.id));
+    assert_eq!(zk.owner("/e").await, Some(zk.session()));
 }
 
 /// What one node acknowledged, a client that has seen it finds on every other node, without asking for a sync.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_never_goes_back_in_time_when_it_changes_nodes() {
     let cluster = Cluster::three().await;
-    let mut session = ZkSession::new(LONG_MS);
+    let mut session = new_session(LONG_MS);
     for round in 0..30_u64 {
-        let mut zk = Zk::open(cluster.node(round % 3 + 1).zookeeper, session).await;
-        let names = zk.children("/", false).await.expect("children");
+        let mut zk = ZkClient::resume(cluster.node(round % 3 + 1).zookeeper, &session).await;
+        let names = zk.children("/").await;
         let found = names.iter().filter(|name| name.starts_with("round-")).count();
         assert_eq!(found, usize::try_from(round).expect("small"), "{names:?}");
-        zk.create(&format!("/round-{round}"), 0).await.expect("a node");
-        session = zk.session;
+        zk.create(&format!("/round-{round}"), 0).await;
+        session = zk.resumption();
     }
 }
 
@@ -192,18 +187,18 @@ async fn callers_of_both_doors_stand_in_one_queue() {
     let mut first = client(cluster.node(1).zookeeper).await;
     let mut last = client(cluster.node(2).zookeeper).await;
     for path in ["/locks", "/locks/orders"] {
-        let made = first.create(path, 4).await;
-        assert!(matches!(made, Ok(_) | Err(ZkError::Code(-110))), "{made:?}");
+        let error = first.error(create(path, 4)).await;
+        assert!([0, -110].contains(&error), "{path}: error {error}");
     }
-    first.create("/locks/orders/lock-", 3).await.expect("a place");
-    let lock = get(&cluster, 3, "/v1/locks/orders").await;
+    first.create("/locks/orders/lock-", 3).await;
+    let lock = get_json(&cluster, 3, "/v1/locks/orders").await;
     let (token, holder) = (&lock["holders"][0]["token"], &lock["holders"][0]["session"]);
     assert!(
         token.is_u64() && holder.as_str().is_some_and(|name| name.starts_with("zk-")),
         "{lock}"
     );
     assert_eq!(lock["holders"][0]["labels"]["door"], "zookeeper");
-    let text = first.data("/locks/orders", false).await.expect("data");
+    let text = first.data("/locks/orders").await;
     let told: Value = serde_json::from_slice(&text).expect("JSON");
     assert_eq!((&told["token"], &told["holder"]), (token, &Value::from("lock-0000000000")));
     let http = cluster.node(3).http.clone();
@@ -212,25 +207,26 @@ async fn callers_of_both_doors_stand_in_one_queue() {
         http.send(Request::new(Method::PUT, target).within(DEADLINE)).await.expect("an answer")
     });
     until("the caller over HTTP to queue", DEADLINE, || async {
-        get(&cluster, 1, "/v1/locks/orders").await["queue"][0]["session"] == "over-http"
+        get_json(&cluster, 1, "/v1/locks/orders").await["queue"][0]["session"] == "over-http"
     })
     .await;
-    let mine = last.create("/locks/orders/lock-", 3).await.expect("a place");
+    let mine = last.create("/locks/orders/lock-", 3).await;
     assert_eq!(mine, "/locks/orders/lock-0000000002");
-    first.close().await.expect("the first leaves");
+    first.close().await;
     let granted = waiting.await.expect("the caller over HTTP");
     assert!(granted.token() > token.as_u64().unwrap_or_default());
-    last.sync().await.expect("a sync");
-    let names = last.children("/locks/orders", true).await.expect("children");
+    last.sync().await;
+    let names = last.children("/locks/orders").await;
     assert_eq!(names.len(), 2);
+    last.done(children("/locks/orders", true)).await;
     let released = cluster
         .node(1)
         .http
         .send(Request::new(Method::DELETE, "/v1/locks/orders?session=over-http"))
         .await;
     released.expect("an answer").has(204);
-    assert_eq!(last.event().await, Ok((CHILDREN_CHANGED, "/locks/orders".to_owned())));
-    let text = last.data("/locks/orders", false).await.expect("data");
+    assert_eq!(last.event().await, (ChildrenChanged, "/locks/orders".to_owned()));
+    let text = last.data("/locks/orders").await;
     let told: Value = serde_json::from_slice(&text).expect("JSON");
     assert!(told["token"].as_u64() > Some(granted.token()), "{told}");
     assert_eq!(told["holder"], "lock-0000000002");
@@ -246,10 +242,10 @@ async fn exactly_one_node_says_that_it_leads() {
         assert!(said.contains(mode), "node {}: {said}", node.id);
     }
     let mut zk = client(cluster.node(leader).zookeeper).await;
-    zk.create("/counted", 0).await.expect("a node");
-    zk.create("/locks/counted", 4).await.expect("a lock's directory");
-    zk.create("/locks/counted/lock-", 3).await.expect("a place");
-    zk.create("/mine", 1).await.expect("an ephemeral");
+    zk.create("/counted", 0).await;
+    zk.create("/locks/counted", 4).await;
+    zk.create("/locks/counted/lock-", 3).await;
+    zk.create("/mine", 1).await;
     let said = four_letter_word(cluster.node(leader).zookeeper, "mntr").await;
     for line in [
         "zk_server_state\tleader",
@@ -268,31 +264,31 @@ async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_session
     let cluster = Cluster::of(3).with_links().start().await;
     let leader = cluster.wait_ready().await;
     let cut = cluster.others(leader).next().expect("a follower").id;
-    let mut zk = Zk::open(cluster.node(cut).zookeeper, ZkSession::new(6_000)).await;
-    zk.create("/e", 1).await.expect("an ephemeral");
+    let mut zk = ZkClient::open(cluster.node(cut).zookeeper, 6_000).await;
+    zk.create("/e", 1).await;
     cluster.links().isolate(cut, Flow::BlackHole);
-    let session = zk.session;
+    let session = zk.resumption();
     let alone = async {
-        while zk.ping().await.is_ok() {
+        while zk.try_call(&ZkRequest::Ping).await.is_some() {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(5), alone).await.expect("the client is let go");
     let mut zk = resume(&cluster, session, &[leader]).await;
-    assert_eq!(zk.owner("/e", false).await, Ok(zk.session.id));
-    assert_eq!(zk.events().await, Ok(Vec::new()));
+    assert_eq!(zk.owner("/e").await, Some(zk.session()));
+    assert_eq!(zk.events().await, []);
     let mut other = client(cluster.node(leader).zookeeper).await;
-    assert_eq!(other.create("/e", 0).await, Err(ZkError::Code(-110)));
-    assert_eq!(other.owner("/f", true).await, Err(ZkError::Code(-101)));
-    zk.create("/f", 0).await.expect("a node");
-    assert_eq!(other.event().await, Ok((CREATED, "/f".to_owned())));
+    assert_eq!(other.error(create("/e", 0)).await, -110);
+    assert_eq!(other.error(exists("/f", true)).await, -101);
+    zk.create("/f", 0).await;
+    assert_eq!(other.event().await, (Created, "/f".to_owned()));
 }
 
 /// What clients that follow the ensemble read there: `ZooKeeper`'s text, which Curator's `EnsembleTracker` parses.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
     let cluster = Cluster::three().await;
-    let view = get(&cluster, 1, "/v1/cluster").await;
+    let view = get_json(&cluster, 1, "/v1/cluster").await;
     let line = |node: &Value| {
         let (id, client) = (&node["id"], node["zookeeper"].as_str().expect("an address"));
         let peer = node["peer"].as_str().expect("an address");
@@ -303,7 +299,7 @@ async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
     let expected = format!("{members}version=0");
     for node in cluster.nodes() {
         let mut zk = client(node.zookeeper).await;
-        let told = zk.data("/zookeeper/config", true).await.expect("data");
+        let told = zk.data("/zookeeper/config").await;
         assert_eq!(String::from_utf8(told).expect("text"), expected);
         let conf = four_letter_word(node.zookeeper, "conf").await;
         assert!(conf.ends_with(&format!("membership: \n{expected}")), "{conf}");

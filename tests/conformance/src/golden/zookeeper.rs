@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use holdfast_zkwire::{
-    Acl, ConnectRequest, Create, CreateMode, CreateOp, MultiOp, MultiResult, PASSWORD_LEN,
-    ReplyHeader, Request, Response, perms,
+    Acl, Create, CreateMode, CreateOp, MultiOp, MultiResult, ReplyHeader, Request, Response, perms,
 };
 
 use super::Asked;
 use super::ask::{Ask, Entry, Kind, Op, What, Who};
 use super::door::Door;
 use super::said::{self, Stat};
-use crate::connection::{Connection, Incoming};
+use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
 type Reply = (ReplyHeader, Option<Response>);
 
@@ -20,7 +19,7 @@ type Reply = (ReplyHeader, Option<Response>);
 pub(super) struct ZooKeeperDoor {
     address: SocketAddr,
     /// By session, or by what is proved without one.
-    connections: BTreeMap<String, Connection>,
+    connections: BTreeMap<String, ZkConnection>,
 }
 
 impl ZooKeeperDoor {
@@ -29,7 +28,7 @@ impl ZooKeeperDoor {
     }
 
     /// The connection of whoever asks; none if there is no such session, or it would have to prove something, too.
-    async fn connection(&mut self, who: &Who) -> Option<&mut Connection> {
+    async fn connection(&mut self, who: &Who) -> Option<&mut ZkConnection> {
         let name = match (&who.session, who.proofs.as_slice()) {
             (Some(session), []) => return self.connections.get_mut(&format!("session {session}")),
             (Some(_), _) => return None,
@@ -51,15 +50,10 @@ impl ZooKeeperDoor {
         self.connections.get_mut(&name)
     }
 
-    async fn open(&self) -> Connection {
-        let hello = ConnectRequest {
-            timeout_ms: 40_000,
-            password: Some([0; PASSWORD_LEN]),
-            read_only: Some(false),
-            ..ConnectRequest::default()
-        };
+    async fn open(&self) -> ZkConnection {
+        let hello = new_session(40_000);
         let (connection, answer) =
-            Connection::open(self.address, &hello).await.expect("the port listens");
+            ZkConnection::open(self.address, &hello).await.expect("the port listens");
         assert!(answer.is_some_and(|answer| answer.session_id != 0), "a session");
         connection
     }
@@ -138,10 +132,10 @@ impl Asked for ZooKeeperDoor {
     }
 }
 
-async fn call(connection: &mut Connection, request: &Request) -> Reply {
+async fn call(connection: &mut ZkConnection, request: &Request) -> Reply {
     connection.send(request).await;
     match connection.next().await {
-        Incoming::Reply { header, body, .. } => (header, body),
+        ZkIncoming::Reply { header, body, .. } => (header, body),
         other => panic!("{request:?}: {other:?}"),
     }
 }

@@ -3,19 +3,16 @@
 //! Owns one arm for each request that has paths. Only bad and empty paths, and those that begin with `^`, stay as they
 //! are.
 
-use holdfast_zkwire::{
-    Acl, ConnectRequest, Create, CreateMode, CreateOp, MultiOp, PASSWORD_LEN, ReadOp, Request,
-    SetWatches,
-};
+use holdfast_zkwire::{Acl, Create, CreateMode, CreateOp, MultiOp, ReadOp, Request, SetWatches};
 
 use super::Target;
-use crate::connection::{Connection, Incoming};
+use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
 /// Makes the folder, in a session of its own.
 pub(super) async fn make(target: &Target, folder: &str) -> Result<(), String> {
-    let hello = hello();
+    let hello = new_session(SESSION_MS);
     let address = *target.nodes.first().ok_or("a target without nodes")?;
-    let (mut connection, answer) = Connection::open(address, &hello).await?;
+    let (mut connection, answer) = ZkConnection::open(address, &hello).await?;
     answer.ok_or("no session for the folder")?;
     let create = Create {
         op: CreateOp::Create,
@@ -27,22 +24,15 @@ pub(super) async fn make(target: &Target, folder: &str) -> Result<(), String> {
     connection.send(&Request::Create(create)).await;
     connection.send(&Request::CloseSession).await;
     match connection.next().await {
-        Incoming::Reply { header, .. } if header.err == 0 => {}
+        ZkIncoming::Reply { header, .. } if header.err == 0 => {}
         other => return Err(format!("the folder {folder} cannot be made: {other:?}")),
     }
     connection.next().await;
     Ok(())
 }
 
-/// The first frame of a new session.
-pub(super) fn hello() -> ConnectRequest {
-    ConnectRequest {
-        timeout_ms: 40_000,
-        password: Some([0; PASSWORD_LEN]),
-        read_only: Some(false),
-        ..ConnectRequest::default()
-    }
-}
+/// How long sessions live without a request.
+pub(super) const SESSION_MS: i32 = 40_000;
 
 fn put(path: &mut String, folder: &str) {
     if let Some(outside) = path.strip_prefix('^') {

@@ -3,9 +3,9 @@
 use holdfast_zkwire::{ConnectRequest, ErrorCode, PASSWORD_LEN, Request, xid};
 
 use super::{Target, folder};
-use crate::connection::{Connection, Incoming};
 use crate::render::Folder;
 use crate::script::SEEN;
+use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
 /// How often a session is asked for that a node does not take over yet.
 const ATTEMPTS: usize = 200;
@@ -14,7 +14,7 @@ pub(super) struct Session {
     slot: usize,
     connections: usize,
     identity: Option<(i64, [u8; PASSWORD_LEN])>,
-    connection: Option<Connection>,
+    connection: Option<ZkConnection>,
     /// The largest number of a change that it was told.
     seen: i64,
     lines: Vec<String>,
@@ -39,7 +39,7 @@ impl Session {
             return Ok(());
         }
         self.seen = 0;
-        self.connect(target, folder::hello()).await
+        self.connect(target, new_session(folder::SESSION_MS)).await
     }
 
     pub(super) async fn resume(&mut self, target: &Target) -> Result<(), String> {
@@ -51,7 +51,7 @@ impl Session {
             session_id,
             password: Some(password),
             last_zxid_seen: self.seen,
-            ..folder::hello()
+            ..new_session(folder::SESSION_MS)
         };
         let old = self.connection.take();
         self.connect(target, hello).await?;
@@ -67,12 +67,13 @@ impl Session {
     }
 
     /// What an old connection is told until the server closes it.
-    async fn drain(&mut self, old: &mut Connection) {
+    async fn drain(&mut self, old: &mut ZkConnection) {
         loop {
             match old.next().await {
-                Incoming::Closed => return self.say("the old connection is closed"),
-                Incoming::Silence => return self.say("the old connection stays open"),
-                Incoming::Reply { header, .. } if header.err == ErrorCode::SessionMoved.code() => {}
+                ZkIncoming::Closed => return self.say("the old connection is closed"),
+                ZkIncoming::Silence => return self.say("the old connection stays open"),
+                ZkIncoming::Reply { header, .. }
+                    if header.err == ErrorCode::SessionMoved.code() => {}
                 other => self.say(format!("the old connection: {other:?}")),
             }
         }
@@ -83,7 +84,7 @@ impl Session {
             let at = (self.slot + self.connections) % target.nodes.len().max(1);
             let address = *target.nodes.get(at).ok_or("a target without nodes")?;
             self.connections += 1;
-            let (connection, answer) = Connection::open(address, &hello).await?;
+            let (connection, answer) = ZkConnection::open(address, &hello).await?;
             let Some(answer) = answer else { continue };
             if answer.session_id == 0 {
                 self.identity = None;
@@ -106,9 +107,13 @@ impl Session {
         };
         self.connection = None;
         password[0] ^= 0xff;
-        let hello = ConnectRequest { session_id, password: Some(password), ..folder::hello() };
+        let hello = ConnectRequest {
+            session_id,
+            password: Some(password),
+            ..new_session(folder::SESSION_MS)
+        };
         let address = *target.nodes.first().ok_or("a target without nodes")?;
-        let (_, answer) = Connection::open(address, &hello).await?;
+        let (_, answer) = ZkConnection::open(address, &hello).await?;
         let answer = answer.map(|answer| (answer.session_id, answer.timeout_ms));
         self.say(format!("the impostor is told {answer:?}"));
         Ok(())
@@ -156,15 +161,15 @@ impl Session {
     /// Writes down what comes, up to the reply that `stops`; false if the connection ends before.
     async fn listen(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut ZkConnection,
         folder: &str,
         stops: impl Fn(usize) -> bool,
     ) -> bool {
         let folder = Folder(folder);
         loop {
             match connection.next().await {
-                Incoming::Event { header, event } => self.say(folder.event(header, &event)),
-                Incoming::Reply { number, header, body, passed } => {
+                ZkIncoming::Event { header, event } => self.say(folder.event(header, &event)),
+                ZkIncoming::Reply { number, header, body, passed } => {
                     for _ in passed {
                         self.say("reply none");
                     }
@@ -179,15 +184,15 @@ impl Session {
                     let special = if header.xid < xid::EVENT { "*" } else { "" };
                     self.say(format!("reply{special} {line}"));
                 }
-                Incoming::Closed => {
+                ZkIncoming::Closed => {
                     self.say("closed");
                     return false;
                 }
-                Incoming::Silence => {
+                ZkIncoming::Silence => {
                     self.say("silence");
                     return false;
                 }
-                Incoming::Unreadable(why) => self.say(format!("unreadable: {why}")),
+                ZkIncoming::Unreadable(why) => self.say(format!("unreadable: {why}")),
             }
         }
     }

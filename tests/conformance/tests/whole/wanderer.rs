@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use holdfast_tests_conformance::{Connection, Incoming};
+use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 use holdfast_zkwire::{
     ConnectRequest, PASSWORD_LEN, Request, Response, SetWatches, WatchEventType, WatchedEvent,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Wanderer {
     nodes: Vec<SocketAddr>,
     at: usize,
     identity: (i64, [u8; PASSWORD_LEN]),
-    connection: Option<Connection>,
+    connection: Option<ZkConnection>,
     seen: i64,
     /// What is watched, and the change that the read that armed it has shown.
     armed: BTreeMap<Subject, i64>,
@@ -46,19 +46,12 @@ pub(crate) struct Wanderer {
     pub(crate) moves: usize,
 }
 
-fn hello() -> ConnectRequest {
-    ConnectRequest {
-        timeout_ms: SESSION_MS,
-        password: Some([0; PASSWORD_LEN]),
-        read_only: Some(false),
-        ..ConnectRequest::default()
-    }
-}
-
 impl Wanderer {
     /// A session that begins on node `at`, from 0.
     pub(crate) async fn open(nodes: Vec<SocketAddr>, at: usize) -> Self {
-        let opened = Connection::open(nodes[at], &hello()).await.expect("the node listens");
+        let opened = ZkConnection::open(nodes[at], &new_session(SESSION_MS))
+            .await
+            .expect("the node listens");
         let (connection, Some(answer)) = opened else { panic!("no session") };
         Self {
             nodes,
@@ -90,9 +83,9 @@ impl Wanderer {
                 session_id,
                 password: Some(password),
                 last_zxid_seen: self.seen,
-                ..hello()
+                ..new_session(SESSION_MS)
             };
-            let opened = Connection::open(self.nodes[self.at], &again);
+            let opened = ZkConnection::open(self.nodes[self.at], &again);
             let opened = tokio::time::timeout(Duration::from_secs(5), opened).await;
             let Ok(Ok((connection, Some(answer)))) = opened else {
                 tokio::task::yield_now().await;
@@ -123,13 +116,13 @@ impl Wanderer {
         let number = connection.send(request).await;
         loop {
             match connection.next().await {
-                Incoming::Event { event, .. } => self.told(&event),
-                Incoming::Reply { number: of, header, body, .. } if of == number => {
+                ZkIncoming::Event { event, .. } => self.told(&event),
+                ZkIncoming::Reply { number: of, header, body, .. } if of == number => {
                     self.connection = Some(connection);
                     self.seen = self.seen.max(header.zxid);
                     return Some((header.err, body));
                 }
-                Incoming::Closed | Incoming::Silence => return None,
+                ZkIncoming::Closed | ZkIncoming::Silence => return None,
                 other => panic!("{request:?}: {other:?}"),
             }
         }
