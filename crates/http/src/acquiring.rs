@@ -13,10 +13,10 @@ use holdfast_api::{
     AheadBody, EstimateBody, FENCING_TOKEN, GrantBody, LostBody, QueuedBody, RenewedBody,
 };
 use holdfast_service::{
-    AcquireRequest, Acquiring, Answer, ConnectionHold, Failure, HoldEnd, HoldNews, Progress,
+    AcquireProgress, ConnectionHold, Failure, Granted, HoldEnd, HoldEvent, PendingAcquire,
     QueuePosition, Response, Service,
 };
-use holdfast_types::{FencingToken, LockName, SessionName, Stamp, Ttl};
+use holdfast_types::{Acquire, FencingToken, LockName, SessionName, Stamp, Ttl};
 
 use crate::activity::Activity;
 use crate::exchange::Exchange;
@@ -34,12 +34,12 @@ struct Stream {
     session: Option<SessionName>,
     for_connection: bool,
     /// What is known already.
-    next: Option<Progress>,
+    next: Option<AcquireProgress>,
     phase: Phase,
 }
 
 enum Phase {
-    Waiting(Acquiring),
+    Waiting(PendingAcquire),
     Held(Box<ConnectionHold>, FencingToken, SessionName),
     Ended,
 }
@@ -47,19 +47,19 @@ enum Phase {
 /// Begins the call, and answers with a stream once it queues or is granted.
 pub(crate) async fn stream(
     exchange: &Exchange<'_>,
-    request: AcquireRequest,
+    acquire: Acquire,
     for_connection: bool,
 ) -> Result<Reply, Fault> {
-    let (lock, session, ttl) = (request.lock.clone(), request.session.clone(), request.ttl);
-    let cut = request.terms.segments.is_some();
-    let service = exchange.front.service();
-    let begun = service.begin_acquire(exchange.call.clone(), request, for_connection);
+    let (lock, ttl, cut) = (acquire.lock.clone(), acquire.open.ttl, acquire.segments.is_some());
+    let session = (!acquire.open.anonymous).then(|| acquire.open.session.clone());
+    let service = exchange.service();
+    let begun = service.begin_acquire(exchange.context.clone(), acquire, for_connection);
     let mut acquiring = begun.map_err(|failure| exchange.fault(failure))?;
     let first = match acquiring.next().await {
-        Progress::Done(done) => {
-            Progress::Done(Box::new(Ok((*done).map_err(|f| exchange.fault(f))?)))
+        AcquireProgress::Done(done) => {
+            AcquireProgress::Done(Box::new(Ok((*done).map_err(|f| exchange.fault(f))?)))
         }
-        queued @ Progress::Queued(_) => queued,
+        queued @ AcquireProgress::Queued(_) => queued,
     };
     if for_connection {
         limit_silence(exchange, ttl.unwrap_or(Ttl::DEFAULT).as_duration());
@@ -84,11 +84,11 @@ fn limit_silence(exchange: &Exchange<'_>, ttl: Duration) {
     }
 }
 
-fn granted_token(progress: &Progress) -> Option<FencingToken> {
-    let Progress::Done(done) = progress else { return None };
+fn granted_token(progress: &AcquireProgress) -> Option<FencingToken> {
+    let AcquireProgress::Done(done) = progress else { return None };
     match done.as_ref() {
-        Ok(Response { reply: Answer::Granted { grant, .. }, .. }) => Some(grant.token),
-        Ok(_) | Err(_) => None,
+        Ok(granted) => Some(granted.value.grant.token),
+        Err(_) => None,
     }
 }
 
@@ -112,28 +112,25 @@ impl Tell for Stream {
 }
 
 impl Stream {
-    fn progress(&mut self, progress: Progress) -> String {
+    fn progress(&mut self, progress: AcquireProgress) -> String {
         match progress {
-            Progress::Queued(position) => {
+            AcquireProgress::Queued(position) => {
                 sse::event("queued", &queued(*position, self.service.log_time()))
             }
-            Progress::Done(done) => match *done {
+            AcquireProgress::Done(done) => match *done {
                 Ok(response) => self.granted(response),
                 Err(failure) => self.failed(failure),
             },
         }
     }
 
-    fn granted(&mut self, response: Response) -> String {
+    fn granted(&mut self, granted: Response<Granted>) -> String {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let held = match phase {
-            Phase::Waiting(acquiring) if self.for_connection => acquiring.into_hold(&response),
+            Phase::Waiting(acquiring) if self.for_connection => acquiring.into_hold(&granted.value),
             Phase::Waiting(_) | Phase::Held(..) | Phase::Ended => None,
         };
-        let Response { reply, revision, .. } = response;
-        let Answer::Granted { grant, waited, expires_in } = reply else {
-            return sse::event("lost", &internal("the answer does not belong to the call"));
-        };
+        let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
         if let Some(hold) = held {
             self.phase = Phase::Held(Box::new(hold), grant.token, grant.session.clone());
         }
@@ -150,6 +147,7 @@ impl Stream {
             Failure::WaitTooLong { .. }
             | Failure::NoLeader
             | Failure::OutcomeUnknown
+            | Failure::UnexpectedReply
             | Failure::Overloaded { .. }
             | Failure::TooManyWaiters { .. }
             | Failure::DiskFull
@@ -168,13 +166,13 @@ impl Stream {
         sse::event(name, &of_failure(failure, &Case { lock, session, now }))
     }
 
-    fn news(&mut self, news: HoldNews) -> String {
+    fn news(&mut self, news: HoldEvent) -> String {
         let end = match news {
-            HoldNews::Renewed { expires_in } => {
+            HoldEvent::Renewed { expires_in } => {
                 let expires_in_ms = holdfast_types::millis(expires_in);
                 return sse::event("renewed", &RenewedBody { expires_in_ms });
             }
-            HoldNews::Over(end) => end,
+            HoldEvent::Over(end) => end,
         };
         let cause = match end {
             HoldEnd::Lost(cause) => cause.as_str(),

@@ -3,13 +3,13 @@
 use axum::http::StatusCode;
 
 use holdfast_api::{AskParams, AskedBody, BreakParams, BrokenBody, HandedBody};
-use holdfast_service::{Answer, Request, Response};
+use holdfast_service::Response;
 use holdfast_types::{
     AskRelease, Break, Broken, FencingToken, HandOver, LockName, Owner, SessionName,
 };
 
 use crate::exchange::Exchange;
-use crate::locks::{LOCKS, astray};
+use crate::locks::LOCKS;
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal};
 
@@ -25,9 +25,9 @@ pub(crate) async fn break_lock(
     }
     let what = token.map_or(Broken::Holders, Broken::Token);
     let breaking = Break { lock: lock.clone(), what, reason };
-    let Response { reply, revision, .. } = exchange.ask(Request::Break(breaking)).await?;
-    let Answer::Broken { places } = reply else { return Err(astray()) };
-    let body = BrokenBody { lock, broken: places, revision };
+    let broken = exchange.ask(exchange.service().break_holds(&exchange.context, breaking)).await?;
+    let Response { value: broken, revision, .. } = broken;
+    let body = BrokenBody { lock, broken, revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
@@ -40,9 +40,8 @@ pub(crate) async fn hand_over(
     token: Option<FencingToken>,
 ) -> Result<Reply, Fault> {
     let change = HandOver { lock, from: of_session(from), to: of_session(to), token };
-    let request = Request::HandOver(change);
-    let Response { reply, revision, .. } = exchange.ask(request).await?;
-    let Answer::HandedOver(grant) = reply else { return Err(astray()) };
+    let Response { value: grant, revision, .. } =
+        exchange.ask(exchange.service().hand_over(change)).await?;
     Ok(Reply::json(StatusCode::OK, &HandedBody::new(grant, revision)).at(revision))
 }
 
@@ -58,10 +57,9 @@ pub(crate) async fn ask_release(exchange: &mut Exchange<'_>) -> Result<Reply, Fa
     let holder = session.map(|session| of_session((session, owner)));
     let deadline_ms = holdfast_types::millis(deadline);
     let ask = AskRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
-    let request = Request::AskRelease(ask);
-    let Response { reply, revision, .. } = exchange.ask(request).await?;
-    let Answer::ReleaseAsked { holders } = reply else { return Err(astray()) };
-    let body = AskedBody { lock, asked: holders, revision };
+    let Response { value: asked, revision, .. } =
+        exchange.ask(exchange.service().ask_release(ask)).await?;
+    let body = AskedBody { lock, asked, revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch as signal};
 use tracing::Instrument as _;
 
 use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION};
-use holdfast_service::{Call, Principal, Service};
+use holdfast_service::{Principal, RequestContext, Service};
 use holdfast_types::{Gate, LockName, SessionName, ZnodePath};
 
 use crate::action::Action;
@@ -88,12 +88,12 @@ pub(crate) async fn answer(front: Arc<Front>, action: Action, request: Request) 
     let in_flight = front.metrics.begin(action.route(), &parts.method);
     let request_id = front.request_ids.of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = action.route().pattern());
-    let call = Call { principal: Principal::Anonymous, request_id };
+    let context = RequestContext { principal: Principal::Anonymous, request_id };
     let mut exchange = Exchange {
         front: &front,
         parts: &parts,
         body: bytes::Bytes::new(),
-        call,
+        context,
         subject: Subject::default(),
     };
     let reply = handle(&mut exchange, action, body).instrument(span).await;
@@ -107,7 +107,7 @@ pub(crate) async fn answer(front: Arc<Front>, action: Action, request: Request) 
 async fn handle(exchange: &mut Exchange<'_>, action: Action, body: Body) -> Result<Reply, Fault> {
     head::check(exchange.parts)?;
     if is_asked_by_somebody(action) {
-        exchange.call.principal = identity::principal(exchange.parts)?;
+        exchange.context.principal = identity::principal(exchange.parts)?;
     }
     // Held until the call is answered: its bytes are still somewhere.
     let _place = match body_kind(action) {
@@ -295,7 +295,7 @@ fn dress(exchange: &Exchange<'_>, reply: Reply) -> Response<Body> {
     let leader = service.leader();
     headers.insert(&LEADER, leader.map_or(HeaderValue::from_static("none"), |node| node.0.into()));
     headers.insert(&REVISION, revision.0.into());
-    if let Ok(id) = HeaderValue::from_str(&exchange.call.request_id) {
+    if let Ok(id) = HeaderValue::from_str(&exchange.context.request_id) {
         headers.insert(&REQUEST_ID, id);
     }
     if exchange.parts.method.is_safe() {
@@ -309,7 +309,7 @@ fn log(exchange: &Exchange<'_>, action: Action, reply: &Reply, took: Duration) {
     let subject = &exchange.subject;
     let slow = took.saturating_sub(subject.wait) > exchange.front.config().slow;
     let term = exchange.front.service().term();
-    let request_id = exchange.call.request_id.as_str();
+    let request_id = exchange.context.request_id.as_str();
     let method = exchange.parts.method.as_str();
     let route = action.route().pattern();
     let lock = subject.lock.as_ref().map(LockName::as_str);

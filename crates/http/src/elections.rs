@@ -9,18 +9,18 @@ use tokio::sync::watch as signal;
 
 use holdfast_api::{
     CampaignParams, ElectedBody, ElectionBody, ErrorCode, FENCING_TOKEN, GapBody, LeaderBody,
-    LeadershipBody, ReadParams, Refusal, ResignParams, TermsParams, election_lock, last_event_id,
+    LeadershipBody, ReadParams, Refusal, ResignParams, election_lock, last_event_id,
 };
 use holdfast_service::{
-    AcquireRequest, Answer, Call, Failure, ReadMode, Request, Response, Service, WatchFilter,
-    WatchItem, WatchRequest, WatchStream, Watched,
+    Failure, Granted, ReadMode, Response, Service, WatchFilter, WatchItem, WatchRequest,
+    WatchStream, Watched, session_or_anonymous,
 };
-use holdfast_types::{LockName, LockView, Revision, ZnodePath};
+use holdfast_types::{Acquire, Data, LockName, LockView, Owner, Release, Revision, ZnodePath};
 
 use crate::connection::Closing;
 use crate::exchange::{Exchange, read_mode};
 use crate::head::only;
-use crate::locks::{Staleness, astray, marked, service_terms, staleness};
+use crate::locks::{Staleness, marked, staleness};
 use crate::reply::Reply;
 use crate::sse::{self, Tell, accepts_events};
 use crate::status::{Case, Fault, going_away, of_failure, of_refusal};
@@ -48,11 +48,12 @@ pub(crate) async fn campaign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault
         return Ok(elsewhere);
     }
     let CampaignParams { session, owner, attempt, ttl, wait, value, labels, redirect: _ } = params;
-    let terms = service_terms(TermsParams { value, ..TermsParams::default() });
-    let mode = None;
-    let request = AcquireRequest { lock, session, owner, attempt, ttl, wait, labels, mode, terms };
-    let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
-    let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
+    let open = session_or_anonymous(session, ttl, labels).map_err(|f| exchange.fault(f))?;
+    let acquire = Acquire::new(lock, open, owner.unwrap_or_else(Owner::unnamed)).waiting(wait);
+    let value = value.map(|value| Data::from(value.into_bytes()));
+    let acquire = Acquire { attempt, value, ..acquire };
+    let granted = exchange.ask(exchange.service().acquire(&exchange.context, acquire)).await?;
+    let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
     let token = grant.token;
     let reply = if exchange.wants_text() {
         Reply::text(StatusCode::OK, format!("{token}\n"))
@@ -73,10 +74,9 @@ pub(crate) async fn resign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> 
         return Ok(elsewhere);
     }
     let ResignParams { session, owner, target, redirect: _ } = params;
-    let request = Request::Release { lock, session, owner, target };
-    let Response { reply, revision, .. } = exchange.ask(request).await?;
-    let Answer::Released(_) = reply else { return Err(astray()) };
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision))
+    let release = Release { lock, session, owner: owner.unwrap_or_else(Owner::unnamed), target };
+    let released = exchange.ask(exchange.service().release(release)).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))
 }
 
 /// `GET /v1/elections/{name}`
@@ -106,10 +106,9 @@ async fn look(
     lock: &LockName,
     read: ReadMode,
 ) -> Result<(LockView, Revision, Staleness), Fault> {
-    let mut response = exchange.ask(Request::Lock { lock: lock.clone(), read }).await?;
+    let mut response = exchange.ask(exchange.service().lock(lock, read)).await?;
     let marks = staleness(&mut response);
-    let Answer::Lock(view) = response.reply else { return Err(astray()) };
-    Ok((view, response.revision, marks))
+    Ok((response.value, response.revision, marks))
 }
 
 /// `GET` of it as a stream: who leads, then each change. Taken up again, only what has changed since.
@@ -126,7 +125,6 @@ async fn observe(
     };
     let mut stream = Stream {
         service: exchange.front.service().clone(),
-        call: exchange.call.clone(),
         watch: watch.map_err(|failure| exchange.fault(failure))?,
         closing: exchange.front.closing(),
         election,
@@ -159,7 +157,6 @@ fn follow(
 /// A stream under way.
 struct Stream {
     service: Service,
-    call: Call,
     watch: WatchStream,
     closing: signal::Receiver<Closing>,
     election: LockName,
@@ -213,13 +210,11 @@ impl Stream {
     /// Says that something was missed, and who leads now: in one piece, so that nobody goes on between the two.
     async fn look_again(&mut self) -> String {
         // What this node has, which is never older than what it has told.
-        let request = Request::Lock { lock: self.lock.clone(), read: ReadMode::Stale };
-        match self.service.call(self.call.clone(), request).await {
-            Ok(Response { reply: Answer::Lock(view), revision, .. }) => {
+        match self.service.lock(&self.lock, ReadMode::Stale).await {
+            Ok(Response { value: view, revision, .. }) => {
                 let gap = sse::event("gap", &GapBody { until: revision });
                 format!("{gap}{}", self.begin(view, revision))
             }
-            Ok(_) => self.end(&astray()),
             Err(failure) => {
                 let (lock, session, now) = (Some(&self.lock), None, self.service.log_time());
                 let fault = of_failure(failure, &Case { lock, session, now });

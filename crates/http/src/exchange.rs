@@ -6,9 +6,12 @@ use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
+use futures_util::{FutureExt as _, TryFutureExt as _};
 
 use holdfast_api::{ErrorCode, Fields, Keys, Refusal, unescape_path};
-use holdfast_service::{Call, Failure, ReadMode, Request, Response, WatchRequest, WatchStream};
+use holdfast_service::{
+    Failure, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
+};
 use holdfast_types::{Identity, LockName, NameError, RecipeName, SessionName, Stamp, ZnodePath};
 
 use crate::door::Front;
@@ -21,7 +24,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) parts: &'a Parts,
     /// Empty for calls that take none.
     pub(crate) body: Bytes,
-    pub(crate) call: Call,
+    pub(crate) context: RequestContext,
     pub(crate) subject: Subject,
 }
 
@@ -82,10 +85,17 @@ impl Exchange<'_> {
         Ok(session)
     }
 
-    /// Asks the service.
-    pub(crate) async fn ask(&self, request: Request) -> Result<Response, Fault> {
-        let answer = self.front.service().call(self.call.clone(), request).await;
-        answer.map_err(|failure| self.fault(failure))
+    pub(crate) fn service(&self) -> &Service {
+        self.front.service()
+    }
+
+    /// Awaits a call of the service. The call is on the heap: a handler keeps room for none of the calls that it does
+    /// not make, and a thousand callers that wait keep a thousand of the one.
+    pub(crate) fn ask<'a, T: 'a>(
+        &'a self,
+        call: impl Future<Output = Result<Response<T>, Failure>> + Send + 'a,
+    ) -> impl Future<Output = Result<Response<T>, Fault>> + 'a {
+        call.boxed().map_err(|failure| self.fault(failure))
     }
 
     /// Begins to follow what changes.
@@ -95,7 +105,7 @@ impl Exchange<'_> {
 
     /// Whom the caller has proved to be.
     pub(crate) fn identities(&self) -> Vec<Identity> {
-        self.call.principal.identities().to_vec()
+        self.context.principal.identities().to_vec()
     }
 
     pub(crate) fn fault(&self, failure: Failure) -> Fault {

@@ -7,21 +7,21 @@ use holdfast_api::{
     PastHoldBody, TimesBody,
 };
 use holdfast_service::{
-    Answer, BlockingLink, Explanation, HistoryRequest, LeaseView, LockHistory, LockTimes, PastHold,
-    Request, Response, Times,
+    BlockingLink, ContendedLock, DurationHistogram, Explanation, HistoryRequest, LeaseView,
+    LockHistory, LockTimes, PastHold, Response,
 };
 use holdfast_types::{HolderView, LockName, Owner, Stamp};
 
 use crate::exchange::{Exchange, read_mode};
-use crate::locks::{astray, marked, staleness};
+use crate::locks::{marked, staleness};
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal};
 
 /// `GET /v1/locks/{name}`, linearizable.
 pub(crate) async fn lock(exchange: &Exchange<'_>, lock: LockName) -> Result<Reply, Fault> {
-    let Response { reply, revision, .. } = exchange.ask(Request::Explain { lock }).await?;
-    let Answer::Explained(explanation) = reply else { return Err(astray()) };
-    let Explanation { view, leases, chain, times } = *explanation;
+    let explained = exchange.ask(exchange.service().explain(&lock)).await?;
+    let Response { value: explanation, revision, .. } = explained;
+    let Explanation { view, leases, chain, times } = explanation;
     let now = exchange.now();
     let mut body = LockBody::new(view, now, Some(revision));
     for (holder, lease) in body.holders.iter_mut().zip(&leases) {
@@ -40,14 +40,12 @@ pub(crate) async fn contention(
     params: ListParams,
 ) -> Result<Reply, Fault> {
     let ListParams { prefix, limit, read, .. } = params;
-    let request = Request::Contention { prefix, limit, read: read_mode(read.stale) };
-    let mut response = exchange.ask(request).await?;
-    let (revision, marks) = (response.revision, staleness(&mut response));
-    let Answer::Contention(found) = response.reply else { return Err(astray()) };
+    let contention = exchange.service().contention(prefix, limit, read_mode(read.stale));
+    let mut response = exchange.ask(contention).await?;
+    let marks = staleness(&mut response);
+    let Response { value: found, revision, .. } = response;
     let now = exchange.now();
-    let one = |(view, times): (_, Option<LockTimes>)| {
-        timed(LockBody::new(view, now, None), times.as_ref())
-    };
+    let one = |ContendedLock { view, times }| timed(LockBody::new(view, now, None), times.as_ref());
     let body = ContentionBody { locks: found.into_iter().map(one).collect(), revision };
     Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
 }
@@ -58,9 +56,9 @@ pub(crate) async fn history(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     let params = HistoryParams::parse(&exchange.fields(&HistoryParams::KEYS)?);
     let HistoryParams { at, limit } = params.map_err(of_refusal)?;
     let at = at.map(|at| at.stamp(exchange.now()));
-    let request = Request::History(HistoryRequest { lock, at, limit });
-    let Response { reply, revision, .. } = exchange.ask(request).await?;
-    let Answer::History(history) = reply else { return Err(astray()) };
+    let request = HistoryRequest { lock, at, limit };
+    let Response { value: history, revision, .. } =
+        exchange.ask(exchange.service().history(request)).await?;
     let LockHistory { lock, holders, holds, complete_after } = history;
     let present = holders.into_iter().map(present);
     let holds = present.chain(holds.into_iter().map(past)).collect();
@@ -99,7 +97,7 @@ fn last_to_expire(leases: &[Option<LeaseView>]) -> Option<u64> {
 }
 
 fn timed(lock: LockBody, times: Option<&LockTimes>) -> ExplainedBody {
-    let shown = |times: &Times| {
+    let shown = |times: &DurationHistogram| {
         (times.count() > 0).then(|| TimesBody {
             count: times.count(),
             p50_ms: times.percentile_ms(50),

@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 
 use holdfast_api::{ErrorCode, Facts, FenceBody, FenceModeParam, FenceParams, Problem};
-use holdfast_service::{Answer, FenceMode, Request};
+use holdfast_service::{FenceMode, Response, TokenCheck};
 use holdfast_types::{FenceView, FencingToken, LockName};
 
 use crate::exchange::{Exchange, read_mode};
-use crate::locks::{astray, marked, staleness};
+use crate::locks::{marked, staleness};
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal, sealed};
 
@@ -22,12 +22,11 @@ pub(crate) async fn check(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
         FenceModeParam::Current => FenceMode::Current,
         FenceModeParam::Monotonic => FenceMode::Monotonic,
     };
-    let read = read_mode(params.read.stale);
-    let request = Request::Fence { lock: lock.clone(), token: params.token, mode, read };
-    let mut response = exchange.ask(request).await?;
-    let revision = response.revision;
+    let (token, read) = (params.token, read_mode(params.read.stale));
+    let mut response =
+        exchange.ask(exchange.service().check_token(&lock, token, mode, read)).await?;
     let marks = staleness(&mut response);
-    let Answer::Fence { valid, token, view } = response.reply else { return Err(astray()) };
+    let Response { value: TokenCheck { valid, view }, revision, .. } = response;
     if !valid {
         return Err(stale(lock, token, view));
     }

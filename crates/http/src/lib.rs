@@ -1,8 +1,8 @@
-//! The HTTP door: from bytes of a socket to `service::Request`, and back to status, headers and JSON.
+//! The HTTP door: from bytes of a socket to a call of the service, and back to status, headers and JSON.
 //!
 //! Owns the routes, the status codes (in one table, `status`), the headers, and the patience with clients: time
 //! limits on heads, bodies and idle connections, and a graceful end. Refuses to know Raft, the log and the machine's
-//! inside: a handler builds a `Call` and a `Request`, hands them to the service, and turns the answer into text.
+//! inside: a handler builds a command, calls the service, and turns the typed answer into text.
 //!
 //! Bounds: connections are at most [`HttpConfig::connections_max`] (beyond it a connection is told so and closed);
 //! one connection has at most one call in flight; heads and bodies are bounded by [`HttpConfig`], and so is the number

@@ -7,13 +7,15 @@ use holdfast_api::{
     HOLDFAST_ENTRIES_LEFT, HOLDFAST_LEADER_CONTACT_MS, ListParams, LockBody, LocksBody, PolicyBody,
     PolicyParams, ReadParams, ReleaseParams, Sort, TermsParams,
 };
-use holdfast_service::{AcquireRequest, Answer, LockFilter, Request, Response, Terms};
-use holdfast_types::{Data, PolicyChange, ReleaseTarget};
+use holdfast_service::{Granted, LockFilter, Response, session_or_anonymous};
+use holdfast_types::{
+    Acquire, Data, LockName, Owner, PolicyChange, Release, ReleaseTarget, Released,
+};
 
 use crate::exchange::{Exchange, read_mode};
 use crate::reply::Reply;
 use crate::sse::accepts_events;
-use crate::status::{Fault, internal, of_refusal};
+use crate::status::{Fault, of_refusal};
 use crate::{acquiring, custody, explain};
 
 pub(crate) const LOCKS: &str = "/v1/locks/";
@@ -28,26 +30,14 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let AcquireParams {
-        session,
-        owner,
-        attempt,
-        ttl,
-        wait,
-        labels,
-        mode,
-        for_connection,
-        terms,
-        redirect: _,
-    } = params;
-    let whole = terms.segments.is_some().then(|| lock.clone());
-    let terms = service_terms(terms);
-    let request = AcquireRequest { lock, session, owner, attempt, ttl, wait, labels, mode, terms };
+    let for_connection = params.for_connection;
+    let whole = params.terms.segments.is_some().then(|| lock.clone());
+    let acquire = command(exchange, lock, params)?;
     if for_connection || accepts_events(&exchange.parts.headers) {
-        return acquiring::stream(exchange, request, for_connection).await;
+        return acquiring::stream(exchange, acquire, for_connection).await;
     }
-    let Response { reply, revision, .. } = exchange.ask(Request::Acquire(request)).await?;
-    let Answer::Granted { grant, waited, expires_in } = reply else { return Err(astray()) };
+    let granted = exchange.ask(exchange.service().acquire(&exchange.context, acquire)).await?;
+    let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
     let token = grant.token;
     let reply = if exchange.wants_text() {
         Reply::text(StatusCode::OK, format!("{token}\n"))
@@ -59,11 +49,29 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     Ok(reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision))
 }
 
-pub(crate) fn service_terms(terms: TermsParams) -> Terms {
+fn command(
+    exchange: &Exchange<'_>,
+    lock: LockName,
+    params: AcquireParams,
+) -> Result<Acquire, Fault> {
+    let AcquireParams { session, owner, attempt, ttl, wait, labels, mode, terms, .. } = params;
     let TermsParams { permits, limit, priority, reentrant, max_hold, min_hold, value, segments } =
         terms;
-    let value = value.map(|value| Data::from(value.into_bytes()));
-    Terms { permits, limit, priority, reentrant, max_hold, min_hold, value, segments }
+    let open = session_or_anonymous(session, ttl, labels).map_err(|f| exchange.fault(f))?;
+    let acquire = Acquire::new(lock, open, owner.unwrap_or_else(Owner::unnamed)).waiting(wait);
+    Ok(Acquire {
+        attempt,
+        mode,
+        permits,
+        limit,
+        priority,
+        reentrant,
+        max_hold_ms: max_hold.map(holdfast_types::millis),
+        min_hold_ms: min_hold.map(holdfast_types::millis),
+        value: value.map(|value| Data::from(value.into_bytes())),
+        segments,
+        ..acquire
+    })
 }
 
 /// `PATCH /v1/locks/{name}`
@@ -92,9 +100,8 @@ pub(crate) async fn set_policy(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
         detect_deadlocks,
         segments,
     };
-    let Response { reply, revision, .. } =
-        exchange.ask(Request::SetPolicy { lock, change }).await?;
-    let Answer::Policy(policy) = reply else { return Err(astray()) };
+    let Response { value: policy, revision, .. } =
+        exchange.ask(exchange.service().set_policy(lock, change)).await?;
     Ok(Reply::json(StatusCode::OK, &PolicyBody::new(policy)).at(revision))
 }
 
@@ -119,14 +126,14 @@ pub(crate) async fn release(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
         return custody::hand_over(exchange, lock, (session, owner), to, token).await;
     }
     let counted = matches!(target, ReleaseTarget::Attempt(_));
-    let request = Request::Release { lock, session, owner, target };
-    let Response { reply, revision, .. } = exchange.ask(request).await?;
-    let Answer::Released(released) = reply else { return Err(astray()) };
+    let release = Release { lock, session, owner: owner.unwrap_or_else(Owner::unnamed), target };
+    let released = exchange.ask(exchange.service().release(release)).await?;
+    let Response { value: Released { entries_left, .. }, revision, .. } = released;
     let reply = Reply::empty(StatusCode::NO_CONTENT).at(revision);
     if !counted {
         return Ok(reply);
     }
-    let left = HeaderValue::from(released.entries_left);
+    let left = HeaderValue::from(entries_left);
     Ok(reply.with_header(HeaderName::from_static(HOLDFAST_ENTRIES_LEFT), left))
 }
 
@@ -140,11 +147,10 @@ pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     if !params.stale {
         return explain::lock(exchange, lock).await;
     }
-    let request = Request::Lock { lock, read: read_mode(params.stale) };
-    let mut response = exchange.ask(request).await?;
-    let revision = response.revision;
+    let read = exchange.service().lock(&lock, read_mode(params.stale));
+    let mut response = exchange.ask(read).await?;
     let marks = staleness(&mut response);
-    let Answer::Lock(view) = response.reply else { return Err(astray()) };
+    let Response { value: view, revision, .. } = response;
     let body = LockBody::new(view, exchange.now(), Some(revision));
     Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
 }
@@ -161,12 +167,10 @@ pub(crate) async fn list(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     }
     let ListParams { prefix, held, waiting, session, limit, sort: _, page_token, read } = params;
     let filter = LockFilter { prefix, held, waiting, session };
-    let read = read_mode(read.stale);
-    let request = Request::Locks { filter, after: page_token, limit, read };
-    let mut response = exchange.ask(request).await?;
-    let revision = response.revision;
+    let (after, read) = (page_token.as_deref(), read_mode(read.stale));
+    let mut response = exchange.ask(exchange.service().locks(&filter, after, limit, read)).await?;
     let marks = staleness(&mut response);
-    let Answer::Locks(page) = response.reply else { return Err(astray()) };
+    let Response { value: page, revision, .. } = response;
     let body = LocksBody::new(page, exchange.now());
     Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
 }
@@ -175,7 +179,7 @@ pub(crate) async fn list(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
 pub(crate) type Staleness = Option<[(HeaderName, HeaderValue); 2]>;
 
 /// What a stale read must say about itself.
-pub(crate) fn staleness(response: &mut Response) -> Staleness {
+pub(crate) fn staleness<T>(response: &mut Response<T>) -> Staleness {
     let contact = response.leader_contact.take()?;
     let contact_ms = holdfast_types::millis(contact);
     Some([
@@ -190,9 +194,4 @@ pub(crate) fn marked(reply: Reply, staleness: Staleness) -> Reply {
         .into_iter()
         .flatten()
         .fold(reply, |reply, (name, value)| reply.with_header(name, value))
-}
-
-/// The service answered another question than the one asked.
-pub(crate) fn astray() -> Fault {
-    internal("the answer does not belong to the call")
 }

@@ -8,7 +8,7 @@ use holdfast_api::{
     CheckBody, ClusterBody, ErrorCode, HealthBody, Keys, NodeBody, Problem, ReadyParams,
     VersionBody,
 };
-use holdfast_service::{Check, ClusterView, NodeView, Role};
+use holdfast_service::{Check, ClusterMember, ClusterView, Role};
 
 use crate::exchange::Exchange;
 use crate::reply::Reply;
@@ -26,7 +26,7 @@ pub(crate) async fn cluster(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
     Ok(Reply::json(StatusCode::OK, &ClusterBody { cluster, term, leader, nodes }))
 }
 
-fn member(view: NodeView) -> NodeBody {
+fn member(view: ClusterMember) -> NodeBody {
     let role = match view.role {
         Role::Leader => "leader",
         Role::Follower => "follower",

@@ -12,11 +12,14 @@ use holdfast_api::{
     ArriveParams, CountDownBody, CountDownParams, CounterBody, CounterParams, GateBody, LatchBody,
     LatchParams, LeaveParams, LeftBody, PassedBody, ReadParams, WaitParams,
 };
-use holdfast_service::{Answer, ArriveRequest, RecipeAnswer, RecipeRequest, Request, Response};
-use holdfast_types::{CountChange, Gate, RecipeName, Revision};
+use holdfast_service::{CountedDown, MadeLatch, Response};
+use holdfast_types::{
+    Arrive, Count, CountChange, CounterView, Depart, Gate, OpenSession, Owner, RecipeName,
+    Revision, queue_fields,
+};
 
 use crate::exchange::{Exchange, read_mode};
-use crate::locks::{Staleness, astray, marked, staleness};
+use crate::locks::{marked, staleness};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal};
@@ -32,16 +35,6 @@ const fn gates(gate: Gate) -> &'static str {
     }
 }
 
-async fn ask(
-    exchange: &Exchange<'_>,
-    request: RecipeRequest,
-) -> Result<(RecipeAnswer, Revision, Staleness), Fault> {
-    let mut response: Response = exchange.ask(Request::Recipe(request)).await?;
-    let marks = staleness(&mut response);
-    let Answer::Recipe(answer) = response.reply else { return Err(astray()) };
-    Ok((answer, response.revision, marks))
-}
-
 /// `PUT /v1/latches/{name}`
 pub(crate) async fn make_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let latch = exchange.recipe(LATCHES)?;
@@ -49,9 +42,8 @@ pub(crate) async fn make_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let request = RecipeRequest::MakeLatch { latch: latch.clone(), count: params.count };
-    let (answer, revision, _) = ask(exchange, request).await?;
-    let RecipeAnswer::Latch { view, created } = answer else { return Err(astray()) };
+    let made = exchange.ask(exchange.service().make_latch(latch.clone(), params.count)).await?;
+    let Response { value: MadeLatch { view, created }, revision, .. } = made;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::json(status, &LatchBody::new(latch, view, revision)).at(revision))
 }
@@ -67,15 +59,9 @@ pub(crate) async fn count_down(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
         return Ok(elsewhere);
     }
     let CountDownParams { key, when_ended, redirect: _ } = params;
-    let request = RecipeRequest::CountDown { latch: latch.clone(), key: key.clone(), when_ended };
-    let (answer, revision, _) = ask(exchange, request).await?;
-    let (left, counted) = if let RecipeAnswer::Counted { left, counted } = answer {
-        (left, counted)
-    } else if let RecipeAnswer::Promised { left } = answer {
-        (left, false)
-    } else {
-        return Err(astray());
-    };
+    let counted = exchange.service().count_down(latch.clone(), key.clone(), when_ended);
+    let counted = exchange.ask(counted).await?;
+    let Response { value: CountedDown { left, counted }, revision, .. } = counted;
     let body = CountDownBody { latch, key, left, counted };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
@@ -89,9 +75,9 @@ pub(crate) async fn await_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fa
         return Ok(elsewhere);
     }
     let (wait, read) = (params.wait, read_mode(params.read.stale));
-    let request = RecipeRequest::AwaitLatch { latch: latch.clone(), wait, read };
-    let (answer, revision, marks) = ask(exchange, request).await?;
-    let RecipeAnswer::Open(view) = answer else { return Err(astray()) };
+    let mut response = exchange.ask(exchange.service().await_latch(&latch, wait, read)).await?;
+    let marks = staleness(&mut response);
+    let Response { value: view, revision, .. } = response;
     let body = LatchBody::new(latch, view, revision);
     Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
 }
@@ -103,8 +89,8 @@ pub(crate) async fn delete_latch(exchange: &mut Exchange<'_>) -> Result<Reply, F
     if let Some(elsewhere) = exchange.elsewhere(redirect) {
         return Ok(elsewhere);
     }
-    let (_, revision, _) = ask(exchange, RecipeRequest::DeleteLatch { latch }).await?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision))
+    let deleted = exchange.ask(exchange.service().delete_latch(latch)).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(deleted.revision))
 }
 
 /// `POST /v1/barriers/{name}`, `PUT /v1/double-barriers/{name}`
@@ -119,19 +105,18 @@ pub(crate) async fn arrive(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Re
         return Ok(elsewhere);
     }
     let ArriveParams { parties, session, owner, request, ttl, wait, labels, redirect: _ } = params;
-    let request = RecipeRequest::Arrive(ArriveRequest {
+    let (_, wait_ms) = queue_fields(wait);
+    let arrive = Arrive {
         gate,
         name: name.clone(),
         parties,
-        session,
-        owner,
+        open: OpenSession { session, ttl, anonymous: false, labels, password: None },
+        owner: owner.unwrap_or_else(Owner::unnamed),
         request,
-        ttl,
-        wait,
-        labels,
-    });
-    let (answer, revision, _) = ask(exchange, request).await?;
-    let RecipeAnswer::Passed(passed) = answer else { return Err(astray()) };
+        wait_ms,
+    };
+    let Response { value: passed, revision, .. } =
+        exchange.ask(exchange.service().arrive(arrive)).await?;
     Ok(Reply::json(StatusCode::OK, &PassedBody::new(name, &passed)).at(revision))
 }
 
@@ -146,9 +131,10 @@ pub(crate) async fn leave(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Rep
     }
     let LeaveParams { session, owner, wait, redirect: _ } = params;
     let wait = if gate == Gate::Double { wait } else { Duration::ZERO };
-    let request = RecipeRequest::Depart { gate, name: name.clone(), session, owner, wait };
-    let (answer, revision, _) = ask(exchange, request).await?;
-    let RecipeAnswer::Departed { changed, .. } = answer else { return Err(astray()) };
+    let owner = owner.unwrap_or_else(Owner::unnamed);
+    let leave = Depart { gate, name: name.clone(), session, owner };
+    let Response { value: changed, revision, .. } =
+        exchange.ask(exchange.service().leave_barrier(leave, wait)).await?;
     match gate {
         Gate::Barrier => Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision)),
         Gate::Double => {
@@ -166,9 +152,9 @@ pub(crate) async fn read_gate(exchange: &mut Exchange<'_>, gate: Gate) -> Result
         return Ok(elsewhere);
     }
     let read = read_mode(params.stale);
-    let request = RecipeRequest::Gate { gate, name: name.clone(), read };
-    let (answer, revision, marks) = ask(exchange, request).await?;
-    let RecipeAnswer::Gate(view) = answer else { return Err(astray()) };
+    let mut response = exchange.ask(exchange.service().barrier(gate, &name, read)).await?;
+    let marks = staleness(&mut response);
+    let Response { value: view, revision, .. } = response;
     let body = GateBody::new(name, view, revision);
     Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
 }
@@ -181,9 +167,9 @@ pub(crate) async fn read_counter(exchange: &mut Exchange<'_>) -> Result<Reply, F
         return Ok(elsewhere);
     }
     let read = read_mode(params.stale);
-    let request = RecipeRequest::Counter { counter: counter.clone(), read };
-    let (answer, revision, marks) = ask(exchange, request).await?;
-    Ok(marked(counted(exchange, counter, &answer, revision)?, marks))
+    let mut response = exchange.ask(exchange.service().counter(&counter, read)).await?;
+    let marks = staleness(&mut response);
+    Ok(marked(counted(exchange, counter, response.value, response.revision), marks))
 }
 
 /// `POST`, `PUT` and `DELETE` of a counter; the key of its number, none to delete
@@ -214,27 +200,26 @@ pub(crate) async fn change_counter(
         _ => CountChange::Delete,
     };
     let (session, request) = (change.session, change.request);
-    let request = RecipeRequest::Count { counter: counter.clone(), session, request, change: what };
-    let (answer, revision, _) = ask(exchange, request).await?;
-    if let RecipeAnswer::Deleted { .. } = answer {
-        return Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision));
-    }
-    counted(exchange, counter, &answer, revision)
+    let count = Count { counter: counter.clone(), session, request, change: what };
+    let Response { value, revision, .. } = exchange.ask(exchange.service().count(count)).await?;
+    Ok(match value {
+        Some(view) => counted(exchange, counter, view, revision),
+        None => Reply::empty(StatusCode::NO_CONTENT).at(revision),
+    })
 }
 
 /// A counter, with its version as the entity tag; as text, just its value.
 fn counted(
     exchange: &Exchange<'_>,
     counter: RecipeName,
-    answer: &RecipeAnswer,
+    view: CounterView,
     revision: Revision,
-) -> Result<Reply, Fault> {
-    let RecipeAnswer::Counter(view) = answer else { return Err(astray()) };
+) -> Reply {
     let etag: HeaderValue = tag(view.version);
     let reply = if exchange.wants_text() {
         Reply::text(StatusCode::OK, format!("{}\n", view.value))
     } else {
-        Reply::json(StatusCode::OK, &CounterBody::new(counter, *view))
+        Reply::json(StatusCode::OK, &CounterBody::new(counter, view))
     };
-    Ok(reply.with_header(ETAG, etag).at(revision))
+    reply.with_header(ETAG, etag).at(revision)
 }

@@ -7,11 +7,14 @@ use holdfast_api::{
     CloseParams, EventBody, GapBody, KeepAliveParams, KeepManyParams, KeptBody, KeptManyBody,
     ListParams, NewsBody, OpenParams, ReadParams, SessionBody, SessionsBody, session_path,
 };
-use holdfast_service::{Answer, KeptAlive, ListenRequest, Request, Response, SessionEvent};
-use holdfast_types::SessionName;
+use holdfast_service::{
+    KeptAlive, ListenReply, ListenRequest, Response, SessionEvent, SessionLease,
+    generate_session_name,
+};
+use holdfast_types::{OpenSession, SessionName};
 
 use crate::exchange::{Exchange, read_mode};
-use crate::locks::{astray, marked, staleness};
+use crate::locks::{marked, staleness};
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal};
 
@@ -35,8 +38,10 @@ async fn open_as(
         return Ok(elsewhere);
     }
     let OpenParams { ttl, labels, redirect: _ } = params;
-    let response = exchange.ask(Request::OpenSession { session, ttl, labels }).await?;
-    one(exchange, response)
+    let session = session.map_or_else(generate_session_name, Ok).map_err(|f| exchange.fault(f))?;
+    let open = OpenSession { session, ttl, anonymous: false, labels, password: None };
+    let response = exchange.ask(exchange.service().open_session(open)).await?;
+    Ok(one(exchange, response))
 }
 
 /// `POST /v1/sessions/{id}/keepalive`
@@ -50,8 +55,8 @@ pub(crate) async fn keep_alive(exchange: &mut Exchange<'_>) -> Result<Reply, Fau
     if params.listens() {
         return listen(exchange, session, params).await;
     }
-    let response = exchange.ask(Request::KeepAlive { session }).await?;
-    one(exchange, response)
+    let response = exchange.ask(exchange.service().keep_alive(&session)).await?;
+    Ok(one(exchange, response))
 }
 
 async fn listen(
@@ -62,8 +67,9 @@ async fn listen(
     let wait = params.wait.unwrap_or_default();
     exchange.subject.wait = wait;
     let request = ListenRequest { session, since: params.since, wait };
-    let Response { reply, revision, .. } = exchange.ask(Request::Listen(request)).await?;
-    let Answer::Heard { view, expires_in, waited, heard } = reply else { return Err(astray()) };
+    let reply = exchange.ask(exchange.service().listen(request)).await?;
+    let Response { value: reply, revision, .. } = reply;
+    let ListenReply { view, expires_in, waited, events, gap } = reply;
     let now = exchange.now();
     let event = |e: SessionEvent| {
         let body = EventBody::new(e.revision, e.lock, e.owner, e.token, e.lost);
@@ -74,10 +80,10 @@ async fn listen(
         }
     };
     let body = NewsBody {
-        session: SessionBody::new(view, expires_in, now, heard.cursor),
+        session: SessionBody::new(view, expires_in, now, revision),
         waited_ms: holdfast_types::millis(waited),
-        events: heard.events.into_iter().map(event).collect(),
-        gap: heard.gap.map(|until| GapBody { until }),
+        events: events.into_iter().map(event).collect(),
+        gap: gap.map(|until| GapBody { until }),
     };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
@@ -89,9 +95,8 @@ pub(crate) async fn keep_many_alive(exchange: &mut Exchange<'_>) -> Result<Reply
         return Ok(elsewhere);
     }
     let KeepManyParams { sessions } = KeepManyParams::parse(&exchange.body).map_err(of_refusal)?;
-    let Response { reply, revision, .. } =
-        exchange.ask(Request::KeepManyAlive { sessions }).await?;
-    let Answer::KeptAlive(kept) = reply else { return Err(astray()) };
+    let Response { value: kept, revision, .. } =
+        exchange.ask(exchange.service().keep_many_alive(sessions)).await?;
     let one = |kept: KeptAlive| match kept.renewed {
         Ok((ttl, expires_in)) => KeptBody::renewed(kept.session, ttl, expires_in),
         Err(failure) => KeptBody::refused(kept.session, exchange.fault(failure)),
@@ -107,9 +112,9 @@ pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }
-    let request = Request::Session { session, read: read_mode(params.stale) };
-    let response = exchange.ask(request).await?;
-    one(exchange, response)
+    let read = exchange.service().session(&session, read_mode(params.stale));
+    let response = exchange.ask(read).await?;
+    Ok(one(exchange, response))
 }
 
 /// `DELETE /v1/sessions/{id}`
@@ -120,13 +125,14 @@ pub(crate) async fn close(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
         return Ok(elsewhere);
     }
     let incarnation = params.incarnation;
-    let request = match params.force {
-        Some(reason) => Request::EndSession { session, incarnation, reason },
-        None => Request::CloseSession { session, incarnation },
+    let (service, context) = (exchange.service(), &exchange.context);
+    let closed = match params.force {
+        Some(reason) => {
+            exchange.ask(service.end_session(context, session, incarnation, reason)).await?
+        }
+        None => exchange.ask(service.close_session(session, incarnation)).await?,
     };
-    let response = exchange.ask(request).await?;
-    let Answer::SessionClosed = response.reply else { return Err(astray()) };
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(response.revision))
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(closed.revision))
 }
 
 /// `GET /v1/sessions`
@@ -136,29 +142,25 @@ pub(crate) async fn list(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
         return Ok(elsewhere);
     }
-    let read = read_mode(params.read.stale);
-    let request = Request::Sessions { after: params.page_token, limit: params.limit, read };
-    let mut response = exchange.ask(request).await?;
-    let revision = response.revision;
+    let (after, read) = (params.page_token.as_deref(), read_mode(params.read.stale));
+    let sessions = exchange.service().sessions(after, params.limit, read);
+    let mut response = exchange.ask(sessions).await?;
     let marks = staleness(&mut response);
-    let Answer::Sessions(page) = response.reply else { return Err(astray()) };
+    let Response { value: page, revision, .. } = response;
     let body = SessionsBody::new(page, exchange.now());
     Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
 }
 
 /// One session: 201 with its place if the call opened it.
-fn one(exchange: &Exchange<'_>, mut response: Response) -> Result<Reply, Fault> {
-    let revision = response.revision;
+fn one(exchange: &Exchange<'_>, mut response: Response<SessionLease>) -> Reply {
     let marks = staleness(&mut response);
-    let Answer::Session { view, created, expires_in } = response.reply else {
-        return Err(astray());
-    };
+    let Response { value: SessionLease { view, created, expires_in }, revision, .. } = response;
     let location = session_path(&view.session);
     let body = SessionBody::new(view, expires_in, exchange.now(), revision);
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let reply = marked(Reply::json(status, &body).at(revision), marks);
     match HeaderValue::try_from(location) {
-        Ok(location) if created => Ok(reply.with_header(LOCATION, location)),
-        Ok(_) | Err(_) => Ok(reply),
+        Ok(location) if created => reply.with_header(LOCATION, location),
+        Ok(_) | Err(_) => reply,
     }
 }

@@ -3,10 +3,10 @@
 use axum::http::StatusCode;
 
 use holdfast_api::{AcquireAllParams, GrantAllBody, GrantBody, ReleaseAllParams};
-use holdfast_service::{AcquireAllRequest, Answer, Request, Response};
+use holdfast_service::{GrantedMany, Response, session_or_anonymous};
+use holdfast_types::{AcquireAll, Owner, ReleaseAll, queue_fields};
 
 use crate::exchange::Exchange;
-use crate::locks::astray;
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal};
 
@@ -22,10 +22,19 @@ pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
     let AcquireAllParams {
         locks, session, owner, attempt, ttl, wait, mode, max_hold, labels, ..
     } = params;
-    let request =
-        AcquireAllRequest { locks, session, owner, attempt, ttl, wait, labels, mode, max_hold };
-    let Response { reply, revision, .. } = exchange.ask(Request::AcquireAll(request)).await?;
-    let Answer::GrantedAll { grants, waited, expires_in } = reply else { return Err(astray()) };
+    let (wait, wait_ms) = queue_fields(wait);
+    let acquire = AcquireAll {
+        locks,
+        open: session_or_anonymous(session, ttl, labels).map_err(|f| exchange.fault(f))?,
+        owner: owner.unwrap_or_else(Owner::unnamed),
+        wait,
+        wait_ms,
+        mode: mode.unwrap_or_default(),
+        max_hold_ms: max_hold.map(holdfast_types::millis),
+        attempt,
+    };
+    let granted = exchange.ask(exchange.service().acquire_many(&exchange.context, acquire)).await?;
+    let Response { value: GrantedMany { grants, waited, expires_in }, revision, .. } = granted;
     let now = exchange.now();
     let one = |grant| GrantBody::new(grant, (waited, expires_in), now, revision);
     let body = GrantAllBody { grants: grants.into_iter().map(one).collect(), revision };
@@ -46,8 +55,8 @@ pub(crate) async fn release(exchange: &mut Exchange<'_>) -> Result<Reply, Fault>
         return Ok(elsewhere);
     }
     let ReleaseAllParams { locks, session, owner, attempt, redirect: _ } = params;
-    let request = Request::ReleaseAll { locks, session, owner, attempt };
-    let Response { reply, revision, .. } = exchange.ask(request).await?;
-    let Answer::ReleasedAll { .. } = reply else { return Err(astray()) };
-    Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision))
+    let owner = owner.unwrap_or_else(Owner::unnamed);
+    let release = ReleaseAll { locks, session, owner, attempt };
+    let released = exchange.ask(exchange.service().release_many(release)).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))
 }

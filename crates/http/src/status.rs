@@ -121,6 +121,7 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
             fault.hint = Some("send the same call again with the same session".into());
             fault
         }
+        Failure::UnexpectedReply => internal("the reply does not belong to the command"),
         Failure::Overloaded { retry_after } => {
             passing(ErrorCode::RateLimited, "nothing was done", retry_after)
         }

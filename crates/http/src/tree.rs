@@ -14,18 +14,18 @@ use holdfast_api::{
     HOLDFAST_DELETED, IDEMPOTENCY_KEY, Keys, MakeParams, NodeParams, PostParams, Problem,
     PutParams, Refusal, StatBody, SubtreeBody, ZnodeBody, node_headers, parse_acl_entry, tree_path,
 };
-use holdfast_service::{Answer, MultiRequest, ReadMode, Request, Response};
+use holdfast_service::{Acl, ReadMode, Response, ZnodeContents};
 use holdfast_types::{
-    AclEntry, Condition, Create, CreateKind, Data, Op, OpReply, RequestId, Revision, Stat,
-    ZnodePath,
+    AclEntry, Caller, Condition, Create, CreateKind, Data, Multi, Op, OpReply, RequestId, Revision,
+    Stat, ZnodePath,
 };
 
 use crate::exchange::{Exchange, read_mode};
 use crate::head::only;
-use crate::locks::{astray, marked, staleness};
+use crate::locks::{marked, staleness};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
-use crate::status::{Fault, of_refusal, sealed};
+use crate::status::{Fault, internal, of_refusal, sealed};
 
 /// Data up to this many bytes is sent to the log for both cases at once.
 const EITHER_WAY_MAX: usize = 16 * 1024;
@@ -72,7 +72,9 @@ fn put_answer(path: ZnodePath, answer: (OpReply, Revision)) -> Result<Reply, Fau
     match answer {
         (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
         (OpReply::DataSet { stat }, revision) => Ok(node(StatusCode::OK, path, stat, revision)),
-        (OpReply::Deleted { .. } | OpReply::AclSet { .. } | OpReply::Checked, _) => Err(astray()),
+        (OpReply::Deleted { .. } | OpReply::AclSet { .. } | OpReply::Checked, _) => {
+            Err(unexpected_reply())
+        }
     }
 }
 
@@ -98,7 +100,7 @@ pub(crate) async fn post(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let create = Create { directory, name, data, kind, sequential: true, acl, parents };
     match ask(exchange, change, Op::Create(create)).await? {
         (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
-        _ => Err(astray()),
+        _ => Err(unexpected_reply()),
     }
 }
 
@@ -118,7 +120,7 @@ pub(crate) async fn delete(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> 
             let header = HeaderName::from_static(HOLDFAST_DELETED);
             Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision).with_header(header, count.into()))
         }
-        _ => Err(astray()),
+        _ => Err(unexpected_reply()),
     }
 }
 
@@ -131,35 +133,52 @@ pub(crate) async fn get(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
         return Ok(elsewhere);
     }
-    let request = question(&path, &params)?;
-    let mut response = exchange.ask(request).await?;
-    let marks = staleness(&mut response);
-    let Response { reply, revision, .. } = response;
-    let reply = match (reply, params.aspect) {
-        (Answer::Node { stat, data }, Aspect::Data) => {
-            Reply::bytes(StatusCode::OK, data.to_vec()).with_headers(stat_headers(&stat))
+    let read = read_mode(params.read.stale);
+    let (service, context, limit) = (exchange.service(), &exchange.context, params.limit);
+    match params.aspect {
+        Aspect::Data | Aspect::Stat => {
+            let found = exchange.ask(service.znode(context, &path, read)).await?;
+            Ok(labelled(found, |ZnodeContents { stat, data }, revision| {
+                if params.aspect == Aspect::Stat {
+                    return node(StatusCode::OK, path, stat, revision);
+                }
+                Reply::bytes(StatusCode::OK, data.to_vec()).with_headers(stat_headers(&stat))
+            }))
         }
-        (Answer::Node { stat, .. }, Aspect::Stat) => node(StatusCode::OK, path, stat, revision),
-        (Answer::Children(page), _) => Reply::json(StatusCode::OK, &ChildrenBody::new(path, page)),
-        (Answer::Subtree(page), _) => Reply::json(StatusCode::OK, &SubtreeBody::new(path, page)),
-        (Answer::Acl { acl, stat }, _) => list(path, &acl, &stat, revision),
-        _ => return Err(astray()),
-    };
-    Ok(marked(reply.at(revision), marks))
-}
-
-fn question(path: &ZnodePath, params: &NodeParams) -> Result<Request, Fault> {
-    let (path, limit, read) = (path.clone(), params.limit, read_mode(params.read.stale));
-    Ok(match params.aspect {
-        Aspect::Data | Aspect::Stat => Request::Node { path, read },
         Aspect::Children => {
-            Request::Children { path, after: params.page_token.clone(), limit, read }
+            let after = params.page_token.as_deref();
+            let found = exchange.ask(service.children(context, &path, after, limit, read)).await?;
+            Ok(labelled(found, |page, _| {
+                Reply::json(StatusCode::OK, &ChildrenBody::new(path, page))
+            }))
         }
         Aspect::Recursive => {
-            Request::Subtree { path, after: params.after_path().map_err(of_refusal)?, limit, read }
+            let after = params.after_path().map_err(of_refusal)?;
+            let found = service.subtree(context, &path, after.as_ref(), limit, read);
+            let found = exchange.ask(found).await?;
+            Ok(labelled(found, |page, _| {
+                Reply::json(StatusCode::OK, &SubtreeBody::new(path, page))
+            }))
         }
-        Aspect::Acl => Request::Acl { path, read },
-    })
+        Aspect::Acl => {
+            let found = exchange.ask(service.acl(context, &path, read)).await?;
+            Ok(labelled(found, |Acl { entries, stat }, revision| {
+                list(path, &entries, &stat, revision)
+            }))
+        }
+    }
+}
+
+/// The answer to a read, with its revision and, if it is stale, its age.
+fn labelled<T>(mut found: Response<T>, reply: impl FnOnce(T, Revision) -> Reply) -> Reply {
+    let marks = staleness(&mut found);
+    let Response { value, revision, .. } = found;
+    marked(reply(value, revision).at(revision), marks)
+}
+
+/// The operation was answered as another one: a bug of this program.
+fn unexpected_reply() -> Fault {
+    internal("the reply does not belong to the operation")
 }
 
 /// `PUT /v1/tree/{path}?acl`: the list is the body. What was made of it is for a GET to tell: `auth:` stands for others.
@@ -182,7 +201,7 @@ async fn set_acl(exchange: &mut Exchange<'_>, path: ZnodePath) -> Result<Reply, 
             let reply = Reply::json(StatusCode::OK, &body).at(revision);
             Ok(reply.with_header(ETAG, tag(stat.aversion)))
         }
-        _ => Err(astray()),
+        _ => Err(unexpected_reply()),
     }
 }
 
@@ -194,9 +213,9 @@ async fn ask(
 ) -> Result<(OpReply, Revision), Fault> {
     exchange.subject.session.clone_from(&change.session);
     let ChangeParams { session, request, redirect: _ } = change;
-    let response = exchange.ask(Request::Change { session, request, op }).await?;
-    let Answer::Changed(reply) = response.reply else { return Err(astray()) };
-    Ok((reply, response.revision))
+    let caller = Caller { session, request, ..Caller::default() };
+    let done = exchange.ask(exchange.service().change(&exchange.context, caller, op)).await?;
+    Ok((done.value, done.revision))
 }
 
 /// Does one thing if the node exists and another if not: whether it did, what was done, and when.
@@ -208,20 +227,20 @@ async fn ask_if(
     otherwise: Option<Op>,
 ) -> Result<(Option<OpReply>, Revision), Fault> {
     exchange.subject.session.clone_from(&change.session);
-    let multi = MultiRequest {
-        session: change.session,
-        request: change.request,
+    let ChangeParams { session, request, redirect: _ } = change;
+    let multi = Multi {
+        caller: Caller { session, request, ..Caller::default() },
         conditions: vec![Condition::Exists { path: path.clone(), exists }],
         then: vec![then],
         otherwise: otherwise.into_iter().collect(),
     };
-    let response = exchange.ask(Request::Multi(multi)).await.map_err(|mut fault| {
+    let done = exchange.ask(exchange.service().multi(&exchange.context, multi)).await;
+    let done = done.map_err(|mut fault| {
         // To its caller this is one operation.
         fault.facts.at = None;
         fault
     })?;
-    let Answer::Multi { results, .. } = response.reply else { return Err(astray()) };
-    Ok((results.into_iter().next(), response.revision))
+    Ok((done.value.results.into_iter().next(), done.revision))
 }
 
 /// The id under which a retry gets the first answer, if it came as a header; quotes around it are of the header.
@@ -247,10 +266,12 @@ async fn put_either_way(
         let create = create(path, data.clone(), make)?;
         let both = ask_if(exchange, change, (path, true), set(data), Some(Op::Create(create)));
         let (reply, revision) = both.await?;
-        return Ok((reply.ok_or_else(astray)?, revision));
+        return Ok((reply.ok_or_else(unexpected_reply)?, revision));
     }
-    let looked = Request::Node { path: path.clone(), read: ReadMode::Stale };
-    let mut replace = change.request.is_none() && exchange.ask(looked).await.is_ok();
+    let mut replace = change.request.is_none() && {
+        let found = exchange.service().znode(&exchange.context, path, ReadMode::Stale);
+        exchange.ask(found).await.is_ok()
+    };
     for _ in 0..TURNS_MAX {
         let op = if replace {
             set(data.clone())

@@ -3,11 +3,10 @@
 use axum::http::StatusCode;
 
 use holdfast_api::{OpBody, TxnBody, TxnParams, path_of};
-use holdfast_service::{Answer, MultiRequest, Request, Response};
-use holdfast_types::{Op, ZnodePath};
+use holdfast_service::Response;
+use holdfast_types::{Caller, Multi, MultiReply, Op, ZnodePath};
 
 use crate::exchange::Exchange;
-use crate::locks::astray;
 use crate::reply::Reply;
 use crate::status::{Fault, of_refusal};
 use crate::tree::request_id;
@@ -25,9 +24,10 @@ pub(crate) async fn run(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     exchange.subject.session.clone_from(&change.session);
     let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));
     let (session, request) = (change.session, change.request);
-    let multi = MultiRequest { session, request, conditions, then, otherwise };
-    let Response { reply, revision, .. } = exchange.ask(Request::Multi(multi)).await?;
-    let Answer::Multi { succeeded, results } = reply else { return Err(astray()) };
+    let caller = Caller { session, request, ..Caller::default() };
+    let multi = Multi { caller, conditions, then, otherwise };
+    let done = exchange.ask(exchange.service().multi(&exchange.context, multi)).await?;
+    let Response { value: MultiReply { succeeded, results }, revision, .. } = done;
     let paths = if succeeded { on_then } else { on_otherwise };
     let results = paths.into_iter().zip(results).map(|(path, reply)| OpBody::new(path, reply));
     let body = TxnBody { succeeded, results: results.collect(), revision };

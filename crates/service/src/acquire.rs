@@ -1,26 +1,26 @@
-//! Taking a lock, waiting for it, and giving it back.
+//! PendingAcquire a lock and waiting for it.
 //!
 //! An acquire is one command. If it queues, the call is parked on this node and woken by this node's own apply.
 //! While it is parked, the node renews the caller's session on its behalf. The wait ends with the grant, with the
 //! loss of the place, with its deadline (a cancel command: if the grant was ordered first, the grant is the
-//! answer), with a shutdown, or with the caller hanging up.
+//! answer), with a shutdown, or with the caller disconnecting.
 
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_types::{
-    Acquire, Cancel, Command, Grant, Labels, LockName, LossCause, OpenSession, Owner, PolicyChange,
-    Queued, Rejection, Release, ReleaseTarget, Reply, Revision, SessionName, Standing, Ttl,
+    Acquire, AcquireReply, Cancel, Command, Grant, LockName, LossCause, Owner, Queued, Rejection,
+    Reply, Revision, SessionName, Standing,
 };
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
-use crate::answer::{Answer, Failure, Response};
+use crate::context::{RequestContext, Response};
 use crate::departure::{Departure, Orphan};
+use crate::failure::Failure;
 use crate::line::Following;
-use crate::request::{AcquireRequest, Call};
-use crate::service::{Service, respond};
+use crate::service::Service;
 use crate::waiters::{Parked, Seat, Woken};
 
 /// Waiters listed with a lock at most; the total is always told.
@@ -35,6 +35,17 @@ pub(crate) struct Place {
     /// The session was made for this call.
     pub(crate) anonymous: bool,
     pub(crate) queued: Queued,
+}
+
+/// The caller holds the lock.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    pub grant: Grant,
+    /// From the request's arrival to this answer.
+    pub waited: Duration,
+    /// What is certainly left of the lease at the moment of this answer. A client that counts
+    /// `waited + expires_in` from the moment it *sent* the request gives up before the server does.
+    pub expires_in: Duration,
 }
 
 /// One acquire under way.
@@ -52,81 +63,75 @@ impl AcquireCall {
         Self { arrived, renewed: arrived, until: arrived + wait }
     }
 
-    pub(crate) fn answer(&self, grant: Grant, revision: Revision) -> Response {
+    pub(crate) fn answer(&self, grant: Grant, revision: Revision) -> Response<Granted> {
         let now = Instant::now();
         let waited = now.duration_since(self.arrived);
         let since_renewed = now.duration_since(self.renewed);
         let expires_in = grant.ttl.as_duration().saturating_sub(since_renewed);
-        respond(Answer::Granted { grant, waited, expires_in }, revision)
+        Response::new(Granted { grant, waited, expires_in }, revision)
     }
 }
 
 impl Service {
-    pub(crate) async fn acquire(
+    /// Takes a lock, or renews the caller's hold of it. Dropping the future means that the client disconnected: a waiter
+    /// with an anonymous session leaves the queue, one with a named session keeps its place until its wait ends.
+    ///
+    /// # Errors
+    /// [`Failure`] says why not, and whether anything was done.
+    pub async fn acquire(
         &self,
-        call: Call,
-        request: AcquireRequest,
-    ) -> Result<Response, Failure> {
-        self.acquire_for(call, request, None).await
+        context: &RequestContext,
+        acquire: Acquire,
+    ) -> Result<Response<Granted>, Failure> {
+        self.acquire_for(context, acquire, None).await
     }
 
-    /// The same for a caller who wants to be told where it stands while it waits.
-    pub(crate) async fn acquire_told(
+    /// The same; `position` receives the caller's place once it is queued.
+    pub(crate) async fn acquire_for(
         &self,
-        call: Call,
-        request: AcquireRequest,
-        told: oneshot::Sender<Following>,
-    ) -> Result<Response, Failure> {
-        self.explained(self.acquire_for(call, request, Some(told)).await)
-    }
-
-    async fn acquire_for(
-        &self,
-        call: Call,
-        request: AcquireRequest,
-        told: Option<oneshot::Sender<Following>>,
-    ) -> Result<Response, Failure> {
-        let attempt = AcquireCall::begin(request.wait);
-        let seat = self.admit(request.wait)?;
-        if let Some(renewed) = self.renew_held(&request, &attempt).await? {
+        context: &RequestContext,
+        acquire: Acquire,
+        position: Option<oneshot::Sender<Following>>,
+    ) -> Result<Response<Granted>, Failure> {
+        let wait = wait_of(acquire.wait, acquire.wait_ms);
+        let seat = self.admit(wait)?;
+        let attempt = AcquireCall::begin(wait);
+        if let Some(renewed) = self.renew_held(&acquire, &attempt).await? {
             return Ok(renewed);
         }
-        let wait = seat.is_some();
-        let acquire = command(request, wait)?;
         let (open, owner) = (acquire.open.clone(), acquire.owner.clone());
         let orphan = Orphan::of(self.clone(), &open);
-        let proposed = self.propose(Command::Acquire(acquire)).await;
+        let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_acquire).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
             orphan.settle();
         }
-        let (outcome, revision) = proposed?;
-        match (outcome, seat) {
-            (Ok(Reply::Granted(grant)), _) => {
-                tracing::debug!(request = call.request_id, lock = %grant.lock, session = %open.session, token = grant.token.0, "granted");
+        let Response { value, revision, .. } =
+            proposed.inspect_err(|failure| self.count_busy(failure))?;
+        let request = &context.request_id;
+        match (value, seat) {
+            (AcquireReply::Granted(grant), _) => {
+                tracing::debug!(request, lock = %grant.lock, session = %open.session, token = grant.token.0, "granted");
                 self.metrics().granted.inc();
                 Ok(attempt.answer(grant, revision))
             }
-            (Ok(Reply::Queued(queued)), Some(seat)) => {
+            (AcquireReply::Queued(queued), Some(seat)) => {
                 let lock = queued.lock.clone();
-                tracing::debug!(request = call.request_id, %lock, session = %open.session, ahead = queued.ahead, "queued");
-                if let Some(told) = told {
+                tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
+                if let Some(position) = position {
                     // An error means that the caller has gone, and this call with it.
-                    told.send(self.lines().follow(self, &lock, queued.ticket)).ok();
+                    position.send(self.lines().follow(self, &lock, queued.ticket)).ok();
                 }
                 let place =
                     Place { lock, session: open.session, owner, anonymous: open.anonymous, queued };
                 self.wait(attempt, place, seat).boxed().await
             }
-            (Err(rejection), _) => {
-                self.count_busy(&rejection);
-                Err(Failure::Rejected(rejection))
-            }
-            (Ok(_), _) => Err(Failure::OutcomeUnknown),
+            (AcquireReply::Queued(_), None) => Err(Failure::UnexpectedReply),
         }
     }
 
-    /// Counts a refusal to somebody who did not want to wait.
-    pub(crate) fn count_busy(&self, rejection: &Rejection) {
+    /// Counts a refusal of a caller that did not want to wait.
+    pub(crate) fn count_busy(&self, failure: &Failure) {
+        let Failure::Rejected(rejection) = failure else { return };
         let why =
             if let Rejection::MemberRefused { why, .. } = rejection { why } else { rejection };
         let busy = matches!(
@@ -158,29 +163,31 @@ impl Service {
     /// The same call again by a holder is a renewal: no log entry, the same token.
     async fn renew_held(
         &self,
-        request: &AcquireRequest,
+        acquire: &Acquire,
         attempt: &AcquireCall,
-    ) -> Result<Option<Response>, Failure> {
-        let (Some(session), None) = (&request.session, &request.attempt) else { return Ok(None) };
-        let owner = request.owner.clone().unwrap_or_else(Owner::unnamed);
+    ) -> Result<Option<Response<Granted>>, Failure> {
+        let Acquire { open, owner, .. } = acquire;
+        if open.anonymous || acquire.attempt.is_some() {
+            return Ok(None);
+        }
         let standing = self.raft().read(|machine| {
-            let lock = match request.terms.segments {
-                None => request.lock.clone(),
-                Some(cut) => machine.segment_held(&request.lock, cut, session, &owner)?,
+            let lock = match acquire.segments {
+                None => acquire.lock.clone(),
+                Some(cut) => machine.segment_held(&acquire.lock, cut, &open.session, owner)?,
             };
-            machine.standing(&lock, session, &owner)
+            machine.standing(&lock, &open.session, owner)
         });
         let Some(Standing::Holding(held)) = standing else { return Ok(None) };
-        let other = request.ttl.is_some_and(|ttl| ttl != held.ttl)
-            || request.mode.is_some_and(|mode| mode != held.mode)
-            || request.terms.permits.is_some_and(|permits| permits != held.permits)
-            || request.terms.limit.is_some()
-            || request.terms.value.is_some();
+        let other = open.ttl.is_some_and(|ttl| ttl != held.ttl)
+            || acquire.mode.is_some_and(|mode| mode != held.mode)
+            || acquire.permits.is_some_and(|permits| permits != held.permits)
+            || acquire.limit.is_some()
+            || acquire.value.is_some();
         if other {
             return Ok(None);
         }
-        let contender = Some((held.lock, owner));
-        let renewed = self.renew(session, contender, self.deadline()).await?;
+        let contender = Some((held.lock, owner.clone()));
+        let renewed = self.renew(&open.session, contender, self.deadline()).await?;
         let Some(Standing::Holding(grant)) = renewed.standing else { return Ok(None) };
         Ok(Some(attempt.answer(Grant { renewed: true, ..grant }, renewed.revision)))
     }
@@ -190,7 +197,7 @@ impl Service {
         mut attempt: AcquireCall,
         place: Place,
         seat: Seat,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response<Granted>, Failure> {
         let parked = seat.park(place.queued.ticket);
         let departure = Departure::of(self.clone(), place.clone(), seat, attempt.until);
         let result = self.wait_parked(&mut attempt, &place, parked).await;
@@ -208,7 +215,7 @@ impl Service {
         attempt: &mut AcquireCall,
         place: &Place,
         mut parked: Parked,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response<Granted>, Failure> {
         let ttl = place.queued.ttl.as_duration();
         let mut renewals = tokio::time::interval_at(tokio::time::Instant::now() + ttl / 3, ttl / 3);
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -283,7 +290,7 @@ impl Service {
         attempt: &mut AcquireCall,
         place: &Place,
         grant: Grant,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response<Granted>, Failure> {
         if attempt.renewed.elapsed() >= grant.ttl.as_duration() {
             let began = Instant::now();
             let contender = Some((place.lock.clone(), place.owner.clone()));
@@ -336,18 +343,25 @@ impl Service {
 
     /// The wait is over; the log says whether the grant came first. While it does not say, the caller may be in the
     /// queue or hold the lock, whatever kept the cancel from the log.
-    async fn cancel(&self, attempt: &AcquireCall, place: &Place) -> Result<Response, Failure> {
-        let proposed = self.propose(place.cancel()).await;
-        let (outcome, revision) = proposed.map_err(|_| Failure::OutcomeUnknown)?;
-        match outcome {
-            Ok(Reply::Granted(grant)) => Ok(attempt.answer(grant, revision)),
+    async fn cancel(
+        &self,
+        attempt: &AcquireCall,
+        place: &Place,
+    ) -> Result<Response<Granted>, Failure> {
+        match self.propose(place.cancel()).await {
+            Ok((Reply::Granted(grant), revision)) => Ok(attempt.answer(grant, revision)),
             Ok(_) => Err(self.timed_out(attempt, place)),
-            Err(rejection) => Err(Failure::Rejected(rejection)),
+            Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
+            Err(_) => Err(Failure::OutcomeUnknown),
         }
     }
 
     /// This node is about to stop. A caller with a session of its own keeps its place and asks another node.
-    async fn turn_away(&self, attempt: &AcquireCall, place: &Place) -> Result<Response, Failure> {
+    async fn turn_away(
+        &self,
+        attempt: &AcquireCall,
+        place: &Place,
+    ) -> Result<Response<Granted>, Failure> {
         if !place.anonymous {
             return Err(Failure::ShuttingDown);
         }
@@ -356,64 +370,15 @@ impl Service {
             other => other,
         }
     }
-
-    pub(crate) async fn set_policy(
-        &self,
-        lock: LockName,
-        change: PolicyChange,
-    ) -> Result<Response, Failure> {
-        let (outcome, revision) = self.propose(Command::SetPolicy { lock, change }).await?;
-        match outcome {
-            Ok(Reply::PolicySet { policy }) => Ok(respond(Answer::Policy(policy), revision)),
-            Ok(_) => Err(Failure::OutcomeUnknown),
-            Err(rejection) => Err(Failure::Rejected(rejection)),
-        }
-    }
-
-    pub(crate) async fn release(
-        &self,
-        lock: LockName,
-        session: SessionName,
-        owner: Option<Owner>,
-        target: ReleaseTarget,
-    ) -> Result<Response, Failure> {
-        let owner = owner.unwrap_or_else(Owner::unnamed);
-        let release = Release { lock, session, owner, target };
-        let (outcome, revision) = self.propose(Command::Release(release)).await?;
-        match outcome {
-            Ok(Reply::Released(released)) => Ok(respond(Answer::Released(released), revision)),
-            Ok(_) => Err(Failure::OutcomeUnknown),
-            Err(rejection) => Err(Failure::Rejected(rejection)),
-        }
-    }
 }
 
-fn command(request: AcquireRequest, wait: bool) -> Result<Acquire, Failure> {
-    let wait_ms = wait.then(|| holdfast_types::millis(request.wait));
-    let AcquireRequest { lock, session, owner, attempt, ttl, labels, mode, terms, wait: _ } =
-        request;
-    let anonymous = session.is_none();
-    let session = match session {
-        Some(session) => session,
-        None => server_made_name()?,
-    };
-    let open = OpenSession { session, ttl, anonymous, labels, password: None };
-    let plain = Acquire::new(lock, open, owner.unwrap_or_else(Owner::unnamed));
-    Ok(Acquire {
-        attempt,
-        wait,
-        wait_ms,
-        mode,
-        permits: terms.permits,
-        limit: terms.limit,
-        priority: terms.priority,
-        reentrant: terms.reentrant,
-        max_hold_ms: terms.max_hold.map(holdfast_types::millis),
-        min_hold_ms: terms.min_hold.map(holdfast_types::millis),
-        value: terms.value,
-        segments: terms.segments,
-        ..plain
-    })
+/// How long an acquire waits; [`Duration::MAX`] if it names no end.
+pub(crate) fn wait_of(wait: bool, wait_ms: Option<u64>) -> Duration {
+    match (wait, wait_ms) {
+        (false, _) => Duration::ZERO,
+        (true, None) => Duration::MAX,
+        (true, Some(ms)) => Duration::from_millis(ms),
+    }
 }
 
 /// Where a parked caller stands, as this node has it.
@@ -424,7 +389,7 @@ enum Look {
 }
 
 /// Whether the caller was told where it stands for certain.
-fn is_definite(result: &Result<Response, Failure>) -> bool {
+fn is_definite(result: &Result<Response<Granted>, Failure>) -> bool {
     matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. }))
 }
 
@@ -447,17 +412,4 @@ impl Place {
             asked: self.queued.asked,
         })
     }
-}
-
-/// A session id nobody has: 128 random bits.
-pub(crate) fn server_made_name() -> Result<SessionName, Failure> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
-    let name = format!("s-{:032x}", u128::from_le_bytes(bytes));
-    SessionName::new(name).map_err(|error| Failure::Failed(error.to_string()))
-}
-
-/// What a session opened by a call without labels or time-to-live looks like.
-pub(crate) fn opening(session: SessionName, ttl: Option<Ttl>, labels: Labels) -> OpenSession {
-    OpenSession { session, ttl, anonymous: false, labels, password: None }
 }

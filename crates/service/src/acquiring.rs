@@ -6,28 +6,30 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
+use holdfast_types::Acquire;
 use tokio::sync::oneshot;
 
-use crate::answer::{Failure, Response};
+use crate::acquire::Granted;
+use crate::context::{RequestContext, Response};
+use crate::failure::Failure;
 use crate::hold::ConnectionHold;
 use crate::line::{Following, QueuePosition};
-use crate::request::{AcquireRequest, Call};
 use crate::service::Service;
 use crate::waiters::Seat;
 
 /// What a caller is told.
 #[derive(Debug)]
-pub enum Progress {
+pub enum AcquireProgress {
     /// It waits, and stands here.
     Queued(Box<QueuePosition>),
     /// It holds the lock, or does not and is no longer in the queue unless the failure says so.
-    Done(Box<Result<Response, Failure>>),
+    Done(Box<Result<Response<Granted>, Failure>>),
 }
 
 /// See the module.
-pub struct Acquiring {
+pub struct PendingAcquire {
     service: Service,
-    call: BoxFuture<'static, Result<Response, Failure>>,
+    call: BoxFuture<'static, Result<Response<Granted>, Failure>>,
     queued: Option<oneshot::Receiver<Following>>,
     following: Option<Following>,
     /// Kept for a hold that lives as long as its connection.
@@ -35,17 +37,17 @@ pub struct Acquiring {
 }
 
 impl Service {
-    /// Begins to take a lock. With `for_connection`, the hold is to live as long as the connection, and the request
-    /// names no session.
+    /// Begins to take a lock. With `for_connection`, the hold is to live as long as the connection, and the session of
+    /// the acquire is anonymous.
     ///
     /// # Errors
     /// [`Failure::TooManyWaiters`] and [`Failure::ShuttingDown`], before anything is done.
     pub fn begin_acquire(
         &self,
-        call: Call,
-        request: AcquireRequest,
+        context: RequestContext,
+        acquire: Acquire,
         for_connection: bool,
-    ) -> Result<Acquiring, Failure> {
+    ) -> Result<PendingAcquire, Failure> {
         if self.is_draining() {
             return Err(Failure::ShuttingDown);
         }
@@ -53,34 +55,34 @@ impl Service {
         let seat = seat.map_err(|limit| Failure::TooManyWaiters { limit })?;
         let (told, queued) = oneshot::channel();
         let service = self.clone();
-        let call = async move { service.acquire_told(call, request, told).await };
+        let call = async move { service.acquire_for(&context, acquire, Some(told)).await };
         let (call, queued) = (Box::pin(call), Some(queued));
-        Ok(Acquiring { service: self.clone(), call, queued, following: None, seat })
+        Ok(PendingAcquire { service: self.clone(), call, queued, following: None, seat })
     }
 }
 
-impl Acquiring {
-    /// The next thing to tell; nothing after [`Progress::Done`]. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Progress {
+impl PendingAcquire {
+    /// The next thing to tell; nothing after [`AcquireProgress::Done`]. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> AcquireProgress {
         loop {
             tokio::select! {
                 biased;
-                done = &mut self.call => return Progress::Done(Box::new(done)),
+                done = &mut self.call => return AcquireProgress::Done(Box::new(done)),
                 following = arrival(&mut self.queued), if self.queued.is_some() => {
                     self.queued = None;
                     self.following = following;
                 }
                 position = next_position(&mut self.following), if self.following.is_some() => {
-                    return Progress::Queued(Box::new(position));
+                    return AcquireProgress::Queued(Box::new(position));
                 }
             }
         }
     }
 
-    /// Keeps a lock that was granted to a session of the server's making, as long as this is kept. None if the answer
-    /// is no grant, or the acquire was not begun so.
-    pub fn into_hold(self, granted: &Response) -> Option<ConnectionHold> {
-        ConnectionHold::new(self.service, granted, self.seat?)
+    /// Keeps a lock that was granted to an anonymous session, as long as this is kept. `None` unless the acquire was
+    /// begun with `for_connection`.
+    pub fn into_hold(self, granted: &Granted) -> Option<ConnectionHold> {
+        Some(ConnectionHold::new(self.service, granted, self.seat?))
     }
 }
 
@@ -98,8 +100,8 @@ async fn next_position(following: &mut Option<Following>) -> QueuePosition {
     }
 }
 
-impl fmt::Debug for Acquiring {
+impl fmt::Debug for PendingAcquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquiring").field("following", &self.following).finish_non_exhaustive()
+        f.debug_struct("PendingAcquire").field("following", &self.following).finish_non_exhaustive()
     }
 }

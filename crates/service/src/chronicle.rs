@@ -3,7 +3,7 @@
 //!
 //! Owns one bounded queue and the thread behind it. The apply step never waits for it: what does not fit is left out, and
 //! the revision up to which something was left out is kept, so that nobody takes the rest for the whole. Refuses to touch
-//! the machine. Bounds: [`QUEUE_MAX`] items; [`BATCH_MAX`] are taken at a time.
+//! the machine. HistoryBounds: [`QUEUE_MAX`] items; [`BATCH_MAX`] are taken at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use holdfast_types::{Applied, Event, LockName, Revision};
 use tokio::sync::oneshot;
 
 use crate::contention::Contention;
-use crate::history::{Archive, Bounds, Found, PastHold, Question};
+use crate::history::{Archive, Found, HistoryBounds, PastHold, Question};
 use crate::metrics::Metrics;
 
 /// Items waiting for the thread.
@@ -51,7 +51,7 @@ enum Item {
 #[derive(Clone, Debug)]
 pub(crate) struct Keep {
     pub(crate) dir: PathBuf,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: HistoryBounds,
 }
 
 #[derive(Debug, Default)]

@@ -6,12 +6,82 @@ use holdfast_raft::{Member, Role as RaftRole};
 use holdfast_types::{NodeId, Revision};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Check, ClusterView, Health, NodeView, Role};
 use crate::leader::{PeerReply, PeerRequest};
 use crate::service::Service;
 
 /// How long a member has to answer before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A node's part in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It orders the log.
+    Leader,
+    /// It follows a leader.
+    Follower,
+    /// It asks for votes.
+    Candidate,
+    /// It receives the log without a vote.
+    Learner,
+    /// It answers, but has failed or is about to stop.
+    Stopped,
+    /// It did not answer.
+    Unreachable,
+}
+
+/// The cluster as one node sees it.
+#[derive(Clone, Debug)]
+pub struct ClusterView {
+    /// Its name.
+    pub cluster: String,
+    /// The present term.
+    pub term: u64,
+    /// Who leads, as far as this node knows.
+    pub leader: Option<NodeId>,
+    /// All members, by id.
+    pub nodes: Vec<ClusterMember>,
+}
+
+/// One member.
+#[derive(Clone, Debug)]
+pub struct ClusterMember {
+    /// Its id.
+    pub id: NodeId,
+    /// Its part.
+    pub role: Role,
+    /// Where clients reach it.
+    pub http: String,
+    /// Where nodes reach it.
+    pub peer: String,
+    /// Where `ZooKeeper` clients reach it.
+    pub zookeeper: String,
+    /// The last revision it has applied.
+    pub applied: Revision,
+    /// Digest of what it has applied so far.
+    pub digest: u64,
+    /// It answered and knows a leader.
+    pub healthy: bool,
+}
+
+/// One thing that must hold for a node to be well.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Short name.
+    pub name: &'static str,
+    /// Whether it holds.
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+}
+
+/// A node's health.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// If any fails, the process should be restarted.
+    pub live: Vec<Check>,
+    /// If any fails, traffic should go elsewhere.
+    pub ready: Vec<Check>,
+}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,7 +130,7 @@ impl Service {
         ClusterView { cluster, term: own.term, leader: own.leader, nodes }
     }
 
-    async fn ask_member(&self, id: NodeId, member: &Member, own: &NodeReport) -> NodeView {
+    async fn ask_member(&self, id: NodeId, member: &Member, own: &NodeReport) -> ClusterMember {
         let found = if id == self.node() {
             Some(own.clone())
         } else {
@@ -76,7 +146,7 @@ impl Service {
                 | PeerReply::NotLeader => None,
             }
         };
-        NodeView {
+        ClusterMember {
             id,
             role: found.as_ref().map_or(Role::Unreachable, |report| role(report.role)),
             http: member.http.clone(),
@@ -138,6 +208,6 @@ impl Service {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.streams.set(gauge(self.streams().len()));
         metrics.watches.set(gauge(self.watch_counts().watches));
-        metrics.followers.set(gauge(self.history().followers()));
+        metrics.followers.set(gauge(self.watch_history().followers()));
     }
 }

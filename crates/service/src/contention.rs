@@ -19,16 +19,16 @@ const BUCKETS: usize = 24;
 /// Recent holds that an estimate is made of.
 const RECENT: usize = 16;
 
-/// Times, counted in buckets that double.
+/// DurationHistogram, counted in buckets that double.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Times {
+pub struct DurationHistogram {
     buckets: [u32; BUCKETS],
     longest_ms: u64,
 }
 
 /// How long a waiter may have to wait. An estimate: holders do as they like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
+pub struct WaitEstimate {
     /// Milliseconds from now.
     pub ms: u64,
     /// From how many holds.
@@ -39,9 +39,9 @@ pub struct Estimate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockTimes {
     /// How long those who were granted after a wait had waited.
-    pub waits: Times,
+    pub waits: DurationHistogram,
     /// How long it was held.
-    pub holds: Times,
+    pub holds: DurationHistogram,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct Contention(Mutex<Inner>);
 
-impl Times {
+impl DurationHistogram {
     fn note(&mut self, ms: u64) {
         // 0 and 1 are in bucket 0, 2 is in 1, 3 and 4 are in 2, and so on.
         let log = ms.saturating_sub(1).checked_ilog2();
@@ -165,7 +165,7 @@ impl Contention {
         lock: &LockName,
         position: u32,
         held_since: Option<(Stamp, Stamp)>,
-    ) -> Option<Estimate> {
+    ) -> Option<WaitEstimate> {
         let inner = self.0.lock();
         let busy = inner.by_lock.get(lock).filter(|busy| busy.seen > 0)?;
         let known = busy.seen.min(RECENT);
@@ -175,7 +175,7 @@ impl Contention {
         let held_ms = held_since.map_or(0, |(since, now)| now.0.saturating_sub(since.0));
         let before = u64::from(position.saturating_sub(1));
         let ms = mean.saturating_mul(before).saturating_add(mean.saturating_sub(held_ms));
-        Some(Estimate { ms, holds: known })
+        Some(WaitEstimate { ms, holds: known })
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_the_upper_ends_of_buckets() {
-        let mut times = Times::default();
+        let mut times = DurationHistogram::default();
         (0..98).for_each(|_| times.note(3));
         times.note(700);
         times.note(900);
@@ -224,9 +224,9 @@ mod tests {
         assert_eq!(times.percentile_ms(50), 4);
         assert_eq!(times.percentile_ms(99), 900);
         assert_eq!(times.longest_ms(), 900);
-        assert_eq!(Times::default().percentile_ms(99), 0);
+        assert_eq!(DurationHistogram::default().percentile_ms(99), 0);
         for (ms, end) in [(0, 0), (1, 1), (2, 2), (4, 4), (5, 5), (u64::MAX, 1 << 23)] {
-            let mut one = Times::default();
+            let mut one = DurationHistogram::default();
             one.note(ms);
             assert_eq!(one.percentile_ms(50), end, "{ms}");
         }
@@ -257,7 +257,7 @@ mod tests {
         contention.held(&lock("a"), 300);
         let since = Some((Stamp(1_000), Stamp(1_150)));
         let estimate = contention.estimate(&lock("a"), 3, since);
-        assert_eq!(estimate, Some(Estimate { ms: 450, holds: 2 }));
+        assert_eq!(estimate, Some(WaitEstimate { ms: 450, holds: 2 }));
         let overdue = Some((Stamp(1_000), Stamp(9_000)));
         assert_eq!(contention.estimate(&lock("a"), 1, overdue).unwrap().ms, 0);
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use holdfast_types::{Command, OpenSession, Reply, SessionName};
 
 use crate::acquire::Place;
+use crate::failure::Failure;
 use crate::service::Service;
 use crate::waiters::Seat;
 
@@ -58,10 +59,10 @@ async fn leave(service: Service, place: Place, _seat: Seat, until: Instant) {
     }
     loop {
         match service.propose(place.cancel()).await {
-            Ok((Ok(Reply::Granted(_)), _)) if place.anonymous => {
+            Ok((Reply::Granted(_), _)) if place.anonymous => {
                 return close(service, place.session).await;
             }
-            Ok(_) => return,
+            Ok(_) | Err(Failure::Rejected(_)) => return,
             Err(failure) => tracing::debug!(lock = %place.lock, %failure, "leaving takes longer"),
         }
         tokio::select! {
@@ -110,7 +111,7 @@ async fn close(service: Service, session: SessionName) {
     while began.elapsed() < ORPHANED {
         let close =
             Command::CloseSession { session: session.clone(), attachment: None, incarnation: None };
-        if let Ok((Ok(_), _)) = service.propose(close).await {
+        if service.propose(close).await.is_ok() {
             return;
         }
         tokio::select! {

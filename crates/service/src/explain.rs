@@ -7,16 +7,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use holdfast_machine::{BlockingLink, LockFilter};
+use holdfast_machine::{BlockingLink, LockFilter, Machine};
 use holdfast_types::{HolderView, LockName, LockView, Revision, Stamp};
 
 use crate::acquire::WAITERS_SHOWN;
-use crate::answer::{Answer, Failure, Response};
 use crate::contention::LockTimes;
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
 use crate::history::{PastHold, Question};
 use crate::leases::LeaseView;
-use crate::request::ReadMode;
-use crate::service::{Service, respond};
+use crate::service::Service;
 
 /// A lock with all that is known about it.
 #[derive(Clone, Debug)]
@@ -55,11 +55,21 @@ pub struct LockHistory {
     pub complete_after: Revision,
 }
 
+/// A lock that is waited for, with what this node has seen of it.
+#[derive(Clone, Debug)]
+pub struct ContendedLock {
+    pub view: LockView,
+    pub times: Option<LockTimes>,
+}
+
 impl Service {
-    /// Asks the node's history, once it has noted everything applied so far.
-    pub(crate) async fn past_holds(&self, request: HistoryRequest) -> Result<Response, Failure> {
+    /// Who held a lock when: asks this node's history once it has noted everything applied so far.
+    ///
+    /// # Errors
+    /// [`Failure::Overloaded`] if the history does not answer in time; else as any read.
+    pub async fn history(&self, request: HistoryRequest) -> Result<Response<LockHistory>, Failure> {
         let HistoryRequest { lock, at, limit } = request;
-        self.raft().read_barrier(self.deadline()).await?;
+        self.read_barrier().await?;
         let (view, revision) =
             self.raft().read(|machine| (machine.lock(&lock, WAITERS_SHOWN), machine.revision()));
         let question = Question { lock: lock.clone(), at, limit };
@@ -70,33 +80,35 @@ impl Service {
         let is_asked_for = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
         let holders = view.holders.into_iter().filter(is_asked_for).collect();
         let (holds, complete_after) = (found.holds, found.complete_after);
-        let history = LockHistory { lock, holders, holds, complete_after };
-        Ok(respond(Answer::History(history), revision))
+        Ok(Response::new(LockHistory { lock, holders, holds, complete_after }, revision))
     }
 
-    pub(crate) async fn explain(&self, lock: LockName) -> Result<Response, Failure> {
-        self.raft().read_barrier(self.deadline()).await?;
-        let (view, chain, revision) = self.raft().read(|machine| {
-            let view = machine.lock(&lock, WAITERS_SHOWN);
-            (view, machine.blocking_chain(&lock), machine.revision())
-        });
+    /// Who holds a lock and who waits, with everything that explains why it is not free. Linearizable.
+    ///
+    /// # Errors
+    /// Those of any read.
+    pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
+        let look =
+            |machine: &Machine| (machine.lock(lock, WAITERS_SHOWN), machine.blocking_chain(lock));
+        let Response { value: (view, chain), revision, .. } =
+            self.read(ReadMode::Linearizable, look).await?;
         let leases = self.leases_of_holders(&view).await;
-        let times = self.contention().of(&lock);
-        let explanation = Explanation { view, leases, chain, times };
-        Ok(respond(Answer::Explained(Box::new(explanation)), revision))
+        let times = self.lock_times().of(lock);
+        Ok(Response::new(Explanation { view, leases, chain, times }, revision))
     }
 
-    /// First those with the longest queues now, then those that were waited for longest lately.
-    pub(crate) async fn most_wanted(
+    /// First the locks with the longest queues now, then those that were waited for longest lately.
+    ///
+    /// # Errors
+    /// Those of any read.
+    pub async fn contention(
         &self,
         prefix: String,
         limit: usize,
-        read: ReadMode,
-    ) -> Result<Response, Failure> {
-        if read == ReadMode::Linearizable {
-            self.raft().read_barrier(self.deadline()).await?;
-        }
-        let lately = self.contention().busiest(&prefix, limit);
+        mode: ReadMode,
+    ) -> Result<Response<Vec<ContendedLock>>, Failure> {
+        self.freshen(mode).await?;
+        let lately = self.lock_times().busiest(&prefix, limit);
         let filter = LockFilter { prefix, ..LockFilter::default() };
         let (views, revision) = self.raft().read(|machine| {
             let mut views = machine.most_wanted(&filter, limit);
@@ -106,11 +118,9 @@ impl Service {
             views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
             (views, machine.revision())
         });
-        let known = |view: LockView| {
-            let times = self.contention().of(&view.lock);
-            (view, times)
-        };
+        let known =
+            |view: LockView| ContendedLock { times: self.lock_times().of(&view.lock), view };
         let found = views.into_iter().map(known).collect();
-        Ok(self.labelled(Answer::Contention(found), revision, read))
+        Ok(self.labelled(found, revision, mode))
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Holds are written in blocks, as they come. A block is removed as a whole: when there are twice as many holds in blocks
 //! as are remembered, the oldest block goes, and what of it is still remembered is written once more, as the cleaner of
-//! a log-structured file system does (Rosenblum and Ousterhout, 1992). Bounds: [`Bounds`], and on the disk twice as many
+//! a log-structured file system does (Rosenblum and Ousterhout, 1992). HistoryBounds: [`HistoryBounds`], and on the disk twice as many
 //! holds and [`SLACK`].
 //!
 //! Keys: `b` number -> a block; `c` lock -> the revision after which a lock is whole; `marks` -> the marks of all. Numbers
@@ -79,7 +79,7 @@ pub(crate) struct Found {
 
 /// How much of the past is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct HistoryBounds {
     /// In all.
     pub holds_max: usize,
     /// Of one lock.
@@ -103,7 +103,7 @@ pub(crate) struct Archive {
 
 impl Archive {
     /// Opens the archive of a node, or an empty one.
-    pub(crate) fn open(dir: &Path, bounds: Bounds) -> Result<Self, StoreError> {
+    pub(crate) fn open(dir: &Path, bounds: HistoryBounds) -> Result<Self, StoreError> {
         let engine = open_rebuildable(dir, CACHE_BYTES)?;
         let marks = engine.get(MARKS)?;
         if marks.is_none() {
@@ -304,7 +304,7 @@ fn complete_key(lock: &LockName) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { holds_max: 6, per_lock_max: 3 };
+    const BOUNDS: HistoryBounds = HistoryBounds { holds_max: 6, per_lock_max: 3 };
 
     fn lock(name: &str) -> LockName {
         LockName::new(name).unwrap()
@@ -417,7 +417,7 @@ mod tests {
     /// disk, and over restarts.
     #[track_caller]
     fn check(archive: &Archive, all: &[PastHold], names: &[String]) {
-        let Bounds { holds_max, per_lock_max } = archive.table.bounds();
+        let HistoryBounds { holds_max, per_lock_max } = archive.table.bounds();
         assert!(archive.table.len() <= holds_max);
         for name in names {
             let question = Question { lock: lock(name), at: None, limit: usize::MAX };
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn any_mixture_of_busy_and_quiet_locks_is_remembered_up_to_its_bounds_over_any_restart() {
-        let bounds = Bounds { holds_max: 300, per_lock_max: 40 };
+        let bounds = HistoryBounds { holds_max: 300, per_lock_max: 40 };
         let names: Vec<String> = (0..30).map(|number| format!("l{number}")).collect();
         for seed in 0..3_u64 {
             let dir = tempfile::tempdir().unwrap();

@@ -12,8 +12,9 @@ use futures_util::future::BoxFuture;
 use holdfast_types::{Grant, LossCause, Rejection, Standing};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::answer::{Answer, Failure, Response};
+use crate::acquire::Granted;
 use crate::departure::close_within;
+use crate::failure::Failure;
 use crate::leader::Renewed;
 use crate::service::Service;
 use crate::waiters::{Parked, Seat, Woken};
@@ -34,7 +35,7 @@ pub enum HoldEnd {
 
 /// What happens to a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldNews {
+pub enum HoldEvent {
     /// A quorum has confirmed it.
     Renewed {
         /// What is certainly left of it.
@@ -58,8 +59,8 @@ pub struct ConnectionHold {
 }
 
 impl ConnectionHold {
-    pub(crate) fn new(service: Service, granted: &Response, seat: Seat) -> Option<Self> {
-        let Answer::Granted { grant, expires_in, .. } = &granted.reply else { return None };
+    pub(crate) fn new(service: Service, granted: &Granted, seat: Seat) -> Self {
+        let Granted { grant, expires_in, .. } = granted;
         let ttl = grant.ttl.as_duration();
         let now = Instant::now();
         let renewed = now.checked_sub(ttl.saturating_sub(*expires_in)).unwrap_or(now);
@@ -67,14 +68,14 @@ impl ConnectionHold {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let parked = seat.park(grant.ticket);
         let (grant, seat, renewing) = (grant.clone(), Some(seat), None);
-        Some(Self { service, grant, renewed, parked, seat, ticks, renewing })
+        Self { service, grant, renewed, parked, seat, ticks, renewing }
     }
 
     /// What happens next; nothing but the end after the end. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> HoldNews {
+    pub async fn next(&mut self) -> HoldEvent {
         let ttl = self.grant.ttl.as_duration();
         if let Some(end) = self.look() {
-            return HoldNews::Over(end);
+            return HoldEvent::Over(end);
         }
         loop {
             let deadline = self.renewed + ttl;
@@ -82,13 +83,13 @@ impl ConnectionHold {
             tokio::select! {
                 biased;
                 woken = self.parked.woken() => match woken {
-                    Woken::Left(cause) => return HoldNews::Over(HoldEnd::Lost(cause)),
+                    Woken::Left(cause) => return HoldEvent::Over(HoldEnd::Lost(cause)),
                     Woken::Granted(_) => {}
                     Woken::Look => if let Some(end) = self.look() {
-                        return HoldNews::Over(end);
+                        return HoldEvent::Over(end);
                     },
                 },
-                () = service.draining().cancelled() => return HoldNews::Over(HoldEnd::ShuttingDown),
+                () = service.draining().cancelled() => return HoldEvent::Over(HoldEnd::ShuttingDown),
                 (began, renewed) = poll(&mut self.renewing), if self.renewing.is_some() => {
                     self.renewing = None;
                     if let Some(news) = self.heard(began, renewed) {
@@ -96,7 +97,7 @@ impl ConnectionHold {
                     }
                 }
                 () = tokio::time::sleep_until(deadline.into()) => {
-                    return HoldNews::Over(HoldEnd::Unconfirmed);
+                    return HoldEvent::Over(HoldEnd::Unconfirmed);
                 }
                 _ = self.ticks.tick(), if self.renewing.is_none() => self.renew(),
             }
@@ -114,20 +115,20 @@ impl ConnectionHold {
     }
 
     /// The leader's answer to a renewal.
-    fn heard(&mut self, began: Instant, renewed: Result<Renewed, Failure>) -> Option<HoldNews> {
+    fn heard(&mut self, began: Instant, renewed: Result<Renewed, Failure>) -> Option<HoldEvent> {
         match renewed {
             Ok(Renewed { standing: Some(Standing::Holding(held)), .. })
                 if held.token == self.grant.token =>
             {
                 self.renewed = began;
                 let left = self.grant.ttl.as_duration().saturating_sub(began.elapsed());
-                Some(HoldNews::Renewed { expires_in: left })
+                Some(HoldEvent::Renewed { expires_in: left })
             }
             Err(Failure::Rejected(Rejection::SessionExpired { .. })) => {
-                Some(HoldNews::Over(HoldEnd::Lost(LossCause::SessionExpired)))
+                Some(HoldEvent::Over(HoldEnd::Lost(LossCause::SessionExpired)))
             }
             Err(Failure::Rejected(_)) => {
-                Some(HoldNews::Over(HoldEnd::Lost(LossCause::SessionClosed)))
+                Some(HoldEvent::Over(HoldEnd::Lost(LossCause::SessionClosed)))
             }
             // Either the hold is over, and this node's own apply tells why in a moment; or there is no leader just now,
             // and the deadline decides.

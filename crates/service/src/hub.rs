@@ -20,7 +20,7 @@ use crate::audit::Notes;
 use crate::chronicle::{Chronicle, Keep};
 use crate::contention::Contention;
 use crate::fullness::Fullness;
-use crate::history::Bounds;
+use crate::history::HistoryBounds;
 use crate::lease::Leases;
 use crate::line::Lines;
 use crate::metrics::Metrics;
@@ -55,8 +55,9 @@ impl Hub {
     pub(crate) fn new(config: &ServiceConfig, data_dir: &Path, metrics: Metrics) -> Arc<Self> {
         let ServiceConfig { history_events_max, history_bytes_max, followers_max, .. } = *config;
         let contention = Arc::<Contention>::default();
-        let Bounds { holds_max, per_lock_max } = config.past_holds;
-        let bounds = Bounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
+        let HistoryBounds { holds_max, per_lock_max } = config.past_holds;
+        let bounds =
+            HistoryBounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
         let keep = Keep { dir: data_dir.join("history"), bounds };
         Arc::new(Self {
             chronicle: Chronicle::start(keep, contention.clone(), metrics.clone()),

@@ -6,12 +6,13 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use holdfast_types::{Revision, SessionName};
+use holdfast_types::{Revision, SessionName, SessionView};
 use tokio::time::MissedTickBehavior;
 
-use crate::answer::{Answer, Failure, Response};
-use crate::notices::Heard;
-use crate::service::{Service, respond};
+use crate::context::Response;
+use crate::failure::Failure;
+use crate::notices::{SessionEvent, SessionEvents};
+use crate::service::Service;
 
 /// A keepalive that listens.
 #[derive(Clone, Debug)]
@@ -24,8 +25,27 @@ pub struct ListenRequest {
     pub wait: Duration,
 }
 
+/// A session that was renewed, and what happened to its locks.
+#[derive(Clone, Debug)]
+pub struct ListenReply {
+    pub view: SessionView,
+    /// What is certainly left of the lease at the moment of this answer.
+    pub expires_in: Duration,
+    /// From the request's arrival to this answer.
+    pub waited: Duration,
+    /// Oldest first. The response's revision is the cursor: give it back as `since`.
+    pub events: Vec<SessionEvent>,
+    /// Events after the caller's `since` and up to this revision are no longer known.
+    pub gap: Option<Revision>,
+}
+
 impl Service {
-    pub(crate) async fn listen(&self, request: ListenRequest) -> Result<Response, Failure> {
+    /// Renews a session, then waits for something that happens to its locks.
+    ///
+    /// # Errors
+    /// A rejection if the session has ended; [`Failure::WaitTooLong`], [`Failure::TooManyWaiters`],
+    /// [`Failure::ShuttingDown`]; else as any write.
+    pub async fn listen(&self, request: ListenRequest) -> Result<Response<ListenReply>, Failure> {
         let ListenRequest { session, since, wait } = request;
         let max = self.tunables().wait_max;
         if wait > max {
@@ -42,7 +62,7 @@ impl Service {
         let ear = ear.map_err(|limit| Failure::TooManyWaiters { limit })?;
         if let Some(since) = since
             && since < ear.begins
-            && let Some(events) = self.history().of_session(&session, since)
+            && let Some(events) = self.watch_history().of_session(&session, since)
         {
             self.listeners().recall(&session, since, events);
         }
@@ -56,8 +76,8 @@ impl Service {
         let heard = heard.await?;
         let view = self.view(&session)?;
         let expires_in = ttl.saturating_sub(renewed_at.elapsed());
-        let (waited, cursor) = (arrived.elapsed(), heard.cursor);
-        Ok(respond(Answer::Heard { view, expires_in, waited, heard }, cursor))
+        let (waited, SessionEvents { events, cursor, gap }) = (arrived.elapsed(), heard);
+        Ok(Response::new(ListenReply { view, expires_in, waited, events, gap }, cursor))
     }
 
     /// Waits for something to tell.
@@ -67,7 +87,7 @@ impl Service {
         since: Revision,
         woken: &tokio::sync::Notify,
         (until, ttl, renewed_at): (Instant, Duration, &mut Instant),
-    ) -> Result<Heard, Failure> {
+    ) -> Result<SessionEvents, Failure> {
         let mut renewals = tokio::time::interval_at(tokio::time::Instant::now() + ttl / 3, ttl / 3);
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut renewal = None;

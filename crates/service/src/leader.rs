@@ -17,9 +17,9 @@ use holdfast_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Failure;
 use crate::audit::{BUILD, Note};
 use crate::cluster::{self, NodeReport};
+use crate::failure::Failure;
 use crate::lease::Renewal;
 use crate::leases::{LeaseView, NamedRenewal};
 use crate::service::Service;
@@ -191,7 +191,7 @@ impl Service {
                 () = pause => {}
             }
             if Instant::now() >= deadline {
-                return Err(Failure::NoLeader);
+                return Err(self.no_leader());
             }
         }
     }

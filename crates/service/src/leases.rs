@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use holdfast_types::{LockView, Rejection, SessionName, Ttl};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Answer, Failure, KeptAlive, Response};
+use crate::context::Response;
+use crate::failure::Failure;
 use crate::leader::{PeerReply, PeerRequest, Renewed, find};
 use crate::lease::Renewal;
-use crate::service::{Service, respond};
+use crate::service::Service;
 
 /// Sessions renewed by one call at most.
 pub const RENEWED_MAX: usize = 1_000;
@@ -46,12 +47,23 @@ impl LeaseView {
     }
 }
 
+/// The result of one renewal of many.
+#[derive(Clone, Debug)]
+pub struct KeptAlive {
+    pub session: SessionName,
+    /// The session's time-to-live, and what is certainly left of it; or why it was not renewed.
+    pub renewed: Result<(Ttl, Duration), Failure>,
+}
+
 impl Service {
-    /// Renews many sessions with one quorum round.
-    pub(crate) async fn keep_many_alive(
+    /// Renews at most [`RENEWED_MAX`] sessions with one quorum round: one result to each, in order.
+    ///
+    /// # Errors
+    /// Those of any write.
+    pub async fn keep_many_alive(
         &self,
         sessions: Vec<SessionName>,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response<Vec<KeptAlive>>, Failure> {
         let began = Instant::now();
         let names = sessions.clone();
         let request = |within_ms| PeerRequest::RenewNamed { sessions: names, within_ms };
@@ -71,7 +83,7 @@ impl Service {
             KeptAlive { session, renewed }
         };
         let kept = sessions.into_iter().zip(renewals).map(one).collect();
-        Ok(respond(Answer::KeptAlive(kept), self.revision()))
+        Ok(Response::new(kept, self.revision()))
     }
 
     pub(crate) async fn renew_named_here(

@@ -4,27 +4,26 @@
 //! for a grant, streams and their watches, what changed lately, admission, and the mapping from requests to commands.
 //! Refuses to know HTTP or `ZooKeeper` bytes, status codes, openraft and disks.
 //!
-//! Data flows one way: a front-end makes a [`Request`], [`Service::call`] turns it into a command or a read, the
-//! log orders it, `apply` decides it, and the answer comes back. What `apply` changed reaches parked callers, leases,
+//! Data flows one way: a front-end makes a command of `holdfast-types` and calls the [`Service`] method of that name, the
+//! log orders it, `apply` decides it, and the typed reply comes back. What `apply` changed reaches parked callers, leases,
 //! streams and followers through one place, `hub`.
 //!
-//! Bounds: callers parked on one node are at most `ServiceConfig::waiters_max`; leases are as many as sessions
+//! HistoryBounds: callers parked on one node are at most `ServiceConfig::waiters_max`; leases are as many as sessions
 //! (bounded by the replicated limits); streams and followers: see their modules; everything else is bounded by the
 //! proposer's queue.
 
 mod acquire;
 mod acquiring;
-mod answer;
 mod audit;
-mod bundle;
 mod census;
 mod chronicle;
 mod cluster;
 mod contention;
-mod custody;
+mod context;
 mod departure;
 mod expiry;
 mod explain;
+mod failure;
 mod fullness;
 mod history;
 mod hold;
@@ -34,14 +33,15 @@ mod leader;
 mod lease;
 mod leases;
 mod line;
+mod lock;
 mod metrics;
+mod multi_lock;
 mod notices;
+mod operator;
 mod patience;
 mod pulse;
 mod reach;
-mod read;
 mod recipes;
-mod request;
 mod service;
 mod session;
 mod stream;
@@ -49,28 +49,29 @@ mod tree;
 mod waiters;
 mod watch;
 
-pub use acquiring::{Acquiring, Progress};
-pub use answer::{
-    Answer, Check, ClusterView, Failure, Health, KeptAlive, NodeView, Response, Role,
-};
-pub use contention::{Estimate, LockTimes, Times};
-pub use explain::{Explanation, HistoryRequest, LockHistory};
-pub use history::{Bounds, PastHold};
-pub use hold::{ConnectionHold, HoldEnd, HoldNews};
+pub use acquire::Granted;
+pub use acquiring::{AcquireProgress, PendingAcquire};
+pub use cluster::{Check, ClusterMember, ClusterView, Health, Role};
+pub use contention::{DurationHistogram, LockTimes, WaitEstimate};
+pub use context::{Principal, ReadMode, RequestContext, Response};
+pub use explain::{ContendedLock, Explanation, HistoryRequest, LockHistory};
+pub use failure::Failure;
+pub use history::{HistoryBounds, PastHold};
+pub use hold::{ConnectionHold, HoldEnd, HoldEvent};
 pub use holdfast_machine::{BlockingLink, Counts, LockFilter};
-pub use keepalive::ListenRequest;
-pub use leases::{LeaseView, RENEWED_MAX};
+pub use keepalive::{ListenReply, ListenRequest};
+pub use leases::{KeptAlive, LeaseView, RENEWED_MAX};
 pub use line::QueuePosition;
+pub use lock::{FenceMode, TokenCheck};
 pub use metrics::Metrics;
-pub use notices::{Heard, SessionEvent};
-pub use recipes::{ArriveRequest, NotYet, RecipeAnswer, RecipeRequest};
-pub use request::{
-    AcquireAllRequest, AcquireRequest, Call, FenceMode, MultiRequest, Principal, ReadMode, Request,
-    Terms,
-};
+pub use multi_lock::GrantedMany;
+pub use notices::SessionEvent;
+pub use recipes::{CountedDown, MadeLatch, NotYet};
 pub use service::{Service, ServiceConfig};
+pub use session::{SessionLease, generate_session_name, session_or_anonymous};
 pub use stream::{
     Attached, Ended, Notice, NoticeKind, Outbox, Outgoing, Stream, StreamAnswer, StreamLimits,
     StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
 };
+pub use tree::{Acl, ZnodeContents};
 pub use watch::{ChangeKind, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched};

@@ -14,7 +14,7 @@ use holdfast_types::{Event, HolderView, LockName, Revision, Ticket, WaiterView};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use crate::contention::Estimate;
+use crate::contention::WaitEstimate;
 use crate::service::Service;
 
 /// A board is read at most this often.
@@ -63,7 +63,7 @@ pub struct QueuePosition {
     /// The first of those who wait before it.
     pub ahead: Vec<WaiterView>,
     /// How long it may take, from the holds that this node has seen.
-    pub estimate: Option<Estimate>,
+    pub estimate: Option<WaitEstimate>,
     /// When that was so.
     pub revision: Revision,
 }
@@ -207,7 +207,7 @@ impl Following {
             waiting: board.waiting,
             holder: board.holder.clone(),
             ahead: board.first.iter().take_while(before).cloned().collect(),
-            estimate: self.service.contention().estimate(&self.lock, position, held_since),
+            estimate: self.service.lock_times().estimate(&self.lock, position, held_since),
             revision: board.revision,
         }
     }

@@ -44,13 +44,13 @@ pub struct SessionEvent {
 
 /// What a session finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub(crate) struct SessionEvents {
     /// Oldest first.
-    pub events: Vec<SessionEvent>,
+    pub(crate) events: Vec<SessionEvent>,
     /// Everything up to this is told: give it back as `since`.
-    pub cursor: Revision,
+    pub(crate) cursor: Revision,
     /// What happened after the caller's `since` and up to this is not known any more.
-    pub gap: Option<Revision>,
+    pub(crate) gap: Option<Revision>,
 }
 
 #[derive(Debug)]
@@ -165,12 +165,12 @@ impl Listeners {
     }
 
     /// What happened after a revision. None if the session does not listen any more.
-    pub(crate) fn hear(&self, session: &SessionName, since: Revision) -> Option<Heard> {
+    pub(crate) fn hear(&self, session: &SessionName, since: Revision) -> Option<SessionEvents> {
         let inner = self.inner.lock();
         let listener = inner.by_session.get(session)?;
         let gap = (since < listener.whole_after).then_some(listener.whole_after);
         let later = listener.kept.iter().filter(|event| event.revision > since);
-        Some(Heard { events: later.cloned().collect(), cursor: inner.head.max(since), gap })
+        Some(SessionEvents { events: later.cloned().collect(), cursor: inner.head.max(since), gap })
     }
 
     /// The client has seen everything up to here: it need not be kept any more.

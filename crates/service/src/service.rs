@@ -1,21 +1,20 @@
-//! The service of one node: started once, cloned freely, asked through [`Service::call`].
+//! The service of one node: started once, cloned freely. Its methods for clients stand in a file for each resource.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use holdfast_raft::{Committed, Member, Observer, RaftConfig, RaftNode, StartError};
-use holdfast_types::{Command, Limits, NodeId, Outcome, Revision, Stamp};
+use holdfast_types::{Command, Limits, NodeId, Reply, Revision, Stamp};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Answer, Failure, Response};
 use crate::chronicle::Chronicle;
 use crate::contention::Contention;
-use crate::history::Bounds;
+use crate::context::Response;
+use crate::failure::Failure;
+use crate::history::HistoryBounds;
 use crate::hub::Hub;
 use crate::lease::Leases;
 use crate::line::Lines;
@@ -23,7 +22,6 @@ use crate::metrics::Metrics;
 use crate::notices::Listeners;
 use crate::reach::Reach;
 use crate::recipes::Gatherers;
-use crate::request::{Call, Request};
 use crate::stream::{Ended, Renewals, Streams};
 use crate::waiters::Waiters;
 use crate::watch::History;
@@ -52,7 +50,7 @@ pub struct ServiceConfig {
     /// Sessions whose clients ask for news with their keepalives, at most.
     pub listeners_max: usize,
     /// Holds that are over, kept in this node's history.
-    pub past_holds: Bounds,
+    pub past_holds: HistoryBounds,
     /// Changes remembered for those who watch from a revision on.
     pub history_events_max: usize,
     /// Bytes of them.
@@ -78,7 +76,7 @@ impl Default for ServiceConfig {
             watches_max: 4_000_000,
             catch_up_max: Duration::from_secs(3),
             listeners_max: 20_000,
-            past_holds: Bounds { holds_max: 100_000, per_lock_max: 1_000 },
+            past_holds: HistoryBounds { holds_max: 100_000, per_lock_max: 1_000 },
             history_events_max: 65_536,
             history_bytes_max: 32 << 20,
             followers_max: 10_000,
@@ -154,82 +152,6 @@ impl Service {
         tokio::spawn(crate::audit::run(service.clone()));
         tokio::spawn(crate::stream::renew_streams(service.clone()));
         Ok(service)
-    }
-
-    /// Answers one request. Dropping the future means that the client hung up: a waiter whose session was made by
-    /// the server leaves the queue, one with a session of its own keeps its place until its wait ends.
-    ///
-    /// # Errors
-    /// [`Failure`] says why not, and whether anything was done.
-    pub async fn call(&self, call: Call, request: Request) -> Result<Response, Failure> {
-        let answer = self.answer_to(call, request).await;
-        self.explained(answer)
-    }
-
-    /// The answer, with what this node knows about why there is none.
-    pub(crate) fn explained<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
-        match answer {
-            Err(Failure::NoLeader) => Err(self.why_no_leader()),
-            Err(Failure::Behind { .. }) => {
-                Err(Failure::Behind { disk_full: self.0.raft.status().disk_low })
-            }
-            answer => answer,
-        }
-    }
-
-    /// A node that never had a leader can say what it waits for.
-    fn why_no_leader(&self) -> Failure {
-        self.0.raft.status().waits_for.map_or(Failure::NoLeader, Failure::Starting)
-    }
-
-    /// On the heap, each as large as its own request needs: a caller keeps room for none of the others, and a thousand
-    /// callers who wait keep a thousand of the one.
-    fn answer_to(&self, call: Call, request: Request) -> BoxFuture<'_, Result<Response, Failure>> {
-        match request {
-            Request::Acquire(acquire) => self.acquire(call, acquire).boxed(),
-            Request::AcquireAll(request) => self.acquire_all(call, request).boxed(),
-            Request::ReleaseAll { locks, session, owner, attempt } => {
-                self.release_all(locks, session, owner, attempt).boxed()
-            }
-            Request::Break(breaking) => self.break_places(call, breaking).boxed(),
-            Request::AskRelease(ask) => self.ask_release(ask).boxed(),
-            Request::HandOver(hand_over) => self.hand_over(hand_over).boxed(),
-            Request::SetPolicy { lock, change } => self.set_policy(lock, change).boxed(),
-            Request::Release { lock, session, owner, target } => {
-                self.release(lock, session, owner, target).boxed()
-            }
-            Request::OpenSession { session, ttl, labels } => {
-                self.open_session(session, ttl, labels).boxed()
-            }
-            Request::KeepAlive { session } => self.keep_alive(session).boxed(),
-            Request::Listen(listen) => self.listen(listen).boxed(),
-            Request::KeepManyAlive { sessions } => self.keep_many_alive(sessions).boxed(),
-            Request::EndSession { session, incarnation, reason } => {
-                self.end_session(call, session, incarnation, reason).boxed()
-            }
-            Request::History(asked) => self.past_holds(asked).boxed(),
-            Request::Explain { lock } => self.explain(lock).boxed(),
-            Request::Contention { prefix, limit, read } => {
-                self.most_wanted(prefix, limit, read).boxed()
-            }
-            Request::CloseSession { session, incarnation } => {
-                self.close_session(session, incarnation).boxed()
-            }
-            Request::Multi(multi) => self.multi(call, multi).boxed(),
-            Request::Change { session, request, op } => {
-                self.change(call, session, request, op).boxed()
-            }
-            Request::Recipe(request) => self.recipe(request).boxed(),
-            Request::Node { .. }
-            | Request::Children { .. }
-            | Request::Subtree { .. }
-            | Request::Acl { .. } => async move { self.read_tree(&call, request).await }.boxed(),
-            Request::Lock { .. }
-            | Request::Locks { .. }
-            | Request::Session { .. }
-            | Request::Sessions { .. }
-            | Request::Fence { .. } => self.read(request).boxed(),
-        }
     }
 
     /// Refuses new waits, and answers the parked ones with `ShuttingDown`; ends streams and watches the same way.
@@ -325,7 +247,7 @@ impl Service {
         &self.0.hub.streams
     }
 
-    pub(crate) fn history(&self) -> &History {
+    pub(crate) fn watch_history(&self) -> &History {
         &self.0.hub.history
     }
 
@@ -337,7 +259,7 @@ impl Service {
         &self.0.hub.lines
     }
 
-    pub(crate) fn contention(&self) -> &Contention {
+    pub(crate) fn lock_times(&self) -> &Contention {
         &self.0.hub.contention
     }
 
@@ -388,19 +310,33 @@ impl Service {
         commands: Vec<Command>,
     ) -> (Vec<Committed>, Option<Failure>) {
         let (done, error) = self.0.raft.propose_in_order(commands, self.deadline()).await;
-        (done, error.map(Failure::from))
+        (done, error.map(|error| self.propose_failure(error)))
     }
 
-    /// Proposes one command and waits for its outcome.
-    pub(crate) async fn propose(&self, command: Command) -> Result<(Outcome, Revision), Failure> {
-        let committed = self.0.raft.propose(command, self.deadline()).await?;
-        Ok((committed.outcome, committed.revision))
+    /// Proposes one command and waits for the reply of the state machine.
+    pub(crate) async fn propose(&self, command: Command) -> Result<(Reply, Revision), Failure> {
+        let proposed = self.0.raft.propose(command, self.deadline()).await;
+        let Committed { outcome, revision } =
+            proposed.map_err(|error| self.propose_failure(error))?;
+        Ok((outcome.map_err(Failure::Rejected)?, revision))
     }
-}
 
-/// An answer to a write or a linearizable read.
-pub(crate) fn respond(reply: Answer, revision: Revision) -> Response {
-    Response { reply, revision, leader_contact: None }
+    /// The same for a command whose reply `extract` takes apart; `None` means that the reply belongs to another command.
+    pub(crate) async fn propose_for<T>(
+        &self,
+        command: Command,
+        extract: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<Response<T>, Failure> {
+        let (reply, revision) = self.propose(command).await?;
+        let value = extract(reply).ok_or(Failure::UnexpectedReply)?;
+        Ok(Response::new(value, revision))
+    }
+
+    /// Resolves when this node has applied everything that was acknowledged anywhere before the call.
+    pub(crate) async fn read_barrier(&self) -> Result<(), Failure> {
+        let passed = self.0.raft.read_barrier(self.deadline()).await;
+        passed.map_err(|error| self.read_failure(error))
+    }
 }
 
 #[cfg(test)]
@@ -411,14 +347,11 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Each of ten thousand waiters keeps the one and the other, and each call in a hurry is moved about as a whole.
+    /// Each of ten thousand waiters keeps both, and a caller that does not wait moves the first as a whole.
     #[test]
     fn a_call_takes_little_room() {
-        let call =
-            size(|(service, call, request): (&'static Service, _, _)| service.call(call, request));
-        assert!(call <= 1_024, "{call}");
-        let acquire = size(|(service, call, request): (&'static Service, _, _)| {
-            service.acquire(call, request)
+        let acquire = size(|(service, context, acquire): (&'static Service, _, _)| {
+            service.acquire(context, acquire)
         });
         assert!(acquire <= 3_072, "{acquire}");
         let wait = size(|(service, attempt, place, seat): (&'static Service, _, _, _)| {

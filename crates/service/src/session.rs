@@ -1,103 +1,108 @@
-//! Opening, renewing and closing sessions.
+//! Opening, renewing, reading and closing sessions.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Command, Identity, Labels, Rejection, Reply, SessionId, SessionName, SessionStatus,
-    SessionView, Ttl,
+    Command, Labels, OpenSession, Page, Rejection, Reply, SessionId, SessionName,
+    SessionOpenedReply, SessionStatus, SessionView, Ttl,
 };
 
-use crate::acquire::{opening, server_made_name};
-use crate::answer::{Answer, Failure, Response};
-use crate::request::Call;
-use crate::service::{Service, respond};
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
+use crate::service::Service;
+
+/// A session with what is left of its lease.
+#[derive(Clone, Debug)]
+pub struct SessionLease {
+    pub view: SessionView,
+    /// True if the call opened the session.
+    pub created: bool,
+    /// What is certainly left of the lease at the moment of this answer; zero for a stale read.
+    pub expires_in: Duration,
+}
 
 impl Service {
-    pub(crate) async fn open_session(
-        &self,
-        session: Option<SessionName>,
-        ttl: Option<Ttl>,
-        labels: Labels,
-    ) -> Result<Response, Failure> {
+    /// Opens a session, or renews it.
+    ///
+    /// # Errors
+    /// Those of any write. After [`Failure::OutcomeUnknown`] the session may be open.
+    pub async fn open_session(&self, open: OpenSession) -> Result<Response<SessionLease>, Failure> {
         let arrived = Instant::now();
-        let session = match session {
-            Some(session) => session,
-            None => server_made_name()?,
-        };
-        let command = Command::OpenSession(opening(session.clone(), ttl, labels));
-        let (outcome, revision) = self.propose(command).await?;
-        let (created, ttl) = match outcome {
-            Ok(Reply::SessionOpened { created, ttl, .. }) => (created, ttl),
-            Ok(_) => return Err(Failure::OutcomeUnknown),
-            Err(rejection) => return Err(Failure::Rejected(rejection)),
-        };
+        let session = open.session.clone();
+        let opened = self.propose_for(Command::OpenSession(open), Reply::into_session_opened);
+        let Response { value: SessionOpenedReply { ttl, created, .. }, revision, .. } =
+            opened.await?;
         // The view must show the session just opened, so this node has to have applied it. The session is open by
         // now, so a failure here says nothing about it.
-        let barrier = self.raft().read_barrier(self.deadline()).await;
-        barrier.map_err(|_| Failure::OutcomeUnknown)?;
+        self.read_barrier().await.map_err(|_| Failure::OutcomeUnknown)?;
         let view = self.view(&session)?;
         let expires_in = ttl.as_duration().saturating_sub(arrived.elapsed());
-        Ok(respond(Answer::Session { view, created, expires_in }, revision))
+        Ok(Response::new(SessionLease { view, created, expires_in }, revision))
     }
 
-    pub(crate) async fn keep_alive(&self, session: SessionName) -> Result<Response, Failure> {
+    /// Renews a session.
+    ///
+    /// # Errors
+    /// A rejection if the session has ended; else as any write.
+    pub async fn keep_alive(
+        &self,
+        session: &SessionName,
+    ) -> Result<Response<SessionLease>, Failure> {
         let arrived = Instant::now();
-        let renewed = self.renew(&session, None, self.deadline()).await?;
-        let view = if let Ok(view) = self.view(&session) {
+        let renewed = self.renew(session, None, self.deadline()).await?;
+        let view = if let Ok(view) = self.view(session) {
             view
         } else {
             // Opened through another node a moment ago: catch up with the leader first.
-            let barrier = self.raft().read_barrier(self.deadline()).await;
-            barrier.map_err(|_| Failure::OutcomeUnknown)?;
-            self.view(&session)?
+            self.read_barrier().await.map_err(|_| Failure::OutcomeUnknown)?;
+            self.view(session)?
         };
         let expires_in = renewed.ttl.as_duration().saturating_sub(arrived.elapsed());
-        Ok(respond(Answer::Session { view, created: false, expires_in }, renewed.revision))
+        Ok(Response::new(SessionLease { view, created: false, expires_in }, renewed.revision))
     }
 
-    pub(crate) async fn close_session(
+    /// Ends a session and releases everything it has. With an `incarnation`, only that session of the name.
+    ///
+    /// # Errors
+    /// Those of any write.
+    pub async fn close_session(
         &self,
         session: SessionName,
         incarnation: Option<SessionId>,
-    ) -> Result<Response, Failure> {
-        let (outcome, revision) =
-            self.propose(Command::CloseSession { session, attachment: None, incarnation }).await?;
-        match outcome {
-            Ok(Reply::SessionEnded) => Ok(respond(Answer::SessionClosed, revision)),
-            Ok(_) => Err(Failure::OutcomeUnknown),
-            Err(rejection) => Err(Failure::Rejected(rejection)),
-        }
+    ) -> Result<Response<()>, Failure> {
+        let close = Command::CloseSession { session, attachment: None, incarnation };
+        self.propose_for(close, Reply::into_session_ended).await
     }
 
-    /// Ends a session because an operator says so, and says who, what and why in the audit trail.
-    pub(crate) async fn end_session(
+    /// Reads a session. Only the leader knows its lease.
+    ///
+    /// # Errors
+    /// A rejection if there is no such session; else as any read.
+    pub async fn session(
         &self,
-        call: Call,
-        session: SessionName,
-        incarnation: Option<SessionId>,
-        reason: String,
-    ) -> Result<Response, Failure> {
-        self.raft().read_barrier(self.deadline()).await?;
-        let view = self.view(&session)?;
-        if incarnation.is_some_and(|meant| meant != view.id) {
-            // The session that is meant has ended before.
-            let revision = self.raft().read(holdfast_machine::Machine::revision);
-            return Ok(respond(Answer::SessionClosed, revision));
-        }
-        let held = view.holds;
-        let held: Vec<_> = held.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
-        let by: Vec<_> = call.principal.identities().iter().map(known_as).collect();
-        let (by, held) = (by.join(" "), held.join(" "));
-        let known = session.as_str();
-        let ended = self.close_session(session.clone(), Some(view.id)).await;
-        let done = match &ended {
-            Ok(_) => "yes",
-            Err(Failure::OutcomeUnknown) => "unknown",
-            Err(_) => "no",
+        session: &SessionName,
+        mode: ReadMode,
+    ) -> Result<Response<SessionLease>, Failure> {
+        self.freshen(mode).await?;
+        let (view, revision) = (self.view(session)?, self.revision());
+        let expires_in = match mode {
+            ReadMode::Linearizable => self.remaining(session, self.deadline()).await?,
+            ReadMode::Stale => Duration::ZERO,
         };
-        tracing::info!(target: "audit", action = "end-session", session = known, reason, by, held, done,
-            request = call.request_id, "an operator ended a session");
-        ended
+        Ok(self.labelled(SessionLease { view, created: false, expires_in }, revision, mode))
+    }
+
+    /// At most `limit` sessions by name, beginning behind `after`.
+    ///
+    /// # Errors
+    /// Those of any read.
+    pub async fn sessions(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        mode: ReadMode,
+    ) -> Result<Response<Page<SessionView>>, Failure> {
+        self.read(mode, |machine| machine.sessions(after, limit)).await
     }
 
     /// A session as this node has it.
@@ -113,8 +118,31 @@ impl Service {
     }
 }
 
-/// A caller's name as the audit trail shows it: without what proves it.
-pub(crate) fn known_as(identity: &Identity) -> String {
-    let name = identity.id.split(':').next().unwrap_or_default();
-    format!("{}:{name}", identity.scheme)
+/// The session of an acquire: the named one, or an anonymous one that ends with its last hold.
+///
+/// # Errors
+/// [`Failure::Failed`] if the system gives no random numbers.
+pub fn session_or_anonymous(
+    session: Option<SessionName>,
+    ttl: Option<Ttl>,
+    labels: Labels,
+) -> Result<OpenSession, Failure> {
+    let anonymous = session.is_none();
+    let session = session.map_or_else(generate_session_name, Ok)?;
+    Ok(OpenSession { session, ttl, anonymous, labels, password: None })
+}
+
+/// A session name that nobody has: 128 random bits.
+///
+/// # Errors
+/// [`Failure::Failed`] if the system gives no random numbers.
+pub fn generate_session_name() -> Result<SessionName, Failure> {
+    let name = format!("s-{:032x}", u128::from_le_bytes(random_bytes()?));
+    SessionName::new(name).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(bytes)
 }

@@ -1,52 +1,57 @@
-//! Changing znodes and reading them, for callers without a stream.
+//! Changing and reading znodes, for callers without a stream.
 
-use holdfast_machine::Machine;
 use holdfast_types::{
-    Bound, Caller, Command, Identity, Multi, Op, OpReply, Rejection, Reply, RequestId, Revision,
-    SessionName,
+    AclEntry, Bound, Caller, Command, Data, Multi, MultiReply, NodeView, Op, OpReply, Page,
+    Rejection, Reply, Stat, ZnodePath,
 };
 
-use crate::answer::{Answer, Failure, Response};
-use crate::read::read_mode;
-use crate::request::{Call, MultiRequest, ReadMode, Request};
-use crate::service::{Service, respond};
+use crate::context::{ReadMode, RequestContext, Response};
+use crate::failure::Failure;
+use crate::service::Service;
+
+#[derive(Clone, Debug)]
+pub struct ZnodeContents {
+    pub stat: Stat,
+    pub data: Data,
+}
+
+#[derive(Clone, Debug)]
+pub struct Acl {
+    /// Hashes are masked for callers that may not change the list.
+    pub entries: Vec<AclEntry>,
+    pub stat: Stat,
+}
 
 impl Service {
-    pub(crate) async fn multi(
+    /// Changes znodes, all or nothing, with the identities of `context`.
+    ///
+    /// # Errors
+    /// `Rejection::OpRefused` names the operation; else as any write.
+    pub async fn multi(
         &self,
-        call: Call,
-        request: MultiRequest,
-    ) -> Result<Response, Failure> {
-        let MultiRequest { session, request, conditions, then, otherwise } = request;
-        let caller = caller(&call, session, request);
-        let multi = Multi { caller, conditions, then, otherwise };
-        let (succeeded, results, revision) = self.propose_multi(multi).await?;
-        Ok(respond(Answer::Multi { succeeded, results }, revision))
-    }
-
-    pub(crate) async fn change(
-        &self,
-        call: Call,
-        session: Option<SessionName>,
-        request: Option<RequestId>,
-        op: Op,
-    ) -> Result<Response, Failure> {
-        let caller = caller(&call, session, request);
-        let multi = Multi { caller, then: vec![op], ..Multi::default() };
-        let proposed = self.propose_multi(multi).await.map_err(Failure::of_one_op);
-        let (_, mut results, revision) = proposed?;
-        let reply = results.pop().ok_or(Failure::OutcomeUnknown)?;
-        Ok(respond(Answer::Changed(reply), revision))
-    }
-
-    async fn propose_multi(&self, multi: Multi) -> Result<(bool, Vec<OpReply>, Revision), Failure> {
+        context: &RequestContext,
+        mut multi: Multi,
+    ) -> Result<Response<MultiReply>, Failure> {
+        multi.caller.identities = context.principal.identities().to_vec();
         self.check_size(&multi)?;
-        let (outcome, revision) = self.propose(Command::Multi(multi)).await?;
-        match outcome {
-            Ok(Reply::Multi { succeeded, results }) => Ok((succeeded, results, revision)),
-            Ok(_) => Err(Failure::OutcomeUnknown),
-            Err(rejection) => Err(Failure::Rejected(rejection)),
-        }
+        self.propose_for(Command::Multi(multi), Reply::into_multi).await
+    }
+
+    /// Changes one znode, with the identities of `context`.
+    ///
+    /// # Errors
+    /// The rejection of the operation itself; else as any write.
+    pub async fn change(
+        &self,
+        context: &RequestContext,
+        caller: Caller,
+        op: Op,
+    ) -> Result<Response<OpReply>, Failure> {
+        let multi = Multi { caller, then: vec![op], ..Multi::default() };
+        let changed = self.multi(context, multi).await.map_err(Failure::of_one_op)?;
+        let mut results = changed.value.results;
+        let reply = results.pop().ok_or(Failure::UnexpectedReply)?;
+        Ok(Response::new(reply, changed.revision))
     }
 
     /// Refuses data that the machine would refuse, before it travels through the log.
@@ -63,67 +68,61 @@ impl Service {
         Ok(())
     }
 
-    pub(crate) async fn read_tree(
+    pub async fn znode(
         &self,
-        call: &Call,
-        request: Request,
-    ) -> Result<Response, Failure> {
-        let (mode, shown) = (read_mode(&request), call.principal.identities());
-        if mode == ReadMode::Linearizable {
-            self.raft().read_barrier(self.deadline()).await?;
-        }
-        let look = |machine: &Machine| evaluate(machine, request, shown);
-        let (answer, revision) = self.raft().read(|machine| (look(machine), machine.revision()));
-        Ok(self.labelled(answer?, revision, mode))
+        context: &RequestContext,
+        path: &ZnodePath,
+        mode: ReadMode,
+    ) -> Result<Response<ZnodeContents>, Failure> {
+        let shown = context.principal.identities();
+        let found = self.read(mode, |machine| machine.get(path, shown)).await?.accepted()?;
+        Ok(found.map(|(stat, data)| ZnodeContents { stat, data }))
     }
-}
 
-fn evaluate(machine: &Machine, request: Request, shown: &[Identity]) -> Result<Answer, Failure> {
-    let answer = match request {
-        Request::Node { path, .. } => {
-            machine.get(&path, shown).map(|(stat, data)| Answer::Node { stat, data })
-        }
-        Request::Children { path, after, limit, .. } => {
-            machine.children_page(&path, shown, after.as_deref(), limit).map(Answer::Children)
-        }
-        Request::Subtree { path, after, limit, .. } => {
-            machine.subtree(&path, after.as_ref(), limit, shown).map(Answer::Subtree)
-        }
-        Request::Acl { path, .. } => {
-            machine.acl(&path, shown).map(|(acl, stat)| Answer::Acl { acl, stat })
-        }
-        Request::Acquire(_)
-        | Request::Recipe(_)
-        | Request::Release { .. }
-        | Request::SetPolicy { .. }
-        | Request::AcquireAll(_)
-        | Request::ReleaseAll { .. }
-        | Request::Break(_)
-        | Request::AskRelease(_)
-        | Request::HandOver(_)
-        | Request::Lock { .. }
-        | Request::Locks { .. }
-        | Request::OpenSession { .. }
-        | Request::KeepAlive { .. }
-        | Request::Listen(_)
-        | Request::KeepManyAlive { .. }
-        | Request::EndSession { .. }
-        | Request::Explain { .. }
-        | Request::History(_)
-        | Request::Contention { .. }
-        | Request::CloseSession { .. }
-        | Request::Session { .. }
-        | Request::Sessions { .. }
-        | Request::Fence { .. }
-        | Request::Multi(_)
-        | Request::Change { .. } => return Err(Failure::OutcomeUnknown),
-    };
-    answer.map_err(Failure::Rejected)
-}
+    /// At most `limit` children by name, beginning behind `after`.
+    ///
+    /// # Errors
+    /// A rejection if there is no such znode, or its access list does not allow it; else as any read.
+    pub async fn children(
+        &self,
+        context: &RequestContext,
+        path: &ZnodePath,
+        after: Option<&str>,
+        limit: usize,
+        mode: ReadMode,
+    ) -> Result<Response<Page<NodeView>>, Failure> {
+        let shown = context.principal.identities();
+        self.read(mode, |machine| machine.children_page(path, shown, after, limit))
+            .await?
+            .accepted()
+    }
 
-fn caller(call: &Call, session: Option<SessionName>, request: Option<RequestId>) -> Caller {
-    let identities = call.principal.identities().to_vec();
-    Caller { session, attachment: None, request, identities }
+    /// A znode and everything below it: at most `limit` by directory and name, beginning behind `after`.
+    ///
+    /// # Errors
+    /// Those of [`Service::children`].
+    pub async fn subtree(
+        &self,
+        context: &RequestContext,
+        path: &ZnodePath,
+        after: Option<&ZnodePath>,
+        limit: usize,
+        mode: ReadMode,
+    ) -> Result<Response<Page<NodeView>>, Failure> {
+        let shown = context.principal.identities();
+        self.read(mode, |machine| machine.subtree(path, after, limit, shown)).await?.accepted()
+    }
+
+    pub async fn acl(
+        &self,
+        context: &RequestContext,
+        path: &ZnodePath,
+        mode: ReadMode,
+    ) -> Result<Response<Acl>, Failure> {
+        let shown = context.principal.identities();
+        let found = self.read(mode, |machine| machine.acl(path, shown)).await?.accepted()?;
+        Ok(found.map(|(entries, stat)| Acl { entries, stat }))
+    }
 }
 
 fn data_len(op: &Op) -> usize {

@@ -1,11 +1,13 @@
 //! What can be asked of the replicated state machine. A closed enum: there is no other way to change it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
     AcquireAll, AskRelease, Attempt, Break, Data, FencingToken, HandOver, Incarnation, Labels,
     Limits, LockName, Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll,
-    Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl,
+    Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -188,6 +190,19 @@ impl Acquire {
             segments: None,
         }
     }
+
+    /// Sets how long the caller waits in the queue. With zero the command does not queue.
+    #[must_use]
+    pub fn waiting(self, wait: Duration) -> Self {
+        let (wait, wait_ms) = queue_fields(wait);
+        Self { wait, wait_ms, ..self }
+    }
+}
+
+/// The fields `wait` and `wait_ms` of an acquire whose caller waits this long at most.
+pub fn queue_fields(wait: Duration) -> (bool, Option<u64>) {
+    let queues = !wait.is_zero();
+    (queues, queues.then(|| millis(wait)))
 }
 
 /// See [`Command::Release`].

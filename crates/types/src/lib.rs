@@ -21,6 +21,7 @@ mod outcome;
 mod path;
 mod policy;
 mod recipe;
+mod reply;
 #[cfg(feature = "schema")]
 mod schema;
 mod segments;
@@ -30,7 +31,9 @@ mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
 pub use bundle::{AcquireAll, ReleaseAll, StandingAll};
-pub use command::{Acquire, Cancel, Command, Entry, OpenSession, Release, ReleaseTarget};
+pub use command::{
+    Acquire, Cancel, Command, Entry, OpenSession, Release, ReleaseTarget, queue_fields,
+};
 pub use custody::{AskRelease, Break, Broken, HandOver, ReleaseRequest};
 pub use data::Data;
 pub use event::{Applied, Event, LossCause, SessionEnd};
@@ -46,6 +49,9 @@ pub use policy::{Closed, ClosedBy, Mode, Policy, PolicyChange, QueueOrder};
 pub use recipe::{
     Arrive, Arrived, Breach, BreachCause, Count, CountChange, CounterView, Depart, Gate, GateView,
     GiveUp, LatchView, Passed, Recipe, RecipeEvent, RecipeRejection, RecipeReply,
+};
+pub use reply::{
+    AcquireAllReply, AcquireReply, ArriveReply, DepartReply, MultiReply, SessionOpenedReply,
 };
 pub use segments::{SegmentChoice, SegmentView, Segments};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};

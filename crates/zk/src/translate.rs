@@ -41,6 +41,7 @@ pub(crate) fn verdict(failure: &Failure) -> Verdict {
         | Failure::WaitTooLong { .. }
         | Failure::NoLeader
         | Failure::OutcomeUnknown
+        | Failure::UnexpectedReply
         | Failure::Behind { .. }
         | Failure::Lagging
         | Failure::Starting(_)

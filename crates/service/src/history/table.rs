@@ -1,18 +1,18 @@
 //! The holds that are remembered, in memory: who held a lock when, and from where on that is all there was.
 //!
 //! Owns the bounds and which hold makes room. Pure: refuses to know where it is kept (`history.rs`).
-//! Bounds: [`Bounds::holds_max`] holds in all and [`Bounds::per_lock_max`] of one lock, the oldest make room.
+//! HistoryBounds: [`HistoryBounds::holds_max`] holds in all and [`HistoryBounds::per_lock_max`] of one lock, the oldest make room.
 
 use std::collections::BTreeMap;
 
 use holdfast_types::{FencingToken, LockName, Revision};
 
-use super::{Bounds, Found, PastHold, Question};
+use super::{Found, HistoryBounds, PastHold, Question};
 
 /// See the module. The maps are flat: a hundred thousand locks with one hold each have no map each.
 #[derive(Debug)]
 pub(crate) struct Table {
-    bounds: Bounds,
+    bounds: HistoryBounds,
     holds: BTreeMap<(LockName, FencingToken), PastHold>,
     /// All holds, in the order in which they ended.
     order: BTreeMap<(Revision, FencingToken), LockName>,
@@ -31,7 +31,7 @@ struct OfLock {
 }
 
 impl Table {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+    pub(crate) fn new(bounds: HistoryBounds) -> Self {
         Self {
             bounds,
             holds: BTreeMap::new(),
@@ -42,7 +42,7 @@ impl Table {
     }
 
     #[cfg(test)]
-    pub(crate) fn bounds(&self) -> Bounds {
+    pub(crate) fn bounds(&self) -> HistoryBounds {
         self.bounds
     }
 

@@ -5,22 +5,25 @@
 //! answer), with a shutdown, or with the caller hanging up. Every arrival has a request id, made here if the caller gave
 //! none, so that the machine remembers how it ended.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Arrival;
 use holdfast_types::{
-    Arrive, Arrived, Gate, GiveUp, OpenSession, Outcome, Owner, Passed, Recipe, RecipeEvent,
-    RecipeName, RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Revision, SessionName,
+    Arrive, ArriveReply, Arrived, Command, Gate, GiveUp, Outcome, Owner, Passed, Recipe,
+    RecipeEvent, RecipeName, RecipeRejection, RecipeReply, Rejection, RequestId, Revision,
+    SessionName,
 };
 use tokio::time::MissedTickBehavior;
 
+use super::NotYet;
 use super::departing::Departing;
 use super::parked::{Parked, Topic, Woken};
-use super::{ArriveRequest, NotYet, RecipeAnswer};
-use crate::answer::{Answer, Failure, Response};
-use crate::service::{Service, respond};
+use crate::context::Response;
+use crate::failure::Failure;
+use crate::service::Service;
+use crate::session::random_bytes;
 use crate::waiters::Seat;
 
 /// A caller's place, as long as the call lives.
@@ -36,15 +39,15 @@ pub(super) struct Place {
 
 impl Place {
     /// The command that ends the wait, unless the same member has asked again since.
-    pub(super) fn give_up(&self) -> Recipe {
-        Recipe::GiveUp(GiveUp {
+    pub(super) fn give_up(&self) -> Command {
+        Command::Recipe(Recipe::GiveUp(GiveUp {
             gate: self.gate,
             name: self.name.clone(),
             session: self.session.clone(),
             owner: self.owner.clone(),
             asked: self.arrived.asked,
             request: self.request.clone(),
-        })
+        }))
     }
 }
 
@@ -56,21 +59,26 @@ struct Attempt {
 }
 
 impl Service {
-    pub(super) async fn arrive(&self, request: ArriveRequest) -> Result<Response, Failure> {
+    /// Arrives at a barrier, or at a double barrier in order to enter, and waits for the others.
+    ///
+    /// # Errors
+    /// [`Failure::NotYet`] if others are missing when the wait ends; a rejection if the barrier breaks; else as any write.
+    pub async fn arrive(&self, mut arrive: Arrive) -> Result<Response<Passed>, Failure> {
+        let wait = arrive.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
+        let seat = self.admit(wait)?;
         let began = Instant::now();
-        let attempt = Attempt { began, until: began + request.wait };
-        let seat = self.seat_for(request.wait)?;
-        let arrive = command(request)?;
+        let attempt = Attempt { began, until: began + wait };
+        arrive.request = Some(arrive.request.map_or_else(generate_request_id, Ok)?);
         let Arrive { gate, name, open, owner, request, .. } = arrive.clone();
         let session = open.session;
-        let (reply, revision) = self.propose_recipe(Recipe::Arrive(arrive)).await?;
-        match (reply, seat) {
-            (RecipeReply::Passed(passed), _) => Ok(answer(passed, revision)),
-            (RecipeReply::Arrived(arrived), Some(seat)) => {
+        let arrived = self.propose_recipe(Recipe::Arrive(arrive), RecipeReply::into_arrive).await?;
+        match (arrived.value, seat) {
+            (ArriveReply::Passed(passed), _) => Ok(Response::new(passed, arrived.revision)),
+            (ArriveReply::Arrived(arrived), Some(seat)) => {
                 let place = Place { gate, name, session, owner, request, arrived };
                 self.gather(attempt, place, seat).await
             }
-            (_, _) => Err(Failure::OutcomeUnknown),
+            (ArriveReply::Arrived(_), None) => Err(Failure::UnexpectedReply),
         }
     }
 
@@ -79,7 +87,7 @@ impl Service {
         attempt: Attempt,
         place: Place,
         seat: Seat,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response<Passed>, Failure> {
         let generation = Some(place.arrived.generation).filter(|_| place.gate == Gate::Barrier);
         let topic = Topic::Gate(place.gate, place.name.clone());
         let parked = self.gatherers().park(topic, generation);
@@ -96,7 +104,7 @@ impl Service {
         attempt: Attempt,
         place: &Place,
         mut parked: Parked,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response<Passed>, Failure> {
         let third = place.arrived.ttl.as_duration() / 3;
         let mut renewals = tokio::time::interval_at(tokio::time::Instant::now() + third, third);
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,7 +133,7 @@ impl Service {
     }
 
     /// The state as this node has it; the end may have come before the caller was parked. None goes on waiting.
-    fn look_at(&self, place: &Place, parked: &Parked) -> Option<Result<Response, Failure>> {
+    fn look_at(&self, place: &Place, parked: &Parked) -> Option<Result<Response<Passed>, Failure>> {
         if let Some(event) = parked.over() {
             return Some(self.over(place, event));
         }
@@ -153,7 +161,7 @@ impl Service {
     }
 
     /// The generation ended; the caller's place in it is known from the order of tickets at the time.
-    fn over(&self, place: &Place, event: RecipeEvent) -> Result<Response, Failure> {
+    fn over(&self, place: &Place, event: RecipeEvent) -> Result<Response<Passed>, Failure> {
         let Place { gate, name, session, owner, request, arrived } = place;
         if let RecipeEvent::Broken { breach, .. } = event {
             return match self.view(session) {
@@ -187,15 +195,14 @@ impl Service {
         attempt: Attempt,
         place: &Place,
         parked: &Parked,
-    ) -> Result<Response, Failure> {
-        let proposed = self.propose_recipe(place.give_up()).await;
-        let (reply, revision) = match proposed {
+    ) -> Result<Response<Passed>, Failure> {
+        let (reply, revision) = match self.propose(place.give_up()).await {
             Ok(done) => done,
             Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
             Err(_) => return Err(Failure::OutcomeUnknown),
         };
-        if let RecipeReply::Passed(passed) = reply {
-            return Ok(answer(passed, revision));
+        if let Some(passed) = reply.into_recipe().and_then(RecipeReply::into_passed) {
+            return Ok(Response::new(passed, revision));
         }
         if let Some(RecipeEvent::Opened { .. }) = parked.over() {
             return Err(self.forgotten(place));
@@ -207,35 +214,15 @@ impl Service {
     }
 }
 
-fn answer(passed: Passed, revision: Revision) -> Response {
-    respond(Answer::Recipe(RecipeAnswer::Passed(passed)), revision)
+fn told(outcome: Outcome, revision: Revision) -> Result<Response<Passed>, Failure> {
+    let reply = outcome.map_err(Failure::Rejected)?;
+    let passed = reply.into_recipe().and_then(RecipeReply::into_passed);
+    Ok(Response::new(passed.ok_or(Failure::UnexpectedReply)?, revision))
 }
 
-fn told(outcome: Outcome, revision: Revision) -> Result<Response, Failure> {
-    match outcome {
-        Ok(Reply::Recipe(RecipeReply::Passed(passed))) => Ok(answer(passed, revision)),
-        Ok(_) => Err(Failure::OutcomeUnknown),
-        Err(rejection) => Err(Failure::Rejected(rejection)),
-    }
-}
-
-fn command(request: ArriveRequest) -> Result<Arrive, Failure> {
-    let ArriveRequest { gate, name, parties, session, owner, request, ttl, wait, labels } = request;
-    let request = match request {
-        Some(request) => request,
-        None => made_request()?,
-    };
-    let wait_ms = Some(wait).filter(|wait| !wait.is_zero()).map(holdfast_types::millis);
-    let open = OpenSession { session, ttl, anonymous: false, labels, password: None };
-    let (owner, request) = (owner.unwrap_or_else(Owner::unnamed), Some(request));
-    Ok(Arrive { gate, name, parties, open, owner, request, wait_ms })
-}
-
-/// A request id nobody has: 128 random bits.
-fn made_request() -> Result<RequestId, Failure> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
-    let id = format!("r-{:032x}", u128::from_le_bytes(bytes));
+/// A request id that nobody has: 128 random bits.
+fn generate_request_id() -> Result<RequestId, Failure> {
+    let id = format!("r-{:032x}", u128::from_le_bytes(random_bytes()?));
     RequestId::new(id).map_err(|error| Failure::Failed(error.to_string()))
 }
 

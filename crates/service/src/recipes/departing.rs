@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::arriving::Place;
-use crate::answer::Failure;
+use crate::failure::Failure;
 use crate::service::Service;
 use crate::waiters::Seat;
 
@@ -47,7 +47,7 @@ async fn leave(service: Service, place: Place, _seat: Seat, until: Instant) {
         () = service.draining().cancelled() => return,
     }
     loop {
-        match service.propose_recipe(place.give_up()).await {
+        match service.propose(place.give_up()).await {
             Ok(_) | Err(Failure::Rejected(_)) => return,
             Err(failure) => tracing::debug!(%failure, "leaving a barrier takes longer"),
         }

@@ -4,35 +4,38 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{LatchView, RecipeName, RecipeRejection, Rejection, Revision};
 
+use super::NotYet;
 use super::parked::Topic;
-use super::{NotYet, RecipeAnswer};
-use crate::answer::{Answer, Failure, Response};
-use crate::request::ReadMode;
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
 use crate::service::Service;
 
 impl Service {
-    pub(super) async fn await_latch(
+    /// Waits until a latch is open. With a zero `wait` the call only looks.
+    ///
+    /// # Errors
+    /// [`Failure::NotYet`] if it is not open in time; a rejection if there is no such latch; else as any read.
+    pub async fn await_latch(
         &self,
-        latch: RecipeName,
+        latch: &RecipeName,
         wait: Duration,
-        read: ReadMode,
-    ) -> Result<Response, Failure> {
+        mode: ReadMode,
+    ) -> Result<Response<LatchView>, Failure> {
         let arrived = Instant::now();
-        let _seat = self.seat_for(wait)?;
+        let _seat = self.admit(wait)?;
         let mut parked = self.gatherers().park(Topic::Latch(latch.clone()), None);
-        self.freshen(read).await?;
-        let (first, _) = self.latch(&latch)?;
+        self.freshen(mode).await?;
+        let (first, _) = self.latch(latch)?;
         let until = tokio::time::sleep_until((arrived + wait).into());
         tokio::pin!(until);
         loop {
-            let (view, revision) = self.latch(&latch)?;
+            let (view, revision) = self.latch(latch)?;
             // Another latch of the same name is another one.
             if view.made != first.made {
                 return Err(no_latch());
             }
             if view.left == 0 {
-                let answer = Answer::Recipe(RecipeAnswer::Open(view));
-                return Ok(self.labelled(answer, revision, read));
+                return Ok(self.labelled(view, revision, mode));
             }
             tokio::select! {
                 _look = parked.woken() => {}
@@ -41,19 +44,12 @@ impl Service {
             }
         }
         // "Not yet" must be true of the cluster, not of a node that lags.
-        self.freshen(read).await?;
-        let (view, revision) = self.latch(&latch)?;
+        self.freshen(mode).await?;
+        let (view, revision) = self.latch(latch)?;
         if view.left == 0 && view.made == first.made {
-            return Ok(self.labelled(Answer::Recipe(RecipeAnswer::Open(view)), revision, read));
+            return Ok(self.labelled(view, revision, mode));
         }
         Err(Failure::NotYet { what: NotYet::Latch(view), waited: arrived.elapsed() })
-    }
-
-    async fn freshen(&self, read: ReadMode) -> Result<(), Failure> {
-        if read == ReadMode::Linearizable {
-            self.raft().read_barrier(self.deadline()).await?;
-        }
-        Ok(())
     }
 
     fn latch(&self, latch: &RecipeName) -> Result<(LatchView, Revision), Failure> {

@@ -4,28 +4,33 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_types::{Depart, Gate, Recipe, RecipeReply, Revision};
+use holdfast_types::{Depart, DepartReply, Gate, Recipe, RecipeReply, Revision};
 
+use super::NotYet;
 use super::parked::Topic;
-use super::{NotYet, RecipeAnswer};
-use crate::answer::{Answer, Failure, Response};
-use crate::service::{Service, respond};
+use crate::context::Response;
+use crate::failure::Failure;
+use crate::service::Service;
 
 impl Service {
-    pub(super) async fn depart(&self, depart: Depart, wait: Duration) -> Result<Response, Failure> {
+    /// Leaves a barrier, which breaks it, or a double barrier, and then waits until the others have left it too. Returns
+    /// whether there was something to leave.
+    ///
+    /// # Errors
+    /// [`Failure::NotYet`] if others are inside when the wait ends: the caller has left. Else as any write.
+    pub async fn leave_barrier(
+        &self,
+        depart: Depart,
+        wait: Duration,
+    ) -> Result<Response<bool>, Failure> {
         let began = Instant::now();
-        let _seat = self.seat_for(wait)?;
+        let _seat = self.admit(wait)?;
         let (gate, name) = (depart.gate, depart.name.clone());
         let mut parked = self.gatherers().park(Topic::Gate(Gate::Double, name.clone()), None);
-        let (reply, revision) = self.propose_recipe(Recipe::Depart(depart)).await?;
-        let RecipeReply::Departed { leaving, changed } = reply else {
-            return Err(Failure::OutcomeUnknown);
-        };
-        let done = |round, revision| {
-            Ok(respond(Answer::Recipe(RecipeAnswer::Departed { round, changed }), revision))
-        };
+        let left = self.propose_recipe(Recipe::Depart(depart), RecipeReply::into_depart).await?;
+        let Response { value: DepartReply { leaving, changed }, revision, .. } = left;
         let (Some((round, mut inside)), Gate::Double) = (leaving, gate) else {
-            return done(None, revision);
+            return Ok(Response::new(changed, revision));
         };
         let until = tokio::time::sleep_until((began + wait).into());
         tokio::pin!(until);
@@ -36,7 +41,7 @@ impl Service {
                 Some((current, count)) if current == round => inside = count,
                 // This node has not applied the round yet.
                 Some(_) | None if seen < revision => {}
-                Some(_) | None => return done(Some(round), seen),
+                Some(_) | None => return Ok(Response::new(changed, seen)),
             }
             tokio::select! {
                 _look = parked.woken() => {}

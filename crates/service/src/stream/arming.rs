@@ -6,7 +6,7 @@ use holdfast_types::{Identity, Rejection, Revision, Stat, ZnodePath};
 use super::message::{NoticeKind, StreamAnswer, StreamRead, WatchMode, WatchSet};
 use super::order::Watching;
 use super::table::Arms;
-use crate::answer::Failure;
+use crate::failure::Failure;
 
 impl Watching<'_> {
     /// Reads, and arms a watch if one is wanted and the read arms one.

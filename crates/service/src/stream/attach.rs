@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Command, Labels, OpenSession, Password, Reply, Revision, SessionId, SessionName, Ttl,
+    Command, Labels, OpenSession, Password, Reply, Revision, SessionId, SessionName,
+    SessionOpenedReply, Ttl,
 };
 
 use super::handle::Stream;
 use super::life::{Life, slack};
 use super::outbox::{Outbox, StreamLimits};
-use crate::answer::Failure;
+use crate::context::Response;
+use crate::failure::Failure;
 use crate::service::Service;
+use crate::session::random_bytes;
 
 /// A session, and this connection's right to speak for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl Service {
         seen: Revision,
     ) -> Result<Attached, Failure> {
         self.catch_up(seen).await?;
-        let (session, password) = (stream_session_name()?, Password(random()?));
+        let (session, password) = (stream_session_name()?, Password(random_bytes()?));
         let open = OpenSession {
             session: session.clone(),
             ttl: Some(lease_ttl(ttl)),
@@ -56,16 +59,16 @@ impl Service {
             password: Some(password),
         };
         let since = Instant::now();
-        let (outcome, attachment) = self.propose(Command::OpenSession(open)).await?;
-        match outcome {
-            Ok(Reply::SessionOpened { id, created: true, .. }) => {
-                self.catch_up(attachment).await?;
-                Ok(Attached { id, session, password, ttl, attachment, since })
-            }
-            // Somebody else chose the same 64 random bits.
-            Ok(_) => Err(Failure::NoLeader),
-            Err(rejection) => Err(Failure::Rejected(rejection)),
+        let opened = self.propose_for(Command::OpenSession(open), Reply::into_session_opened);
+        let Response {
+            value: SessionOpenedReply { id, created, .. }, revision: attachment, ..
+        } = opened.await?;
+        if !created {
+            // Another client chose the same 64 random bits.
+            return Err(Failure::NoLeader);
         }
+        self.catch_up(attachment).await?;
+        Ok(Attached { id, session, password, ttl, attachment, since })
     }
 
     /// Takes a session over for a connection. One to this node that spoke for it before is ended with `Moved`; one to
@@ -84,15 +87,10 @@ impl Service {
         self.catch_up(seen).await?;
         let since = Instant::now();
         let attach = Command::AttachSession { session: id, password, ttl: lease_ttl(ttl) };
-        let (outcome, attachment) = self.propose(attach).await?;
-        match outcome {
-            Ok(Reply::SessionAttached { session, .. }) => {
-                self.catch_up(attachment).await?;
-                Ok(Attached { id, session, password, ttl, attachment, since })
-            }
-            Ok(_) => Err(Failure::OutcomeUnknown),
-            Err(rejection) => Err(Failure::Rejected(rejection)),
-        }
+        let attached = self.propose_for(attach, Reply::into_session_attached).await?;
+        let Response { value: session, revision: attachment, .. } = attached;
+        self.catch_up(attachment).await?;
+        Ok(Attached { id, session, password, ttl, attachment, since })
     }
 
     /// The two ends of a stream: one to ask with, and the queue of what goes out to the client.
@@ -135,13 +133,7 @@ fn lease_ttl(ttl: Ttl) -> Ttl {
     u64::try_from(ms).ok().and_then(|ms| Ttl::from_millis(ms).ok()).unwrap_or(Ttl::MAX)
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Failure> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
-    Ok(bytes)
-}
-
 fn stream_session_name() -> Result<SessionName, Failure> {
-    let name = format!("zk-{:016x}", u64::from_le_bytes(random()?));
+    let name = format!("zk-{:016x}", u64::from_le_bytes(random_bytes()?));
     SessionName::new(name).map_err(|error| Failure::Failed(error.to_string()))
 }

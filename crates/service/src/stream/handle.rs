@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use holdfast_raft::Committed;
 use holdfast_types::{
-    Caller, Command, Identity, Multi, Reply, Revision, SessionId, SessionName, ZnodePath,
+    Caller, Command, Identity, Multi, MultiReply, Reply, Revision, SessionId, SessionName,
+    ZnodePath,
 };
 use parking_lot::Mutex;
 
@@ -22,7 +23,7 @@ use super::message::{
 };
 use super::order::{Place, Streams, Watching};
 use super::table::Arms;
-use crate::answer::Failure;
+use crate::failure::Failure;
 use crate::service::Service;
 
 /// See the module.
@@ -129,7 +130,7 @@ impl Stream {
         if self.ready().await.is_err() {
             return;
         }
-        match self.service.raft().read_barrier(self.service.deadline()).await {
+        match self.service.read_barrier().await {
             Ok(()) => self.look(tag, |_| Ok(StreamAnswer::Done)).await,
             Err(error) => {
                 tracing::debug!(%error, session = %self.life.session, "a sync failed");
@@ -287,40 +288,22 @@ impl fmt::Debug for Stream {
 }
 
 fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
-    match reply {
-        Reply::Multi { succeeded, results } => Ok(StreamAnswer::Multi { succeeded, results }),
-        Reply::SessionEnded => Ok(StreamAnswer::Done),
-        Reply::Granted(_)
-        | Reply::Queued(_)
-        | Reply::Released(_)
-        | Reply::Cancelled
-        | Reply::SessionOpened { .. }
-        | Reply::SessionRenewed { .. }
-        | Reply::SessionAttached { .. }
-        | Reply::Recipe(_)
-        | Reply::Swept { .. }
-        | Reply::LimitsSet
-        | Reply::NodeRegistered
-        | Reply::PolicySet { .. }
-        | Reply::DueDone { .. }
-        | Reply::Broken { .. }
-        | Reply::ReleaseAsked { .. }
-        | Reply::HandedOver(_)
-        | Reply::GrantedAll(_)
-        | Reply::QueuedAll(_)
-        | Reply::ReleasedAll { .. } => Err(Failure::OutcomeUnknown),
+    if let Reply::SessionEnded = reply {
+        return Ok(StreamAnswer::Done);
     }
+    let MultiReply { succeeded, results } = reply.into_multi().ok_or(Failure::UnexpectedReply)?;
+    Ok(StreamAnswer::Multi { succeeded, results })
 }
 
 /// Failures after which a stream cannot go on: a later write must not be done when this one may not have been. The
 /// others say for certain that nothing was done, and that only this write is concerned.
 fn fatal(failure: &Failure) -> Option<Ended> {
     match failure {
-        Failure::OutcomeUnknown => Some(Ended::Unknown),
-        Failure::NoLeader | Failure::Lagging | Failure::Behind { .. } => Some(Ended::CutOff),
-        Failure::ShuttingDown | Failure::Starting(_) | Failure::Failed(_) => {
-            Some(Ended::ShuttingDown)
+        Failure::OutcomeUnknown | Failure::UnexpectedReply => Some(Ended::Unknown),
+        Failure::NoLeader | Failure::Starting(_) | Failure::Lagging | Failure::Behind { .. } => {
+            Some(Ended::CutOff)
         }
+        Failure::ShuttingDown | Failure::Failed(_) => Some(Ended::ShuttingDown),
         Failure::Rejected(_)
         | Failure::Overloaded { .. }
         | Failure::DiskFull

@@ -2,7 +2,7 @@
 
 use holdfast_types::{AclEntry, Data, OpReply, Rejection, Revision, Stat, ZnodePath};
 
-use crate::answer::Failure;
+use crate::failure::Failure;
 
 /// What a stream reads, from this node as it is now. The rules for watches are those of the read: data and children
 /// arm one only if there is such a node, existence arms one either way.

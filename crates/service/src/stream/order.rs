@@ -26,7 +26,7 @@ use super::attach::Attached;
 use super::message::{Ended, Notice, NoticeKind, StreamAnswer, StreamReply, WatchKind};
 use super::outbox::{Queue, StreamLimits};
 use super::table::{Arms, Fired, StreamNo, Table};
-use crate::answer::Failure;
+use crate::failure::Failure;
 use crate::watch::is_visible;
 
 /// What the roster knows of a stream.

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use super::life::Life;
 use super::message::Ended;
-use crate::answer::Failure;
+use crate::failure::Failure;
 use crate::leader::BatchRenewal;
 use crate::service::Service;
 

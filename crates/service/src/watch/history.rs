@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::filter::WatchFilter;
 use super::followers::{Follower, Followers};
 use super::{BATCH_MAX, ChangeKind, WatchItem, Watched};
-use crate::answer::Failure;
+use crate::failure::Failure;
 use crate::notices::{SessionEvent, broken_because};
 
 /// What an item costs beside its path, bytes.

@@ -8,7 +8,7 @@ use holdfast_types::{Identity, Revision};
 
 use super::history::{Found, Seat};
 use super::{WatchItem, WatchRequest, Watched, is_visible};
-use crate::answer::Failure;
+use crate::failure::Failure;
 use crate::service::Service;
 
 /// Changes as they come. Dropping it ends the watch.
@@ -36,7 +36,7 @@ impl Service {
             return Err(Failure::ShuttingDown);
         }
         let WatchRequest { filter, since, identities } = request;
-        let seat = self.history().follow(filter, since)?;
+        let seat = self.watch_history().follow(filter, since)?;
         Ok(WatchStream {
             service: self.clone(),
             resume: seat.after,
@@ -57,7 +57,7 @@ impl WatchStream {
                 self.bookmark_at = Instant::now() + self.service.tunables().bookmark_every;
                 return self.told(watched);
             }
-            match self.service.history().read(self.seat.number) {
+            match self.service.watch_history().read(self.seat.number) {
                 Found::Changes(changes) => self.batch = self.visible(changes),
                 Found::Compacted(restart_from) => {
                     let item = WatchItem::Compacted { restart_from };
@@ -119,7 +119,7 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        self.service.history().leave(self.seat.number);
+        self.service.watch_history().leave(self.seat.number);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use holdfast_service::{AcquireRequest, Failure, Service, ServiceConfig};
+use holdfast_service::{Failure, Service, ServiceConfig};
+use holdfast_types::Acquire;
 
 use crate::nodes::*;
 
@@ -28,12 +29,11 @@ async fn a_wait_ends_even_if_the_node_it_is_parked_on_is_gone() {
     assert!(matches!(waiting.await.unwrap(), Err(Failure::ShuttingDown)));
     assert_eq!(view(&leader, "a").await.waiters_total, 1);
     until(&leader, "a", |view| view.waiters_total == 0).await;
-    let keep_alive = holdfast_service::Request::KeepAlive { session: session("you") };
-    leader.call(call(), keep_alive).await.unwrap();
+    keep_alive(&leader, "you").await.unwrap();
 }
 
 /// Lets go of a call: a client that hangs up while its acquire is under way. False if it was answered before.
-async fn hang_up(node: &Service, request: AcquireRequest, after: Duration) -> bool {
+async fn hang_up(node: &Service, request: Acquire, after: Duration) -> bool {
     tokio::time::timeout(after, take(node, request)).await.is_err()
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use holdfast_service::{
-    Answer, Call, ChangeKind, Failure, MultiRequest, Principal, ReadMode, Request, Response,
-    Service, ServiceConfig, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched,
+    ChangeKind, Failure, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig,
+    WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeContents,
 };
 use holdfast_types::{
-    AclEntry, Bound, CreateKind, Identity, LossCause, Op, OpReply, Perms, Rejection, RequestId,
-    Revision,
+    AclEntry, Bound, Caller, CreateKind, Identity, LossCause, Op, OpReply, Perms, Rejection,
+    RequestId, Revision,
 };
 
 use crate::client::*;
@@ -39,8 +39,16 @@ async fn change(stream: &mut WatchStream) -> (ChangeKind, String) {
     }
 }
 
-async fn does(service: &Service, op: Op) -> Result<Response, Failure> {
-    service.call(call(), Request::Change { session: None, request: None, op }).await
+async fn does(service: &Service, op: Op) -> Result<Response<OpReply>, Failure> {
+    service.change(&anonymous(), Caller::default(), op).await
+}
+
+async fn read(
+    service: &Service,
+    context: &RequestContext,
+    at: &str,
+) -> Result<Response<ZnodeContents>, Failure> {
+    service.znode(context, &path(at), ReadMode::Linearizable).await
 }
 
 /// A list and a watch from its revision miss nothing and repeat nothing.
@@ -50,11 +58,10 @@ async fn a_watch_goes_on_where_a_list_ended() {
     let service = &nodes.services[0];
     does(service, node("/dir")).await.unwrap();
     does(service, node("/dir/a")).await.unwrap();
-    let read = ReadMode::Linearizable;
-    let list = Request::Children { path: path("/dir"), after: None, limit: 10, read };
-    let response = nodes.services[1].call(call(), list).await.unwrap();
-    let Answer::Children(page) = response.reply else { panic!() };
-    assert_eq!(page.items.len(), 1);
+    let (context, dir) = (anonymous(), path("/dir"));
+    let list = nodes.services[1].children(&context, &dir, None, 10, ReadMode::Linearizable);
+    let response = list.await.unwrap();
+    assert_eq!(response.value.items.len(), 1);
     does(service, node("/dir/b")).await.unwrap();
     does(service, node("/other")).await.unwrap();
     does(service, set("/dir/a", b"x")).await.unwrap();
@@ -161,10 +168,9 @@ async fn followers_hear_nothing_of_what_they_may_not_list() {
         .watch(WatchRequest { filter, since: None, identities: identities.clone() })
         .unwrap();
     let principal = Principal::Known { identities };
-    let known = Call { principal, request_id: "test".to_owned() };
+    let known = RequestContext { principal, request_id: "test".to_owned() };
     for op in [closed, inside, node("/open")] {
-        let request = Request::Change { session: None, request: None, op };
-        service.call(known.clone(), request).await.unwrap();
+        service.change(&known, Caller::default(), op).await.unwrap();
     }
     for at in ["/closed", "/open"] {
         assert_eq!(change(&mut anybody).await, (ChangeKind::Created, at.to_owned()));
@@ -172,10 +178,9 @@ async fn followers_hear_nothing_of_what_they_may_not_list() {
     for at in ["/closed", "/closed/inside", "/open"] {
         assert_eq!(change(&mut owner).await, (ChangeKind::Created, at.to_owned()));
     }
-    let read = Request::Node { path: path("/closed"), read: ReadMode::Linearizable };
-    let refused = service.call(call(), read.clone()).await;
+    let refused = read(service, &anonymous(), "/closed").await;
     assert!(matches!(rejection(refused), Rejection::NotAllowed { .. }));
-    assert!(service.call(known, read).await.is_ok());
+    assert!(read(service, &known, "/closed").await.is_ok());
 }
 
 /// One operation is refused as itself, several say which one.
@@ -185,34 +190,25 @@ async fn a_refused_operation_is_told_as_it_is_or_with_its_place() {
     let service = nodes.follower().await;
     let refused = rejection(does(&service, delete("/none")).await);
     assert!(matches!(refused, Rejection::NoNode { .. }), "{refused:?}");
-    let then = vec![node("/a"), delete("/none")];
-    let multi = Request::Multi(MultiRequest { then, ..MultiRequest::default() });
-    let refused = rejection(service.call(call(), multi).await);
+    let multi = multi(vec![node("/a"), delete("/none")]);
+    let refused = rejection(service.multi(&anonymous(), multi).await);
     let Rejection::OpRefused { at: 1, why } = refused else { panic!("{refused:?}") };
     assert!(matches!(*why, Rejection::NoNode { .. }));
-    let read = Request::Node { path: path("/a"), read: ReadMode::Linearizable };
-    assert!(matches!(rejection(service.call(call(), read).await), Rejection::NoNode { .. }));
+    let refused = rejection(read(&service, &anonymous(), "/a").await);
+    assert!(matches!(refused, Rejection::NoNode { .. }));
 }
 
 /// "A retried call has one effect and gets the first answer."
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retried_change_with_a_request_id_gets_the_first_answer() {
     let nodes = Nodes::start(3).await;
-    let open = Request::OpenSession {
-        session: Some(session("me")),
-        ttl: None,
-        labels: holdfast_types::Labels::default(),
-    };
-    nodes.services[0].call(call(), open).await.unwrap();
+    nodes.services[0].open_session(open(Some("me"), None)).await.unwrap();
     let mut answers = Vec::new();
     for service in &nodes.services {
-        let request = Request::Change {
-            session: Some(session("me")),
-            request: Some(RequestId::new("once").unwrap()),
-            op: node("/once"),
-        };
-        match service.call(call(), request).await.unwrap().reply {
-            Answer::Changed(OpReply::Created { path, stat }) => answers.push((path, stat)),
+        let (session, request) = (Some(session("me")), RequestId::new("once").ok());
+        let caller = Caller { session, request, ..Caller::default() };
+        match service.change(&anonymous(), caller, node("/once")).await.unwrap().value {
+            OpReply::Created { path, stat } => answers.push((path, stat)),
             other => panic!("{other:?}"),
         }
     }
@@ -233,9 +229,8 @@ async fn the_largest_node_goes_through_every_node_and_a_larger_one_is_refused() 
         does(service, create(&at, &data, CreateKind::Persistent)).await.unwrap();
         does(service, set(&at, &data)).await.unwrap();
         for reader in &nodes.services {
-            let read = Request::Node { path: path(&at), read: ReadMode::Linearizable };
-            let reply = reader.call(call(), read).await.unwrap().reply;
-            let Answer::Node { data: found, stat } = reply else { panic!() };
+            let ZnodeContents { data: found, stat } =
+                read(reader, &anonymous(), &at).await.unwrap().value;
             assert!(*found == *data, "{at} is not what was written");
             assert_eq!(usize::try_from(stat.data_length).unwrap(), LARGEST);
         }

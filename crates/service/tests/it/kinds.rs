@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_service::{AcquireAllRequest, Answer, Failure, ListenRequest, Request, Service};
+use holdfast_service::{Failure, ListenRequest, Service};
 use holdfast_types::{
-    AskRelease, Break, Broken, Grant, HandOver, Labels, LossCause, Owner, Reason, Rejection, Ttl,
+    AcquireAll, AskRelease, Break, Broken, Grant, HandOver, LossCause, Mode, Owner, Reason,
+    Rejection, ReleaseAll, queue_fields,
 };
 
 use crate::nodes::*;
@@ -12,25 +13,22 @@ use crate::nodes::*;
 const NO_WAIT: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
 
-fn all(names: &[&str], who: Option<&str>, wait: Duration) -> AcquireAllRequest {
-    AcquireAllRequest {
+fn all(names: &[&str], who: Option<&str>, wait: Duration) -> AcquireAll {
+    let (wait, wait_ms) = queue_fields(wait);
+    AcquireAll {
         locks: names.iter().map(|name| lock(name)).collect(),
-        session: who.map(session),
-        attempt: None,
-        owner: None,
-        ttl: Some(Ttl::DEFAULT),
+        open: open(who, None),
+        owner: Owner::unnamed(),
         wait,
-        labels: Labels::default(),
-        mode: None,
-        max_hold: None,
+        wait_ms,
+        mode: Mode::default(),
+        max_hold_ms: None,
+        attempt: None,
     }
 }
 
-async fn take_all(service: &Service, request: AcquireAllRequest) -> Result<Vec<Grant>, Failure> {
-    match service.call(call(), Request::AcquireAll(request)).await?.reply {
-        Answer::GrantedAll { grants, .. } => Ok(grants),
-        other => panic!("not granted: {other:?}"),
-    }
+async fn take_all(service: &Service, acquire: AcquireAll) -> Result<Vec<Grant>, Failure> {
+    Ok(service.acquire_many(&anonymous(), acquire).await?.value.grants)
 }
 
 fn owner(who: &str) -> (holdfast_types::SessionName, Owner) {
@@ -65,10 +63,9 @@ async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
     // The same call renews.
     let again = take_all(one, all(&["a", "b", "c"], Some("you"), NO_WAIT)).await.unwrap();
     assert!(again.iter().zip(&grants).all(|(a, b)| a.token == b.token && a.renewed));
-    let (locks, owner) = (["b", "a"].map(lock).to_vec(), None);
-    let release = Request::ReleaseAll { locks, session: session("you"), owner, attempt: None };
-    let reply = two.call(call(), release).await.unwrap().reply;
-    assert!(matches!(reply, Answer::ReleasedAll { changed: 2 }), "{reply:?}");
+    let (locks, owner) = (["b", "a"].map(lock).to_vec(), Owner::unnamed());
+    let release = ReleaseAll { locks, session: session("you"), owner, attempt: None };
+    assert_eq!(two.release_many(release).await.unwrap().value, 2);
     assert_eq!(view(one, "c").await.holders_total, 1);
     assert_eq!(view(one, "b").await.holders_total, 0);
 }
@@ -128,14 +125,12 @@ async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker()
         until(one, "a", |view| view.waiters_total as usize == number + 1).await;
     }
     let breaking = Break { lock: lock("a"), what: Broken::Ticket(held.ticket), reason: reason() };
-    let reply = two.call(call(), Request::Break(breaking)).await.unwrap().reply;
-    assert!(matches!(reply, Answer::Broken { places: 1 }), "{reply:?}");
+    assert_eq!(two.break_holds(&anonymous(), breaking).await.unwrap().value, 1);
     let next = waiting.remove(0).await.unwrap().unwrap();
     assert!(next.token > held.token && next.session == session("you"));
     // Past her.
     let hand_over = HandOver { lock: lock("a"), from: owner("you"), to: owner("he"), token: None };
-    let reply = three.call(call(), Request::HandOver(hand_over)).await.unwrap().reply;
-    let Answer::HandedOver(grant) = reply else { panic!("{reply:?}") };
+    let grant = three.hand_over(hand_over).await.unwrap().value;
     let taken = waiting.remove(1).await.unwrap().unwrap();
     assert_eq!((taken.token, taken.session.as_str()), (grant.token, "he"));
     assert!(grant.token > next.token);
@@ -151,8 +146,7 @@ async fn a_holder_hears_that_it_is_asked_and_loses_the_lock_if_it_does_not_liste
     let (lock, deadline_ms) = (lock("a"), 1_500);
     let holder = Some(owner("me"));
     let ask = AskRelease { lock, holder, reason: Some(reason()), deadline_ms, revoke: true };
-    let reply = two.call(call(), Request::AskRelease(ask)).await.unwrap().reply;
-    assert!(matches!(reply, Answer::ReleaseAsked { holders: 1 }), "{reply:?}");
+    assert_eq!(two.ask_release(ask).await.unwrap().value, 1);
     let shown = view(three, "a").await;
     let note = shown.note(shown.holder().unwrap()).unwrap().release_request.clone().unwrap();
     assert!(note.revoke && note.reason == Some(reason()), "{note:?}");
@@ -161,11 +155,10 @@ async fn a_holder_hears_that_it_is_asked_and_loses_the_lock_if_it_does_not_liste
     let mut heard = Vec::new();
     while heard.len() < 2 {
         let listen = ListenRequest { session: session("me"), since: Some(since), wait: PATIENCE };
-        let reply = three.call(call(), Request::Listen(listen)).await.unwrap().reply;
-        let Answer::Heard { heard: news, .. } = reply else { panic!("{reply:?}") };
-        assert_eq!(news.gap, None);
-        since = news.cursor;
-        heard.extend(news.events);
+        let reply = three.listen(listen).await.unwrap();
+        assert_eq!(reply.value.gap, None);
+        since = reply.revision;
+        heard.extend(reply.value.events);
     }
     assert_eq!(heard[0].asked.as_ref().map(|asked| asked.deadline), Some(note.deadline));
     assert!(heard[0].lost.is_none() && heard[0].token == held.token);

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use holdfast_service::{Answer, Request};
 use holdfast_types::Rejection;
 
 use crate::nodes::*;
@@ -11,14 +10,11 @@ use crate::nodes::*;
 const NO_WAIT: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
 
-async fn keep_alive(node: &holdfast_service::Service, who: &str) -> Result<Duration, Rejection> {
-    let request = Request::KeepAlive { session: session(who) };
-    match node.call(call(), request).await {
-        Ok(response) => match response.reply {
-            Answer::Session { expires_in, .. } => Ok(expires_in),
-            other => panic!("{other:?}"),
-        },
-        Err(failure) => Err(rejection(Err::<(), _>(failure))),
+async fn renew(node: &holdfast_service::Service, who: &str) -> Result<Duration, Rejection> {
+    let renewed = keep_alive(node, who).await;
+    match renewed {
+        Ok(response) => Ok(response.value.expires_in),
+        renewed @ Err(_) => Err(rejection(renewed)),
     }
 }
 
@@ -33,10 +29,7 @@ async fn a_silent_holder_is_expired_after_its_ttl_and_not_before() {
     assert_eq!(granted.session.as_str(), "you");
     let lost = rejection(take(&nodes.services[0], acquire("a", Some("me"), 1_000, NO_WAIT)).await);
     assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
-    assert!(matches!(
-        keep_alive(&nodes.services[2], "me").await,
-        Err(Rejection::SessionExpired { .. })
-    ));
+    assert!(matches!(renew(&nodes.services[2], "me").await, Err(Rejection::SessionExpired { .. })));
 }
 
 /// Renewals by any node reach the leader's lease.
@@ -47,7 +40,7 @@ async fn renewals_on_any_node_keep_a_session_alive() {
     let began = Instant::now();
     let mut turn = 0;
     while began.elapsed() < Duration::from_secs(3) {
-        let left = keep_alive(&nodes.services[turn % 3], "me").await.unwrap();
+        let left = renew(&nodes.services[turn % 3], "me").await.unwrap();
         assert!(left <= Duration::from_secs(1));
         turn += 1;
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -78,9 +71,7 @@ async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
     until(node, "a", |view| view.holder().is_none()).await;
     let lost = rejection(release(node, "a", "me").await);
     assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
-    node.call(call(), Request::CloseSession { session: session("me"), incarnation: None })
-        .await
-        .unwrap();
+    close_session(node, "me").await.unwrap();
     take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
 }
 
@@ -118,11 +109,11 @@ async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
     full(0);
     // The lease runs out, and the expiry's proposal is given up on after ten seconds without an outcome.
     tokio::time::sleep(Duration::from_millis(14_500)).await;
-    let renewed = leader.call(call(), Request::KeepAlive { session: session("me") }).await;
+    let renewed = keep_alive(&leader, "me").await;
     assert!(renewed.is_err(), "{renewed:?}");
     full(1 << 40);
     until(&leader, "a", |view| view.holder().is_none()).await;
-    assert!(matches!(keep_alive(&leader, "me").await, Err(Rejection::SessionExpired { .. })));
+    assert!(matches!(renew(&leader, "me").await, Err(Rejection::SessionExpired { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,9 +124,6 @@ async fn closing_a_session_hands_its_locks_on_at_once() {
     let waiting =
         tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
     until(&nodes.services[0], "a", |view| view.waiters_total == 1).await;
-    nodes.services[2]
-        .call(call(), Request::CloseSession { session: session("me"), incarnation: None })
-        .await
-        .unwrap();
+    close_session(&nodes.services[2], "me").await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_service::{Answer, Failure, FenceMode, ReadMode, Request, ServiceConfig};
+use holdfast_service::{Failure, FenceMode, ReadMode, ServiceConfig};
 use holdfast_types::Rejection;
 
 use crate::nodes::*;
@@ -76,10 +76,8 @@ async fn a_fence_check_knows_the_present_token() {
     let new = take(&nodes.services[1], acquire("a", Some("you"), 30_000, NO_WAIT)).await.unwrap();
     for (token, good) in [(old.token, false), (new.token, true)] {
         let (mode, read) = (FenceMode::Current, ReadMode::Linearizable);
-        let request = Request::Fence { lock: lock("a"), token, mode, read };
-        let reply = nodes.services[2].call(call(), request).await.unwrap().reply;
-        let Answer::Fence { valid, view, .. } = reply else { panic!("{reply:?}") };
-        assert_eq!((valid, view.current), (good, Some(new.token)));
+        let check = nodes.services[2].check_token(&lock("a"), token, mode, read).await.unwrap();
+        assert_eq!((check.value.valid, check.value.view.current), (good, Some(new.token)));
     }
 }
 
@@ -90,8 +88,8 @@ async fn a_session_of_the_servers_making_ends_with_its_lock() {
     let grant = take(node, acquire("a", None, 30_000, NO_WAIT)).await.unwrap();
     release(node, "a", grant.session.as_str()).await.unwrap();
     release(node, "a", grant.session.as_str()).await.unwrap();
-    let request = Request::Session { session: grant.session, read: ReadMode::Linearizable };
-    assert!(matches!(rejection(node.call(call(), request).await), Rejection::NoSession { .. }));
+    let gone = rejection(node.session(&grant.session, ReadMode::Linearizable).await);
+    assert!(matches!(gone, Rejection::NoSession { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,9 +105,9 @@ async fn a_wait_beyond_the_cap_is_refused_before_anything_is_done() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_read_is_labelled_with_its_age() {
     let nodes = Nodes::start(3).await;
-    let request = Request::Lock { lock: lock("a"), read: ReadMode::Stale };
-    let response = nodes.follower().await.call(call(), request).await.unwrap();
+    let (node, lock) = (nodes.follower().await, lock("a"));
+    let response = node.lock(&lock, ReadMode::Stale).await.unwrap();
     assert!(response.leader_contact.is_some());
-    let response = nodes.follower().await.call(call(), read("a")).await.unwrap();
+    let response = node.lock(&lock, ReadMode::Linearizable).await.unwrap();
     assert!(response.leader_contact.is_none());
 }

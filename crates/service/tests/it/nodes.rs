@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use holdfast_raft::{Member, PeerListen, RaftConfig};
 use holdfast_service::{
-    AcquireRequest, Answer, Call, Failure, Metrics, Principal, ReadMode, Request, Response,
-    Service, ServiceConfig, Terms,
+    Failure, Metrics, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig,
+    SessionLease, session_or_anonymous,
 };
 use holdfast_types::{
-    Grant, Labels, LockName, LockView, NodeId, Owner, Rejection, ReleaseTarget, SessionName, Ttl,
+    Acquire, Grant, Labels, LockName, LockView, NodeId, OpenSession, Owner, Rejection, Release,
+    ReleaseTarget, Released, SessionName, Ttl,
 };
 use tempfile::TempDir;
 
@@ -71,7 +72,7 @@ impl Nodes {
             let known: Vec<_> = services.iter().map(Service::leader).collect();
             let leader = services.iter().find(|service| known[0] == Some(service.node()));
             if let (Some(leader), true) = (leader, known.iter().all(|id| *id == known[0]))
-                && leader.call(call(), read("none-such")).await.is_ok()
+                && leader.lock(&lock("none-such"), ReadMode::Linearizable).await.is_ok()
             {
                 return leader.clone();
             }
@@ -87,8 +88,8 @@ impl Nodes {
     }
 }
 
-pub(crate) fn call() -> Call {
-    Call { principal: Principal::Anonymous, request_id: "test".to_owned() }
+pub(crate) fn anonymous() -> RequestContext {
+    RequestContext { principal: Principal::Anonymous, request_id: "test".to_owned() }
 }
 
 pub(crate) fn lock(name: &str) -> LockName {
@@ -99,51 +100,41 @@ pub(crate) fn session(name: &str) -> SessionName {
     SessionName::new(name).unwrap()
 }
 
-pub(crate) fn read(name: &str) -> Request {
-    Request::Lock { lock: lock(name), read: ReadMode::Linearizable }
+pub(crate) fn open(who: Option<&str>, ttl: Option<Ttl>) -> OpenSession {
+    session_or_anonymous(who.map(session), ttl, Labels::default()).unwrap()
 }
 
-pub(crate) fn acquire(
+pub(crate) fn acquire(name: &str, who: Option<&str>, ttl_ms: u64, wait: Duration) -> Acquire {
+    let open = open(who, Some(Ttl::from_millis(ttl_ms).unwrap()));
+    Acquire::new(lock(name), open, Owner::unnamed()).waiting(wait)
+}
+
+pub(crate) async fn take(service: &Service, acquire: Acquire) -> Result<Grant, Failure> {
+    Ok(service.acquire(&anonymous(), acquire).await?.value.grant)
+}
+
+pub(crate) async fn release(
+    service: &Service,
     name: &str,
-    who: Option<&str>,
-    ttl_ms: u64,
-    wait: Duration,
-) -> AcquireRequest {
-    AcquireRequest {
-        lock: lock(name),
-        session: who.map(session),
-        owner: None::<Owner>,
-        attempt: None,
-        ttl: Some(Ttl::from_millis(ttl_ms).unwrap()),
-        wait,
-        labels: Labels::default(),
-        mode: None,
-        terms: Terms::default(),
-    }
-}
-
-pub(crate) async fn take(service: &Service, request: AcquireRequest) -> Result<Grant, Failure> {
-    match service.call(call(), Request::Acquire(request)).await?.reply {
-        Answer::Granted { grant, .. } => Ok(grant),
-        other => panic!("not a grant: {other:?}"),
-    }
-}
-
-pub(crate) async fn release(service: &Service, name: &str, who: &str) -> Result<Response, Failure> {
-    let request = Request::Release {
-        lock: lock(name),
-        session: session(who),
-        owner: None,
-        target: ReleaseTarget::AnyPlace,
-    };
-    service.call(call(), request).await
+    who: &str,
+) -> Result<Response<Released>, Failure> {
+    let (session, owner, target) = (session(who), Owner::unnamed(), ReleaseTarget::AnyPlace);
+    service.release(Release { lock: lock(name), session, owner, target }).await
 }
 
 pub(crate) async fn view(service: &Service, name: &str) -> LockView {
-    match service.call(call(), read(name)).await.unwrap().reply {
-        Answer::Lock(view) => view,
-        other => panic!("not a lock: {other:?}"),
-    }
+    service.lock(&lock(name), ReadMode::Linearizable).await.unwrap().value
+}
+
+pub(crate) async fn close_session(service: &Service, who: &str) -> Result<Response<()>, Failure> {
+    service.close_session(session(who), None).await
+}
+
+pub(crate) async fn keep_alive(
+    service: &Service,
+    who: &str,
+) -> Result<Response<SessionLease>, Failure> {
+    service.keep_alive(&session(who)).await
 }
 
 /// Waits until the lock looks as wanted.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_service::{Answer, Failure, HistoryRequest, PastHold, Request, Service};
+use holdfast_service::{Failure, HistoryRequest, PastHold, Service};
 use holdfast_types::{LockView, LossCause};
 
 use crate::nodes::*;
@@ -11,13 +11,9 @@ const ROUNDS: u32 = 60;
 
 async fn holds_of(node: &Service, name: &str, who: &str) -> Vec<PastHold> {
     let request = HistoryRequest { lock: lock(name), at: None, limit: 1_000 };
-    match node.call(call(), Request::History(request)).await.unwrap().reply {
-        Answer::History(history) => {
-            assert_eq!(history.complete_after.0, 0);
-            history.holds.into_iter().filter(|hold| hold.session == session(who)).collect()
-        }
-        other => panic!("not a history: {other:?}"),
-    }
+    let history = node.history(request).await.unwrap().value;
+    assert_eq!(history.complete_after.0, 0);
+    history.holds.into_iter().filter(|hold| hold.session == session(who)).collect()
 }
 
 /// "Cancel, timeout, disconnect, session end racing on one waiter: one winner per log entry."
@@ -41,8 +37,7 @@ async fn a_wait_that_is_ended_in_many_ways_at_once_ends_once() {
             // Now earlier, now later than the end of the wait.
             let moment = tokio::time::Instant::now() + late;
             let _never = tokio::time::timeout_at(moment, std::future::pending::<()>()).await;
-            let close = Request::CloseSession { session: session(&who), incarnation: None };
-            let close = nodes.services[2].call(call(), close);
+            let close = close_session(&nodes.services[2], &who);
             let (released, closed) = tokio::join!(release(&nodes.services[0], &name, "me"), close);
             released.unwrap();
             closed.unwrap();

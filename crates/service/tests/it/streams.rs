@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_service::{
-    Attached, Ended, Failure, Outgoing, Request, ServiceConfig, StreamAnswer, StreamLimits,
-    StreamRead,
+    Attached, Ended, Failure, Outgoing, ServiceConfig, StreamAnswer, StreamLimits, StreamRead,
 };
 use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, Ttl};
 
@@ -147,7 +146,7 @@ async fn a_session_closed_over_the_other_door_ends_its_stream() {
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
     let session = client.attached.session.clone();
-    service.call(call(), Request::CloseSession { session, incarnation: None }).await.unwrap();
+    service.close_session(session, None).await.unwrap();
     assert_eq!(client.ended().await, Ended::Closed);
 }
 
@@ -398,7 +397,7 @@ async fn a_close_of_a_session_that_is_being_closed_elsewhere_is_answered() {
         let mut client = Client::open(service).await;
         let session = client.attached.session.clone();
         let tag = client.tag();
-        let close = service.call(call(), Request::CloseSession { session, incarnation: None });
+        let close = service.close_session(session, None);
         let (closed, ()) = tokio::join!(close, client.stream.close(tag));
         closed.unwrap();
         let first = client.next().await;

@@ -170,8 +170,6 @@ async fn closing_a_session_answers_its_waiting_call() {
     let waiting =
         tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, LONG)).await });
     until(&node, "a", |view| view.waiters_total == 1).await;
-    let close =
-        holdfast_service::Request::CloseSession { session: session("you"), incarnation: None };
-    node.call(call(), close).await.unwrap();
+    close_session(&node, "you").await.unwrap();
     assert!(matches!(rejection(waiting.await.unwrap()), Rejection::NoSession { .. }));
 }

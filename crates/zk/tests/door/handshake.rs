@@ -119,17 +119,8 @@ async fn the_session_is_visible_at_the_other_door_with_its_origin() {
     let mut client = node.client().await;
     let Response::Data { data, .. } = client.done(get("/", false)).await else { panic!("no data") };
     assert_eq!(data.unwrap_or_default(), "");
-    let call = holdfast_service::Call {
-        principal: holdfast_service::Principal::Anonymous,
-        request_id: "test".to_owned(),
-    };
-    let request = holdfast_service::Request::Sessions {
-        after: None,
-        limit: 10,
-        read: holdfast_service::ReadMode::Linearizable,
-    };
-    let response = node.service.call(call, request).await.unwrap();
-    let holdfast_service::Answer::Sessions(page) = response.reply else { panic!("no sessions") };
+    let read = holdfast_service::ReadMode::Linearizable;
+    let page = node.service.sessions(None, 10, read).await.unwrap().value;
     let labels = format!("{:?}", page.items[0].labels);
     assert!(labels.contains("zookeeper") && labels.contains("127.0.0.1:"), "{labels}");
 }

@@ -1,0 +1,104 @@
+//! What every call of the service carries and returns besides its own data: the caller, the freshness of a read, and the
+//! position in the log.
+
+use std::time::Duration;
+
+use holdfast_machine::Machine;
+use holdfast_types::{Identity, Rejection, Revision};
+
+use crate::failure::Failure;
+use crate::service::Service;
+
+/// The caller. Locks and sessions are open to everybody; znodes have access lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Principal {
+    Anonymous,
+    /// A caller that has proved these identities, in one or several schemes. `world:anyone` need not be named.
+    Known {
+        identities: Vec<Identity>,
+    },
+}
+
+impl Principal {
+    pub fn identities(&self) -> &[Identity] {
+        match self {
+            Self::Anonymous => &[],
+            Self::Known { identities } => identities,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct RequestContext {
+    pub principal: Principal,
+    /// Names the request in logs.
+    pub request_id: String,
+}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// The read sees every write acknowledged before it began.
+    Linearizable,
+    /// The read returns this node's state, labelled with its age.
+    Stale,
+}
+
+/// A value with the position in the log at which it was true.
+#[derive(Clone, Debug)]
+pub struct Response<T> {
+    pub value: T,
+    /// Revision of the write, or the revision the read saw.
+    pub revision: Revision,
+    /// For stale reads: how long ago this node last heard from a leader.
+    pub leader_contact: Option<Duration>,
+}
+
+impl<T> Response<T> {
+    /// The response to a write or a linearizable read.
+    pub(crate) fn new(value: T, revision: Revision) -> Self {
+        Self { value, revision, leader_contact: None }
+    }
+
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Response<U> {
+        let Self { value, revision, leader_contact } = self;
+        Response { value: change(value), revision, leader_contact }
+    }
+}
+
+impl<T> Response<Result<T, Rejection>> {
+    pub(crate) fn accepted(self) -> Result<Response<T>, Failure> {
+        let Self { value, revision, leader_contact } = self;
+        let value = value.map_err(Failure::Rejected)?;
+        Ok(Response { value, revision, leader_contact })
+    }
+}
+
+impl Service {
+    /// Reads the state machine: after a read barrier, or as this node has it.
+    pub(crate) async fn read<T>(
+        &self,
+        mode: ReadMode,
+        look: impl FnOnce(&Machine) -> T,
+    ) -> Result<Response<T>, Failure> {
+        self.freshen(mode).await?;
+        let (value, revision) = self.raft().read(|machine| (look(machine), machine.revision()));
+        Ok(self.labelled(value, revision, mode))
+    }
+
+    /// Waits for a read barrier if the read is linearizable.
+    pub(crate) async fn freshen(&self, mode: ReadMode) -> Result<(), Failure> {
+        match mode {
+            ReadMode::Linearizable => self.read_barrier().await,
+            ReadMode::Stale => Ok(()),
+        }
+    }
+
+    pub(crate) fn labelled<T>(&self, value: T, revision: Revision, mode: ReadMode) -> Response<T> {
+        let leader_contact = match mode {
+            ReadMode::Linearizable => None,
+            ReadMode::Stale => Some(self.raft().status().leader_contact.unwrap_or(Duration::MAX)),
+        };
+        Response { value, revision, leader_contact }
+    }
+}

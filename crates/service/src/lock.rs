@@ -1,0 +1,119 @@
+//! Reading locks, releasing them, and changing their policy.
+
+use holdfast_machine::LockFilter;
+use holdfast_types::{
+    AskRelease, Command, FenceView, FencingToken, Grant, HandOver, LockName, LockView, Page,
+    Policy, PolicyChange, Release, Released, Reply,
+};
+
+use crate::acquire::WAITERS_SHOWN;
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
+use crate::service::Service;
+
+/// Which tokens a check accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceMode {
+    /// Only the token of a present holder.
+    Current,
+    /// Any token that is not smaller than the smallest of the present holders'; if nobody holds, than the last one.
+    Monotonic,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct TokenCheck {
+    pub valid: bool,
+    /// The lock's tokens.
+    pub view: FenceView,
+}
+
+impl Service {
+    /// Gives a lock back, or leaves its queue.
+    ///
+    /// # Errors
+    /// [`Failure`] says why not, and whether anything was done. So do the other methods.
+    pub async fn release(&self, release: Release) -> Result<Response<Released>, Failure> {
+        self.propose_for(Command::Release(release), Reply::into_released).await
+    }
+
+    /// Asks holders to release a lock; returns how many were asked.
+    pub async fn ask_release(&self, ask: AskRelease) -> Result<Response<u32>, Failure> {
+        self.propose_for(Command::AskRelease(ask), Reply::into_release_asked).await
+    }
+
+    /// Hands a hold to another session; returns that session's hold.
+    pub async fn hand_over(&self, hand_over: HandOver) -> Result<Response<Grant>, Failure> {
+        self.propose_for(Command::HandOver(hand_over), Reply::into_handed_over).await
+    }
+
+    /// Changes the policy of a lock; returns the whole policy.
+    pub async fn set_policy(
+        &self,
+        lock: LockName,
+        change: PolicyChange,
+    ) -> Result<Response<Policy>, Failure> {
+        self.propose_for(Command::SetPolicy { lock, change }, Reply::into_policy).await
+    }
+
+    /// The holders and the first waiters of a lock.
+    pub async fn lock(
+        &self,
+        lock: &LockName,
+        mode: ReadMode,
+    ) -> Result<Response<LockView>, Failure> {
+        self.read(mode, |machine| machine.lock(lock, WAITERS_SHOWN)).await
+    }
+
+    /// At most `limit` locks by name, beginning behind `after`.
+    pub async fn locks(
+        &self,
+        filter: &LockFilter,
+        after: Option<&str>,
+        limit: usize,
+        mode: ReadMode,
+    ) -> Result<Response<Page<LockView>>, Failure> {
+        self.read(mode, |machine| machine.locks(filter, after, limit)).await
+    }
+
+    pub async fn check_token(
+        &self,
+        lock: &LockName,
+        token: FencingToken,
+        accepted: FenceMode,
+        mode: ReadMode,
+    ) -> Result<Response<TokenCheck>, Failure> {
+        self.read(mode, |machine| {
+            let view = machine.fence(lock);
+            let valid = match accepted {
+                FenceMode::Current => machine.is_held_with(lock, token),
+                FenceMode::Monotonic => is_not_overtaken(token, view),
+            };
+            TokenCheck { valid, view }
+        })
+        .await
+    }
+}
+
+/// While somebody holds, only what is below the floor is stale; while nobody does, what is older than the last grant.
+fn is_not_overtaken(token: FencingToken, view: FenceView) -> bool {
+    match view.current {
+        Some(_) => token >= view.floor,
+        None => view.highest.is_none_or(|highest| token >= highest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monotonic_refuses_what_was_overtaken() {
+        let [old, floor, newest, next] = [5, 7, 9, 10].map(FencingToken);
+        let held = FenceView { current: Some(newest), floor, highest: Some(newest) };
+        assert!(is_not_overtaken(floor, held) && is_not_overtaken(newest, held));
+        assert!(!is_not_overtaken(old, held));
+        let free = FenceView { current: None, floor: next, highest: Some(newest) };
+        assert!(is_not_overtaken(newest, free) && !is_not_overtaken(floor, free));
+        assert!(is_not_overtaken(old, FenceView { highest: None, ..free }));
+    }
+}

@@ -1,0 +1,80 @@
+//! What an operator does to others: break a hold, end a session. Each writes one line into the audit log, whether or not
+//! it was done.
+
+use holdfast_types::{Break, Broken, Command, Identity, Reply, SessionId, SessionName};
+
+use crate::context::{RequestContext, Response};
+use crate::failure::Failure;
+use crate::service::Service;
+
+impl Service {
+    /// Takes places away from their holders or waiters; returns how many.
+    ///
+    /// # Errors
+    /// Those of any write.
+    pub async fn break_holds(
+        &self,
+        context: &RequestContext,
+        command: Break,
+    ) -> Result<Response<u32>, Failure> {
+        let Break { lock, what, reason } = command.clone();
+        let what = match what {
+            Broken::Holders => "holders".to_owned(),
+            Broken::Ticket(ticket) => format!("ticket {ticket}"),
+            Broken::Sequence(sequence) => format!("number {sequence}"),
+            Broken::Token(token) => format!("token {token}"),
+        };
+        let by = shown_identities(context);
+        let broken = self.propose_for(Command::Break(command), Reply::into_broken).await;
+        let (done, holds_ended) = (done(&broken), broken.as_ref().ok().map(|broken| broken.value));
+        let (lock, reason) = (lock.as_str(), reason.as_str());
+        tracing::info!(target: "audit", action = "break", lock, what, reason, by, done, holds_ended,
+            request = context.request_id, "an operator took a lock away");
+        broken
+    }
+
+    /// Ends a session. With an `incarnation`, only that session of the name.
+    ///
+    /// # Errors
+    /// Those of any write.
+    pub async fn end_session(
+        &self,
+        context: &RequestContext,
+        session: SessionName,
+        incarnation: Option<SessionId>,
+        reason: String,
+    ) -> Result<Response<()>, Failure> {
+        self.read_barrier().await?;
+        let view = self.view(&session)?;
+        if incarnation.is_some_and(|meant| meant != view.id) {
+            // The session that is meant has ended before.
+            return Ok(Response::new((), self.revision()));
+        }
+        let held: Vec<_> =
+            view.holds.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
+        let (by, held) = (shown_identities(context), held.join(" "));
+        let ended = self.close_session(session.clone(), Some(view.id)).await;
+        let (session, done) = (session.as_str(), done(&ended));
+        tracing::info!(target: "audit", action = "end-session", session, reason, by, held, done,
+            request = context.request_id, "an operator ended a session");
+        ended
+    }
+}
+
+fn done<T>(result: &Result<T, Failure>) -> &'static str {
+    match result {
+        Ok(_) => "yes",
+        Err(Failure::OutcomeUnknown) => "unknown",
+        Err(_) => "no",
+    }
+}
+
+/// The caller's names for the audit log, without the secrets that prove them.
+fn shown_identities(context: &RequestContext) -> String {
+    let shown = |identity: &Identity| {
+        let name = identity.id.split(':').next().unwrap_or_default();
+        format!("{}:{name}", identity.scheme)
+    };
+    let names: Vec<_> = context.principal.identities().iter().map(shown).collect();
+    names.join(" ")
+}

@@ -1,0 +1,189 @@
+//! Typed access to a [`Reply`]: the proposer of a command knows which variant answers it.
+//!
+//! Each method returns `None` for every other variant. A reply that does not belong to its command is a bug of the
+//! program, never of the caller.
+
+use crate::{
+    Arrived, CounterView, Grant, LatchView, LockName, OpReply, Passed, Policy, Queued, RecipeReply,
+    Released, Reply, Revision, SessionId, SessionName, Ttl,
+};
+
+/// The answer to [`crate::Command::Acquire`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AcquireReply {
+    Granted(Grant),
+    Queued(Queued),
+}
+
+/// The answer to [`crate::Command::AcquireAll`], in the order of the locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AcquireAllReply {
+    Granted(Vec<Grant>),
+    Queued(Vec<(LockName, Queued)>),
+}
+
+/// The answer to [`crate::Command::Multi`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiReply {
+    /// Whether the conditions held: `then` was done, or else `otherwise`.
+    pub succeeded: bool,
+    /// One to each operation that was done, in order.
+    pub results: Vec<OpReply>,
+}
+
+/// The answer to [`crate::Command::OpenSession`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOpenedReply {
+    pub id: SessionId,
+    pub ttl: Ttl,
+    /// False if the session was open before.
+    pub created: bool,
+}
+
+/// The answer to [`crate::Recipe::Arrive`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArriveReply {
+    Passed(Passed),
+    Arrived(Arrived),
+}
+
+/// The answer to [`crate::Recipe::Depart`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepartReply {
+    /// Of a double barrier that others have not left yet: the round, and how many are inside.
+    pub leaving: Option<(Revision, u32)>,
+    /// False if there was nothing to leave.
+    pub changed: bool,
+}
+
+impl Reply {
+    pub fn into_acquire(self) -> Option<AcquireReply> {
+        if let Self::Granted(grant) = self {
+            Some(AcquireReply::Granted(grant))
+        } else if let Self::Queued(queued) = self {
+            Some(AcquireReply::Queued(queued))
+        } else {
+            None
+        }
+    }
+
+    pub fn into_acquire_all(self) -> Option<AcquireAllReply> {
+        if let Self::GrantedAll(grants) = self {
+            Some(AcquireAllReply::Granted(grants))
+        } else if let Self::QueuedAll(places) = self {
+            Some(AcquireAllReply::Queued(places))
+        } else {
+            None
+        }
+    }
+
+    pub fn into_released(self) -> Option<Released> {
+        if let Self::Released(released) = self { Some(released) } else { None }
+    }
+
+    /// How many places were given up.
+    pub fn into_released_all(self) -> Option<u32> {
+        if let Self::ReleasedAll { changed } = self { Some(changed) } else { None }
+    }
+
+    /// How many places an operator took away.
+    pub fn into_broken(self) -> Option<u32> {
+        if let Self::Broken { places } = self { Some(places) } else { None }
+    }
+
+    /// How many holders were asked.
+    pub fn into_release_asked(self) -> Option<u32> {
+        if let Self::ReleaseAsked { holders } = self { Some(holders) } else { None }
+    }
+
+    pub fn into_handed_over(self) -> Option<Grant> {
+        if let Self::HandedOver(grant) = self { Some(grant) } else { None }
+    }
+
+    pub fn into_policy(self) -> Option<Policy> {
+        if let Self::PolicySet { policy } = self { Some(policy) } else { None }
+    }
+
+    pub fn into_session_opened(self) -> Option<SessionOpenedReply> {
+        if let Self::SessionOpened { id, ttl, created } = self {
+            Some(SessionOpenedReply { id, ttl, created })
+        } else {
+            None
+        }
+    }
+
+    pub fn into_session_attached(self) -> Option<SessionName> {
+        if let Self::SessionAttached { session, .. } = self { Some(session) } else { None }
+    }
+
+    pub fn into_session_ended(self) -> Option<()> {
+        matches!(self, Self::SessionEnded).then_some(())
+    }
+
+    pub fn into_multi(self) -> Option<MultiReply> {
+        if let Self::Multi { succeeded, results } = self {
+            Some(MultiReply { succeeded, results })
+        } else {
+            None
+        }
+    }
+
+    pub fn into_recipe(self) -> Option<RecipeReply> {
+        if let Self::Recipe(reply) = self { Some(reply) } else { None }
+    }
+}
+
+impl RecipeReply {
+    /// The latch, and whether the command created it.
+    pub fn into_latch(self) -> Option<(LatchView, bool)> {
+        if let Self::Latch { view, created } = self { Some((view, created)) } else { None }
+    }
+
+    /// What is left of the latch, and whether the key was counted.
+    pub fn into_counted(self) -> Option<(u32, bool)> {
+        if let Self::Counted { left, counted } = self {
+            Some((left, counted))
+        } else if let Self::Promised { left } = self {
+            Some((left, false))
+        } else {
+            None
+        }
+    }
+
+    /// Whether there was one to delete.
+    pub fn into_deleted(self) -> Option<bool> {
+        if let Self::Deleted { existed } = self { Some(existed) } else { None }
+    }
+
+    /// The counter after the change; the inner value is `None` if the change deleted it.
+    pub fn into_counter(self) -> Option<Option<CounterView>> {
+        if let Self::Counter(view) = self {
+            Some(Some(view))
+        } else {
+            self.into_deleted().map(|_existed| None)
+        }
+    }
+
+    pub fn into_arrive(self) -> Option<ArriveReply> {
+        if let Self::Passed(passed) = self {
+            Some(ArriveReply::Passed(passed))
+        } else if let Self::Arrived(arrived) = self {
+            Some(ArriveReply::Arrived(arrived))
+        } else {
+            None
+        }
+    }
+
+    pub fn into_depart(self) -> Option<DepartReply> {
+        if let Self::Departed { leaving, changed } = self {
+            Some(DepartReply { leaving, changed })
+        } else {
+            None
+        }
+    }
+
+    /// The answer to [`crate::Recipe::GiveUp`] if the caller had passed before; `None` if it had not.
+    pub fn into_passed(self) -> Option<Passed> {
+        if let Self::Passed(passed) = self { Some(passed) } else { None }
+    }
+}
