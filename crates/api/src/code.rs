@@ -61,9 +61,6 @@ codes! {
         "Names of locks, sessions, owners, entries and labels have a greatest length and may not contain control \
          characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
          percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
-    Unsupported, "unsupported", false, "That is not supported yet",
-        "The parameter is known but this version cannot do what it asks for, and will not pretend to. Nothing was \
-         done.";
     Unauthenticated, "unauthenticated", false, "The credentials are not usable",
         "The header Authorization names a scheme that this cluster does not know. Nothing was done. Send a name and a \
          password (curl -u me:secret), which make up an identity for access lists, or leave the header out.";

@@ -1,8 +1,7 @@
-//! The parameters of one call: from its query string, and from a JSON body with the same fields.
+//! The parameters of one call as text: from its query string, and from a JSON body with the same fields.
 //!
-//! Owns what may be said at all: unknown keys are refused with the nearest known one, keys given twice and empty
-//! values are refused, keys that exist elsewhere or later are refused as unsupported. What a value means is the
-//! business of `params`. Memory is bounded by the caller's limit on heads and bodies.
+//! An unknown key is rejected with the nearest known one; a key given twice and an empty value are rejected.
+//! [`crate::ParamField`] turns the text into values. Memory is bounded by the caller's limit on heads and bodies.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::describe::Param;
+use crate::param::{Form, Param};
 use crate::refusal::nearest;
 use crate::{ErrorCode, EscapeError, Refusal, unescape_query};
 
@@ -21,53 +20,33 @@ const LABEL: &str = "label.";
 /// Labels in a JSON body: `{"labels": {"host": "web3"}}`.
 const LABELS: &str = "labels";
 
-/// Which parameters a call takes.
+/// The parameters that a call, or an object in its body, takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Keys {
-    /// What takes them, for messages.
+pub struct ParamList {
+    /// The subject of messages about them, such as "this call".
     pub what: &'static str,
-    /// With a value: `ttl=30s`.
-    pub values: &'static [&'static str],
-    /// With a value that may be empty: `"data": ""`.
-    pub texts: &'static [&'static str],
-    /// With a value, as often as wanted, and in JSON a list: `acl=world:anyone:r&acl=auth::cdrwa`. Alone and without
-    /// a value it stands for the thing itself: `?acl`.
-    pub many: &'static [&'static str],
-    /// True by being there: `stale`, `stale=true`.
-    pub flags: &'static [&'static str],
-    /// Known, but not supported yet.
-    pub later: &'static [&'static str],
-    /// Whether `label.KEY=VALUE` is taken.
-    pub labels: bool,
-    /// What each of those that are taken means: one line each, or a test fails.
-    pub about: &'static [Param],
+    /// In the order of the description.
+    pub params: &'static [Param],
 }
 
-impl Keys {
-    /// No parameters at all.
-    pub const NONE: Keys = Keys {
-        what: "this call",
-        values: &[],
-        texts: &[],
-        many: &[],
-        flags: &[],
-        later: &[],
-        labels: false,
-        about: &[],
-    };
-
-    /// Everything that is taken, except labels.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = &'static str> {
-        [self.values, self.texts, self.many, self.flags].into_iter().flatten().copied()
+impl ParamList {
+    /// The parameters of a call.
+    pub const fn of_call(params: &'static [Param]) -> Self {
+        Self { what: "this call", params }
     }
 
-    fn knows(&self, key: &str) -> bool {
-        self.taken().any(|known| known == key) || (self.labels && key.starts_with(LABEL))
+    fn find(&self, name: &str) -> Option<&'static Param> {
+        self.params.iter().find(|param| param.name == name && param.form != Form::Labels)
+    }
+
+    fn takes_labels(&self) -> bool {
+        self.params.iter().any(|param| param.form == Form::Labels)
     }
 
     fn listed(&self) -> String {
-        let labels = self.labels.then_some("label.KEY");
-        let all: Vec<&str> = self.taken().chain(labels).collect();
+        let name =
+            |param: &Param| if param.form == Form::Labels { "label.KEY" } else { param.name };
+        let all: Vec<&str> = self.params.iter().map(name).collect();
         if all.is_empty() {
             format!("{} takes no parameters", self.what)
         } else {
@@ -88,7 +67,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Refusal`] names the parameter that is unknown, unsupported, empty, given twice or badly encoded.
-    pub fn parse(query: Option<&'a str>, keys: &Keys) -> Result<Self, Refusal> {
+    pub fn parse(query: Option<&'a str>, list: &ParamList) -> Result<Self, Refusal> {
         let mut fields = Self::default();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = match pair.split_once('=') {
@@ -97,7 +76,7 @@ impl<'a> Fields<'a> {
             };
             let key = unescape_query(key).map_err(|e| in_query("a key", e))?;
             let value = value.map(unescape_query).transpose().map_err(|e| in_query(&key, e))?;
-            fields.put(&key, value, keys)?;
+            fields.put(&key, value, list)?;
         }
         Ok(fields)
     }
@@ -106,27 +85,30 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// As [`Fields::parse`]; and for a body that is not such an object, or repeats what the query says.
-    pub fn merge_json(&mut self, body: &[u8], keys: &Keys) -> Result<(), Refusal> {
-        let pairs = serde_json::from_slice(body).map_err(|error| bad_body(&error, keys))?;
-        self.merge_pairs(pairs, keys)
+    pub fn merge_json(&mut self, body: &[u8], list: &ParamList) -> Result<(), Refusal> {
+        let pairs = serde_json::from_slice(body).map_err(|error| bad_body(&error, list))?;
+        self.merge_pairs(pairs, list)
     }
 
     /// Adds the fields of a JSON object that has been read.
-    pub(crate) fn merge_pairs(&mut self, pairs: Pairs, keys: &Keys) -> Result<(), Refusal> {
+    pub(crate) fn merge_pairs(&mut self, pairs: Pairs, list: &ParamList) -> Result<(), Refusal> {
         for (key, value) in pairs.0 {
-            if let (LABELS, true, Value::Object(labels)) = (key.as_str(), keys.labels, &value) {
+            let repeated = list.find(&key).filter(|param| param.form.is_repeated());
+            if let (LABELS, true, Value::Object(labels)) =
+                (key.as_str(), list.takes_labels(), &value)
+            {
                 for (name, value) in labels {
-                    self.put_json(&format!("{LABEL}{name}"), value.clone(), keys)?;
+                    self.put_json(&format!("{LABEL}{name}"), value.clone(), list)?;
                 }
-            } else if let (Some(name), Value::Array(values)) = (known(keys.many, &key), &value) {
+            } else if let (Some(param), Value::Array(values)) = (repeated, &value) {
                 if values.is_empty() {
-                    return Err(empty_list(name));
+                    return Err(empty_list(param.name));
                 }
                 for value in values {
-                    self.put_json(&key, value.clone(), keys)?;
+                    self.put_json(&key, value.clone(), list)?;
                 }
             } else {
-                self.put_json(&key, value, keys)?;
+                self.put_json(&key, value, list)?;
             }
         }
         Ok(())
@@ -154,43 +136,45 @@ impl<'a> Fields<'a> {
     }
 
     /// The labels, ordered by key.
-    pub fn into_labels(self) -> BTreeMap<String, String> {
-        self.labels
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
     }
 
-    fn put_json(&mut self, key: &str, value: Value, keys: &Keys) -> Result<(), Refusal> {
-        let value = match scalar(key, value) {
-            // What is unknown is said to be unknown, whatever its value.
-            Err(_) if !keys.knows(key) => String::new(),
-            value => value?,
-        };
-        self.put(key, Some(Cow::Owned(value)), keys)
+    fn put_json(&mut self, key: &str, value: Value, list: &ParamList) -> Result<(), Refusal> {
+        let known = list.find(key).is_some() || (list.takes_labels() && key.starts_with(LABEL));
+        // The value of an unknown field does not matter: the error names the field.
+        let value = if known { scalar(key, value)? } else { String::new() };
+        self.put(key, Some(Cow::Owned(value)), list)
     }
 
-    fn put(&mut self, key: &str, value: Option<Cow<'a, str>>, keys: &Keys) -> Result<(), Refusal> {
-        if let Some(label) = key.strip_prefix(LABEL).filter(|_| keys.labels) {
+    fn put(
+        &mut self,
+        key: &str,
+        value: Option<Cow<'a, str>>,
+        list: &ParamList,
+    ) -> Result<(), Refusal> {
+        if let Some(label) = key.strip_prefix(LABEL).filter(|_| list.takes_labels()) {
             return self.put_label(key, label, value);
         }
-        if let Some(key) = known(keys.values, key) {
-            let value = value.filter(|v| !v.is_empty()).ok_or_else(|| empty(key))?;
-            return self.put_once(key, value);
-        }
-        if let Some(key) = known(keys.texts, key) {
-            return self.put_once(key, value.unwrap_or_default());
-        }
-        if let Some(key) = known(keys.many, key) {
-            self.items.push((key, value.unwrap_or_default()));
-            return Ok(());
-        }
-        if let Some(key) = known(keys.flags, key) {
+        let Some(param) = list.find(key) else { return Err(unknown(key, list)) };
+        let name = param.name;
+        if param.form == Form::Flag {
             return match value.as_deref().unwrap_or("true") {
-                "true" => self.put_once(key, Cow::Borrowed("true")),
-                "false" => self.put_once(key, Cow::Borrowed("false")),
-                "" => Err(empty(key)),
-                _ => Err(not_a_flag(key)),
+                "true" => self.put_once(name, Cow::Borrowed("true")),
+                "false" => self.put_once(name, Cow::Borrowed("false")),
+                "" => Err(empty(name)),
+                _ => Err(not_a_flag(name)),
             };
         }
-        Err(if keys.later.contains(&key) { unsupported(key) } else { unknown(key, keys) })
+        if param.form.is_repeated() {
+            self.items.push((name, value.unwrap_or_default()));
+            return Ok(());
+        }
+        if param.form == Form::TextOrEmpty {
+            return self.put_once(name, value.unwrap_or_default());
+        }
+        let value = value.filter(|value| !value.is_empty()).ok_or_else(|| empty(name))?;
+        self.put_once(name, value)
     }
 
     fn put_once(&mut self, key: &'static str, value: Cow<'a, str>) -> Result<(), Refusal> {
@@ -241,10 +225,6 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-fn known(names: &[&'static str], key: &str) -> Option<&'static str> {
-    names.iter().copied().find(|name| *name == key)
-}
-
 /// A field's text as the query would spell it: a bare number stays bare, and is refused where a unit is due.
 fn scalar(key: &str, value: Value) -> Result<String, Refusal> {
     match value {
@@ -265,10 +245,10 @@ fn empty_list(key: &'static str) -> Refusal {
         .hint("leave it out, or name at least one")
 }
 
-fn bad_body(error: &serde_json::Error, keys: &Keys) -> Refusal {
+fn bad_body(error: &serde_json::Error, list: &ParamList) -> Refusal {
     let detail = format!("the body is not a JSON object: {error}");
     Refusal::new(ErrorCode::InvalidArgument, detail)
-        .hint(format!("send no body, or an object with the fields of the query; {}", keys.listed()))
+        .hint(format!("send no body, or an object with the fields of the query; {}", list.listed()))
 }
 
 fn in_query(what: &str, error: EscapeError) -> Refusal {
@@ -294,15 +274,9 @@ fn not_a_flag(key: &str) -> Refusal {
         .hint(format!("write {key}, or leave it out"))
 }
 
-fn unsupported(key: &str) -> Refusal {
-    Refusal::of(key, ErrorCode::Unsupported, format!("'{key}' is not supported yet"))
-        .hint("leave it out")
-}
-
-fn unknown(key: &str, keys: &Keys) -> Refusal {
-    let known = keys.taken().chain(keys.later.iter().copied());
-    let listed = keys.listed();
-    let hint = match nearest(key, known) {
+fn unknown(key: &str, list: &ParamList) -> Refusal {
+    let listed = list.listed();
+    let hint = match nearest(key, list.params.iter().map(|param| param.name)) {
         Some(near) => format!("did you mean '{near}'? {listed}"),
         None => listed,
     };
@@ -317,19 +291,23 @@ fn shown(key: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
 
-    const KEYS: Keys = Keys {
-        values: &["session", "ttl", "wait"],
-        texts: &["data"],
-        many: &["acl"],
-        flags: &["stale"],
-        later: &["permits"],
-        labels: true,
-        ..Keys::NONE
-    };
+    const LONGEST: Duration = Duration::from_mins(1);
+
+    const KEYS: ParamList = ParamList::of_call(&[
+        Param::name("session", 8, ""),
+        Param::duration("ttl", (Duration::ZERO, LONGEST), ""),
+        Param::duration("wait", (Duration::ZERO, LONGEST), ""),
+        Param::text_or_empty("data", ""),
+        Param::of("acl", Form::AccessEntry, ""),
+        Param::flag("stale", ""),
+        Param::of("labels", Form::Labels, ""),
+    ]);
 
     #[track_caller]
     fn refused(query: &str) -> Refusal {
@@ -343,7 +321,7 @@ mod tests {
         assert_eq!(fields.value("session"), Some("me"));
         assert_eq!(fields.value("wait"), None);
         assert!(fields.flag("stale"));
-        let labels = fields.into_labels();
+        let labels = fields.labels();
         assert_eq!(labels.get("host").map(String::as_str), Some("web 3"));
         assert!(!Fields::parse(Some("stale=false"), &KEYS).unwrap().flag("stale"));
         assert!(Fields::parse(None, &KEYS).unwrap().value("ttl").is_none());
@@ -357,7 +335,7 @@ mod tests {
         let hint = "did you mean 'session'? this call takes session, ttl, wait, data, acl, stale, label.KEY";
         assert_eq!(refusal.hint.as_deref(), Some(hint));
         assert_eq!(refused("q=1").hint.unwrap(), hint.split_once("? ").unwrap().1);
-        let none = Fields::parse(Some("a=1"), &Keys::NONE).unwrap_err();
+        let none = Fields::parse(Some("a=1"), &ParamList::of_call(&[])).unwrap_err();
         assert_eq!(none.hint.as_deref(), Some("this call takes no parameters"));
     }
 
@@ -390,13 +368,6 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_of_the_future_is_unsupported_and_named() {
-        let refusal = refused("permits=2");
-        assert_eq!(refusal.code, ErrorCode::Unsupported);
-        assert_eq!(refusal.parameter.as_deref(), Some("permits"));
-    }
-
-    #[test]
     fn a_broken_escape_is_refused_by_name() {
         assert!(refused("ttl=%zz").detail.starts_with("'ttl' in the query: a '%' must"));
         assert!(refused("%ff=1").detail.contains("not UTF-8"));
@@ -409,7 +380,7 @@ mod tests {
         let body = br#"{"ttl":"30s","stale":true,"labels":{"host":"web3"},"label.pid":812}"#;
         fields.merge_json(body, &KEYS).unwrap();
         assert_eq!((fields.value("ttl"), fields.flag("stale")), (Some("30s"), true));
-        let labels = fields.into_labels();
+        let labels = fields.labels();
         assert_eq!(labels.len(), 2);
         assert_eq!(labels["pid"], "812");
     }

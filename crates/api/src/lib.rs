@@ -11,13 +11,15 @@ mod acl;
 mod answer;
 mod cluster;
 mod code;
-mod describe;
 mod duration;
 mod election;
 mod escape;
 mod fields;
 mod knowing;
 mod lock;
+mod param;
+mod param_value;
+pub mod parameters;
 mod params;
 mod path;
 mod problem;
@@ -35,14 +37,13 @@ pub use acl::{format_acl_entry, parse_acl_entry};
 pub use answer::{ChangeBody, ChangeKind, OpBody, TxnBody, WatchBody, path_of};
 pub use cluster::{CheckBody, ClusterBody, HealthBody, NodeBody, VersionBody};
 pub use code::{ErrorCode, UnknownCode};
-pub use describe::{Form, Param, Unsaid};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use election::{
     CandidateBody, ElectedBody, ElectionBody, LeaderBody, LeadershipBody, election_lock,
     election_of, election_path,
 };
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
-pub use fields::{Fields, Keys};
+pub use fields::{Fields, ParamList};
 pub use holdfast_types::{ClosedBy, Mode, QueueOrder};
 pub use knowing::{
     AheadBody, ContentionBody, EstimateBody, EventBody, EventKind, ExplainedBody, GapBody,
@@ -53,11 +54,13 @@ pub use lock::{
     AskedBody, BrokenBody, ClosedBody, FenceBody, GrantAllBody, GrantBody, HandedBody, HolderBody,
     LockBody, LocksBody, PolicyBody, ReleaseRequestBody, WaiterBody,
 };
+pub use param::{Absent, Form, Param, object_schema};
+pub use param_value::{CallParams, ParamField, ParamValue, parse_word};
 pub use params::{
     AcquireAllParams, AcquireParams, AskParams, Aspect, BreakParams, CampaignParams, ChangeParams,
     CloseParams, DeleteParams, FenceModeParam, FenceParams, HistoryParams, KEPT_ALIVE_MAX,
     KeepAliveParams, KeepManyParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams,
-    Moment, NodeParams, OpenParams, PolicyParams, PostParams, PutParams, REASON_BYTES_MAX,
+    Moment, NodeParams, OpenParams, PolicyParams, PostParams, PutParams, Query, REASON_BYTES_MAX,
     ReadParams, ReadyParams, ReleaseAllParams, ReleaseParams, ResignParams, Sort, TermsParams,
     WAIT_MAX, WatchParams, last_event_id,
 };

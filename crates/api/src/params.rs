@@ -3,7 +3,7 @@
 //! One struct a call: `parse` reads [`Fields`] into the nouns of `holdfast-types`, `to_query` writes them back, and
 //! a property test holds the two together.
 
-pub(crate) mod about;
+pub(crate) use crate::parameters as about;
 mod custody;
 mod election;
 mod fence;
@@ -28,7 +28,7 @@ use holdfast_types::{
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Refusal, parse_duration};
 
-pub(crate) use query::Query;
+pub use query::Query;
 
 pub use custody::{AskParams, BreakParams};
 pub use election::{CampaignParams, ResignParams};
@@ -64,8 +64,8 @@ pub(crate) fn name<'f, T>(
     fields.value(key).map(new).transpose().map_err(|error| Refusal::bad_name(key, &error))
 }
 
-pub(crate) fn labels(fields: Fields<'_>) -> Result<Labels, Refusal> {
-    Labels::new(fields.into_labels()).map_err(|error| Refusal::bad_name("label", &error))
+pub(crate) fn labels(fields: &Fields<'_>) -> Result<Labels, Refusal> {
+    Labels::new(fields.labels().clone()).map_err(|error| Refusal::bad_name("label", &error))
 }
 
 pub(crate) fn ttl(fields: &Fields<'_>) -> Result<Option<Ttl>, Refusal> {

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_refusal_becomes_a_problem_with_its_parameter() {
         let refusal =
-            Refusal::of("permits", ErrorCode::Unsupported, "'permits' is not supported yet");
+            Refusal::of("permits", ErrorCode::InvalidArgument, "unknown parameter 'permits'");
         let problem = Problem::refused(refusal.hint("leave it out"), 400);
         assert_eq!(problem.facts.parameter.as_deref(), Some("permits"));
         assert_eq!((problem.status, problem.retryable), (400, false));

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use holdfast_types::{Labels, Owner, Recipe, RecipeName, RequestId, SessionName, Ttl};
 
-use crate::params::about::{REDIRECTED, REQUEST, SESSION, STALE, TTL};
+use crate::parameters::{LABELS, REDIRECT as REDIRECTED, REQUEST, SESSION, STALE, TTL};
 use crate::params::{ChangeParams, ReadParams, labels, name, ttl, wait};
 use crate::params::{Query, REDIRECT};
-use crate::{ErrorCode, Fields, Keys, Refusal, escape_path};
+use crate::{ErrorCode, Fields, ParamList, Refusal, escape_path};
 
 pub use bodies::{
     BreachBody, CountDownBody, CounterBody, GateBody, LatchBody, LeftBody, PassedBody, RecipeFacts,
@@ -47,15 +47,10 @@ pub struct LatchParams {
 
 impl LatchParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["count"],
-        flags: &[REDIRECT],
-        about: &[about::COUNT, REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[about::COUNT, REDIRECTED]);
 
     /// What deleting one takes.
-    pub const DELETE_KEYS: Keys = Keys { flags: &[REDIRECT], about: &[REDIRECTED], ..Keys::NONE };
+    pub const DELETE_KEYS: ParamList = ParamList::of_call(&[REDIRECTED]);
 
     /// Checks every parameter.
     ///
@@ -88,12 +83,13 @@ pub struct CountDownParams {
 
 impl CountDownParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["key", "request", "session", "on_death"],
-        flags: &[REDIRECT],
-        about: &[about::KEY, about::KEY_TOO, about::DYING, about::ON_DEATH, REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        about::KEY,
+        about::KEY_TOO,
+        about::DYING,
+        about::ON_DEATH,
+        REDIRECTED,
+    ]);
 
     /// Checks every parameter; `header` is the request id that came as a header, and stands for the key without one.
     ///
@@ -149,12 +145,7 @@ pub struct WaitParams {
 
 impl WaitParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["wait"],
-        flags: &["stale", REDIRECT],
-        about: &[about::WAIT, STALE, REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[about::WAIT, STALE, REDIRECTED]);
 
     /// Checks every parameter.
     ///
@@ -197,34 +188,29 @@ pub struct ArriveParams {
 
 impl ArriveParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["parties", "session", "owner", "request", "ttl", "wait"],
-        flags: &[REDIRECT],
-        labels: true,
-        about: &[
-            about::PARTIES,
-            about::MEMBER,
-            about::OWNER,
-            about::ARRIVAL,
-            TTL,
-            about::WAIT,
-            REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        about::PARTIES,
+        about::MEMBER,
+        about::OWNER,
+        about::ARRIVAL,
+        TTL,
+        about::WAIT,
+        REDIRECTED,
+        LABELS,
+    ]);
 
     /// Checks every parameter; `header` is the request id that came as a header.
     ///
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead; the parties and the session are needed.
-    pub fn parse(fields: Fields<'_>, header: Option<&str>) -> Result<Self, Refusal> {
+    pub fn parse(fields: &Fields<'_>, header: Option<&str>) -> Result<Self, Refusal> {
         Ok(Self {
-            parties: number_to(&fields, "parties", Recipe::PARTIES_MAX, "?parties=3")?,
-            session: session(&fields)?,
-            owner: name(&fields, "owner", Owner::new)?,
-            request: request_id(&fields, header)?,
-            ttl: ttl(&fields)?,
-            wait: wait(&fields)?.unwrap_or_default(),
+            parties: number_to(fields, "parties", Recipe::PARTIES_MAX, "?parties=3")?,
+            session: session(fields)?,
+            owner: name(fields, "owner", Owner::new)?,
+            request: request_id(fields, header)?,
+            ttl: ttl(fields)?,
+            wait: wait(fields)?.unwrap_or_default(),
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -260,12 +246,8 @@ pub struct LeaveParams {
 
 impl LeaveParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "wait"],
-        flags: &[REDIRECT],
-        about: &[about::MEMBER, about::OWNER, about::WAIT, REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList =
+        ParamList::of_call(&[about::MEMBER, about::OWNER, about::WAIT, REDIRECTED]);
 
     /// Checks every parameter.
     ///
@@ -301,26 +283,12 @@ pub struct CounterParams {
 
 impl CounterParams {
     /// What adding takes.
-    pub const ADD_KEYS: Keys = Keys {
-        values: &["add", "session", "request"],
-        flags: &[REDIRECT],
-        about: &[about::ADD, SESSION, REQUEST, REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const ADD_KEYS: ParamList = ParamList::of_call(&[about::ADD, SESSION, REQUEST, REDIRECTED]);
     /// What setting takes.
-    pub const SET_KEYS: Keys = Keys {
-        values: &["value", "version", "session", "request"],
-        flags: &[REDIRECT],
-        about: &[about::VALUE, about::VERSION, SESSION, REQUEST, REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const SET_KEYS: ParamList =
+        ParamList::of_call(&[about::VALUE, about::VERSION, SESSION, REQUEST, REDIRECTED]);
     /// What deleting takes.
-    pub const DELETE_KEYS: Keys = Keys {
-        values: &["session", "request"],
-        flags: &[REDIRECT],
-        about: &[SESSION, REQUEST, REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const DELETE_KEYS: ParamList = ParamList::of_call(&[SESSION, REQUEST, REDIRECTED]);
 
     /// Checks every parameter; `key` is `add`, `value`, or none to delete, `header` the request id that came as a header.
     ///
@@ -416,7 +384,7 @@ mod tests {
         };
         let query = params.to_query();
         let fields = Fields::parse(Some(&query), &ArriveParams::KEYS).unwrap();
-        assert_eq!(ArriveParams::parse(fields, None).unwrap(), params);
+        assert_eq!(ArriveParams::parse(&fields, None).unwrap(), params);
         let params = CountDownParams {
             key: RequestId::new("k").unwrap(),
             when_ended: Some(session.clone()),
@@ -452,7 +420,7 @@ mod tests {
         assert_eq!(refused(down("request=a", Some("b"))), "request");
         assert_eq!(down("", Some("b")).unwrap().key.as_str(), "b");
         let arrive =
-            |query| ArriveParams::parse(Fields::parse(Some(query), &ArriveParams::KEYS)?, None);
+            |query| ArriveParams::parse(&Fields::parse(Some(query), &ArriveParams::KEYS)?, None);
         assert_eq!(refused(arrive("session=s")), "parties");
         assert_eq!(refused(arrive("parties=1001&session=s")), "parties");
         assert_eq!(refused(arrive("parties=3")), "session");

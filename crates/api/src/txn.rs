@@ -15,11 +15,11 @@ use holdfast_types::{Condition, Create, CreateKind, Data, FencingToken, LockName
 use holdfast_types::{NameError, SessionName, ZnodePath};
 
 use crate::acl::parse_list;
-use crate::describe::{Form, Param};
 use crate::fields::Pairs;
+use crate::param::{Form, Param};
 use crate::params::about;
 use crate::refusal::nearest;
-use crate::{ChangeParams, ErrorCode, Fields, Keys, MakeParams, Refusal};
+use crate::{ChangeParams, ErrorCode, Fields, MakeParams, ParamList, Refusal};
 
 mod keys;
 
@@ -45,20 +45,16 @@ pub struct TxnParams {
 
 impl TxnParams {
     /// What the call takes; the three lists in the body alone.
-    pub const KEYS: Keys = Keys {
+    pub const KEYS: ParamList = ParamList {
         what: "a transaction",
-        values: &["session", "request"],
-        many: &["if", "then", "else"],
-        flags: &["redirect"],
-        about: &[
+        params: &[
             about::SESSION,
             about::REQUEST,
             Param::of("if", Form::Conditions, "All of these must hold; none always do"),
             Param::of("then", Form::Operations, "Done if they hold, all or nothing"),
             Param::of("else", Form::Operations, "Done if they do not, all or nothing"),
-            about::REDIRECTED,
+            about::REDIRECT,
         ],
-        ..Keys::NONE
     };
 
     /// Reads query and body; `request` is the request id that came as a header.
@@ -67,7 +63,9 @@ impl TxnParams {
     /// [`Refusal`] says in which item of which list the trouble is, and what to write instead.
     pub fn parse(query: Option<&str>, body: &[u8], request: Option<&str>) -> Result<Self, Refusal> {
         let mut fields = Fields::parse(query, &Self::KEYS)?;
-        if let Some(list) = Self::KEYS.many.iter().find(|list| fields.value(list).is_some()) {
+        if let Some(list) =
+            ["if", "then", "else"].into_iter().find(|list| fields.value(list).is_some())
+        {
             let detail = format!("'{list}' belongs into the body");
             return Err(Refusal::of(list, ErrorCode::InvalidArgument, detail).hint(FORM));
         }
@@ -150,7 +148,7 @@ fn each<T>(
     items.unwrap_or_default().into_iter().enumerate().map(placed).collect()
 }
 
-fn fields(pairs: Pairs, keys: &Keys) -> Result<Fields<'static>, Refusal> {
+fn fields(pairs: Pairs, keys: &ParamList) -> Result<Fields<'static>, Refusal> {
     let mut fields = Fields::default();
     fields.merge_pairs(pairs, keys)?;
     Ok(fields)

@@ -16,9 +16,11 @@ use crate::status::{Fault, problem, sealed};
 /// still there to read why; a larger one is cut off.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
-/// What the body of a call is.
+/// The content of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BodyKind {
+    /// The body is not read.
+    None,
     /// The fields of the query, as JSON.
     Fields,
     /// The data of a node.
@@ -31,10 +33,10 @@ pub(crate) enum Kind {
     Value,
 }
 
-impl Kind {
+impl BodyKind {
     fn bytes_max(self, config: &HttpConfig) -> usize {
         match self {
-            Self::Fields | Self::Sessions => config.body_bytes_max,
+            Self::None | Self::Fields | Self::Sessions => config.body_bytes_max,
             Self::Data => config.data_bytes_max,
             Self::Txn => config.txn_bytes_max,
             Self::Value => Acquire::VALUE_MAX,
@@ -43,7 +45,7 @@ impl Kind {
 
     fn hint(self) -> &'static str {
         match self {
-            Self::Fields => "send the fields of the query, and nothing else",
+            Self::None | Self::Fields => "send the fields of the query, and nothing else",
             Self::Data => "keep what is large elsewhere, and its place here",
             Self::Txn => "change less at once",
             Self::Sessions => "renew fewer sessions at once",
@@ -68,11 +70,11 @@ pub(crate) struct Received<'p> {
 /// if it does not arrive in time.
 pub(crate) async fn read<'p>(
     body: Body,
-    kind: Kind,
+    kind: BodyKind,
     config: &HttpConfig,
     places: &'p Semaphore,
 ) -> Result<Received<'p>, Fault> {
-    if body.is_end_stream() {
+    if kind == BodyKind::None || body.is_end_stream() {
         return Ok(Received::default());
     }
     let (bytes_max, place) = (kind.bytes_max(config), place(&body, config, places)?);

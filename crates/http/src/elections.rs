@@ -41,7 +41,7 @@ fn named(exchange: &mut Exchange<'_>) -> Result<(LockName, LockName), Fault> {
 pub(crate) async fn campaign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let (election, lock) = named(exchange)?;
     let fields = exchange.query(&CampaignParams::KEYS)?;
-    let params = CampaignParams::parse(fields, &exchange.body).map_err(of_refusal)?;
+    let params = CampaignParams::parse(&fields, &exchange.body).map_err(of_refusal)?;
     exchange.subject.session.clone_from(&params.session);
     exchange.subject.wait = params.wait;
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {

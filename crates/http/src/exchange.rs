@@ -8,22 +8,27 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
-use holdfast_api::{ErrorCode, Fields, Keys, Refusal, unescape_path};
+use holdfast_api::{CallParams, ErrorCode, Fields, ParamList, Refusal, unescape_path};
 use holdfast_service::{
     Failure, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
 use holdfast_types::{Identity, LockName, NameError, RecipeName, SessionName, Stamp, ZnodePath};
 
-use crate::door::Front;
+use crate::body::BodyKind;
+use crate::front::Front;
+use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::status::{Case, Fault, of_failure, of_refusal};
 
 /// A call in the hands of its handler.
 pub(crate) struct Exchange<'a> {
     pub(crate) front: &'a Front,
+    pub(crate) operation: &'static Operation,
     pub(crate) parts: &'a Parts,
     /// Empty for calls that take none.
     pub(crate) body: Bytes,
+    /// The parameters as text, from the query and the body.
+    fields: Fields<'a>,
     pub(crate) context: RequestContext,
     pub(crate) subject: Subject,
 }
@@ -38,9 +43,42 @@ pub(crate) struct Subject {
     pub(crate) wait: Duration,
 }
 
+impl<'a> Exchange<'a> {
+    pub(crate) fn new(
+        front: &'a Front,
+        operation: &'static Operation,
+        parts: &'a Parts,
+        context: RequestContext,
+    ) -> Self {
+        let (body, fields, subject) = (Bytes::new(), Fields::default(), Subject::default());
+        Self { front, operation, parts, body, fields, context, subject }
+    }
+
+    /// Reads the parameters as text.
+    pub(crate) fn read_fields(&mut self) -> Result<(), Fault> {
+        let list = &self.operation.params;
+        let mut fields = Fields::parse(self.parts.uri.query(), list).map_err(of_refusal)?;
+        if self.operation.body == BodyKind::Fields && !self.body.is_empty() {
+            fields.merge_json(&self.body, list).map_err(of_refusal)?;
+        }
+        self.fields = fields;
+        Ok(())
+    }
+
+    /// The parameters of the call.
+    pub(crate) fn params<P: CallParams>(&self) -> Result<P, Fault> {
+        P::read(&self.fields).map_err(of_refusal)
+    }
+
+    /// A 307 to the leader, if the caller wants that and this node does not lead. During an election the node answers.
+    pub(crate) fn redirect_to_leader(&self) -> Option<Reply> {
+        self.elsewhere(self.fields.flag("redirect"))
+    }
+}
+
 impl Exchange<'_> {
     /// The parameters, from the query and the body.
-    pub(crate) fn fields(&self, keys: &Keys) -> Result<Fields<'_>, Fault> {
+    pub(crate) fn fields(&self, keys: &ParamList) -> Result<Fields<'_>, Fault> {
         let mut fields = Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)?;
         if !self.body.is_empty() {
             fields.merge_json(&self.body, keys).map_err(of_refusal)?;
@@ -49,7 +87,7 @@ impl Exchange<'_> {
     }
 
     /// The parameters of a call whose body is something else.
-    pub(crate) fn query(&self, keys: &Keys) -> Result<Fields<'_>, Fault> {
+    pub(crate) fn query(&self, keys: &ParamList) -> Result<Fields<'_>, Fault> {
         Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)
     }
 

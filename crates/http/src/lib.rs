@@ -10,17 +10,16 @@
 //! up drops its call's future, and the service sees that.
 
 mod acquiring;
-mod action;
 mod activity;
 mod body;
 mod config;
 mod connection;
 mod custody;
-mod door;
 mod elections;
 mod exchange;
 mod explain;
 mod fence;
+mod front;
 mod head;
 mod identity;
 mod lines;
@@ -28,6 +27,8 @@ mod locks;
 mod metrics;
 mod node;
 mod openapi;
+mod operation;
+mod operations;
 mod pages;
 mod precondition;
 mod recipes;
@@ -45,5 +46,6 @@ mod watch;
 
 pub use config::HttpConfig;
 pub use metrics::HttpMetrics;
-pub use pages::{description, explanation};
+pub use pages::error::explanation;
+pub use pages::openapi::description;
 pub use server::serve;

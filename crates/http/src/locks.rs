@@ -24,7 +24,7 @@ pub(crate) const LOCKS: &str = "/v1/locks/";
 pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let lock = exchange.lock(LOCKS)?;
     let fields = exchange.fields(&AcquireParams::KEYS)?;
-    let params = AcquireParams::parse(fields).map_err(of_refusal)?;
+    let params = AcquireParams::parse(&fields).map_err(of_refusal)?;
     exchange.subject.session.clone_from(&params.session);
     exchange.subject.wait = params.wait;
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {

@@ -1,165 +1,272 @@
-//! The API's description of itself: one [`Operation`] for each action, and the `OpenAPI` document made of them.
+//! The `OpenAPI` 3.1 document, derived from the operations.
 //!
-//! Owns the vocabulary of operations; `operations` says what each action is in it, `document` writes it down. What can
-//! be known from elsewhere is taken from there: methods and paths from `action`, parameters from the `Keys` that the
-//! handlers parse with, bodies from the types that they write, statuses from `status`. Refuses to know any handler.
+//! Owns the form of the document and what follows for an operation from its parameters, its body and its reach. Made
+//! once, and the same for the whole life of a node.
 
-mod document;
-mod elections;
-mod node;
-mod operations;
-mod recipes;
-mod sessions;
-mod several;
-mod tree;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use axum::http::StatusCode;
-use holdfast_api::{ErrorCode, Keys, Schemas};
-use serde_json::Value;
+use bytes::Bytes;
+use holdfast_api::{
+    ErrorCode, Form, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER, HOLDFAST_LEADER_CONTACT_MS,
+    HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, KEPT_ALIVE_MAX, PROBLEM_JSON, Param,
+    Problem, Schemas, object_schema,
+};
+use holdfast_types::{Acquire, SessionName};
+use serde_json::{Map, Value, json};
 
-use crate::action::Action;
+use crate::body::BodyKind;
+use crate::operation::{Answer, Content, Header, Operation};
+use crate::operations::OPERATIONS;
+use crate::status::of_code;
 
-pub(crate) use document::{ABOUT, codes, document, path_parameter, tag};
+/// Headers of every answer.
+const EVERYWHERE: [Header; 4] = [
+    Header::number(HOLDFAST_NODE, "The node that answered"),
+    Header::text(HOLDFAST_LEADER, "The leader as that node knows it, or none"),
+    Header::number(HOLDFAST_REVISION, "The revision of the answer; on errors, what is applied"),
+    Header::text(HOLDFAST_REQUEST_ID, "Ties the call to the node's log lines"),
+];
+/// Headers of a stale read.
+const STALE: [Header; 2] = [
+    Header::number(HOLDFAST_APPLIED_REVISION, "Of a stale read: the revision it was read at"),
+    Header::number(
+        HOLDFAST_LEADER_CONTACT_MS,
+        "Of a stale read: milliseconds since the node last heard from a leader",
+    ),
+];
 
-/// What one action is, for those who call it.
-#[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    /// Unique, in camel case: what generated clients call it.
-    pub(crate) id: &'static str,
-    /// One line, without a full stop.
-    pub(crate) summary: &'static str,
-    /// What is good to know, in whole sentences.
-    pub(crate) about: &'static str,
-    /// The parameters that the handler takes.
-    pub(crate) keys: Keys,
-    /// Headers that it looks at, beside those that every call may have.
-    pub(crate) headers: &'static [Header],
-    /// How far it reaches into the cluster, and so how it can fail.
-    pub(crate) reach: Reach,
-    /// What it answers when it does what was asked.
-    pub(crate) answers: Vec<Answer>,
-    /// How it can fail, beside what follows from its parameters, its body and its reach.
-    pub(crate) codes: &'static [ErrorCode],
+/// The document as JSON text.
+pub(crate) fn document() -> Bytes {
+    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
+    // A document is made of text and numbers, which always have a form.
+    let write = || serde_json::to_vec(&make()).unwrap_or_default().into();
+    DOCUMENT.get_or_init(write).clone()
 }
 
-/// How far a call reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// The node answers by itself.
-    Here,
-    /// The cluster is asked.
-    Read,
-    /// The cluster is changed.
-    Change,
+fn make() -> Value {
+    let mut schemas = Schemas::default();
+    let problem = schemas.of::<Problem>();
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for operation in OPERATIONS {
+        let written = written(operation, &mut schemas, &problem);
+        let path = paths.entry(operation.route.pattern).or_default();
+        path.insert(operation.method.as_str().to_ascii_lowercase(), written);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "holdfast",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "A self-hosted lock coordinator.",
+            "description": ABOUT,
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "/", "description": "Every node answers every call" }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.into_components(),
+            "headers": headers(&EVERYWHERE),
+            "securitySchemes": { "basic": { "type": "http", "scheme": "basic" } },
+        },
+    })
 }
 
-impl Reach {
-    /// How every call that reaches so far can fail.
-    pub(crate) const fn codes(self) -> &'static [ErrorCode] {
-        const READ: [ErrorCode; 6] = [
-            ErrorCode::RateLimited,
-            ErrorCode::Internal,
-            ErrorCode::NoLeader,
-            ErrorCode::ShuttingDown,
-            ErrorCode::Starting,
-            ErrorCode::DiskFull,
-        ];
-        const CHANGE: [ErrorCode; 8] = [
-            ErrorCode::PayloadTooLarge,
-            ErrorCode::RateLimited,
-            ErrorCode::Internal,
-            ErrorCode::NoLeader,
-            ErrorCode::OutcomeUnknown,
-            ErrorCode::ShuttingDown,
-            ErrorCode::Starting,
-            ErrorCode::DiskFull,
-        ];
-        match self {
-            Self::Here => &[],
-            Self::Read => &READ,
-            Self::Change => &CHANGE,
+/// What holds for every call.
+pub(crate) const ABOUT: &str = "Options are in the query string; PUT, POST and DELETE also take a JSON object with the same \
+    fields as their body, except below /v1/tree, where the body is the data of a node, and in PUT /v1/elections/{name}, where \
+    it is the candidate's value. A field given in both places, \
+    given twice, unknown or empty is refused. Names of locks and paths may contain '/', as it is or as %2F; they are \
+    percent-decoded once. HEAD works wherever GET does, and OPTIONS everywhere. A method that a path does not take is 405 \
+    method-not-allowed, a path that does not exist 404 not-found. Every error is application/problem+json with a code; \
+    /errors/{code} explains it.";
+
+fn written(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Value {
+    let mut value = json!({
+        "operationId": operation.id,
+        "tags": [operation.route.tag],
+        "summary": operation.summary,
+        "parameters": parameters(operation),
+        "responses": responses(operation, schemas, problem),
+    });
+    if let Some(object) = value.as_object_mut() {
+        if !operation.description.is_empty() {
+            object.insert("description".to_owned(), operation.description.into());
+        }
+        if let Some(body) = request_body(operation) {
+            object.insert("requestBody".to_owned(), body);
+        }
+        if operation.scope.needs_caller() {
+            object.insert("security".to_owned(), json!([{}, { "basic": [] }]));
         }
     }
+    value
 }
 
-/// A header of a call or an answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
-    /// As it is written.
-    pub(crate) name: &'static str,
-    /// Whether it is a number.
-    pub(crate) number: bool,
-    /// What it means.
-    pub(crate) about: &'static str,
+fn parameters(operation: &Operation) -> Vec<Value> {
+    let path = &operation.route.name;
+    let mut all: Vec<Value> = path.iter().map(|param| parameter(param, "path")).collect();
+    for param in operation.params.params {
+        if param.form == Form::Labels {
+            all.push(label(param));
+        } else if param.form.fits_query() {
+            all.push(parameter(param, "query"));
+        }
+    }
+    all.extend(operation.headers.iter().map(|header| {
+        json!({
+            "name": header.name,
+            "in": "header",
+            "description": format!("{}.", header.about),
+            "schema": { "type": "string" },
+        })
+    }));
+    all
 }
 
-impl Header {
-    /// A header with text in it.
-    pub(crate) const fn text(name: &'static str, about: &'static str) -> Self {
-        Self { name, number: false, about }
-    }
-
-    /// A header with a number in it.
-    pub(crate) const fn number(name: &'static str, about: &'static str) -> Self {
-        Self { name, number: true, about }
-    }
+fn parameter(param: &Param, place: &str) -> Value {
+    let schema = param.schema();
+    let schema =
+        if param.form.is_repeated() { json!({ "type": "array", "items": schema }) } else { schema };
+    json!({
+        "name": param.name,
+        "in": place,
+        "required": place == "path" || param.is_needed(),
+        "description": param.explained(),
+        "schema": schema,
+    })
 }
 
-/// One answer of an operation.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    /// Its status.
-    pub(crate) status: StatusCode,
-    /// When it is given.
-    pub(crate) about: &'static str,
-    /// Its bodies, by media type; one of them comes.
-    pub(crate) contents: Vec<(&'static str, Content)>,
-    /// Headers that it has, beside those of every answer.
-    pub(crate) headers: Vec<Header>,
+fn label(param: &Param) -> Value {
+    json!({
+        "name": "label.KEY",
+        "in": "query",
+        "description": param.explained(),
+        "schema": { "type": "string", "minLength": 1, "maxLength": 256 },
+    })
 }
 
-/// What is in a body.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Content {
-    /// JSON of a type; several types of one media type are alternatives.
-    Json(fn(&mut Schemas) -> Value),
-    /// Text.
-    Text,
-    /// Bytes that mean nothing to us.
-    Bytes,
+fn request_body(operation: &Operation) -> Option<Value> {
+    let kind = operation.body;
+    let (media, about, schema) = match kind {
+        BodyKind::None => return None,
+        BodyKind::Fields => {
+            let about = "The fields of the query, instead of the query.";
+            ("application/json", about, object_schema(operation.params.params))
+        }
+        BodyKind::Data => {
+            let bytes = json!({ "type": "string", "format": "binary" });
+            ("application/octet-stream", "The data of the node, byte by byte.", bytes)
+        }
+        BodyKind::Txn => {
+            ("application/json", "The transaction.", object_schema(operation.params.params))
+        }
+        BodyKind::Value => {
+            let text = json!({ "type": "string", "maxLength": Acquire::VALUE_MAX });
+            ("text/plain", "The value that everybody is shown, as text; any media type.", text)
+        }
+        BodyKind::Sessions => {
+            let id = json!({ "type": "string", "minLength": 1, "maxLength": SessionName::MAX_LEN });
+            let ids =
+                json!({ "type": "array", "items": id, "minItems": 1, "maxItems": KEPT_ALIVE_MAX });
+            ("application/json", "The ids of the sessions.", ids)
+        }
+    };
+    let content = json!({ media: { "schema": schema } });
+    let required = matches!(kind, BodyKind::Txn | BodyKind::Sessions);
+    Some(json!({ "description": about, "required": required, "content": content }))
 }
 
-impl Answer {
-    /// Without a body.
-    pub(crate) fn empty(status: StatusCode, about: &'static str) -> Self {
-        Self { status, about, contents: Vec::new(), headers: Vec::new() }
+fn responses(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Value {
+    let mut responses = Map::new();
+    for answer in (operation.answers)() {
+        let stale: &[Header] = if operation.takes("stale") { &STALE } else { &[] };
+        let answer = answer.with(stale);
+        let written = response(&answer, schemas);
+        responses.insert(answer.status.as_str().to_owned(), written);
     }
-
-    /// With a JSON body.
-    pub(crate) fn json(
-        status: StatusCode,
-        about: &'static str,
-        schema: fn(&mut Schemas) -> Value,
-    ) -> Self {
-        Self::empty(status, about).or("application/json", Content::Json(schema))
+    if operation.takes("redirect") {
+        let moved = Answer::empty(StatusCode::TEMPORARY_REDIRECT, "Ask the leader")
+            .with(&[Header::text("location", "The same call at the leader")]);
+        responses.insert(moved.status.as_str().to_owned(), response(&moved, schemas));
     }
-
-    /// The same, or with another body.
-    pub(crate) fn or(mut self, media: &'static str, content: Content) -> Self {
-        self.contents.push((media, content));
-        self
+    let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+    for code in operation.all_errors() {
+        by_status.entry(of_code(code).as_u16()).or_default().push(code);
     }
-
-    /// The same with headers.
-    pub(crate) fn with(mut self, headers: &[Header]) -> Self {
-        self.headers.extend_from_slice(headers);
-        self
+    for (status, codes) in by_status {
+        responses.insert(status.to_string(), failure(&codes, problem));
     }
+    responses.into()
 }
 
-/// Actions that a method and a path lead to, with what they are.
-pub(crate) fn all() -> impl Iterator<Item = (Action, Operation)> {
-    Action::ALL.iter().filter_map(|action| Some((*action, operations::of(*action)?)))
+fn response(answer: &Answer, schemas: &mut Schemas) -> Value {
+    let mut by_media: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (media, content) in &answer.contents {
+        let schema = match content {
+            Content::Json(of) => of(schemas),
+            Content::Text => json!({ "type": "string" }),
+            Content::Bytes => json!({ "type": "string", "format": "binary" }),
+        };
+        by_media.entry(media).or_default().push(schema);
+    }
+    let one = |mut schemas: Vec<Value>| match (schemas.pop(), schemas.is_empty()) {
+        (Some(only), true) => json!({ "schema": only }),
+        (last, _) => {
+            schemas.extend(last);
+            json!({ "schema": { "anyOf": schemas } })
+        }
+    };
+    let content: BTreeMap<&str, Value> =
+        by_media.into_iter().map(|(media, schemas)| (media, one(schemas))).collect();
+    let mut value = json!({
+        "description": format!("{}.", answer.about),
+        "headers": with_everywhere(&answer.headers),
+    });
+    if let (Some(object), false) = (value.as_object_mut(), content.is_empty()) {
+        object.insert("content".to_owned(), json!(content));
+    }
+    value
+}
+
+fn failure(codes: &[ErrorCode], problem: &Value) -> Value {
+    let told = |code: &ErrorCode| format!("`{code}`: {}.", code.title());
+    let told: Vec<String> = codes.iter().map(told).collect();
+    let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+    let schema = json!({ "allOf": [
+        problem,
+        { "type": "object", "properties": { "code": { "enum": names } } },
+    ] });
+    let soon = Header::number("retry-after", "Seconds after which to come back");
+    let comes_back = |code: &ErrorCode| {
+        *code == ErrorCode::LockClosed || matches!(of_code(*code).as_u16(), 429 | 503)
+    };
+    let comes_back = codes.iter().any(comes_back);
+    let extra: &[Header] = if comes_back { &[soon] } else { &[] };
+    json!({
+        "description": told.join(" "),
+        "headers": with_everywhere(extra),
+        "content": { PROBLEM_JSON: { "schema": schema } },
+    })
+}
+
+/// Headers, and those that every answer has.
+fn with_everywhere(more: &[Header]) -> Value {
+    let mut written = headers(more);
+    for header in EVERYWHERE {
+        written[header.name] = json!({ "$ref": format!("#/components/headers/{}", header.name) });
+    }
+    written
+}
+
+fn headers(headers: &[Header]) -> Value {
+    let one = |header: &Header| {
+        let kind = if header.is_number { "integer" } else { "string" };
+        let about = format!("{}.", header.about);
+        (header.name.to_owned(), json!({ "description": about, "schema": { "type": kind } }))
+    };
+    headers.iter().map(one).collect::<Map<String, Value>>().into()
 }
 
 #[cfg(test)]

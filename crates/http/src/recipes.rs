@@ -98,7 +98,7 @@ pub(crate) async fn arrive(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Re
     let name = exchange.recipe(gates(gate))?;
     let header = request_id(exchange)?;
     let fields = exchange.fields(&ArriveParams::KEYS)?;
-    let params = ArriveParams::parse(fields, header).map_err(of_refusal)?;
+    let params = ArriveParams::parse(&fields, header).map_err(of_refusal)?;
     exchange.subject.session = Some(params.session.clone());
     exchange.subject.wait = params.wait;
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use crate::connection::{Closing, converse};
-use crate::door::Front;
+use crate::front::Front;
 use crate::identity::Peer;
 use crate::routes::router;
 use crate::{HttpConfig, HttpMetrics};
@@ -37,7 +37,7 @@ pub async fn serve(
     let closing = watch::Sender::new(Closing::No);
     let told = closing.subscribe();
     let front = Front::new(config.clone(), service, metrics.clone(), registry, told);
-    listen(listener, config, router(Arc::new(front)), metrics, closing, shutdown).await;
+    listen(listener, config, router(&Arc::new(front)), metrics, closing, shutdown).await;
 }
 
 /// The accept loop over any router.

@@ -33,7 +33,7 @@ async fn open_as(
     exchange: &mut Exchange<'_>,
     session: Option<SessionName>,
 ) -> Result<Reply, Fault> {
-    let params = OpenParams::parse(exchange.fields(&OpenParams::KEYS)?).map_err(of_refusal)?;
+    let params = OpenParams::parse(&exchange.fields(&OpenParams::KEYS)?).map_err(of_refusal)?;
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
         return Ok(elsewhere);
     }

@@ -13,7 +13,7 @@ use crate::status::{Fault, of_refusal};
 /// `POST /v1/locks`
 pub(crate) async fn acquire(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
     let fields = exchange.fields(&AcquireAllParams::KEYS)?;
-    let params = AcquireAllParams::parse(fields).map_err(of_refusal)?;
+    let params = AcquireAllParams::parse(&fields).map_err(of_refusal)?;
     exchange.subject.session.clone_from(&params.session);
     exchange.subject.wait = params.wait;
     if let Some(elsewhere) = exchange.elsewhere(params.redirect) {

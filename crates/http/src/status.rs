@@ -42,10 +42,9 @@ pub(crate) struct Case<'a> {
 /// The status of a code.
 pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
     match code {
-        ErrorCode::InvalidArgument
-        | ErrorCode::BadDuration
-        | ErrorCode::BadName
-        | ErrorCode::Unsupported => StatusCode::BAD_REQUEST,
+        ErrorCode::InvalidArgument | ErrorCode::BadDuration | ErrorCode::BadName => {
+            StatusCode::BAD_REQUEST
+        }
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden | ErrorCode::QuotaExceeded => StatusCode::FORBIDDEN,
         ErrorCode::NotFound => StatusCode::NOT_FOUND,

@@ -11,8 +11,9 @@ use sha1::{Digest as _, Sha1};
 
 use holdfast_api::{
     AclBody, Aspect, ChangeParams, ChildrenBody, DeleteParams, ErrorCode, Facts, Fields,
-    HOLDFAST_DELETED, IDEMPOTENCY_KEY, Keys, MakeParams, NodeParams, PostParams, Problem,
-    PutParams, Refusal, StatBody, SubtreeBody, ZnodeBody, node_headers, parse_acl_entry, tree_path,
+    HOLDFAST_DELETED, IDEMPOTENCY_KEY, MakeParams, NodeParams, ParamList, PostParams, Problem,
+    PutParams, Refusal, StatBody, SubtreeBody, ZnodeBody, node_headers, parameters,
+    parse_acl_entry, tree_path,
 };
 use holdfast_service::{Acl, ReadMode, Response, ZnodeContents};
 use holdfast_types::{
@@ -183,7 +184,7 @@ fn unexpected_reply() -> Fault {
 
 /// `PUT /v1/tree/{path}?acl`: the list is the body. What was made of it is for a GET to tell: `auth:` stands for others.
 async fn set_acl(exchange: &mut Exchange<'_>, path: ZnodePath) -> Result<Reply, Fault> {
-    const BODY: Keys = Keys { what: "an access list", many: &["acl"], ..Keys::NONE };
+    const BODY: ParamList = ParamList { what: "an access list", params: &[parameters::ACL] };
     let fields = exchange.query(&ChangeParams::KEYS)?;
     let change = ChangeParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
     drop(fields);

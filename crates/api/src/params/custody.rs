@@ -7,7 +7,7 @@ use holdfast_types::{AskRelease, FencingToken, Owner, Reason, SessionName};
 use super::query::Query;
 use super::{REDIRECT, about, name, number};
 use crate::duration::check_bounds;
-use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid, parse_duration};
+use crate::{Absent, ErrorCode, Fields, Param, ParamList, Refusal, parse_duration};
 
 /// The one value of `ask`.
 const RELEASE: &str = "release";
@@ -99,11 +99,7 @@ pub struct AskParams {
 
 impl AskParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        what: "PUT acquires a lock, POST asks its holders to release it; POST",
-        values: &["ask", "session", "owner", "reason", "deadline"],
-        flags: &["revoke", REDIRECT],
-        about: &[
+    pub const KEYS: ParamList = ParamList { what: "PUT acquires a lock, POST asks its holders to release it; POST", params: &[
             Param::word(
                 "ask",
                 &[RELEASE],
@@ -122,12 +118,10 @@ impl AskParams {
                 (DEADLINE_MIN, DEADLINE_MAX),
                 "By when the lock is wanted, from now",
             )
-            .unsaid(Unsaid::Duration(DEADLINE_DEFAULT)),
+            .absent(Absent::Duration(DEADLINE_DEFAULT)),
             Param::flag("revoke", "Whether the hold ends at the deadline if it was not given back"),
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+            about::REDIRECT,
+        ] };
 
     /// Checks every parameter.
     ///

@@ -7,7 +7,7 @@ use holdfast_types::{Attempt, Labels, Owner, ReleaseTarget, SessionName, Ttl};
 use super::query::Query;
 use super::terms::value;
 use super::{REDIRECT, about, attempt_of_session, labels, name, target, ttl, wait};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal};
+use crate::{ErrorCode, Fields, Param, ParamList, Refusal};
 
 /// `PUT /v1/elections/{name}`: stand for an election, or show another value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,12 +32,9 @@ pub struct CampaignParams {
 
 impl CampaignParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
+    pub const KEYS: ParamList = ParamList {
         what: "a campaign",
-        values: &["session", "owner", "attempt", "ttl", "wait", "value"],
-        flags: &[REDIRECT],
-        labels: true,
-        about: &[
+        params: &[
             Param::name(
                 "session",
                 SessionName::MAX_LEN,
@@ -51,24 +48,24 @@ impl CampaignParams {
                 "value",
                 "What everybody is shown of the candidate, as an address: at most 4096 bytes. The body says the same",
             ),
-            about::REDIRECTED,
+            about::REDIRECT,
+            about::LABELS,
         ],
-        ..Keys::NONE
     };
 
     /// Checks every parameter, and the body.
     ///
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
-    pub fn parse(fields: Fields<'_>, body: &[u8]) -> Result<Self, Refusal> {
-        let session = name(&fields, "session", SessionName::new)?;
+    pub fn parse(fields: &Fields<'_>, body: &[u8]) -> Result<Self, Refusal> {
+        let session = name(fields, "session", SessionName::new)?;
         Ok(Self {
-            owner: name(&fields, "owner", Owner::new)?,
-            attempt: attempt_of_session(&fields, session.as_ref())?,
+            owner: name(fields, "owner", Owner::new)?,
+            attempt: attempt_of_session(fields, session.as_ref())?,
             session,
-            ttl: ttl(&fields)?,
-            wait: wait(&fields)?.unwrap_or_default(),
-            value: shown(value(&fields)?, body)?,
+            ttl: ttl(fields)?,
+            wait: wait(fields)?.unwrap_or_default(),
+            value: shown(value(fields)?, body)?,
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -119,18 +116,15 @@ pub struct ResignParams {
 
 impl ResignParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
+    pub const KEYS: ParamList = ParamList {
         what: "a resignation",
-        values: &["session", "owner", "attempt", "token"],
-        flags: &[REDIRECT],
-        about: &[
+        params: &[
             Param::name("session", SessionName::MAX_LEN, "Who resigns").needed("me"),
             about::OWNER,
             about::RELEASED_ATTEMPT,
             about::RELEASED_TOKEN,
-            about::REDIRECTED,
+            about::REDIRECT,
         ],
-        ..Keys::NONE
     };
 
     /// Checks every parameter.
@@ -153,7 +147,7 @@ impl ResignParams {
         let mut query = Query::default();
         query.text("session", Some(self.session.as_str()));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
-        query.target(self.target);
+        query.release_target(self.target);
         query.flag(REDIRECT, self.redirect);
         query.0
     }
@@ -164,7 +158,7 @@ mod tests {
     use super::*;
 
     fn campaign(query: &str, body: &[u8]) -> Result<CampaignParams, Refusal> {
-        CampaignParams::parse(Fields::parse(Some(query), &CampaignParams::KEYS)?, body)
+        CampaignParams::parse(&Fields::parse(Some(query), &CampaignParams::KEYS)?, body)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use holdfast_types::FencingToken;
 
 use super::query::Query;
 use super::{REDIRECT, ReadParams, about};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
+use crate::{Absent, ErrorCode, Fields, Param, ParamList, Refusal};
 
 /// How a token is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,24 +29,17 @@ pub struct FenceParams {
 
 impl FenceParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["token", "mode"],
-        flags: &["stale", REDIRECT],
-        later: &[],
-        labels: false,
-        about: &[
-            Param::number("token", (0, FencingToken::END - 1), "The token to judge").needed("1"),
-            Param::word(
-                "mode",
-                &["current", "monotonic"],
-                "It must be the present holder's, or just not smaller than any that was granted",
-            )
-            .unsaid(Unsaid::Word("current")),
-            about::STALE,
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::number("token", (0, FencingToken::END - 1), "The token to judge").needed("1"),
+        Param::word(
+            "mode",
+            &["current", "monotonic"],
+            "It must be the present holder's, or just not smaller than any that was granted",
+        )
+        .absent(Absent::Word("current")),
+        about::STALE,
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///

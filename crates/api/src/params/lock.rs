@@ -7,7 +7,7 @@ use holdfast_types::{Attempt, Labels, Mode, Owner, Reason, ReleaseTarget, Sessio
 use super::query::Query;
 use super::terms::{self, TermsParams};
 use super::{REDIRECT, about, attempt_of_session, labels, name, target, ttl, wait};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
+use crate::{Absent, ErrorCode, Fields, Param, ParamList, Refusal};
 
 /// `PUT /v1/locks/{name}`: take the lock, or renew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,14 +36,7 @@ pub struct AcquireParams {
 
 impl AcquireParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &[
-            "session", "owner", "attempt", "ttl", "wait", "mode", "hold", "permits", "limit",
-            "priority", "max_hold", "min_hold", "value", "segments", "segment",
-        ],
-        flags: &["reentrant", REDIRECT],
-        labels: true,
-        about: &[
+    pub const KEYS: ParamList = ParamList::of_call(&[
             Param::name(
                 "session",
                 SessionName::MAX_LEN,
@@ -59,7 +52,7 @@ impl AcquireParams {
                 "How to hold it: alone, together with others who share it, or so and with the right to become exclusive; \
                  a renewal keeps what it has, and another mode than that of a hold converts it",
             )
-            .unsaid(Unsaid::Word("exclusive")),
+            .absent(Absent::Word("exclusive")),
             Param::word(
                 "hold",
                 &["connection"],
@@ -74,27 +67,24 @@ impl AcquireParams {
             terms::VALUE,
             terms::SEGMENTS,
             terms::SEGMENT,
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+            about::REDIRECT, about::LABELS,]);
 
     /// Checks every parameter.
     ///
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
-    pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
-        let for_connection = hold(&fields)?;
-        let session = name(&fields, "session", SessionName::new)?;
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let for_connection = hold(fields)?;
+        let session = name(fields, "session", SessionName::new)?;
         Ok(Self {
-            owner: name(&fields, "owner", Owner::new)?,
-            attempt: attempt_of_session(&fields, session.as_ref())?,
+            owner: name(fields, "owner", Owner::new)?,
+            attempt: attempt_of_session(fields, session.as_ref())?,
             session,
-            ttl: ttl(&fields)?,
-            wait: wait(&fields)?.unwrap_or_default(),
-            mode: mode(&fields)?,
+            ttl: ttl(fields)?,
+            wait: wait(fields)?.unwrap_or_default(),
+            mode: mode(fields)?,
             for_connection,
-            terms: TermsParams::parse(&fields)?,
+            terms: TermsParams::parse(fields)?,
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -136,36 +126,30 @@ pub struct ReleaseParams {
 
 impl ReleaseParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "attempt", "to", "to_owner", "reason", "token"],
-        flags: &["force", REDIRECT],
-        later: &["permits"],
-        about: &[
-            Param::name(
-                "session",
-                SessionName::MAX_LEN,
-                "Whose place is given up; needed unless the lock is taken with force",
-            ),
-            about::OWNER,
-            about::RELEASED_ATTEMPT,
-            Param::name(
-                "to",
-                SessionName::MAX_LEN,
-                "The session that holds the lock from now on, under a new token and without a gap; it must be open",
-            ),
-            Param::name("to_owner", Owner::MAX_LEN, "Who within that session. Needs to"),
-            Param::name(
-                "reason",
-                Reason::MAX_LEN,
-                "Why an operator takes the lock away; told to those who lose it, and written into the audit trail. Needs \
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::name(
+            "session",
+            SessionName::MAX_LEN,
+            "Whose place is given up; needed unless the lock is taken with force",
+        ),
+        about::OWNER,
+        about::RELEASED_ATTEMPT,
+        Param::name(
+            "to",
+            SessionName::MAX_LEN,
+            "The session that holds the lock from now on, under a new token and without a gap; it must be open",
+        ),
+        Param::name("to_owner", Owner::MAX_LEN, "Who within that session. Needs to"),
+        Param::name(
+            "reason",
+            Reason::MAX_LEN,
+            "Why an operator takes the lock away; told to those who lose it, and written into the audit trail. Needs \
                  force",
-            ),
-            about::RELEASED_TOKEN,
-            Param::flag("force", "Take the lock from whoever holds it. Needs reason"),
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+        ),
+        about::RELEASED_TOKEN,
+        Param::flag("force", "Take the lock from whoever holds it. Needs reason"),
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///
@@ -187,7 +171,7 @@ impl ReleaseParams {
         let mut query = Query::default();
         query.text("session", Some(self.session.as_str()));
         query.text("owner", self.owner.as_ref().map(Owner::as_str));
-        query.target(self.target);
+        query.release_target(self.target);
         let to = self.to.as_ref();
         query.text("to", to.map(|(session, _)| session.as_str()));
         let to_owner = to.and_then(|(_, owner)| owner.as_ref());

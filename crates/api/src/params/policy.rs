@@ -8,7 +8,7 @@ use super::query::Query;
 use super::terms::{count, pieces};
 use super::{REDIRECT, about};
 use crate::duration::check_bounds;
-use crate::{ErrorCode, Fields, Form, Keys, Param, Refusal, Unsaid, parse_duration};
+use crate::{Absent, ErrorCode, Fields, Form, Param, ParamList, Refusal, parse_duration};
 
 const LOCK_DELAY_MAX: Duration = Duration::from_millis(Policy::LOCK_DELAY_MAX_MS);
 const COOLDOWN_MAX: Duration = Duration::from_millis(Policy::COOLDOWN_MAX_MS);
@@ -39,59 +39,53 @@ pub struct PolicyParams {
 
 impl PolicyParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        what: "PUT acquires a lock, PATCH changes its rules; PATCH",
-        values: &["limit", "order", "ageing", "lock_delay", "cooldown", "segments"],
-        flags: &["detect_deadlocks", REDIRECT],
-        about: &[
+    pub const KEYS: ParamList = ParamList { what: "PUT acquires a lock, PATCH changes its rules; PATCH", params: &[
             Param::of(
                 "limit",
                 Form::Limit { max: Policy::LIMIT_MAX as u64 },
                 "Permits of a semaphore, or none for a lock. Fewer than are held take nothing from anybody; between lock and \
                  semaphore nobody may hold or wait",
             )
-            .unsaid(Unsaid::Kept),
+            .absent(Absent::Unchanged),
             Param::word(
                 "order",
                 &["fifo", "writer-first", "reader-first"],
                 "Who goes before whom, for those who come from now on: whoever came first, those who want to hold alone, \
                  or those who share",
             )
-            .unsaid(Unsaid::Kept),
+            .absent(Absent::Unchanged),
             Param::duration(
                 "ageing",
                 (Duration::ZERO, AGEING_MAX),
                 "How much waiting one level of priority is worth, for those who come from now on",
             )
-            .unsaid(Unsaid::Kept),
+            .absent(Absent::Unchanged),
             Param::duration(
                 "lock_delay",
                 (Duration::ZERO, LOCK_DELAY_MAX),
                 "How long nobody gets the lock after a holder was lost that may not know it; it ends at once when that \
                  session takes note by closing",
             )
-            .unsaid(Unsaid::Kept),
+            .absent(Absent::Unchanged),
             Param::duration(
                 "cooldown",
                 (Duration::ZERO, COOLDOWN_MAX),
                 "How long after a grant there is no other one: at most once per period",
             )
-            .unsaid(Unsaid::Kept),
+            .absent(Absent::Unchanged),
             Param::flag(
                 "detect_deadlocks",
                 "Whether a request that would close a cycle of waiters is refused",
             )
-            .unsaid(Unsaid::Kept),
+            .absent(Absent::Unchanged),
             Param::of(
                 "segments",
                 Form::Limit { max: Policy::SEGMENTS_MAX as u64 },
                 "Into how many locks the resource is cut, or none for one lock. Nobody may hold or wait for any of them",
             )
-            .unsaid(Unsaid::Kept),
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+            .absent(Absent::Unchanged),
+            about::REDIRECT,
+        ] };
 
     /// Checks every parameter.
     ///

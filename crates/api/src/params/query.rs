@@ -1,16 +1,51 @@
-//! Writing a query string.
+//! Query strings as clients write them.
 
 use std::time::Duration;
 
 use holdfast_types::{Labels, ReleaseTarget};
 
-use crate::{escape_query, format_duration};
+use crate::{Param, ParamValue, escape_query, format_duration};
 
-/// Builds a query string.
-#[derive(Debug, Default)]
-pub(crate) struct Query(pub(crate) String);
+/// The query string of a call, made from its parameters.
+#[derive(Clone, Debug, Default)]
+pub struct Query(pub(crate) String);
 
 impl Query {
+    /// Adds a parameter.
+    #[must_use]
+    pub fn with<T: ParamValue>(mut self, param: &Param, value: &T) -> Self {
+        self.pair(param.name, &value.to_text());
+        self
+    }
+
+    /// Adds a parameter if there is a value.
+    #[must_use]
+    pub fn with_some<T: ParamValue>(self, param: &Param, value: Option<&T>) -> Self {
+        match value {
+            Some(value) => self.with(param, value),
+            None => self,
+        }
+    }
+
+    /// Adds a flag if it is set.
+    #[must_use]
+    pub fn with_flag(mut self, param: &Param, set: bool) -> Self {
+        self.flag(param.name, set);
+        self
+    }
+
+    /// Adds the labels of a session.
+    #[must_use]
+    pub fn with_labels(mut self, labels: &Labels) -> Self {
+        self.labels(labels);
+        self
+    }
+
+    /// The request target of a path with this query.
+    pub fn target(&self, path: &str) -> String {
+        if self.0.is_empty() { path.to_owned() } else { format!("{path}?{}", self.0) }
+    }
+
     pub(crate) fn text(&mut self, key: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.pair(key, value);
@@ -25,7 +60,7 @@ impl Query {
         self.text(key, value.map(format_duration).as_deref());
     }
 
-    pub(crate) fn target(&mut self, target: ReleaseTarget) {
+    pub(crate) fn release_target(&mut self, target: ReleaseTarget) {
         match target {
             ReleaseTarget::AnyPlace => {}
             ReleaseTarget::Attempt(attempt) => self.number("attempt", Some(attempt.0)),

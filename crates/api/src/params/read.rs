@@ -6,7 +6,7 @@ use holdfast_types::{SessionName, Stamp};
 
 use super::query::Query;
 use super::{LIST_LIMIT_DEFAULT, REDIRECT, about, limit, name};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid, parse_duration, parse_time};
+use crate::{Absent, ErrorCode, Fields, Param, ParamList, Refusal, parse_duration, parse_time};
 
 /// `GET` of one lock or one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,14 +19,7 @@ pub struct ReadParams {
 
 impl ReadParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &[],
-        flags: &["stale", REDIRECT],
-        later: &["wait"],
-        labels: false,
-        about: &[about::STALE, about::REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[about::STALE, about::REDIRECT]);
 
     /// Reads the flags; nothing can be wrong with them any more.
     pub fn parse(fields: &Fields<'_>) -> Self {
@@ -110,41 +103,25 @@ impl Default for ListParams {
 
 impl ListParams {
     /// What the list of locks takes.
-    pub const LOCK_KEYS: Keys = Keys {
-        values: &["prefix", "session", "limit", "page_token", "sort"],
-        flags: &["held", "waiting", "stale", REDIRECT],
-        labels: false,
-        about: &[
-            Param::text("prefix", "Only locks whose names begin so"),
-            Param::name(
-                "session",
-                SessionName::MAX_LEN,
-                "Only locks that this session holds or waits for",
-            ),
-            about::LIMIT,
-            about::PAGE_TOKEN,
-            Param::word(
-                "sort",
-                &["name", "contention"],
-                "By name, or those first that most wait for",
-            )
-            .unsaid(Unsaid::Word("name")),
-            Param::flag("held", "Only locks that somebody holds"),
-            Param::flag("waiting", "Only locks that somebody waits for"),
-            about::STALE,
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const LOCK_KEYS: ParamList = ParamList::of_call(&[
+        Param::text("prefix", "Only locks whose names begin so"),
+        Param::name(
+            "session",
+            SessionName::MAX_LEN,
+            "Only locks that this session holds or waits for",
+        ),
+        about::LIMIT,
+        about::PAGE_TOKEN,
+        Param::word("sort", &["name", "contention"], "By name, or those first that most wait for")
+            .absent(Absent::Word("name")),
+        Param::flag("held", "Only locks that somebody holds"),
+        Param::flag("waiting", "Only locks that somebody waits for"),
+        about::STALE,
+        about::REDIRECT,
+    ]);
     /// What the list of sessions takes.
-    pub const SESSION_KEYS: Keys = Keys {
-        values: &["limit", "page_token"],
-        flags: &["stale", REDIRECT],
-        later: &["prefix", "sort"],
-        labels: false,
-        about: &[about::LIMIT, about::PAGE_TOKEN, about::STALE, about::REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const SESSION_KEYS: ParamList =
+        ParamList::of_call(&[about::LIMIT, about::PAGE_TOKEN, about::STALE, about::REDIRECT]);
 
     /// Checks every parameter.
     ///
@@ -189,24 +166,16 @@ pub struct ReadyParams {
 
 impl ReadyParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &[],
-        flags: &["leader", "verbose"],
-        later: &[],
-        labels: false,
-        about: &[
-            Param::flag("leader", "Ready only if this node leads"),
-            Param::flag("verbose", "Changes nothing: every check is shown anyway"),
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::flag("leader", "Ready only if this node leads"),
+        Param::flag("verbose", "Changes nothing: every check is shown anyway"),
+    ]);
 
     /// What `GET /livez` takes.
-    pub const LIVE_KEYS: Keys = Keys {
-        flags: &["verbose"],
-        about: &[Param::flag("verbose", "Changes nothing: every check is shown anyway")],
-        ..Keys::NONE
-    };
+    pub const LIVE_KEYS: ParamList = ParamList::of_call(&[Param::flag(
+        "verbose",
+        "Changes nothing: every check is shown anyway",
+    )]);
 
     /// Reads the flag.
     pub fn parse(fields: &Fields<'_>) -> Self {
@@ -244,18 +213,14 @@ impl Moment {
 
 impl HistoryParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["at", "limit"],
-        about: &[
-            Param::text(
-                "at",
-                "Only who held it then: a time as of RFC 3339 such as 2026-03-01T14:05:09Z, a duration ago, or milliseconds of \
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::text(
+            "at",
+            "Only who held it then: a time as of RFC 3339 such as 2026-03-01T14:05:09Z, a duration ago, or milliseconds of \
                  the Unix epoch",
-            ),
-            about::LIMIT,
-        ],
-        ..Keys::NONE
-    };
+        ),
+        about::LIMIT,
+    ]);
 
     /// Checks every parameter.
     ///

@@ -6,7 +6,7 @@ use holdfast_types::{FencingToken, Labels, Revision, SessionId, SessionName, Ttl
 
 use super::query::Query;
 use super::{REDIRECT, about, labels, number, revision, ttl, wait};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal};
+use crate::{ErrorCode, Fields, Param, ParamList, Refusal};
 
 /// `PUT /v1/sessions/{id}` and `POST /v1/sessions`: open a session, or renew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,22 +21,15 @@ pub struct OpenParams {
 
 impl OpenParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["ttl"],
-        flags: &[REDIRECT],
-        later: &["name"],
-        labels: true,
-        about: &[about::TTL, about::REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[about::TTL, about::REDIRECT, about::LABELS]);
 
     /// Checks every parameter.
     ///
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
-    pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
         let redirect = fields.flag(REDIRECT);
-        Ok(Self { ttl: ttl(&fields)?, labels: labels(fields)?, redirect })
+        Ok(Self { ttl: ttl(fields)?, labels: labels(fields)?, redirect })
     }
 
     /// The query that says the same.
@@ -62,12 +55,8 @@ pub struct KeepAliveParams {
 
 impl KeepAliveParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["wait", "since"],
-        flags: &[REDIRECT],
-        about: &[about::NEWS_WAIT, about::NEWS_SINCE, about::REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList =
+        ParamList::of_call(&[about::NEWS_WAIT, about::NEWS_SINCE, about::REDIRECT]);
 
     /// Checks every parameter.
     ///
@@ -106,26 +95,21 @@ pub struct CloseParams {
 
 impl CloseParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["reason", "incarnation"],
-        flags: &["force", REDIRECT],
-        about: &[
-            Param::name(
-                "reason",
-                REASON_BYTES_MAX,
-                "Why an operator ends a session that is not its own; written into the audit trail. Needs force",
-            ),
-            Param::flag("force", "End the session of somebody else. Needs reason"),
-            Param::number(
-                "incarnation",
-                INCARNATIONS,
-                "The session that is meant, as the answer that opened it says. A copy of the call that arrives when a new \
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::name(
+            "reason",
+            REASON_BYTES_MAX,
+            "Why an operator ends a session that is not its own; written into the audit trail. Needs force",
+        ),
+        Param::flag("force", "End the session of somebody else. Needs reason"),
+        Param::number(
+            "incarnation",
+            INCARNATIONS,
+            "The session that is meant, as the answer that opened it says. A copy of the call that arrives when a new \
                  session of that id is open changes nothing",
-            ),
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+        ),
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///
@@ -189,7 +173,7 @@ pub struct KeepManyParams {
 
 impl KeepManyParams {
     /// What the query takes: the sessions are in the body.
-    pub const KEYS: Keys = Keys { flags: &[REDIRECT], about: &[about::REDIRECTED], ..Keys::NONE };
+    pub const KEYS: ParamList = ParamList::of_call(&[about::REDIRECT]);
 
     /// Reads a body: a JSON list of ids.
     ///

@@ -8,7 +8,7 @@ use super::lock::mode;
 use super::query::Query;
 use super::terms::{self, hold};
 use super::{REDIRECT, about, attempt, attempt_of_session, labels, name, ttl, wait};
-use crate::{ErrorCode, Fields, Form, Keys, Param, Refusal, Unsaid};
+use crate::{Absent, ErrorCode, Fields, Form, Param, ParamList, Refusal};
 
 const NAME: Param = Param::of(
     "name",
@@ -44,51 +44,45 @@ pub struct AcquireAllParams {
 
 impl AcquireAllParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "attempt", "ttl", "wait", "mode", "max_hold"],
-        many: &["name"],
-        flags: &[REDIRECT],
-        labels: true,
-        about: &[
-            NAME,
-            Param::name(
-                "session",
-                SessionName::MAX_LEN,
-                "Whose locks they are; opened if it is new. Without it the server makes one that lives as long as the locks",
-            ),
-            about::OWNER,
-            about::ATTEMPT,
-            about::TTL,
-            about::WAIT,
-            Param::word("mode", &["exclusive", "shared"], "How to hold them, all alike")
-                .unsaid(Unsaid::Word("exclusive")),
-            terms::MAX_HOLD,
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        NAME,
+        Param::name(
+            "session",
+            SessionName::MAX_LEN,
+            "Whose locks they are; opened if it is new. Without it the server makes one that lives as long as the locks",
+        ),
+        about::OWNER,
+        about::ATTEMPT,
+        about::TTL,
+        about::WAIT,
+        Param::word("mode", &["exclusive", "shared"], "How to hold them, all alike")
+            .absent(Absent::Word("exclusive")),
+        terms::MAX_HOLD,
+        about::REDIRECT,
+        about::LABELS,
+    ]);
 
     /// Checks every parameter.
     ///
     /// # Errors
     /// [`Refusal`] names the parameter and what to write instead.
-    pub fn parse(fields: Fields<'_>) -> Result<Self, Refusal> {
-        let mode = mode(&fields)?;
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let mode = mode(fields)?;
         if mode == Some(Mode::Upgradable) {
             let detail = "'mode=upgradable' is for one lock at a time".to_owned();
             return Err(Refusal::of("mode", ErrorCode::InvalidArgument, detail)
                 .hint("take them with mode=exclusive or mode=shared"));
         }
-        let session = name(&fields, "session", SessionName::new)?;
+        let session = name(fields, "session", SessionName::new)?;
         Ok(Self {
-            locks: locks(&fields)?,
-            owner: name(&fields, "owner", Owner::new)?,
-            attempt: attempt_of_session(&fields, session.as_ref())?,
+            locks: locks(fields)?,
+            owner: name(fields, "owner", Owner::new)?,
+            attempt: attempt_of_session(fields, session.as_ref())?,
             session,
-            ttl: ttl(&fields)?,
-            wait: wait(&fields)?.unwrap_or_default(),
+            ttl: ttl(fields)?,
+            wait: wait(fields)?.unwrap_or_default(),
             mode,
-            max_hold: hold(&fields, "max_hold")?,
+            max_hold: hold(fields, "max_hold")?,
             redirect: fields.flag(REDIRECT),
             labels: labels(fields)?,
         })
@@ -130,19 +124,13 @@ pub struct ReleaseAllParams {
 
 impl ReleaseAllParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "owner", "attempt"],
-        many: &["name"],
-        flags: &[REDIRECT],
-        about: &[
-            NAME,
-            Param::name("session", SessionName::MAX_LEN, "Whose places are given up").needed("me"),
-            about::OWNER,
-            about::RELEASED_ATTEMPT,
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        NAME,
+        Param::name("session", SessionName::MAX_LEN, "Whose places are given up").needed("me"),
+        about::OWNER,
+        about::RELEASED_ATTEMPT,
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///

@@ -7,7 +7,7 @@ use holdfast_types::{Acquire, Policy, SegmentChoice, Segments};
 use super::number;
 use super::query::Query;
 use crate::duration::check_bounds;
-use crate::{ErrorCode, Fields, Form, Param, Refusal, Unsaid, parse_duration};
+use crate::{Absent, ErrorCode, Fields, Form, Param, Refusal, parse_duration};
 
 const PRIORITY_MAX: u64 = Acquire::PRIORITY_MAX as u64;
 const LIMIT_MAX: u64 = Policy::LIMIT_MAX as u64;
@@ -33,12 +33,12 @@ pub(super) const PRIORITY: Param = Param::number(
     (0, PRIORITY_MAX),
     "Who is more urgent goes before those who came a little earlier: a level is worth the lock's ageing, 10 seconds",
 )
-.unsaid(Unsaid::Number(0));
+.absent(Absent::Number(0));
 pub(super) const REENTRANT: Param = Param::flag(
     "reentrant",
     "Whether the owner may enter again with another entry; false refuses at once",
 )
-.unsaid(Unsaid::Set);
+.absent(Absent::Set);
 pub(super) const MAX_HOLD: Param = Param::duration(
     "max_hold",
     (HOLD_MIN, HOLD_MAX),

@@ -14,7 +14,7 @@ use crate::{ErrorCode, Refusal};
 
 #[track_caller]
 fn acquire(query: &str) -> Result<AcquireParams, Refusal> {
-    AcquireParams::parse(Fields::parse(Some(query), &AcquireParams::KEYS)?)
+    AcquireParams::parse(&Fields::parse(Some(query), &AcquireParams::KEYS)?)
 }
 
 #[track_caller]
@@ -59,7 +59,7 @@ fn a_bare_number_is_refused_in_query_and_body() {
     assert_eq!(hint, "did you mean 30s?");
     let mut fields = Fields::default();
     fields.merge_json(br#"{"wait":10}"#, &AcquireParams::KEYS).unwrap();
-    let refusal = AcquireParams::parse(fields).unwrap_err();
+    let refusal = AcquireParams::parse(&fields).unwrap_err();
     assert_eq!(refusal.hint.as_deref(), Some("did you mean 10s?"));
 }
 
@@ -114,12 +114,12 @@ fn a_change_of_rules_keeps_its_bounds() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_unsupported_and_named() {
+fn a_parameter_of_another_call_is_rejected_by_name() {
     assert_eq!(acquire("mode=upgradable").unwrap().mode, Some(Mode::Upgradable));
     assert_eq!(refused("mode=odd").0, ErrorCode::InvalidArgument);
     let fields = Fields::parse(Some("session=me&permits=1"), &ReleaseParams::KEYS);
     let refusal = fields.unwrap_err();
-    assert_eq!(refusal.code, ErrorCode::Unsupported);
+    assert_eq!(refusal.code, ErrorCode::InvalidArgument);
     assert!(refusal.detail.contains("permits"), "{refusal:?}");
 }
 

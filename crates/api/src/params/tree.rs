@@ -9,7 +9,7 @@ use super::{LIST_LIMIT_DEFAULT, REDIRECT, ReadParams, about, limit, name};
 use crate::acl::parse_list;
 use crate::duration::check_bounds;
 use crate::{
-    DURATION_MAX, ErrorCode, Fields, Keys, Param, Refusal, format_acl_entry, parse_duration,
+    DURATION_MAX, ErrorCode, Fields, Param, ParamList, Refusal, format_acl_entry, parse_duration,
 };
 
 /// Bounds of a node's time-to-live.
@@ -28,13 +28,8 @@ pub struct ChangeParams {
 
 impl ChangeParams {
     /// What setting an access list takes in its query.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "request"],
-        many: &["acl"],
-        flags: &[REDIRECT],
-        about: &[about::SESSION, about::REQUEST, about::ACL, about::REDIRECTED],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList =
+        ParamList::of_call(&[about::SESSION, about::REQUEST, about::ACL, about::REDIRECT]);
 
     /// Checks every parameter; `header` is the request id that came as a header.
     ///
@@ -116,30 +111,23 @@ pub struct PutParams {
 
 impl PutParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "request", "ttl"],
-        many: &["acl"],
-        flags: &["ephemeral", "container", "parents", REDIRECT],
-        later: &["version", "sequential"],
-        about: &[
-            about::SESSION,
-            about::REQUEST,
-            Param::flag(
-                "ephemeral",
-                "Goes with its session, which must be open; has no children. Needs session",
-            ),
-            Param::flag("container", "Swept when its last child has gone"),
-            Param::duration(
-                "ttl",
-                NODE_TTL,
-                "Swept when it has no children and was not changed for so long",
-            ),
-            about::ACL,
-            Param::flag("parents", "Create missing directories as well"),
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        about::SESSION,
+        about::REQUEST,
+        Param::flag(
+            "ephemeral",
+            "Goes with its session, which must be open; has no children. Needs session",
+        ),
+        Param::flag("container", "Swept when its last child has gone"),
+        Param::duration(
+            "ttl",
+            NODE_TTL,
+            "Swept when it has no children and was not changed for so long",
+        ),
+        about::ACL,
+        Param::flag("parents", "Create missing directories as well"),
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///
@@ -178,32 +166,25 @@ pub struct PostParams {
 
 impl PostParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "request", "ttl"],
-        texts: &["name"],
-        many: &["acl"],
-        flags: &["sequential", "ephemeral", "container", "parents", REDIRECT],
-        about: &[
-            Param::flag("sequential", "Says that the name gets a number").needed("true"),
-            Param::text("name", "The beginning of its name; contains no '/'"),
-            about::SESSION,
-            about::REQUEST,
-            Param::flag(
-                "ephemeral",
-                "Goes with its session, which must be open; has no children. Needs session",
-            ),
-            Param::flag("container", "Swept when its last child has gone"),
-            Param::duration(
-                "ttl",
-                NODE_TTL,
-                "Swept when it has no children and was not changed for so long",
-            ),
-            about::ACL,
-            Param::flag("parents", "Create missing directories as well"),
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::flag("sequential", "Says that the name gets a number").needed("true"),
+        Param::text_or_empty("name", "The beginning of its name; contains no '/'"),
+        about::SESSION,
+        about::REQUEST,
+        Param::flag(
+            "ephemeral",
+            "Goes with its session, which must be open; has no children. Needs session",
+        ),
+        Param::flag("container", "Swept when its last child has gone"),
+        Param::duration(
+            "ttl",
+            NODE_TTL,
+            "Swept when it has no children and was not changed for so long",
+        ),
+        about::ACL,
+        Param::flag("parents", "Create missing directories as well"),
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///
@@ -248,18 +229,12 @@ pub struct DeleteParams {
 
 impl DeleteParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["session", "request"],
-        flags: &["recursive", REDIRECT],
-        later: &["version"],
-        about: &[
-            about::SESSION,
-            about::REQUEST,
-            Param::flag("recursive", "With everything below it, all or nothing"),
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        about::SESSION,
+        about::REQUEST,
+        Param::flag("recursive", "With everything below it, all or nothing"),
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///
@@ -339,28 +314,22 @@ impl Default for NodeParams {
 
 impl NodeParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["limit", "page_token"],
-        flags: &["stat", "children", "recursive", "acl", "stale", REDIRECT],
-        later: &["wait", "watch"],
-        about: &[
-            Param::flag("stat", "Its stat as JSON, instead of its data"),
-            Param::flag(
-                "children",
-                "Its children with their stats, in order of their names, page by page",
-            ),
-            Param::flag(
-                "recursive",
-                "It and everything below it that the caller may read, page by page",
-            ),
-            Param::flag("acl", "Its access list"),
-            about::LIMIT,
-            about::PAGE_TOKEN,
-            about::STALE,
-            about::REDIRECTED,
-        ],
-        ..Keys::NONE
-    };
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::flag("stat", "Its stat as JSON, instead of its data"),
+        Param::flag(
+            "children",
+            "Its children with their stats, in order of their names, page by page",
+        ),
+        Param::flag(
+            "recursive",
+            "It and everything below it that the caller may read, page by page",
+        ),
+        Param::flag("acl", "Its access list"),
+        about::LIMIT,
+        about::PAGE_TOKEN,
+        about::STALE,
+        about::REDIRECT,
+    ]);
 
     /// Checks every parameter.
     ///

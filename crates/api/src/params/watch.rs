@@ -6,7 +6,7 @@ use holdfast_types::{FencingToken, Revision, ZnodePath};
 
 use super::query::Query;
 use super::{WAIT_MAX, name, revision, wait};
-use crate::{ErrorCode, Fields, Keys, Param, Refusal, Unsaid};
+use crate::{Absent, ErrorCode, Fields, Param, ParamList, Refusal};
 
 /// How long a long poll waits, unless the caller says otherwise.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -29,34 +29,29 @@ pub struct WatchParams {
 
 impl WatchParams {
     /// What the call takes.
-    pub const KEYS: Keys = Keys {
-        values: &["prefix", "path", "since", "wait"],
-        later: &["limit", "kinds"],
-        about: &[
-            Param::text(
-                "prefix",
-                "Paths that begin so: /cfg/ for what lies below, / for everything. A lock is its directory, \
+    pub const KEYS: ParamList = ParamList::of_call(&[
+        Param::text(
+            "prefix",
+            "Paths that begin so: /cfg/ for what lies below, / for everything. A lock is its directory, \
                  /locks/NAME. This or path is needed",
-            ),
-            Param::path(
-                "path",
-                ZnodePath::MAX_LEN - 1,
-                "This node alone; the first '/' may be missing, and counts",
-            ),
-            Param::number(
-                "since",
-                (0, REVISION_END - 1),
-                "Only what changed after this revision, the revision of any answer; without it, from now on",
-            ),
-            Param::duration(
-                "wait",
-                (Duration::ZERO, WAIT_MAX),
-                "Of a long poll: how long to wait for the first change",
-            )
-            .unsaid(Unsaid::Duration(WAIT_DEFAULT)),
-        ],
-        ..Keys::NONE
-    };
+        ),
+        Param::path(
+            "path",
+            ZnodePath::MAX_LEN - 1,
+            "This node alone; the first '/' may be missing, and counts",
+        ),
+        Param::number(
+            "since",
+            (0, REVISION_END - 1),
+            "Only what changed after this revision, the revision of any answer; without it, from now on",
+        ),
+        Param::duration(
+            "wait",
+            (Duration::ZERO, WAIT_MAX),
+            "Of a long poll: how long to wait for the first change",
+        )
+        .absent(Absent::Duration(WAIT_DEFAULT)),
+    ]);
 
     /// Checks every parameter. `resume` is the id of the last event that the client saw, from a header: it wins over
     /// `since`, because a client that reconnects repeats its first URL.

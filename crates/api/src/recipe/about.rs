@@ -1,11 +1,11 @@
-//! What the parameters of latches, barriers and counters mean, in words. Each `Keys` lists them beside the names it takes.
+//! What the parameters of latches, barriers and counters mean, in words. Each `ParamList` lists them beside the names it takes.
 
 use std::time::Duration;
 
 use holdfast_types::{Owner, Recipe, RequestId, SessionName};
 
 use crate::WAIT_MAX;
-use crate::describe::{Form, Param, Unsaid};
+use crate::param::{Absent, Form, Param};
 
 pub(super) const COUNT: Param =
     Param::number("count", (1, Recipe::COUNT_MAX as u64), "How often it has to be counted down")
@@ -32,7 +32,7 @@ pub(super) const WAIT: Param = Param::duration(
     (Duration::ZERO, WAIT_MAX),
     "How long to wait; to wait longer, send the call again",
 )
-.unsaid(Unsaid::Duration(Duration::ZERO));
+.absent(Absent::Duration(Duration::ZERO));
 pub(super) const PARTIES: Param =
     Param::number("parties", (1, Recipe::PARTIES_MAX as u64), "How many pass together").needed("2");
 pub(super) const MEMBER: Param = Param::name(

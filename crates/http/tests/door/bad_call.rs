@@ -65,10 +65,10 @@ async fn a_guessed_post_or_an_empty_patch_is_refused_with_the_call_that_acquires
 }
 
 #[tokio::test]
-async fn what_does_not_exist_yet_is_unsupported_by_name() {
+async fn a_parameter_of_another_call_is_rejected_by_name() {
     let node = Node::start().await;
     let problem = node.call("DELETE", "/v1/locks/a?session=me&permits=1").await;
-    assert_eq!(problem.problem(400, "unsupported")["parameter"], "permits");
+    assert_eq!(problem.problem(400, "invalid-argument")["parameter"], "permits");
 }
 
 #[tokio::test]

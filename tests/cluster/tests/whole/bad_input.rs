@@ -122,7 +122,7 @@ async fn unknown_keys_and_what_does_not_exist_yet_are_refused_with_the_way_out()
             ("PUT", "/v1/locks/a?session=me&segments=0", 400, "invalid-argument", "segments"),
             ("PUT", "/v1/locks/a?session=me&segment=best", 400, "invalid-argument", "segment"),
             ("PUT", "/v1/locks/a?session=me&segment=any", 409, "segments-mismatch", ""),
-            ("DELETE", "/v1/locks/a?session=me&permits=1", 400, "unsupported", "permits"),
+            ("DELETE", "/v1/locks/a?session=me&permits=1", 400, "invalid-argument", "permits"),
             ("PUT", "/v1/locks/a?session=me&mode=odd", 400, "invalid-argument", "mode"),
             ("PUT", "/v1/locks/a?session=me&permits=0", 400, "invalid-argument", "permits"),
             ("PUT", "/v1/locks/a?session=me&permits=2", 409, "limit-mismatch", ""),

@@ -48,7 +48,7 @@ fn kinds_exclude_each_other_and_ephemerals_need_a_session() {
     assert_eq!(put("ephemeral").unwrap_err().parameter.as_deref(), Some("session"));
     assert_eq!(put("ttl=3600").unwrap_err().code, ErrorCode::BadDuration);
     assert_eq!(put("ttl=0s").unwrap_err().code, ErrorCode::BadDuration);
-    assert_eq!(put("version=3").unwrap_err().code, ErrorCode::Unsupported);
+    assert_eq!(put("version=3").unwrap_err().code, ErrorCode::InvalidArgument);
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! What a parameter is, for those who read the API's description: its form, its bounds, its default, what it means.
+//! One parameter of an HTTP call: its name, the form and bounds of its value, its default, and its description.
 //!
-//! Owns the shape of such a description. The descriptions stand beside the parsers, in the `about` of each
-//! [`crate::Keys`]; tests hold the two together, by name here and by behaviour at the front-end. Refuses to know routes.
+//! A [`Param`] is the only place where a parameter is spelled out. The server reads values with it ([`ParamValue`],
+//! [`ParamField`]), clients write values with it ([`crate::Query`]), and the `OpenAPI` description is derived from it.
 
 use std::time::Duration;
 
 use holdfast_types::LockName;
 use serde_json::{Value, json};
 
-use crate::{Keys, format_duration};
+use crate::format_duration;
 
 /// Characters that no name contains, as a regular expression's class has them.
 const FORBIDDEN: &str = "\\u0000-\\u001f\\u007f-\\u009f\\ue000-\\uf8ff\\ufff0-\\uffff";
@@ -28,8 +28,10 @@ pub enum Form {
         /// Whether it begins with `/`.
         rooted: bool,
     },
-    /// Any text.
+    /// Any text but the empty one.
     Text,
+    /// Any text, also the empty one.
+    TextOrEmpty,
     /// A duration with its units.
     Duration {
         /// The shortest.
@@ -70,6 +72,8 @@ pub enum Form {
     Conditions,
     /// The operations of a transaction; in a body alone.
     Operations,
+    /// The labels of a session: `label.KEY=VALUE`, in a body an object.
+    Labels,
 }
 
 impl Form {
@@ -86,7 +90,10 @@ impl Form {
                 let pattern = if *rooted { format!("^/({all})?$") } else { format!("^{all}$") };
                 json!({ "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": pattern })
             }
-            Self::Text => json!({ "type": "string" }),
+            Self::Text | Self::TextOrEmpty => json!({ "type": "string" }),
+            Self::Labels => {
+                json!({ "type": "object", "additionalProperties": { "type": "string" } })
+            }
             Self::Duration { .. } => json!({
                 "type": "string",
                 "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
@@ -133,9 +140,13 @@ impl Form {
             Self::AccessEntry => "as often as wanted".to_owned(),
             Self::Locks => format!("1 to {} bytes, as often as there are locks", LockName::MAX_LEN),
             Self::Whole => "64 bits".to_owned(),
-            Self::Text | Self::Flag | Self::Base64 | Self::Conditions | Self::Operations => {
-                String::new()
-            }
+            Self::Text
+            | Self::TextOrEmpty
+            | Self::Flag
+            | Self::Base64
+            | Self::Conditions
+            | Self::Operations
+            | Self::Labels => String::new(),
         }
     }
 
@@ -144,7 +155,8 @@ impl Form {
         match self {
             Self::Name { .. } | Self::Locks => "name",
             Self::Path { .. } => "path",
-            Self::Text => "text",
+            Self::Text | Self::TextOrEmpty => "text",
+            Self::Labels => "labels",
             Self::Duration { .. } => "duration",
             Self::Number { .. } | Self::Limit { .. } | Self::Segment { .. } => "number",
             Self::Whole => "whole number",
@@ -157,9 +169,14 @@ impl Form {
         }
     }
 
-    /// Whether a query string can carry it.
+    /// Whether a call may give it several times, in a body as a list.
+    pub const fn is_repeated(&self) -> bool {
+        matches!(self, Self::AccessEntry | Self::Locks | Self::Conditions | Self::Operations)
+    }
+
+    /// Whether one pair of a query string carries it.
     pub const fn fits_query(&self) -> bool {
-        !matches!(self, Self::Conditions | Self::Operations)
+        !matches!(self, Self::Conditions | Self::Operations | Self::Labels)
     }
 }
 
@@ -169,11 +186,11 @@ fn reference(name: &str) -> Value {
 
 /// What a call does when a parameter is not given.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Unsaid {
+pub enum Absent {
     /// Nothing in particular, or what the text says.
     Nothing,
-    /// It refuses: the parameter is needed. A value that is good, for examples and tests.
-    Refused(&'static str),
+    /// The call is rejected. Carries a valid value, for examples and tests.
+    Rejected(&'static str),
     /// As if this word were given.
     Word(&'static str),
     /// As if this number were given.
@@ -182,8 +199,8 @@ pub enum Unsaid {
     Duration(Duration),
     /// As if the flag were given.
     Set,
-    /// What was stays.
-    Kept,
+    /// The present value stays.
+    Unchanged,
 }
 
 /// One parameter of a call.
@@ -196,12 +213,14 @@ pub struct Param {
     /// What it means: one or two sentences without a last full stop.
     pub about: &'static str,
     /// What happens without it.
-    pub unsaid: Unsaid,
+    pub absent: Absent,
+    /// What to do about a missing value, or one out of bounds; empty if the form's own advice is enough.
+    pub hint: &'static str,
 }
 
 impl Param {
     const fn new(name: &'static str, form: Form, about: &'static str) -> Self {
-        Self { name, form, about, unsaid: Unsaid::Nothing }
+        Self { name, form, about, absent: Absent::Nothing, hint: "" }
     }
 
     /// A name of at most so many bytes.
@@ -212,6 +231,11 @@ impl Param {
     /// A name of several components, at most so many bytes.
     pub const fn path(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
         Self::new(name, Form::Path { bytes_max, rooted: false }, about)
+    }
+
+    /// Any text, also the empty one.
+    pub const fn text_or_empty(name: &'static str, about: &'static str) -> Self {
+        Self::new(name, Form::TextOrEmpty, about)
     }
 
     /// Any text.
@@ -254,30 +278,37 @@ impl Param {
 
     /// The same, with what happens when it is not given.
     #[must_use]
-    pub const fn unsaid(mut self, unsaid: Unsaid) -> Self {
-        self.unsaid = unsaid;
+    pub const fn absent(mut self, absent: Absent) -> Self {
+        self.absent = absent;
         self
     }
 
     /// The same, needed; with a value that is good.
     #[must_use]
     pub const fn needed(self, example: &'static str) -> Self {
-        self.unsaid(Unsaid::Refused(example))
+        self.absent(Absent::Rejected(example))
     }
 
-    /// Whether the call refuses without it.
+    /// The same, with advice for a value that is missing or out of bounds.
+    #[must_use]
+    pub const fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// Whether the call is rejected without it.
     pub const fn is_needed(&self) -> bool {
-        matches!(self.unsaid, Unsaid::Refused(_))
+        matches!(self.absent, Absent::Rejected(_))
     }
 
     /// What it is when it is not given, as the query would spell it.
     pub fn default(&self) -> Option<String> {
-        match self.unsaid {
-            Unsaid::Nothing | Unsaid::Refused(_) | Unsaid::Kept => None,
-            Unsaid::Set => Some("true".to_owned()),
-            Unsaid::Word(word) => Some(word.to_owned()),
-            Unsaid::Number(number) => Some(number.to_string()),
-            Unsaid::Duration(duration) => Some(format_duration(duration)),
+        match self.absent {
+            Absent::Nothing | Absent::Rejected(_) | Absent::Unchanged => None,
+            Absent::Set => Some("true".to_owned()),
+            Absent::Word(word) => Some(word.to_owned()),
+            Absent::Number(number) => Some(number.to_string()),
+            Absent::Duration(duration) => Some(format_duration(duration)),
         }
     }
 
@@ -285,21 +316,21 @@ impl Param {
     pub fn schema(&self) -> Value {
         let mut schema = self.form.schema();
         if let Some(object) = schema.as_object_mut() {
-            let default = match self.unsaid {
-                Unsaid::Number(number) => Some(json!(number)),
-                Unsaid::Set => Some(json!(true)),
-                Unsaid::Nothing
-                | Unsaid::Refused(_)
-                | Unsaid::Word(_)
-                | Unsaid::Duration(_)
-                | Unsaid::Kept => self.default().map(Value::from),
+            let default = match self.absent {
+                Absent::Number(number) => Some(json!(number)),
+                Absent::Set => Some(json!(true)),
+                Absent::Nothing
+                | Absent::Rejected(_)
+                | Absent::Word(_)
+                | Absent::Duration(_)
+                | Absent::Unchanged => self.default().map(Value::from),
             };
             let default = match (default, self.form) {
-                (None, Form::Flag) if self.unsaid == Unsaid::Nothing => Some(json!(false)),
+                (None, Form::Flag) if self.absent == Absent::Nothing => Some(json!(false)),
                 (default, _) => default,
             };
             object.extend(default.map(|default| ("default".to_owned(), default)));
-            if let Unsaid::Refused(example) = self.unsaid {
+            if let Absent::Rejected(example) = self.absent {
                 object.insert("examples".to_owned(), json!([self.as_json(example)]));
             }
         }
@@ -315,6 +346,8 @@ impl Param {
             Form::Name { .. }
             | Form::Path { .. }
             | Form::Text
+            | Form::TextOrEmpty
+            | Form::Labels
             | Form::Duration { .. }
             | Form::Limit { .. }
             | Form::Segment { .. }
@@ -336,39 +369,23 @@ impl Param {
     }
 }
 
+/// The JSON object with these parameters as properties, and nothing else.
+pub fn object_schema(params: &[Param]) -> Value {
+    let property = |param: &Param| {
+        let schema = if param.form.is_repeated() && param.form.fits_query() {
+            json!({ "type": "array", "items": param.schema() })
+        } else {
+            param.schema()
+        };
+        (param.name.to_owned(), described(schema, &param.explained()))
+    };
+    let properties: serde_json::Map<String, Value> = params.iter().map(property).collect();
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
-}
-
-impl Keys {
-    /// What is taken without a description, and what is described without being taken. Empty if the two agree.
-    pub fn undescribed(&self) -> Vec<&'static str> {
-        let described = |name: &&str| self.about.iter().any(|param| param.name == *name);
-        let taken = |param: &&Param| self.taken().any(|name| name == param.name);
-        let missing = self.taken().filter(|name| !described(name));
-        missing.chain(self.about.iter().filter(|param| !taken(param)).map(|p| p.name)).collect()
-    }
-
-    /// The object that says the same as the query: every parameter a property, and nothing else.
-    pub fn schema(&self) -> Value {
-        let mut properties = serde_json::Map::new();
-        for param in self.about {
-            let schema = match (param.form, self.many.contains(&param.name)) {
-                (Form::AccessEntry | Form::Locks, true) => {
-                    json!({ "type": "array", "items": param.schema() })
-                }
-                _ => param.schema(),
-            };
-            properties.insert(param.name.to_owned(), described(schema, &param.explained()));
-        }
-        if self.labels {
-            let about = "Labels, shown to those who wait: as label.KEY=VALUE in a query";
-            let labels = json!({ "type": "object", "additionalProperties": { "type": "string" } });
-            properties.insert("labels".to_owned(), described(labels, about));
-        }
-        json!({ "type": "object", "properties": properties, "additionalProperties": false })
-    }
 }
 
 fn described(mut schema: Value, about: &str) -> Value {

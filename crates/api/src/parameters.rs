@@ -1,78 +1,83 @@
-//! What the parameters that several calls take mean, in words. Each `Keys` lists them beside the names it takes.
+//! Parameters that more than one call takes, or that clients write: one constant each.
 
 use std::time::Duration;
 
 use holdfast_types::{Attempt, FencingToken, Owner, RequestId, SessionName, Ttl};
 
-use super::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, REDIRECT, WAIT_MAX};
-use crate::describe::{Form, Param, Unsaid};
+use crate::param::{Absent, Form, Param};
+use crate::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
 
-pub(crate) const REDIRECTED: Param =
-    Param::flag(REDIRECT, "Answer 307 to the leader instead of passing the call on");
-pub(crate) const STALE: Param =
+pub const REDIRECT: Param =
+    Param::flag("redirect", "Answer 307 to the leader instead of passing the call on");
+pub const STALE: Param =
     Param::flag("stale", "Answer from this node's own state, which may lag, and say how old it is");
-pub(crate) const OWNER: Param = Param::name(
+pub const OWNER: Param = Param::name(
     "owner",
     Owner::MAX_LEN,
     "Who within the session: two owners of one session exclude each other",
 );
-pub(crate) const ATTEMPT: Param = Param::number(
+pub const ATTEMPT: Param = Param::number(
     "attempt",
     (1, Attempt::MAX.0),
     "Number of the attempt, larger than every earlier one of the session, e.g. the nanoseconds since 1970. Copies of the call \
      carry the same number: one that arrives after the attempt is over gets 409. A hold counts each attempt once. Needs session",
 );
-pub(crate) const RELEASED_ATTEMPT: Param = Param::number(
+pub const RELEASED_ATTEMPT: Param = Param::number(
     "attempt",
     (1, Attempt::MAX.0),
     "The attempt that is given up, whether it waits, holds or has not arrived yet; other attempts keep the lock",
 );
-pub(crate) const RELEASED_TOKEN: Param = Param::number(
+pub const RELEASED_TOKEN: Param = Param::number(
     "token",
     (1, FencingToken::END - 1),
     "The hold that is meant. A copy of the call that arrives when that hold is over changes nothing",
 );
-pub(crate) const TTL: Param = Param::duration(
+pub const TTL: Param = Param::duration(
     "ttl",
     (Ttl::MIN.as_duration(), Ttl::MAX.as_duration()),
     "The session's time-to-live",
 )
-.unsaid(Unsaid::Duration(Ttl::DEFAULT.as_duration()));
-pub(crate) const WAIT: Param = Param::duration(
+.absent(Absent::Duration(Ttl::DEFAULT.as_duration()));
+pub const WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
     "How long to queue; to wait longer, send the call again",
 )
-.unsaid(Unsaid::Duration(Duration::ZERO));
-pub(crate) const NEWS_WAIT: Param = Param::duration(
+.absent(Absent::Duration(Duration::ZERO));
+pub const NEWS_WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
     "How long to wait for news of the session; the answer comes with the first",
 )
-.unsaid(Unsaid::Duration(Duration::ZERO));
-pub(crate) const NEWS_SINCE: Param = Param::number(
+.absent(Absent::Duration(Duration::ZERO));
+pub const NEWS_SINCE: Param = Param::number(
     "since",
     (0, FencingToken::END - 1),
     "Only news after this revision, the revision of the answer before",
 );
-pub(crate) const LIMIT: Param =
-    Param::number("limit", (1, LIST_LIMIT_MAX as u64), "Items of one page")
-        .unsaid(Unsaid::Number(LIST_LIMIT_DEFAULT as u64));
-pub(crate) const PAGE_TOKEN: Param =
+pub const LIMIT: Param = Param::number("limit", (1, LIST_LIMIT_MAX as u64), "Items of one page")
+    .absent(Absent::Number(LIST_LIMIT_DEFAULT as u64));
+pub const PAGE_TOKEN: Param =
     Param::text("page_token", "Where the page begins: the next_page_token of the one before");
-pub(crate) const SESSION: Param = Param::name(
+pub const SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,
     "For whom: the session that remembers the answer of a request id, and is renewed",
 );
-pub(crate) const REQUEST: Param = Param::name(
+pub const REQUEST: Param = Param::name(
     "request",
     RequestId::MAX_LEN,
     "Names the attempt: the same call under the same id gets the first answer. Needs session; the header \
      Idempotency-Key says the same",
 );
-pub(crate) const ACL: Param = Param::of(
+pub const ACL: Param = Param::of(
     "acl",
     Form::AccessEntry,
     "One entry of its access list, scheme:id:perms; without a list everybody may do everything",
+);
+pub const LABELS: Param = Param::of(
+    "labels",
+    Form::Labels,
+    "Labels of the session, shown to queued callers; KEY is a name of your own. At most 16, keys of 1 to 64 bytes, values of \
+     1 to 256 bytes",
 );

@@ -1,0 +1,48 @@
+//! `GET /v1/cluster`: the nodes of the cluster, and which one leads.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::{ClusterBody, NodeBody, Schemas};
+use holdfast_service::{ClusterMember, ClusterView, Role};
+
+use crate::exchange::Exchange;
+use crate::operation::{Answer, Operation, Scope};
+use crate::reply::Reply;
+use crate::routes::CLUSTER;
+use crate::status::Fault;
+
+pub(crate) static OPERATION: Operation = Operation {
+    scope: Scope::Node,
+    summary: "The nodes of the cluster, and who leads",
+    answers: || {
+        let about = "The cluster as this node sees it";
+        vec![Answer::json(StatusCode::OK, about, Schemas::of::<ClusterBody>)]
+    },
+    ..Operation::public("readCluster", &CLUSTER, |exchange| cluster(exchange).boxed())
+};
+
+async fn cluster(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
+    let ClusterView { cluster, term, leader, nodes } = exchange.front.service().cluster().await;
+    let nodes = nodes.into_iter().map(node).collect();
+    Ok(Reply::json(StatusCode::OK, &ClusterBody { cluster, term, leader, nodes }))
+}
+
+fn node(view: ClusterMember) -> NodeBody {
+    let role = match view.role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+        Role::Candidate => "candidate",
+        Role::Learner => "learner",
+        Role::Stopped => "stopped",
+        Role::Unreachable => "unreachable",
+    };
+    NodeBody {
+        id: view.id,
+        role: role.to_owned(),
+        http: view.http,
+        peer: view.peer,
+        zookeeper: view.zookeeper,
+        applied: view.applied,
+        healthy: view.healthy,
+    }
+}

@@ -1,0 +1,72 @@
+//! `GET /livez` and `GET /readyz`: whether a supervisor should restart the node, and whether it should get calls.
+
+use std::future::ready;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::{CallParams as _, CheckBody, HealthBody, Param, Schemas, params};
+use holdfast_service::Check;
+
+use crate::exchange::Exchange;
+use crate::operation::{Answer, Operation};
+use crate::reply::Reply;
+use crate::routes;
+use crate::status::Fault;
+
+const VERBOSE: Param = Param::flag("verbose", "Changes nothing: every check is shown anyway");
+
+pub(crate) static LIVE: Operation = Operation {
+    summary: "Whether the process should go on",
+    params: LiveParams::LIST,
+    answers: || answers("The process should be replaced"),
+    ..Operation::public("isLive", &routes::LIVE, |exchange| ready(Ok(live(exchange))).boxed())
+};
+
+pub(crate) static READY: Operation = Operation {
+    summary: "Whether calls should come here",
+    params: ReadyParams::LIST,
+    answers: || answers("Calls should go to another node"),
+    ..Operation::public("isReady", &routes::READY, |exchange| ready(is_ready(exchange)).boxed())
+};
+
+params! {
+    struct LiveParams {
+        _verbose: bool = VERBOSE,
+    }
+}
+
+params! {
+    struct ReadyParams {
+        leader: bool = Param::flag("leader", "Ready only if this node leads"),
+        _verbose: bool = VERBOSE,
+    }
+}
+
+fn answers(failed: &'static str) -> Vec<Answer> {
+    vec![
+        Answer::json(StatusCode::OK, "Every check holds", Schemas::of::<HealthBody>),
+        Answer::json(StatusCode::SERVICE_UNAVAILABLE, failed, Schemas::of::<HealthBody>),
+    ]
+}
+
+fn live(exchange: &Exchange<'_>) -> Reply {
+    health(exchange.front.service().health().live, None)
+}
+
+fn is_ready(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
+    let ReadyParams { leader, .. } = exchange.params()?;
+    let service = exchange.front.service();
+    let leads = leader.then(|| {
+        let ok = service.leader() == Some(service.node());
+        let detail = if ok { "this node leads" } else { "another node leads, or none" };
+        CheckBody { name: "leads".to_owned(), ok, detail: detail.to_owned() }
+    });
+    Ok(health(service.health().ready, leads))
+}
+
+fn health(checks: Vec<Check>, more: Option<CheckBody>) -> Reply {
+    let body = |Check { name, ok, detail }| CheckBody { name: name.to_owned(), ok, detail };
+    let health = HealthBody::new(checks.into_iter().map(body).chain(more).collect());
+    let status = if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Reply::json(status, &health)
+}

@@ -1,0 +1,36 @@
+//! `GET /metrics`: every metric of the node as `OpenMetrics` text.
+
+use std::future::ready;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::ErrorCode;
+use prometheus_client::encoding::text::encode;
+
+use crate::exchange::Exchange;
+use crate::operation::{Answer, Content, Operation, Scope};
+use crate::reply::Reply;
+use crate::routes::METRICS;
+use crate::status::{Fault, internal};
+
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(crate) static OPERATION: Operation = Operation {
+    // A scraper may add parameters of its own.
+    scope: Scope::Static,
+    summary: "The metrics of the node, as OpenMetrics text",
+    answers: || {
+        let answer = Answer::empty(StatusCode::OK, "Every metric");
+        vec![answer.or("application/openmetrics-text", Content::Text)]
+    },
+    errors: &[ErrorCode::Internal],
+    ..Operation::public("readMetrics", &METRICS, |exchange| ready(metrics(exchange)).boxed())
+};
+
+fn metrics(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
+    exchange.front.service().refresh_metrics();
+    let mut text = String::new();
+    encode(&mut text, exchange.front.registry())
+        .map_err(|error| internal(format!("cannot encode the metrics: {error}")))?;
+    Ok(Reply::text_as(OPENMETRICS, text))
+}

@@ -1,0 +1,24 @@
+//! `GET /version`: the release that runs.
+
+use std::future::ready;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::{Schemas, VersionBody};
+
+use crate::exchange::Exchange;
+use crate::operation::{Answer, Operation};
+use crate::reply::Reply;
+use crate::routes::VERSION;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "The release that runs",
+    answers: || vec![Answer::json(StatusCode::OK, "The release", Schemas::of::<VersionBody>)],
+    ..Operation::public("readVersion", &VERSION, |exchange| ready(Ok(version(exchange))).boxed())
+};
+
+fn version(exchange: &Exchange<'_>) -> Reply {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let commit = exchange.front.config().commit.clone();
+    Reply::json(StatusCode::OK, &VersionBody { version, commit })
+}

@@ -1,0 +1,280 @@
+//! One HTTP call: everything that the router, the description, the metrics and the logs know about it.
+//!
+//! A call is one file: an [`Operation`], the struct of its parameters, and its handler. [`crate::operations`] lists all
+//! of them. The `OpenAPI` document and the page `/docs` are derived from the list, so that they cannot disagree with it.
+
+use std::fmt;
+
+use axum::http::StatusCode;
+use axum::routing::MethodFilter;
+use futures_util::future::BoxFuture;
+use holdfast_api::{ErrorCode, Form, Param, ParamList, Schemas};
+use serde_json::Value;
+
+use crate::body::BodyKind;
+use crate::exchange::Exchange;
+use crate::reply::Reply;
+use crate::status::Fault;
+
+/// Answers one call.
+pub(crate) type AnswerFn =
+    for<'a, 'b> fn(&'a mut Exchange<'b>) -> BoxFuture<'a, Result<Reply, Fault>>;
+
+/// One call.
+pub(crate) struct Operation {
+    /// Unique, in camel case: the name in generated clients.
+    pub(crate) id: &'static str,
+    /// A `GET` answers `HEAD`, too.
+    pub(crate) method: Method,
+    pub(crate) route: &'static Route,
+    /// One line, without a full stop.
+    pub(crate) summary: &'static str,
+    /// Whole sentences: what a caller should know before the call.
+    pub(crate) description: &'static str,
+    /// The query parameters; with [`BodyKind::Fields`] also the fields of the body.
+    pub(crate) params: ParamList,
+    /// Request headers that the handler reads, beside those that every call may have.
+    pub(crate) headers: &'static [Header],
+    pub(crate) body: BodyKind,
+    pub(crate) scope: Scope,
+    /// What a successful call returns.
+    pub(crate) answers: fn() -> Vec<Answer>,
+    /// Errors beside those that follow from the parameters, the body and the scope.
+    pub(crate) errors: &'static [ErrorCode],
+    pub(crate) handler: AnswerFn,
+}
+
+/// The method of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Put,
+    Post,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    pub(crate) const fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Put => MethodFilter::PUT,
+            Self::Post => MethodFilter::POST,
+            Self::Patch => MethodFilter::PATCH,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method.as_str(), self.route.pattern)
+    }
+}
+
+impl Operation {
+    /// The base of a call that needs no caller, no parameters and no cluster. Its handler must be replaced.
+    pub(crate) const fn public(id: &'static str, route: &'static Route, handler: AnswerFn) -> Self {
+        Self {
+            id,
+            method: Method::Get,
+            route,
+            summary: "",
+            description: "",
+            params: ParamList::of_call(&[]),
+            headers: &[],
+            body: BodyKind::None,
+            scope: Scope::Public,
+            answers: Vec::new,
+            errors: &[],
+            handler,
+        }
+    }
+
+    /// Whether the call takes a parameter of this name.
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        self.params.params.iter().any(|param| param.name == name)
+    }
+
+    /// Every error that the call can return, in order.
+    pub(crate) fn all_errors(&self) -> Vec<ErrorCode> {
+        let forms = || self.params.params.iter().chain(&self.route.name).map(|param| param.form);
+        let named = forms().any(|form| {
+            matches!(form, Form::Name { .. } | Form::Path { .. } | Form::Labels | Form::Locks)
+        });
+        let timed = forms().any(|form| matches!(form, Form::Duration { .. }));
+        let body = self.body != BodyKind::None;
+        let implied = [
+            (self.scope != Scope::Static, ErrorCode::InvalidArgument),
+            (timed || self.body == BodyKind::Txn, ErrorCode::BadDuration),
+            (named, ErrorCode::BadName),
+            (self.scope.needs_caller(), ErrorCode::Unauthenticated),
+            (body, ErrorCode::PayloadTooLarge),
+            (body, ErrorCode::RateLimited),
+        ];
+        let implied = implied.into_iter().filter(|(holds, _)| *holds).map(|(_, code)| code);
+        let own = self.errors.iter().chain(self.scope.errors()).copied();
+        let mut codes: Vec<ErrorCode> = implied.chain(own).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    }
+}
+
+/// A path with its variable part left open.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// As the documentation, the metrics and the logs write it: `/v1/locks/{name}`.
+    pub(crate) pattern: &'static str,
+    /// The chapter of the description.
+    pub(crate) tag: &'static str,
+    /// The variable part.
+    pub(crate) name: Option<Param>,
+}
+
+impl Route {
+    pub(crate) const fn new(pattern: &'static str, tag: &'static str, name: Option<Param>) -> Self {
+        Self { pattern, tag, name }
+    }
+
+    /// The path before the variable part.
+    pub(crate) fn prefix(&self) -> &'static str {
+        self.pattern.split('{').next().unwrap_or_default()
+    }
+
+    /// The paths that lead to it, as the router writes them. A name that may contain `/` is the rest of the path. The path
+    /// without a name leads to the same handler, which rejects the empty name; `/v1/tree` is the root, with and without
+    /// its last `/`.
+    pub(crate) fn matched(&self) -> Vec<String> {
+        let prefix = self.prefix().to_owned();
+        match self.name {
+            Some(Param { name, form: Form::Path { .. }, .. }) => {
+                let root = prefix.strip_suffix('/').filter(|_| name == "path");
+                let rest = format!("{prefix}{{*{name}}}");
+                root.map(str::to_owned).into_iter().chain([prefix, rest]).collect()
+            }
+            Some(_) if self.pattern.ends_with('}') => vec![prefix, self.pattern.to_owned()],
+            Some(_) | None => vec![self.pattern.to_owned()],
+        }
+    }
+}
+
+/// What a call involves, and so how it can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// This node alone, for everybody; parameters are ignored.
+    Static,
+    /// This node alone, for everybody.
+    Public,
+    /// This node alone, for an identified caller.
+    Node,
+    /// A read of the replicated state.
+    Read,
+    /// A change of the replicated state.
+    Write,
+}
+
+impl Scope {
+    /// Whether credentials of the caller are checked.
+    pub(crate) const fn needs_caller(self) -> bool {
+        matches!(self, Self::Node | Self::Read | Self::Write)
+    }
+
+    const fn errors(self) -> &'static [ErrorCode] {
+        const READ: [ErrorCode; 6] = [
+            ErrorCode::RateLimited,
+            ErrorCode::Internal,
+            ErrorCode::NoLeader,
+            ErrorCode::ShuttingDown,
+            ErrorCode::Starting,
+            ErrorCode::DiskFull,
+        ];
+        const WRITE: [ErrorCode; 8] = [
+            ErrorCode::PayloadTooLarge,
+            ErrorCode::RateLimited,
+            ErrorCode::Internal,
+            ErrorCode::NoLeader,
+            ErrorCode::OutcomeUnknown,
+            ErrorCode::ShuttingDown,
+            ErrorCode::Starting,
+            ErrorCode::DiskFull,
+        ];
+        match self {
+            Self::Static | Self::Public | Self::Node => &[],
+            Self::Read => &READ,
+            Self::Write => &WRITE,
+        }
+    }
+}
+
+/// A header of a call or an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) is_number: bool,
+    pub(crate) about: &'static str,
+}
+
+impl Header {
+    pub(crate) const fn text(name: &'static str, about: &'static str) -> Self {
+        Self { name, is_number: false, about }
+    }
+
+    pub(crate) const fn number(name: &'static str, about: &'static str) -> Self {
+        Self { name, is_number: true, about }
+    }
+}
+
+/// One answer of a successful call.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) about: &'static str,
+    /// Its bodies by media type; an answer has one of them.
+    pub(crate) contents: Vec<(&'static str, Content)>,
+    /// Headers beside those of every answer.
+    pub(crate) headers: Vec<Header>,
+}
+
+/// The content of a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content {
+    /// JSON of a type. Several types of one media type are alternatives.
+    Json(fn(&mut Schemas) -> Value),
+    Text,
+    Bytes,
+}
+
+impl Answer {
+    pub(crate) fn empty(status: StatusCode, about: &'static str) -> Self {
+        Self { status, about, contents: Vec::new(), headers: Vec::new() }
+    }
+
+    pub(crate) fn json(
+        status: StatusCode,
+        about: &'static str,
+        schema: fn(&mut Schemas) -> Value,
+    ) -> Self {
+        Self::empty(status, about).or("application/json", Content::Json(schema))
+    }
+
+    pub(crate) fn or(mut self, media: &'static str, content: Content) -> Self {
+        self.contents.push((media, content));
+        self
+    }
+
+    pub(crate) fn with(mut self, headers: &[Header]) -> Self {
+        self.headers.extend_from_slice(headers);
+        self
+    }
+}

@@ -1,0 +1,88 @@
+//! `GET /errors/{code}`: what an error code means, as text for a terminal or as a page for a browser.
+
+use std::future::ready;
+
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
+use futures_util::FutureExt as _;
+use holdfast_api::{ErrorCode, unescape_path};
+
+use super::html::{self, Page, escaped, request_line};
+use crate::exchange::Exchange;
+use crate::operation::{Answer, Content, Operation, Scope};
+use crate::operations::OPERATIONS;
+use crate::reply::Reply;
+use crate::routes::EXPLAIN;
+use crate::status::{Fault, of_code, problem};
+
+pub(crate) static OPERATION: Operation = Operation {
+    scope: Scope::Static,
+    summary: "What an error code means and what to do",
+    answers: || {
+        let page = Answer::empty(StatusCode::OK, "The explanation");
+        vec![page.or("text/plain", Content::Text).or("text/html", Content::Text)]
+    },
+    errors: &[ErrorCode::NotFound],
+    ..Operation::public("explainError", &EXPLAIN, |exchange| ready(explain(exchange)).boxed())
+};
+
+/// The text of `/errors/{code}`: the meaning of a code, whether to retry, and what to do next.
+pub fn explanation(code: ErrorCode) -> String {
+    code.page(of_code(code).as_u16())
+}
+
+fn explain(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
+    let raw = exchange.parts.uri.path().strip_prefix(EXPLAIN.prefix()).unwrap_or_default();
+    let name = unescape_path(raw).unwrap_or_default();
+    let code: ErrorCode =
+        name.parse().map_err(|error| problem(ErrorCode::NotFound, format!("{error}")))?;
+    if !accepts_html(&exchange.parts.headers) {
+        return Ok(Reply::text(StatusCode::OK, explanation(code)));
+    }
+    Ok(html::reply(page(code).into()))
+}
+
+/// Whether `Accept` names HTML.
+fn accepts_html(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let media = accepted.flat_map(|value| value.split(','));
+    media
+        .map(|media| media.split(';').next().unwrap_or_default().trim())
+        .any(|media| media.eq_ignore_ascii_case("text/html"))
+}
+
+pub(super) fn page(code: ErrorCode) -> String {
+    let mut page = Page::begin(&format!("{code}: {}", code.title()));
+    page.paragraph(&format!("Status {}; the call {}.", of_code(code).as_u16(), code.again()));
+    page.paragraph(code.explanation());
+    let returned_by: Vec<String> = OPERATIONS
+        .iter()
+        .filter(|operation| operation.all_errors().contains(&code))
+        .map(|operation| format!("<li>{}</li>", link(operation)))
+        .collect();
+    if !returned_by.is_empty() {
+        page.html(format_args!("<p>Answered by:</p><ul>{}</ul>\n", returned_by.concat()));
+    }
+    page.0
+}
+
+fn link(operation: &Operation) -> String {
+    let line = escaped(&request_line(operation));
+    format!("<a href=\"/docs#{}\"><code>{line}</code></a>", operation.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_browser_gets_html() {
+        let mut headers = HeaderMap::new();
+        assert!(!accepts_html(&headers));
+        headers
+            .insert(ACCEPT, HeaderValue::from_static("text/html,application/xhtml+xml,*/*;q=0.8"));
+        assert!(accepts_html(&headers));
+    }
+}

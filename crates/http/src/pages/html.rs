@@ -1,0 +1,79 @@
+//! HTML as the pages are written in.
+
+use axum::http::HeaderValue;
+use std::fmt::Write as _;
+
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use bytes::Bytes;
+use holdfast_api::ErrorCode;
+
+use crate::operation::Operation;
+use crate::reply::Reply;
+
+const HTML: &str = "text/html; charset=utf-8";
+/// No script of a page runs, and a page loads nothing.
+const POLICY: HeaderValue =
+    HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+    color:#222;background:#fff}code,h3{font-family:ui-monospace,monospace}code{background:#f2f2f2;padding:0 .2em}\
+    h2{margin-top:3rem;border-bottom:2px solid #222}h3{margin-top:2.5rem}h3 code{background:none}\
+    table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ccc;padding:.3rem .6rem .3rem 0;\
+    text-align:left;vertical-align:top}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
+    code{background:#2a2a2a}a{color:#8bf}h2{border-color:#ddd}}";
+
+/// Text as HTML shows it.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A page under construction.
+pub(super) struct Page(pub(super) String);
+
+impl Page {
+    pub(super) fn begin(title: &str) -> Self {
+        let title = escaped(title);
+        Self(format!(
+            "<!doctype html><html lang=en><meta charset=utf-8>\
+             <meta name=viewport content=\"width=device-width\"><title>{title}</title>\
+             <style>{STYLE}</style><h1>{title}</h1>\n"
+        ))
+    }
+
+    /// Adds HTML.
+    pub(super) fn html(&mut self, html: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _infallible = self.0.write_fmt(html);
+    }
+
+    /// Adds a paragraph of text, if there is any.
+    pub(super) fn paragraph(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.html(format_args!("<p>{}</p>\n", escaped(text)));
+        }
+    }
+}
+
+/// The answer that carries a page.
+pub(super) fn reply(page: Bytes) -> Reply {
+    Reply::made(HTML, page).with_header(CONTENT_SECURITY_POLICY, POLICY)
+}
+
+/// `PUT /v1/locks/{name}`.
+pub(super) fn request_line(operation: &Operation) -> String {
+    format!("{} {}", operation.method.as_str(), operation.route.pattern)
+}
+
+/// A link to the page of an error code.
+pub(super) fn error_link(code: ErrorCode) -> String {
+    format!("<a href=\"{}\"><code>{code}</code></a>", code.type_uri())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!(escaped(r#"<b a="&">"#), "&lt;b a=&quot;&amp;&quot;&gt;");
+    }
+}
