@@ -86,6 +86,29 @@ pub fn skipped_tests(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
+/// Examples in the documentation of a library whose manifest turns them off.
+pub fn skipped_examples(tree: &Tree) -> Vec<Violation> {
+    let is_example = |line: &str| {
+        let text = line.trim().strip_prefix("///").or_else(|| line.trim().strip_prefix("//!"));
+        let info = text.and_then(|text| text.trim().strip_prefix("```"));
+        info.is_some_and(|info| {
+            ["rust", "no_run", "compile_fail"].iter().any(|word| info.starts_with(word))
+        })
+    };
+    let mut found = Vec::new();
+    for (manifest, _) in
+        tree.ending("Cargo.toml").filter(|(_, text)| text.contains("doctest = false"))
+    {
+        let folder = manifest.trim_end_matches("Cargo.toml").to_owned() + "src/";
+        for (path, text) in tree.ending(".rs").filter(|(path, _)| path.starts_with(&folder)) {
+            let lines = text.lines().enumerate().filter(|(_, line)| is_example(line));
+            let what = format!("this example never runs: remove `doctest = false` from {manifest}");
+            found.extend(lines.map(|(i, _)| Violation::at(path, i + 1, what.clone())));
+        }
+    }
+    found
+}
+
 /// Tests that wait for a time instead of a condition.
 pub fn sleeps(sources: &[Source]) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
@@ -201,6 +224,16 @@ mod tests {
     fn skipped_tests_are_caught() {
         let text = "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n#[test]\n#[should_panic(expected = \"b\")]\nfn c() { ignore() }";
         assert_eq!(lines(skipped_tests, "crates/a/tests/b.rs", text), [2, 5]);
+    }
+
+    #[test]
+    fn examples_that_never_run_are_caught() {
+        let example = "/// Adds.\n///\n/// ```rust\n/// assert_eq!(1 + 1, 2);\n/// ```\nfn a() {}";
+        let tree = |manifest| {
+            Tree::of([("crates/a/Cargo.toml", manifest), ("crates/a/src/lib.rs", example)])
+        };
+        assert_eq!(skipped_examples(&tree("[lib]\ndoctest = false"))[0].line, 3);
+        assert_eq!(skipped_examples(&tree("[lib]")).len(), 0);
     }
 
     #[test]

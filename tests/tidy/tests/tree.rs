@@ -101,6 +101,7 @@ fn no_log_line_carries_debug_text() {
 #[test]
 fn every_test_runs() {
     none(&bans::skipped_tests(&sources()));
+    none(&bans::skipped_examples(&tree()));
 }
 
 #[test]

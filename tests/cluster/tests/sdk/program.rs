@@ -16,10 +16,13 @@ pub(crate) fn addresses(cluster: &Cluster) -> Vec<String> {
     cluster.nodes().iter().map(|node| address(node.http.base())).collect()
 }
 
-/// The folder of the client's examples, built once a process.
+/// The folder of the client's examples: `HOLDFAST_EXAMPLES`, or built once a process.
 fn examples() -> &'static Path {
     static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
     EXAMPLES.get_or_init(|| {
+        if let Some(built) = std::env::var_os("HOLDFAST_EXAMPLES") {
+            return PathBuf::from(built);
+        }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = std::process::Command::new(cargo);
         command.args(["build", "-p", "holdfast-client", "--examples"]);

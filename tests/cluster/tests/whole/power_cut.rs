@@ -3,7 +3,7 @@
 //! All data directories lie on one loop-mounted ext4 image. Clients take and release locks; then the file system is shut
 //! down without flushing anything, all nodes are killed, the image is mounted again and the nodes are started.
 //! `HOLDFAST_CLUSTER_POWER_CUTS` says how many cuts (10 unless set); `HOLDFAST_POWER_SEED` repeats the instants drawn.
-//! `scripts/power-cut --cluster N` is the campaign.
+//! `scripts/campaign power-cuts cluster N` is the campaign.
 
 use std::time::{Duration, Instant};
 
