@@ -4,12 +4,11 @@
 //! nothing behind, not even the session it would have opened. A new place is a new child, so the access list of the
 //! lock's directory must let everybody create. Refuses to know how a place is granted (`grant.rs`).
 
-use std::slice;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, Event, LockName, Mode, OpenSession, Outcome, Owner, Perms, Rejection,
-    Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, Bound, Data, Event, FencingToken, LockName, Mode, OpenSession, Outcome, Owner, Perms,
+    Rejection, Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 use crate::Machine;
@@ -156,8 +155,7 @@ impl Machine {
         let rules = self.kind_for(&acquire)?;
         let Acquire { lock, open, owner, attempt, wait, wait_ms, .. } = acquire;
         if !wait {
-            let found = self.found_by_newcomer(slice::from_ref(&lock), step);
-            self.refuse_if_busy(&found, &lock, ask, step.now)?;
+            self.refuse_if_busy(&lock, ask, step.now)?;
         }
         if session.is_none() {
             self.room_for_a_session()?;
@@ -217,23 +215,20 @@ impl Machine {
         }
     }
 
-    /// Refuses a new place that would have to wait, as it finds everything.
+    /// Rejects a no-wait acquire that would have to queue.
     pub(crate) fn refuse_if_busy(
         &self,
-        found: &Self,
         lock: &LockName,
         ask: Ask,
         now: Stamp,
     ) -> Result<(), Rejection> {
-        match (self.locks.get(lock), found.locks.get(lock)) {
-            (Some(indexed), Some(found)) if !found.admits(ask, now) => {
-                Err(self.busy(indexed, None))
-            }
-            (Some(_) | None, _) => Ok(()),
+        match self.locks.get(lock) {
+            Some(indexed) if !indexed.admits(ask, now) => Err(self.busy(indexed, None)),
+            Some(_) | None => Ok(()),
         }
     }
 
-    /// Refuses a new place that would wait for its own owner, when those who waited for the lock to open have gone before.
+    /// Rejects a new place that would wait for its own owner.
     fn refuse_waiting_for_itself(
         &self,
         session: Option<SessionId>,
@@ -242,12 +237,11 @@ impl Machine {
         ask: Ask,
         step: &Step<'_>,
     ) -> Result<(), Rejection> {
-        let found = self.found_by_newcomer(slice::from_ref(lock), step);
-        match found.locks.get(lock).filter(|indexed| !indexed.admits(ask, step.now)) {
+        match self.locks.get(lock).filter(|indexed| !indexed.admits(ask, step.now)) {
             Some(indexed) => {
                 let rank = indexed.rank_of(ask, step.now, u64::MAX);
                 let wanted = [(lock.clone(), Wanted::Place { ask, rank })];
-                found.refuse_deadlock(session, owner, &wanted)
+                self.refuse_deadlock(session, owner, &wanted)
             }
             None => Ok(()),
         }
@@ -287,7 +281,7 @@ impl Machine {
         }
     }
 
-    /// Refuses one place too many, in the session or in the queue.
+    /// Rejects a place beyond the bounds of the session and the queue, and each one when no token is left to grant.
     pub(crate) fn room_for_a_contender(
         &self,
         session: Option<SessionId>,
@@ -300,13 +294,22 @@ impl Machine {
         if places >= max {
             return Err(limit_reached(Bound::ContendersPerSession, max));
         }
+        self.room_for_tokens(1)?;
         let max = self.limits.waiters_per_lock_max;
-        match self.found_by_newcomer(slice::from_ref(lock), step).locks.get(lock) {
+        match self.locks.get(lock) {
             Some(lock) if lock.waiting() >= max && !lock.admits(ask, step.now) => {
                 Err(limit_reached(Bound::WaitersPerLock, max))
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Rejects grants for which no tokens are left.
+    pub(crate) fn room_for_tokens(&self, count: u64) -> Result<(), Rejection> {
+        if self.locks.tokens_left() < count {
+            return Err(limit_reached(Bound::Counter, FencingToken::END));
+        }
+        Ok(())
     }
 
     /// Rejects another attempt of an owner that may enter once, and one attempt too many.

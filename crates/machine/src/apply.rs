@@ -1,14 +1,14 @@
-//! The switchboard: an entry comes in, each command gets its revision and goes to the file that means it.
+//! Applies an entry: each command gets a revision, the expired timers of the locks that it names run, and the command goes to
+//! the function that implements it.
 //!
-//! Owns revisions, the machine's time, the rolling digest, and the guard that keeps tokens below their end. Of a command
-//! it knows only which file applies it and how many tokens it can mint at most.
+//! Revisions, the machine's time and the rolling digest change here alone. A rejected command changes nothing beyond
+//! those timers ([`Machine::undo_if_rejected`]).
 
 use std::collections::BTreeSet;
 
 use holdfast_types::{
-    Acquire, AcquireAll, Applied, Bound, Break, Cancel, Command, Entry, Event, FencingToken,
-    HandOver, Incarnation, LockName, Multi, NodeId, Outcome, Rejection, Release, ReleaseAll, Reply,
-    Revision, SessionName, Stamp, ZnodePath,
+    Applied, Bound, Command, Entry, Event, Incarnation, LockName, Multi, NodeId, Outcome,
+    Rejection, Reply, Revision, SessionName, Stamp, ZnodePath,
 };
 
 use crate::{Machine, digest, room};
@@ -27,12 +27,14 @@ pub(crate) struct Step<'a> {
     pub(crate) stale: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
+    /// Holds that timers ended. Bound: [`crate::closing::EXPIRED_MAX`].
+    pub(crate) expired: u32,
 }
 
 impl<'a> Step<'a> {
     fn new(revision: Revision, now: Stamp, events: &'a mut Vec<(Revision, Event)>) -> Self {
         let stale = BTreeSet::new();
-        Self { revision, now, events, ops: 0, deleted: 0, stale, counted: 0 }
+        Self { revision, now, events, ops: 0, deleted: 0, stale, counted: 0, expired: 0 }
     }
 }
 
@@ -58,20 +60,8 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The same moment, to try out what is not to happen: what it says is kept apart.
-    pub(crate) fn aside<'b>(&self, events: &'b mut Vec<(Revision, Event)>) -> Step<'b> {
-        let Self { revision, now, ops, deleted, counted, .. } = *self;
-        Step { revision, now, events, ops, deleted, counted, stale: BTreeSet::new() }
-    }
-
-    /// How much was said so far.
-    pub(crate) fn said(&self) -> usize {
-        self.events.len()
-    }
-
-    /// Takes back what was said since.
-    pub(crate) fn unsay(&mut self, since: usize) {
-        self.events.truncate(since);
+    fn truncate_events(&mut self, len: usize) {
+        self.events.truncate(len);
     }
 }
 
@@ -92,8 +82,8 @@ pub(crate) fn no_session(session: SessionName) -> Rejection {
 
 impl Machine {
     /// Executes the commands of one entry in order. Total: whatever the entry holds, there is an outcome to each of
-    /// its commands. A rejected command takes a revision and changes nothing else, except that a rejection may be
-    /// remembered under its request id.
+    /// its commands. A rejected command takes a revision and changes nothing else, except that expired timers of the locks
+    /// that it names have run, and that a rejection may be remembered under its request id.
     pub fn apply(&mut self, entry: Entry) -> Applied {
         self.now = self.now.max(entry.stamped_at);
         let mut outcomes = Vec::with_capacity(entry.commands.len());
@@ -103,12 +93,11 @@ impl Machine {
             let before = events.len();
             let (revision, now) = (self.revision, self.now);
             let mut step = Step::new(revision, now, &mut events);
-            let outcome = match self.guard_tokens(&command) {
-                Ok(()) if room::may_store(&command) => {
-                    self.within_bytes(&mut step, |machine, step| machine.dispatch(command, step))
-                }
-                Ok(()) => self.dispatch(command, &mut step),
-                Err(rejection) => Err(rejection),
+            self.run_timers_of(&command, &mut step);
+            let outcome = if room::may_store(&command) {
+                self.within_bytes(&mut step, |machine, step| machine.dispatch(command, step))
+            } else {
+                self.dispatch(command, &mut step)
             };
             let changed = events.get(before..).unwrap_or_default();
             self.digest = digest::absorb(self.digest, self.revision, &outcome, changed);
@@ -146,7 +135,10 @@ impl Machine {
             }
             Command::Recipe(recipe) => self.recipe(recipe, step),
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change, step),
-            Command::Due { lock } => Ok(self.do_what_is_due(&lock, step)),
+            Command::Due { lock } => {
+                self.run_timers(&lock, step);
+                Ok(Reply::DueDone { ended: step.expired })
+            }
             Command::Break(breaking) => Ok(self.break_places(breaking, step)),
             Command::AskRelease(ask) => self.ask_release(ask, step),
             Command::HandOver(hand_over) => self.hand_over(hand_over, step),
@@ -155,52 +147,20 @@ impl Machine {
         }
     }
 
-    /// Refuses what could need a token beyond the last one. A command grants at most one to each waiter that it looks at,
-    /// one to the holder of each lock that waits to hold otherwise, and one to what it makes itself.
-    fn guard_tokens(&self, command: &Command) -> Result<(), Rejection> {
-        let left = (FencingToken::END - 1).saturating_sub(self.locks.grants);
-        if left > u64::from(u32::MAX) {
-            return Ok(());
+    /// Runs a change, and undoes it with its events if it is rejected. The maps are persistent: the copy to go back to
+    /// costs O(1).
+    pub(crate) fn undo_if_rejected<T>(
+        &mut self,
+        step: &mut Step<'_>,
+        change: impl FnOnce(&mut Self, &mut Step<'_>) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
+        let (before, events) = (self.clone(), step.events.len());
+        let result = change(self, step);
+        if result.is_err() {
+            *self = before;
+            step.truncate_events(events);
         }
-        let all = self.locks.waiting;
-        let of = |lock: &LockName| {
-            // Whoever asked for several is granted all when one of them comes free.
-            if self.locks.bundled > 0 {
-                return all + 1;
-            }
-            // Of one that is cut it may be any segment.
-            if self.segments_in(lock).is_some() {
-                return all + 1;
-            }
-            self.locks.get(lock).map_or(0, |lock| {
-                u64::from(lock.waiting()) + u64::from(lock.holders.upgrading().is_some())
-            })
-        };
-        let needed = match command {
-            Command::Acquire(Acquire { segments: Some(_), .. }) => all + 2,
-            Command::Acquire(acquire) => of(&acquire.lock) + 1,
-            Command::Release(Release { lock, .. })
-            | Command::Cancel(Cancel { lock, .. })
-            | Command::SetPolicy { lock, .. }
-            | Command::Break(Break { lock, .. })
-            | Command::Due { lock } => of(lock),
-            Command::HandOver(HandOver { lock, .. }) => of(lock) + 1,
-            Command::AcquireAll(AcquireAll { locks, .. })
-            | Command::ReleaseAll(ReleaseAll { locks, .. }) => all + 1 + locks.len() as u64,
-            Command::Multi(multi) => all + multi.then.len().max(multi.otherwise.len()) as u64,
-            Command::CloseSession { .. } | Command::ExpireSession { .. } => {
-                all + u64::from(self.limits.contenders_per_session_max).min(self.locks.held)
-            }
-            Command::OpenSession(_)
-            | Command::RenewSession { .. }
-            | Command::Sweep { .. }
-            | Command::SetLimits(_)
-            | Command::RegisterNode { .. }
-            | Command::AttachSession { .. }
-            | Command::AskRelease(_)
-            | Command::Recipe(_) => 0,
-        };
-        if needed > left { Err(limit_reached(Bound::Counter, FencingToken::END)) } else { Ok(()) }
+        result
     }
 
     fn register_node(

@@ -108,28 +108,24 @@ impl Machine {
         step: &mut Step<'_>,
     ) -> Outcome {
         let ask = Ask::of_bundle(all.mode);
-        let (before, said) = (self.clone(), step.said());
-        let found = before.found_by_newcomer(&all.locks, step);
         if !all.wait {
             for lock in &all.locks {
-                let free = self.refuse_if_busy(&found, lock, ask, step.now);
+                let free = self.refuse_if_busy(lock, ask, step.now);
                 free.map_err(|why| refused(lock, why))?;
             }
         }
-        let at_once = all.locks.iter().all(|lock| found.admits_to(lock, ask, step.now));
-        let waits = (!at_once).then_some(&*found);
-        let joined = self.join_each(session, all, waits, step).and_then(|()| {
-            let wanted = all.locks.iter().filter(|_| !at_once);
+        let waits = !all.locks.iter().all(|lock| self.admits_to(lock, ask, step.now));
+        let deadlock = if waits {
             let wanted: Vec<(LockName, Wanted)> =
-                wanted.map(|lock| found.wanted(lock, ask, step.now)).collect();
-            found.refuse_deadlock(session, &all.owner, &wanted)
-        });
-        drop(found);
-        if let Err(rejection) = joined {
-            *self = before;
-            step.unsay(said);
-            return Err(rejection);
-        }
+                all.locks.iter().map(|lock| self.wanted(lock, ask, step.now)).collect();
+            self.refuse_deadlock(session, &all.owner, &wanted)
+        } else {
+            Ok(())
+        };
+        self.undo_if_rejected(step, |machine, step| {
+            machine.join_each(session, all, waits, step)?;
+            deadlock
+        })?;
         if let Some(first) = all.locks.first() {
             self.grant_next(first, step);
         }
@@ -140,13 +136,14 @@ impl Machine {
         &mut self,
         session: Option<SessionId>,
         all: &AcquireAll,
-        waits: Option<&Self>,
+        waits: bool,
         step: &mut Step<'_>,
     ) -> Result<(), Rejection> {
         if session.is_none() {
             self.room_for_a_session()?;
         }
         self.room_for_places(session, all.locks.len())?;
+        self.room_for_tokens(all.locks.len() as u64)?;
         let session = self.touch_or_begin(session, all.open.clone(), step);
         let names: Arc<[LockName]> = all.locks.iter().cloned().collect();
         for (at, lock) in all.locks.iter().enumerate() {
@@ -156,22 +153,21 @@ impl Machine {
         Ok(())
     }
 
-    /// One of the places. Who has to wait needs room in the queue, as it found it.
+    /// Makes one of the places. A caller that has to wait needs room in the queue.
     fn join_one(
         &mut self,
         session: SessionId,
         (lock, at): (&LockName, usize),
         (all, names): (&AcquireAll, &Arc<[LockName]>),
-        waits: Option<&Self>,
+        waits: bool,
         step: &mut Step<'_>,
     ) -> Result<(), Rejection> {
         self.refuse_cut(lock)?;
         let max = self.limits.waiters_per_lock_max;
-        let queue = waits.and_then(|found| found.locks.get(lock));
-        if queue.is_some_and(|queue| queue.waiting() >= max) {
+        let indexed = self.locks.get(lock);
+        if waits && indexed.is_some_and(|indexed| indexed.waiting() >= max) {
             return Err(limit_reached(Bound::WaitersPerLock, max));
         }
-        let indexed = self.locks.get(lock);
         let is_semaphore = indexed.is_some_and(|indexed| indexed.policy().limit.is_some());
         if is_semaphore && all.mode != Mode::Exclusive {
             return Err(Rejection::ModeConflict { mode: Mode::Exclusive });

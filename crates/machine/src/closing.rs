@@ -6,15 +6,18 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Closed, ClosedBy, Event, LockName, LossCause, Reply, SessionName, Stamp};
+use holdfast_types::{
+    AskRelease, Break, Cancel, Closed, ClosedBy, Command, Condition, Event, HandOver, LockName,
+    LossCause, Op, Release, Segments, SessionName, Stamp,
+};
 
 use crate::Machine;
 use crate::apply::Step;
 use crate::contender::Contender;
 use crate::locks::{Claim, Lock};
 
-/// Holds that one command ends at most.
-const DUE_MAX: u32 = 1_000;
+/// Holds that the timers of one command end at most; the rest stay due.
+pub(crate) const EXPIRED_MAX: u32 = 1_000;
 
 /// Why a lock is closed. Invariant: a lock keeps only those with at least one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,21 +134,76 @@ fn is_unclean(cause: LossCause) -> bool {
     }
 }
 
+/// The locks that a command names. A multi names those of its conditions, and those whose queues its operations change.
+fn locks_named_by(command: &Command) -> Vec<LockName> {
+    match command {
+        Command::Acquire(acquire) => vec![acquire.lock.clone()],
+        Command::AcquireAll(all) => all.locks.clone(),
+        Command::ReleaseAll(all) => all.locks.clone(),
+        Command::Release(Release { lock, .. })
+        | Command::Cancel(Cancel { lock, .. })
+        | Command::SetPolicy { lock, .. }
+        | Command::Break(Break { lock, .. })
+        | Command::AskRelease(AskRelease { lock, .. })
+        | Command::HandOver(HandOver { lock, .. }) => vec![lock.clone()],
+        Command::Multi(multi) => {
+            let held = multi.conditions.iter().filter_map(|condition| match condition {
+                Condition::Holds { lock, .. } => Some(lock.clone()),
+                Condition::Exists { .. }
+                | Condition::Version { .. }
+                | Condition::Data { .. }
+                | Condition::SessionOpen { .. } => None,
+            });
+            let changed = multi.then.iter().chain(&multi.otherwise).filter_map(|op| match op {
+                Op::Create(create) => create.directory.as_lock(),
+                Op::Delete { path, .. } => path.parent()?.as_lock(),
+                Op::SetData { .. } | Op::SetAcl { .. } | Op::Check { .. } => None,
+            });
+            held.chain(changed).collect()
+        }
+        Command::Due { .. }
+        | Command::OpenSession(_)
+        | Command::RenewSession { .. }
+        | Command::CloseSession { .. }
+        | Command::ExpireSession { .. }
+        | Command::AttachSession { .. }
+        | Command::Sweep { .. }
+        | Command::SetLimits(_)
+        | Command::RegisterNode { .. }
+        | Command::Recipe(_) => Vec::new(),
+    }
+}
+
 impl Machine {
-    /// Does what is due of a lock now: ends holds that lasted as long as they may, or were asked for in vain, opens it, and
-    /// grants it on. At most
-    /// [`DUE_MAX`] holds: the rest is due still.
-    pub(crate) fn do_what_is_due(&mut self, lock: &LockName, step: &mut Step<'_>) -> Reply {
-        let mut ended = 0;
-        while ended < DUE_MAX
+    /// Runs the expired timers of the locks that a command names, so that the command meets each lock as it is at this time,
+    /// whether or not the leader has proposed a [`Command::Due`] for it.
+    pub(crate) fn run_timers_of(&mut self, command: &Command, step: &mut Step<'_>) {
+        if self.next_due().is_none_or(|due| due > step.now) {
+            return;
+        }
+        for lock in locks_named_by(command) {
+            let shards = self.segments_in(&lock).unwrap_or(0);
+            let shards = (0..shards).filter_map(|index| Segments::name_of(&lock, index).ok());
+            let expired: Vec<LockName> = std::iter::once(lock.clone())
+                .chain(shards)
+                .filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.is_due(step.now)))
+                .collect();
+            for lock in expired {
+                self.run_timers(&lock, step);
+            }
+        }
+    }
+
+    /// Ends the holds of a lock that lasted as long as they may or were revoked, ends its cooldown, and grants it on.
+    pub(crate) fn run_timers(&mut self, lock: &LockName, step: &mut Step<'_>) {
+        while step.expired < EXPIRED_MAX
             && let Some((overdue, cause)) = self.overdue_holder(lock, step.now)
         {
             self.leave(&overdue, cause, step);
             self.end_if_spent(overdue.session, step);
-            ended += 1;
+            step.expired += 1;
         }
         self.grant_next(lock, step);
-        Reply::DueDone { ended }
     }
 
     fn overdue_holder(&self, lock: &LockName, now: Stamp) -> Option<(Claim, LossCause)> {

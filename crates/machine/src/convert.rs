@@ -68,7 +68,7 @@ impl Machine {
         let Some(before) = indexed.holders.upgrading().cloned() else { return };
         let Some(hold) = before.hold.as_deref().cloned() else { return };
         let directory = indexed.directory.clone();
-        let token = self.mint();
+        let Some(token) = self.locks.mint() else { return };
         let hold = Hold {
             token,
             granted_at: step.now,

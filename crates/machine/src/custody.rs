@@ -120,27 +120,25 @@ impl Machine {
         let HandOver { lock, from: (giver, owner), to: (taker, taking), token } = hand_over;
         let holder = self.holder_of(&lock, &giver, &owner, token)?;
         let found = self.locks.find(to, &lock, &taking, Ticket(0)).cloned();
-        let (before, said) = (self.clone(), step.said());
-        let granted = match found {
-            Some(same) if same.path == holder.path => same,
-            Some(other) if other.hold.is_some() => {
-                return Err(self.holder_view(&other).map_or(Rejection::NobodyHolds, |holder| {
-                    Rejection::HoldsAlready { holder: Box::new(holder) }
-                }));
-            }
-            Some(waiter) => self.hand_to_waiter(&lock, &holder, &waiter, step)?,
-            None => self.hand_to_newcomer(&lock, &holder, (to, taker, taking), step)?,
-        };
-        self.end_if_spent(holder.session, step);
-        self.grant_next(&lock, step);
-        let to_itself = granted.token() == holder.token();
-        if !to_itself && let Err(circle) = self.refuse_handed_round(&lock, &granted) {
-            *self = before;
-            step.unsay(said);
-            return Err(circle);
+        if let Some(itself) = found.as_ref().filter(|found| found.path == holder.path) {
+            let grant = self.grant_of(&lock, itself, true);
+            return grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds);
         }
-        let grant = self.grant_of(&lock, &granted, to_itself);
-        grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds)
+        if let Some(other) = found.as_ref().and_then(|found| self.holder_view(found)) {
+            return Err(Rejection::HoldsAlready { holder: Box::new(other) });
+        }
+        self.room_for_tokens(1)?;
+        self.undo_if_rejected(step, |machine, step| {
+            let granted = match found {
+                Some(waiter) => machine.hand_to_waiter(&lock, &holder, &waiter, step)?,
+                None => machine.hand_to_newcomer(&lock, &holder, (to, taker, taking), step)?,
+            };
+            machine.end_if_spent(holder.session, step);
+            machine.grant_next(&lock, step);
+            machine.refuse_handed_round(&lock, &granted)?;
+            let grant = machine.grant_of(&lock, &granted, false);
+            grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds)
+        })
     }
 
     fn live(&self, session: &SessionName) -> Result<SessionId, Rejection> {
@@ -260,9 +258,9 @@ impl Machine {
 
     /// A contender as the holder that follows another one: before everybody who waits.
     fn handed(&mut self, lock: &LockName, contender: Contender, step: &Step<'_>) -> Contender {
-        let hold = self.hold_for(lock, &contender, step);
+        let hold = self.hold_for(lock, &contender, step).map(Box::new);
         let rank = Rank::before_all(contender.sequence());
-        Contender { rank, hold: Some(Box::new(hold)), ..contender }
+        Contender { rank, hold, ..contender }
     }
 }
 

@@ -10,6 +10,7 @@
 //! [`Rejection::CYCLE_MAX`] of a circle. For whom nobody waits, and who overtakes nobody, there is no search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use holdfast_types::{Blocked, LockName, Mode, Owner, Rejection, SessionId};
 
@@ -52,6 +53,8 @@ struct Search<'a> {
     machine: &'a Machine,
     /// What the newcomer wants; nothing if agent 0 was handed a lock, and may wait for itself with what it wanted before.
     wanted: &'a [(LockName, Wanted)],
+    /// A hold that does not count: the search runs as if it were not there.
+    without: Option<(&'a LockName, u64)>,
     numbers: BTreeMap<Agent<'a>, usize>,
     agents: Vec<Agent<'a>>,
     wishes: Vec<Wish<'a>>,
@@ -82,7 +85,7 @@ impl Machine {
         }
         // No live session has the number 0.
         let newcomer = (session.unwrap_or(SessionId(0)), owner);
-        match Search::of(self, newcomer, &wanted).circle() {
+        match Search::of(self, newcomer, &wanted, None).circle() {
             Some(cycle) => Err(Rejection::Deadlock { cycle }),
             None => Ok(()),
         }
@@ -100,10 +103,9 @@ impl Machine {
             return Ok(());
         }
         let agent = (taker.session, &taker.owner);
-        let Some(cycle) = Search::of(self, agent, &[]).circle() else { return Ok(()) };
-        let mut without = self.clone();
-        without.locks.change(lock, |lock| lock.take(&taker.rank));
-        let before = Search::of(&without, agent, &[]).circle();
+        let Some(cycle) = Search::of(self, agent, &[], None).circle() else { return Ok(()) };
+        let handed_over = Some((lock, taker.sequence()));
+        let before = Search::of(self, agent, &[], handed_over).circle();
         if before.is_some() {
             return Ok(());
         }
@@ -131,10 +133,16 @@ impl Machine {
 
 impl<'a> Search<'a> {
     /// Everybody whom the newcomer would wait for, directly or not, as far as the bound lets it look.
-    fn of(machine: &'a Machine, newcomer: Agent<'a>, wanted: &'a [(LockName, Wanted)]) -> Self {
+    fn of(
+        machine: &'a Machine,
+        newcomer: Agent<'a>,
+        wanted: &'a [(LockName, Wanted)],
+        without: Option<(&'a LockName, u64)>,
+    ) -> Self {
         let mut search = Self {
             machine,
             wanted,
+            without,
             numbers: BTreeMap::new(),
             agents: Vec::new(),
             wishes: Vec::new(),
@@ -149,7 +157,9 @@ impl<'a> Search<'a> {
                 Wanted::Place { ask, rank } => {
                     search.waits_in_queue(wish, (name, lock), (*ask, rank));
                 }
-                Wanted::Upgrade(sequence) => search.waits_to_be_alone(wish, lock, *sequence),
+                Wanted::Upgrade(sequence) => {
+                    search.waits_to_be_alone(wish, (name, lock), *sequence);
+                }
             }
         }
         let mut at = 0;
@@ -213,7 +223,7 @@ impl<'a> Search<'a> {
             };
             let wish = self.wish(at, name, false);
             if place.converts() {
-                self.waits_to_be_alone(wish, lock, place.sequence());
+                self.waits_to_be_alone(wish, (name, lock), place.sequence());
                 continue;
             }
             self.waits_in_queue(wish, (name, lock), (place.ask(), &place.rank));
@@ -225,6 +235,16 @@ impl<'a> Search<'a> {
                 self.block(wish, 0, u64::MAX);
             }
         }
+    }
+
+    /// The holders of a lock that count.
+    fn holders(
+        &self,
+        name: &LockName,
+        lock: &'a Lock,
+    ) -> impl Iterator<Item = &'a Arc<Contender>> + use<'a> {
+        let without = self.without.filter(|(lock, _)| *lock == name).map(|(_, sequence)| sequence);
+        lock.holders.iter().filter(move |holder| Some(holder.sequence()) != without)
     }
 
     /// Who is in the way of a place in a queue. Whoever stands before it and has no other place can wait for nothing else
@@ -240,7 +260,7 @@ impl<'a> Search<'a> {
         let newcomer = self.agents.first().map(|(session, _)| *session);
         let whose = self.wishes.get(wish).and_then(|wish| self.agents.get(wish.agent));
         let holds =
-            lock.holders.iter().any(|holder| whose == Some(&(holder.session, &holder.owner)));
+            self.holders(name, lock).any(|holder| whose == Some(&(holder.session, &holder.owner)));
         for (_, ahead) in lock.waiters.range(..*rank) {
             if !self.step() {
                 break;
@@ -257,7 +277,7 @@ impl<'a> Search<'a> {
         if let (Some(limit), Some(wish)) = (lock.policy().limit, self.wishes.get_mut(wish)) {
             wish.slack = limit.saturating_sub(most).into();
         }
-        for holder in lock.holders.iter() {
+        for holder in self.holders(name, lock) {
             let weight = match lock.policy().limit {
                 Some(_) => holder.terms().permits.into(),
                 None if modes.iter().any(|mode| self.is_in_the_way(name, holder, *mode)) => {
@@ -276,8 +296,13 @@ impl<'a> Search<'a> {
     }
 
     /// Who is in the way of a holder that wants to be alone.
-    fn waits_to_be_alone(&mut self, wish: usize, lock: &'a Lock, sequence: u64) {
-        for holder in lock.holders.iter().filter(|holder| holder.sequence() != sequence) {
+    fn waits_to_be_alone(
+        &mut self,
+        wish: usize,
+        (name, lock): (&LockName, &'a Lock),
+        sequence: u64,
+    ) {
+        for holder in self.holders(name, lock).filter(|holder| holder.sequence() != sequence) {
             if !self.step() {
                 return;
             }

@@ -4,7 +4,6 @@
 //! could hold it): every command that changes contenders ends with [`Machine::grant_next`], or joins a lock and is
 //! granted at once. Refuses to know why somebody joins or leaves.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use holdfast_types::{
@@ -28,7 +27,6 @@ impl Machine {
         mut contender: Contender,
         step: &mut Step<'_>,
     ) -> Arc<Contender> {
-        self.grant_what_waited_for_time(lock, step);
         if self.locks.get(lock).is_none() {
             self.locks.enter(lock.clone(), Lock::new(directory.clone()));
         }
@@ -37,7 +35,7 @@ impl Machine {
             contender.rank = indexed.rank_of(ask, step.now, contender.sequence());
             // Who asks for several is granted when it stands in all queues.
             if contender.bundle().is_empty() && indexed.admits(ask, step.now) {
-                contender.hold = Some(Box::new(self.hold_for(lock, &contender, step)));
+                contender.hold = self.hold_for(lock, &contender, step).map(Box::new);
             }
         }
         self.put_in(lock, directory, (data, acl), contender, step)
@@ -71,32 +69,6 @@ impl Machine {
             self.close_after_grant(lock, step);
         }
         contender
-    }
-
-    /// A lock whose time has come is granted to those who waited for that before anybody new.
-    fn grant_what_waited_for_time(&mut self, lock: &LockName, step: &mut Step<'_>) {
-        if self.locks.get(lock).is_some_and(|indexed| indexed.closed.is_some()) {
-            self.grant_next(lock, step);
-        }
-    }
-
-    /// Everything as a newcomer to these locks finds it: where the time has come, those who waited for that have gone
-    /// before. Tried out on a copy, because a newcomer that is refused changes nothing.
-    pub(crate) fn found_by_newcomer(&self, locks: &[LockName], step: &Step<'_>) -> Cow<'_, Self> {
-        let goes_first = |indexed: &Lock| {
-            indexed.closed.is_some() && indexed.is_open(step.now) && !indexed.waiters.is_empty()
-        };
-        let opening = locks.iter().filter(|lock| self.locks.get(lock).is_some_and(goes_first));
-        let opening: Vec<&LockName> = opening.collect();
-        if opening.is_empty() {
-            return Cow::Borrowed(self);
-        }
-        let (mut then, mut unsaid) = (self.clone(), Vec::new());
-        let mut aside = step.aside(&mut unsaid);
-        for lock in opening {
-            then.grant_next(lock, &mut aside);
-        }
-        Cow::Owned(then)
     }
 
     /// Takes a place out of a lock's queue, with its znode; with a waiting member of several go the others. Whoever calls
@@ -177,13 +149,15 @@ impl Machine {
     fn next_of(&self, lock: &LockName, step: &Step<'_>) -> Option<Arc<Contender>> {
         let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(step.now))?;
         let (_, next) = indexed.waiters.get_min()?;
+        let tokens = next.bundle().len().max(1) as u64;
         let may_hold = indexed.has_room_for(next.ask())
+            && self.locks.tokens_left() >= tokens
             && (next.bundle().is_empty() || self.may_hold_all(next, step.now));
         may_hold.then(|| Arc::clone(next))
     }
 
     pub(crate) fn grant(&mut self, lock: &LockName, next: &Arc<Contender>, step: &mut Step<'_>) {
-        let hold = self.hold_for(lock, next, step);
+        let Some(hold) = self.hold_for(lock, next, step) else { return };
         let granted = Arc::new(Contender { hold: Some(Box::new(hold)), ..(**next).clone() });
         self.locks.change(lock, |indexed| {
             indexed.take(&next.rank);
@@ -206,33 +180,27 @@ impl Machine {
         self.close_after_grant(lock, step);
     }
 
-    /// The hold that a contender is granted now.
+    /// The hold that a contender is granted now; `None` if no token is left.
     pub(crate) fn hold_for(
         &mut self,
         lock: &LockName,
         contender: &Contender,
         step: &Step<'_>,
-    ) -> Hold {
+    ) -> Option<Hold> {
         let indexed = self.locks.get(lock);
         let slots = match indexed.map(|indexed| (&indexed.holders, indexed.policy().limit)) {
             Some((holders, Some(_))) => holders.free_slots(contender.terms().permits),
             Some((_, None)) | None => Arc::default(),
         };
-        Hold {
-            token: self.mint(),
+        Some(Hold {
+            token: self.locks.mint()?,
             granted_at: step.now,
             granted_in: step.revision,
             mode: contender.mode,
             since: step.now,
             slots,
             asked_for: None,
-        }
-    }
-
-    /// The next token. `Machine::guard_tokens` has made sure that there is one.
-    pub(crate) fn mint(&mut self) -> FencingToken {
-        self.locks.grants += 1;
-        FencingToken(self.locks.grants)
+        })
     }
 
     /// Writes the last token on the directory.

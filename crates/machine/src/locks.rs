@@ -151,6 +151,11 @@ impl Lock {
             && self.waiters.is_empty()
     }
 
+    /// True if a timer of it has expired.
+    pub(crate) fn is_due(&self, now: Stamp) -> bool {
+        self.due().is_some_and(|due| due <= now)
+    }
+
     /// When something of it is due next.
     fn due(&self) -> Option<Stamp> {
         let end = self.holders.first_end().map(|(end, _)| end);
@@ -247,6 +252,19 @@ impl Locks {
             bundled: 0,
             grants: 0,
         }
+    }
+
+    /// How many tokens are left.
+    pub(crate) fn tokens_left(&self) -> u64 {
+        (FencingToken::END - 1).saturating_sub(self.grants)
+    }
+
+    /// The next token, greater than every token before; `None` at the end of the counter.
+    pub(crate) fn mint(&mut self) -> Option<FencingToken> {
+        (self.tokens_left() > 0).then(|| {
+            self.grants += 1;
+            FencingToken(self.grants)
+        })
     }
 
     pub(crate) fn get(&self, lock: &LockName) -> Option<&Lock> {

@@ -50,24 +50,25 @@ impl Machine {
         by: By<'_>,
         step: &mut Step<'_>,
     ) -> Result<Vec<OpReply>, Rejection> {
-        let undone = ops.len() > 1 || self.is_nearly_full(stored_by(&ops, by.shown));
-        let before = undone.then(|| self.clone());
-        let said = step.said();
+        if ops.len() > 1 || self.is_nearly_full(stored_by(&ops, by.shown)) {
+            self.undo_if_rejected(step, |machine, step| machine.each(ops, by, step))
+        } else {
+            self.each(ops, by, step)
+        }
+    }
+
+    fn each(
+        &mut self,
+        ops: Vec<Op>,
+        by: By<'_>,
+        step: &mut Step<'_>,
+    ) -> Result<Vec<OpReply>, Rejection> {
         let mut results = Vec::with_capacity(ops.len());
         for (at, op) in (0_u32..).zip(ops) {
             let bytes = self.stored_bytes();
             let done = self.op(op, by, step);
-            let refused = if before.is_some() { self.refuse_growth(bytes) } else { Ok(()) };
-            match done.and_then(|result| refused.map(|()| result)) {
-                Ok(result) => results.push(result),
-                Err(why) => {
-                    if let Some(before) = before {
-                        *self = before;
-                        step.unsay(said);
-                    }
-                    return Err(Rejection::OpRefused { at, why: Box::new(why) });
-                }
-            }
+            let done = done.and_then(|result| self.refuse_growth(bytes).map(|()| result));
+            results.push(done.map_err(|why| Rejection::OpRefused { at, why: Box::new(why) })?);
         }
         Ok(results)
     }

@@ -44,14 +44,12 @@ impl Machine {
         if !self.is_nearly_full(OF_A_COMMAND) {
             return run(self, step);
         }
-        let (before, said) = (self.clone(), step.said());
-        let outcome = run(self, step);
-        if let Err(rejection) = self.refuse_growth(before.stored_bytes()) {
-            *self = before;
-            step.unsay(said);
-            return Err(rejection);
-        }
-        outcome
+        let before = self.stored_bytes();
+        self.undo_if_rejected(step, |machine, step| {
+            let outcome = run(machine, step);
+            machine.refuse_growth(before)?;
+            Ok(outcome)
+        })?
     }
 }
 

@@ -125,14 +125,11 @@ impl Machine {
         best.map(|(_, lock)| lock).ok_or_else(|| mismatch(Some(count)))
     }
 
-    /// Whether a newcomer would have to wait, and how many have a place. Who waited for a lock to open goes before whoever
-    /// comes just then.
+    /// Whether a new acquire would have to wait, and how many have a place.
     fn load_of(&self, lock: &LockName, ask: Ask, now: Stamp) -> (bool, u32) {
         let Some(indexed) = self.locks.get(lock) else { return (false, 0) };
-        let overdue = indexed.closed.is_some() && !indexed.waiters.is_empty();
         let holders = u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX);
-        let waits = overdue || !indexed.admits(ask, now);
-        (waits, holders.saturating_add(indexed.waiting()))
+        (!indexed.admits(ask, now), holders.saturating_add(indexed.waiting()))
     }
 
     /// The lock that a release of this one is for: the segment in which the caller has its place, if this one is cut.

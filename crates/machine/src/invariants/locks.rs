@@ -75,6 +75,7 @@ impl Machine {
         let first = lock.waiters.get_min().map(|(_, first)| first);
         let lost = first.is_some_and(|first| {
             is_free_for(lock, first)
+                && self.locks.tokens_left() >= first.bundle().len().max(1) as u64
                 && first.bundle().iter().all(|other| {
                     self.locks.get(other).is_some_and(|other| {
                         let there = other.waiters.get_min().map(|(_, there)| there);
@@ -83,7 +84,9 @@ impl Machine {
                 })
         });
         ensure(!lost, || format!("{name} is free, and waited for"))?;
-        let stuck = lock.holders.upgrading().is_some() && lock.holders.len() == 1;
+        let stuck = lock.holders.upgrading().is_some()
+            && lock.holders.len() == 1
+            && self.locks.tokens_left() > 0;
         ensure(!stuck, || format!("{name} has nobody beside whom the upgrade waits for"))
     }
 

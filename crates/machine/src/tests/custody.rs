@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use super::model::named_by;
 use super::words::{self, lock_name, multi, of_session, session_name};
 use crate::Machine;
 
@@ -144,16 +145,22 @@ impl Trial {
             _ => {}
         }
         let Some(command) = step.command() else { return Ok(()) };
-        let before = self.machine.clone();
-        let (stamped_at, commands) = (Stamp(self.now), vec![command.clone()]);
+        // Expired timers of the locks that the command names run first: as if the leader had just come for them.
+        let mut before = self.machine.clone();
+        let stamped_at = Stamp(self.now);
+        let mut due =
+            |lock| before.apply(Entry { stamped_at, commands: vec![Command::Due { lock }] });
+        let timers: usize = named_by(&command).into_iter().map(|lock| due(lock).events.len()).sum();
+        let commands = vec![command.clone()];
         let mut applied = self.machine.apply(Entry { stamped_at, commands });
         let outcome = applied.outcomes.remove(0);
         let events: Vec<Event> = applied.events.into_iter().map(|(_, event)| event).collect();
         self.machine.check_invariants()?;
         self.tokens_grow(&events)?;
+        let events = &events[timers..];
         match (&command, &outcome) {
             (Command::HandOver(hand), Ok(Reply::HandedOver(grant))) => {
-                self.handed(&before, hand, grant, &events)?;
+                self.handed(&before, hand, grant, events)?;
             }
             (Command::Break(breaking), Ok(_)) => self.broken(&before, breaking)?,
             (Command::AskRelease(ask), Ok(_)) => self.ask(ask),

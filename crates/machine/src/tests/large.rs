@@ -101,7 +101,7 @@ fn a_long_queue_is_handed_on_in_order() {
     machine.check_invariants().unwrap();
 }
 
-/// At the end of the tokens commands that would need one are refused, and nothing is stuck that was not before.
+/// At the end of the tokens nothing is granted any more: waiters stay queued and new acquires are rejected, whoever releases.
 #[test]
 fn tokens_stay_below_their_end() {
     let mut machine = Machine::new();
@@ -110,28 +110,42 @@ fn tokens_stay_below_their_end() {
     apply(&mut machine, 0, acquire(0, 1, true)).unwrap();
     apply(&mut machine, 0, acquire(1, 1, true)).unwrap();
     machine.locks.grants = FencingToken::END - 2;
-    let close = || Command::CloseSession {
-        session: session_name("s0"),
-        attachment: None,
-        incarnation: None,
-    };
-    let refused = Err(Rejection::LimitReached { bound: Bound::Counter, limit: FencingToken::END });
-    // Two locks would be granted on, one token is left.
-    assert_eq!(apply(&mut machine, 0, close()), refused);
-    let release = |number: u64| {
-        let (lock, session) = (lock_name(&format!("l{number}")), session_name("s0"));
-        Command::Release(Release {
-            lock,
-            session,
-            owner: owner_for(number),
-            target: ReleaseTarget::AnyPlace,
+    let limit = Rejection::LimitReached { bound: Bound::Counter, limit: FencingToken::END };
+    let all = |locks: [&str; 2]| {
+        Command::AcquireAll(AcquireAll {
+            locks: locks.map(lock_name).to_vec(),
+            open: words::open("s3"),
+            owner: Owner::unnamed(),
+            wait: true,
+            wait_ms: None,
+            mode: Mode::Exclusive,
+            max_hold_ms: None,
+            attempt: None,
         })
     };
-    apply(&mut machine, 0, release(0)).unwrap();
-    assert_eq!(machine.fence(&lock_name("l0")).current, Some(FencingToken(FencingToken::END - 1)));
-    assert_eq!(apply(&mut machine, 0, release(1)), refused);
-    assert_eq!(apply(&mut machine, 0, acquire(2, 2, true)), refused);
-    assert_eq!(apply(&mut machine, 0, close()), refused);
+    // One token is left: two locks at once can never be granted.
+    assert_eq!(apply(&mut machine, 0, all(["l0", "l2"])), Err(limit.clone()));
+    // Two locks come free, and one waiter is granted.
+    let session = session_name("s0");
+    let close = Command::CloseSession { session, attachment: None, incarnation: None };
+    apply(&mut machine, 0, close).unwrap();
+    let last = FencingToken(FencingToken::END - 1);
+    assert_eq!(machine.fence(&lock_name("l0")).current, Some(last));
+    assert_eq!(machine.fence(&lock_name("l1")).current, None);
+    assert_eq!(machine.lock(&lock_name("l1"), 1).waiters_total, 1);
+    machine.check_invariants().unwrap();
+    assert_eq!(apply(&mut machine, 0, acquire(1, 2, true)), Err(limit.clone()));
+    assert_eq!(apply(&mut machine, 0, acquire(2, 2, false)), Err(limit.clone()));
+    let at = "/locks/l0/lock-";
+    let create = words::create(at, CreateKind::Ephemeral, true, Vec::new());
+    apply(&mut machine, 0, Command::OpenSession(words::open("s4"))).unwrap();
+    let refused = Rejection::OpRefused { at: 0, why: Box::new(limit) };
+    let created = apply(&mut machine, 0, multi(words::of_session("s4"), vec![create]));
+    assert_eq!(created, Err(refused));
+    let session = session_name("s1");
+    let close = Command::CloseSession { session, attachment: None, incarnation: None };
+    apply(&mut machine, 0, close).unwrap();
+    assert_eq!(machine.counts().grants, last.0);
     machine.check_invariants().unwrap();
 }
 

@@ -90,10 +90,9 @@ impl Model {
 
     fn join_all(&mut self, id: u64, all: &AcquireAll) -> Outcome {
         let ask = Ask { mode: all.mode, permits: 1, priority: 0, fixed: true };
-        let found = self.found_by_newcomer(&all.locks).into_owned();
-        let mut busy = all.locks.iter().filter(|lock| found.would_wait(lock, ask)).peekable();
-        let waits = busy.peek().is_some();
-        if let Some(lock) = busy.next().filter(|_| !all.wait) {
+        let busy = all.locks.iter().find(|lock| self.would_wait(lock, ask));
+        let waits = busy.is_some();
+        if let Some(lock) = busy.filter(|_| !all.wait) {
             return Err(refused_member(lock, self.busy(lock, "")));
         }
         let Limits { sessions_max, contenders_per_session_max, .. } = self.limits;
@@ -104,7 +103,7 @@ impl Model {
             return full(Bound::ContendersPerSession, contenders_per_session_max);
         }
         let before = self.clone();
-        let joined = self.join_each(all, waits.then_some(&found)).and_then(|places| {
+        let joined = self.join_each(all, waits).and_then(|places| {
             let own: Vec<_> =
                 places.iter().map(|node| (lock_of(node), node.path.clone())).collect();
             self.refuse_waiting_for_itself(&own)?;
@@ -120,11 +119,7 @@ impl Model {
     }
 
     /// A place in each queue. Only who has to wait needs room in the queues, as it finds them.
-    fn join_each(
-        &mut self,
-        all: &AcquireAll,
-        waits: Option<&Self>,
-    ) -> Result<Vec<Node>, Rejection> {
+    fn join_each(&mut self, all: &AcquireAll, waits: bool) -> Result<Vec<Node>, Rejection> {
         if self.live(&all.open.session).is_some() {
             self.touch_by_name(&all.open.session, all.open.ttl);
         } else {
@@ -143,10 +138,10 @@ impl Model {
         &mut self,
         (lock, at): (&LockName, usize),
         all: &AcquireAll,
-        waits: Option<&Self>,
+        waits: bool,
     ) -> Result<String, Rejection> {
         let max = self.limits.waiters_per_lock_max;
-        if waits.is_some_and(|found| found.waiters(lock).len() as u32 >= max) {
+        if waits && self.waiters(lock).len() as u32 >= max {
             return Err(refused(Bound::WaitersPerLock, max));
         }
         if self.policy(lock).limit.is_some() && all.mode != Mode::Exclusive {

@@ -150,6 +150,14 @@ impl Model {
         dues
     }
 
+    /// A command names a lock: what is due of it happens first.
+    pub(super) fn run_expired_timers(&mut self, lock: &LockName) {
+        let now = self.now;
+        if self.dues().iter().any(|(due, other)| *due <= now && other == lock) {
+            self.due(lock);
+        }
+    }
+
     /// Ends the holds of a lock that lasted as long as they may or were asked for in vain, and opens it if it is time.
     pub(super) fn due(&mut self, lock: &LockName) -> Reply {
         let mut ended = 0;

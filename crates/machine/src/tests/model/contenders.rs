@@ -105,8 +105,7 @@ impl Model {
         let name = open.session.clone();
         let known = self.live(&name).is_some();
         let ask = ask_of(&acquire);
-        let found = self.found_by_newcomer(std::slice::from_ref(&lock));
-        if !acquire.wait && found.would_wait(&lock, ask) {
+        if !acquire.wait && self.would_wait(&lock, ask) {
             return Err(self.busy(&lock, ""));
         }
         if !known && self.sessions.len() as u32 >= self.limits.sessions_max {
@@ -162,9 +161,8 @@ impl Model {
         if self.places(id) >= contenders_per_session_max {
             return full(Bound::ContendersPerSession, contenders_per_session_max).err();
         }
-        let found = self.found_by_newcomer(std::slice::from_ref(lock));
-        let waiters = found.waiters(lock).len() as u32;
-        if waiters >= waiters_per_lock_max && found.would_wait(lock, ask) {
+        let waiters = self.waiters(lock).len() as u32;
+        if waiters >= waiters_per_lock_max && self.would_wait(lock, ask) {
             return full(Bound::WaitersPerLock, waiters_per_lock_max).err();
         }
         None
@@ -186,7 +184,6 @@ impl Model {
         };
         let ask = Ask { fixed, ..ask_of(&acquire) };
         let Acquire { lock, open, owner, attempt, wait_ms, max_hold_ms, min_hold_ms, .. } = acquire;
-        self.let_in_who_waited_for_time(&lock);
         let session = self.live_mut(&open.session);
         session.given_up.retain(|(l, o)| *l != lock || *o != owner);
         let id = session.id as i64;

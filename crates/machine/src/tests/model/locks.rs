@@ -1,7 +1,5 @@
 //! The model's locks: who stands where, who may hold beside whom, who is granted. Everything is looked for anew.
 
-use std::borrow::Cow;
-
 use holdfast_types::*;
 
 use super::{Model, Node, Place, parent, znode};
@@ -100,25 +98,6 @@ impl Model {
             Mode::Exclusive => false,
             Mode::Shared => weak,
             Mode::Upgradable => weak && !upgradable,
-        }
-    }
-
-    /// Everything as a newcomer finds it: who waited for locks to open goes before whoever comes when it is time.
-    pub(super) fn found_by_newcomer(&self, locks: &[LockName]) -> Cow<'_, Self> {
-        if locks.iter().all(|lock| self.closed(lock).is_none()) {
-            return Cow::Borrowed(self);
-        }
-        let mut then = self.clone();
-        for lock in locks {
-            then.let_in_who_waited_for_time(lock);
-        }
-        Cow::Owned(then)
-    }
-
-    /// Somebody comes to a lock: if it is time for it to open, those who waited for that are granted it first.
-    pub(super) fn let_in_who_waited_for_time(&mut self, lock: &LockName) {
-        if self.closed(lock).is_some() {
-            self.settle(lock);
         }
     }
 

@@ -279,6 +279,9 @@ impl Model {
         self.revision += 1;
         self.now = self.now.max(stamp);
         self.granted.clear();
+        for lock in named_by(&command) {
+            self.run_expired_timers(&lock);
+        }
         self.follow_in_recipes();
         let Command::Multi(multi) = command else { return self.dispatch_within_bytes(command) };
         let Some(name) = multi.caller.session.clone() else { return self.multi(multi) };
@@ -425,6 +428,34 @@ impl Model {
             Command::Recipe(recipe) => self.recipe(recipe),
             Command::Multi(_) => unreachable!(),
         }
+    }
+}
+
+/// Each lock that a command names; of a multi, each whose holder it asks for or whose queue it may change.
+pub(super) fn named_by(command: &Command) -> Vec<LockName> {
+    let of_op = |op: &Op| match op {
+        Op::Create(create) => create.directory.as_lock(),
+        Op::Delete { path, .. } => path.parent().and_then(|directory| directory.as_lock()),
+        _ => None,
+    };
+    match command {
+        Command::Acquire(acquire) => vec![acquire.lock.clone()],
+        Command::Release(release) => vec![release.lock.clone()],
+        Command::Cancel(cancel) => vec![cancel.lock.clone()],
+        Command::SetPolicy { lock, .. } => vec![lock.clone()],
+        Command::Break(breaking) => vec![breaking.lock.clone()],
+        Command::AskRelease(ask) => vec![ask.lock.clone()],
+        Command::HandOver(hand_over) => vec![hand_over.lock.clone()],
+        Command::AcquireAll(all) => all.locks.clone(),
+        Command::ReleaseAll(all) => all.locks.clone(),
+        Command::Multi(multi) => {
+            let held = multi.conditions.iter().filter_map(|condition| match condition {
+                Condition::Holds { lock, .. } => Some(lock.clone()),
+                _ => None,
+            });
+            held.chain(multi.then.iter().chain(&multi.otherwise).filter_map(of_op)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
