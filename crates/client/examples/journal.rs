@@ -14,7 +14,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use holdfast_client::{Client, FencingToken, Guard, GuardAll, Loss};
+use holdfast_client::{Client, FencingToken, Guard, Loss, MultiGuard};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -44,7 +44,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
 /// What the writer holds while it writes.
 enum Held {
     One(Box<Guard>),
-    Several(GuardAll),
+    Several(MultiGuard),
 }
 
 impl Held {
@@ -65,7 +65,7 @@ impl Held {
                 return Ok(Self::One(Box::new(leadership.into_guard())));
             }
             Some("several") => {
-                let several = client.lock_all([lock.to_owned(), format!("{lock}/too")]).ttl(ttl);
+                let several = client.lock_many([lock.to_owned(), format!("{lock}/too")]).ttl(ttl);
                 return Ok(Self::Several(several.acquire().await?));
             }
             Some(other) => {

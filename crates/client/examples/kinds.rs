@@ -40,7 +40,7 @@ async fn read_then_write(client: &Client) -> Result<(), Box<dyn Error>> {
 async fn permits(client: &Client) -> Result<(), Box<dyn Error>> {
     let pool = client.semaphore("kinds/pool", 4);
     let three = pool.clone().permits(3).acquire().await?;
-    say(&format!("{} permits: {}", three.permits(), three.marks().join(" ")))?;
+    say(&format!("{} permits: {}", three.permits(), three.fence_resources().join(" ")))?;
     let busy = pool.clone().permits(2).try_acquire().await.is_err();
     say(&format!("two more are too many: {busy}"))?;
     three.release().await?;

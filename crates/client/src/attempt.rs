@@ -1,24 +1,24 @@
-//! Numbers for attempts to take a lock.
+//! Numbers of acquire attempts.
 //!
-//! A number must be larger than those of all earlier attempts of its session, also of those that another process of the same
-//! session made. Microseconds since 1970 are, unless clocks disagree; then the cluster names the newest attempt.
+//! A number must be larger than those of all earlier attempts of its session, including those of other processes.
+//! Microseconds since 1970 are, unless clocks disagree; then the cluster names the newest attempt.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use holdfast_types::Attempt;
 
-/// The number of this process's newest attempt.
+/// The newest attempt of this process.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
 
-/// A number for a new attempt, larger than `after` and than every number that this process was given before.
+/// A number larger than `after` and than every number returned before.
 pub(crate) fn next_after(after: Attempt) -> Attempt {
     let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let now = holdfast_types::micros(since_1970);
     let next = |newest: u64| now.max(after.0 + 1).max(newest + 1).min(Attempt::MAX.0);
-    let given =
+    let newest =
         NEWEST.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |newest| Some(next(newest)));
-    Attempt(next(given.unwrap_or_else(|newest| newest)))
+    Attempt(next(newest.unwrap_or_else(|newest| newest)))
 }
 
 #[cfg(test)]

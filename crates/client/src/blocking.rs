@@ -1,63 +1,25 @@
-//! The same client for programs without an async runtime: every call waits for its answer.
+//! The client for programs without an async runtime: every call blocks until its answer.
 //!
-//! Owns one thread with a runtime of its own, on which renewals go on while the caller works. Must not be used inside
-//! an async runtime. Bounds: as the async client's.
-
-mod election;
-mod groups;
-mod recipes;
-mod semaphore;
-mod together;
+//! [`Blocking`] wraps a value of the async client. One thread with a runtime of its own renews sessions while the caller
+//! works. It must not be used inside an async runtime. Bounds: as the async client's.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_types::FencingToken;
+use holdfast_api::{CounterBody, ElectionBody, LatchBody, LeaderBody, PassedBody};
+use holdfast_types::{FencingToken, SessionName};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::argument;
-use crate::{Error, Hold, Loss, Mode, ReleaseRequest, SessionHandle};
+use crate::recipes::Member;
+use crate::{
+    Change, Error, Hold, Loss, Many, Mode, Observed, One, ReleaseRequest, SessionHandle, recipes,
+};
 
-pub use election::{Election, Leadership, Observer};
-pub use groups::{Group, Membership, Subtree};
-pub use recipes::{Barrier, Counter, DoubleBarrier, Inside, Latch};
-pub use semaphore::{Permit, Semaphore};
-pub use together::{GuardAll, LockAll, NotHandedOver};
+/// How long the release of dropped guards may delay the end of the runtime.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What was dropped is given this time to be given back before the runtime ends.
-const FAREWELL: Duration = Duration::from_secs(1);
-
-/// The client's half that ends last.
-#[derive(Debug)]
-struct Engine {
-    client: crate::Client,
-    /// Only none while it is dropped.
-    runtime: Option<Runtime>,
-}
-
-impl Engine {
-    fn run<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let runtime = self.runtime.as_ref().ok_or_else(|| argument("the client has ended"))?;
-        if Handle::try_current().is_ok() {
-            return Err(argument("inside an async runtime use holdfast_client::Client instead"));
-        }
-        runtime.block_on(work)
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take() else { return };
-        if Handle::try_current().is_err() {
-            let closed = async { tokio::time::timeout(FAREWELL, self.client.close()).await };
-            // Whatever is not given back in time is free after its time-to-live.
-            drop(runtime.block_on(closed));
-        }
-        runtime.shutdown_background();
-    }
-}
-
-/// A handle to a cluster, and one session there; see [`crate::Client`].
+/// A handle to a cluster; see [`crate::Client`].
 ///
 /// ```no_run
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,19 +32,228 @@ impl Drop for Engine {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct Client(Arc<Engine>);
+pub type Client = Blocking<crate::Client>;
+/// A lock about to be acquired; see [`crate::Lock`].
+pub type Lock<T = One> = Blocking<crate::Lock<T>>;
+/// Several locks about to be acquired; see [`crate::MultiLock`].
+pub type MultiLock = Lock<Many>;
+/// A held lock; see [`crate::Guard`].
+pub type Guard = Blocking<crate::Guard>;
+/// Several locks that are held together; see [`crate::MultiGuard`].
+pub type MultiGuard = Blocking<crate::MultiGuard>;
+/// An election; see [`crate::Election`].
+pub type Election = Blocking<crate::Election>;
+/// The leadership of an election; see [`crate::Leadership`].
+pub type Leadership = Blocking<crate::Leadership>;
+/// The changes of an election; see [`crate::Observer`].
+pub type Observer = Blocking<crate::Observer>;
+/// A cached part of the tree; see [`crate::Subtree`].
+pub type Subtree = Blocking<crate::Subtree>;
+/// A latch; see [`recipes::Latch`].
+pub type Latch = Blocking<recipes::Latch>;
+/// A barrier; see [`recipes::Barrier`].
+pub type Barrier = Blocking<recipes::Barrier>;
+/// A double barrier; see [`recipes::DoubleBarrier`].
+pub type DoubleBarrier = Blocking<recipes::DoubleBarrier>;
+/// A place inside a double barrier; see [`recipes::Inside`].
+pub type Inside = Blocking<recipes::Inside>;
+/// A counter; see [`recipes::Counter`].
+pub type Counter = Blocking<recipes::Counter>;
+/// A group; see [`recipes::Group`].
+pub type Group = Blocking<recipes::Group>;
+/// A membership of a group; see [`recipes::Membership`].
+pub type Membership = Blocking<recipes::Membership>;
 
-impl Client {
-    /// A client of the cluster whose nodes, or some of them, have these HTTP addresses. Nothing is sent yet.
+/// A value of the async client whose calls block. Methods without a call are those of the value itself. [`Blocking::run`]
+/// blocks on any other async method.
+#[derive(Clone, Debug)]
+#[must_use = "the value ends when it is dropped"]
+pub struct Blocking<T> {
+    value: T,
+    /// Last, so that the runtime outlives the value.
+    runtime: Arc<ClientRuntime>,
+}
+
+impl<T> std::ops::Deref for Blocking<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Blocking<T> {
+    /// Blocks on an async call of the value: `guard.run(async |guard| Ok(guard.jeopardy().await))`.
     ///
     /// # Errors
-    /// [`Error::Argument`] if none is given, one is no address, or no thread could be started.
+    /// The error of the call; [`Error::Argument`] inside an async runtime.
+    pub fn run<R>(&self, call: impl AsyncFnOnce(&T) -> Result<R, Error>) -> Result<R, Error> {
+        self.runtime.block_on(call(&self.value))
+    }
+
+    /// Sets options of a value that is a builder: `.with(|lock| lock.owner("importer").max_hold(limit))`.
+    pub fn with(self, options: impl FnOnce(T) -> T) -> Self {
+        Self { value: options(self.value), runtime: self.runtime }
+    }
+
+    fn wrap<U>(&self, value: U) -> Blocking<U> {
+        Blocking { value, runtime: self.runtime.clone() }
+    }
+
+    /// The output of a future, or `None` after `timeout`.
+    fn within<R>(
+        &self,
+        timeout: Duration,
+        future: impl Future<Output = R>,
+    ) -> Result<Option<R>, Error> {
+        self.runtime.block_on(async { Ok(tokio::time::timeout(timeout, future).await.ok()) })
+    }
+}
+
+/// Methods that block on the async method of the same name, which takes the value by reference (`ref`), mutably (`mut`)
+/// or by value (`own`). A result after `=>` is wrapped.
+macro_rules! blocking {
+    ($value:ty { $($methods:tt)* }) => {
+        impl Blocking<$value> {
+            blocking!(@ $($methods)*);
+        }
+    };
+    (@) => {};
+    (@ ref $name:ident($($arg:ident: $type:ty),*) -> $result:ty; $($rest:tt)*) => {
+        /// Blocks on the async method of this name.
+        ///
+        /// # Errors
+        /// As the async method.
+        pub fn $name(&self, $($arg: $type),*) -> Result<$result, Error> {
+            self.runtime.block_on(self.value.$name($($arg),*))
+        }
+        blocking!(@ $($rest)*);
+    };
+    (@ ref $name:ident($($arg:ident: $type:ty),*) => $result:ty; $($rest:tt)*) => {
+        /// Blocks on the async method of this name.
+        ///
+        /// # Errors
+        /// As the async method.
+        pub fn $name(&self, $($arg: $type),*) -> Result<Blocking<$result>, Error> {
+            self.runtime.block_on(self.value.$name($($arg),*)).map(|value| self.wrap(value))
+        }
+        blocking!(@ $($rest)*);
+    };
+    (@ mut $name:ident($($arg:ident: $type:ty),*) -> $result:ty; $($rest:tt)*) => {
+        /// Blocks on the async method of this name.
+        ///
+        /// # Errors
+        /// As the async method.
+        pub fn $name(&mut self, $($arg: $type),*) -> Result<$result, Error> {
+            self.runtime.block_on(self.value.$name($($arg),*))
+        }
+        blocking!(@ $($rest)*);
+    };
+    (@ own $name:ident($($arg:ident: $type:ty),*) -> $result:ty; $($rest:tt)*) => {
+        /// Blocks on the async method of this name.
+        ///
+        /// # Errors
+        /// As the async method.
+        pub fn $name(self, $($arg: $type),*) -> Result<$result, Error> {
+            let Self { value, runtime } = self;
+            runtime.block_on(value.$name($($arg),*))
+        }
+        blocking!(@ $($rest)*);
+    };
+    (@ own $name:ident($($arg:ident: $type:ty),*) => $result:ty; $($rest:tt)*) => {
+        /// Blocks on the async method of this name.
+        ///
+        /// # Errors
+        /// As the async method.
+        pub fn $name(self, $($arg: $type),*) -> Result<Blocking<$result>, Error> {
+            let Self { value, runtime } = self;
+            let value = runtime.block_on(value.$name($($arg),*))?;
+            Ok(Blocking { value, runtime })
+        }
+        blocking!(@ $($rest)*);
+    };
+}
+
+blocking!(crate::Client {
+    ref session() -> SessionHandle;
+    ref close() -> ();
+    ref subtree(path: impl AsRef<str>) => crate::Subtree;
+});
+blocking!(crate::Lock {
+    own acquire() => crate::Guard;
+    own try_acquire() => crate::Guard;
+    ref set_limit(limit: u32) -> ();
+});
+blocking!(crate::MultiLock {
+    own acquire() => crate::MultiGuard;
+    own try_acquire() => crate::MultiGuard;
+});
+blocking!(crate::Guard {
+    ref reenter() => crate::Guard;
+    mut upgrade(wait: Duration) -> FencingToken;
+    mut downgrade(to: Mode) -> ();
+    own release() -> ();
+});
+blocking!(crate::MultiGuard {
+    mut release_one(lock: &str) -> ();
+    own release() -> ();
+});
+blocking!(crate::Election {
+    own campaign(value: impl Into<String>) => crate::Leadership;
+    own try_campaign(value: impl Into<String>) => crate::Leadership;
+    ref leader() -> Option<LeaderBody>;
+    ref look() -> ElectionBody;
+});
+blocking!(crate::Leadership {
+    mut proclaim(value: impl Into<String>) -> ();
+    own resign() -> ();
+});
+blocking!(crate::Observer {
+    mut next_change() -> Observed;
+});
+blocking!(recipes::Latch {
+    ref create(count: u32) -> LatchBody;
+    ref count_down(key: impl AsRef<str>) -> u32;
+    ref count_down_on_session_end(key: impl AsRef<str>) -> SessionHandle;
+    ref wait(wait: Duration) -> LatchBody;
+    ref delete() -> ();
+});
+blocking!(recipes::Barrier {
+    ref arrive(wait: Duration) -> PassedBody;
+});
+blocking!(recipes::DoubleBarrier {
+    ref enter(wait: Duration) => recipes::Inside;
+});
+blocking!(recipes::Inside {
+    own leave(wait: Duration) -> ();
+});
+blocking!(recipes::Counter {
+    ref get() -> CounterBody;
+    ref add(amount: i64) -> CounterBody;
+    ref set(value: i64) -> CounterBody;
+    ref set_if(value: i64, version: u64) -> CounterBody;
+    ref delete() -> ();
+});
+blocking!(recipes::Group {
+    ref join(value: impl Into<String>) => recipes::Membership;
+    ref members() -> Vec<Member>;
+    ref watch() => crate::Subtree;
+});
+blocking!(recipes::Membership {
+    ref set_value(value: impl Into<String>) -> ();
+    own leave() -> ();
+});
+
+impl Client {
+    /// A client of the cluster with these HTTP addresses, of all nodes or some of them. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if there is no address or an invalid one, or if no thread could be started.
     pub fn new<T: AsRef<str>>(endpoints: impl IntoIterator<Item = T>) -> Result<Self, Error> {
         Self::of(crate::Client::builder(endpoints))
     }
 
-    /// The same with more to say.
+    /// A client with options.
     ///
     /// # Errors
     /// As [`Client::new`].
@@ -94,100 +265,109 @@ impl Client {
             .enable_all()
             .build()
             .map_err(argument)?;
-        Ok(Self(Arc::new(Engine { client, runtime: Some(runtime) })))
+        let runtime = ClientRuntime { client: client.clone(), runtime: Some(runtime) };
+        Ok(Self { value: client, runtime: Arc::new(runtime) })
     }
 
-    /// Begins to take a lock.
+    /// See [`crate::Client::lock`].
     pub fn lock(&self, name: impl Into<String>) -> Lock {
-        Lock { engine: self.0.clone(), lock: self.0.client.lock(name) }
+        self.wrap(self.value.lock(name))
     }
 
-    /// Opens the client's session, and keeps it alive as long as the handle lives; see [`crate::Client::session`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn session(&self) -> Result<SessionHandle, Error> {
-        self.0.run(self.0.client.session())
+    /// See [`crate::Client::lock_many`].
+    pub fn lock_many<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> MultiLock {
+        self.wrap(self.value.lock_many(names))
+    }
+
+    /// See [`crate::Client::semaphore`].
+    pub fn semaphore(&self, name: impl Into<String>, limit: u32) -> Lock {
+        self.wrap(self.value.semaphore(name, limit))
+    }
+
+    /// See [`crate::Client::election`].
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        self.wrap(self.value.election(name))
+    }
+
+    /// See [`crate::Client::latch`].
+    pub fn latch(&self, name: impl Into<String>) -> Latch {
+        self.wrap(self.value.latch(name))
+    }
+
+    /// See [`crate::Client::barrier`].
+    pub fn barrier(&self, name: impl Into<String>, parties: u32) -> Barrier {
+        self.wrap(self.value.barrier(name, parties))
+    }
+
+    /// See [`crate::Client::double_barrier`].
+    pub fn double_barrier(&self, name: impl Into<String>, parties: u32) -> DoubleBarrier {
+        self.wrap(self.value.double_barrier(name, parties))
+    }
+
+    /// See [`crate::Client::counter`].
+    pub fn counter(&self, name: impl Into<String>) -> Counter {
+        self.wrap(self.value.counter(name))
+    }
+
+    /// See [`crate::Client::group`].
+    pub fn group(&self, name: impl Into<String>) -> Group {
+        self.wrap(self.value.group(name))
     }
 }
 
-/// A lock about to be taken; see [`crate::Lock`].
-#[derive(Clone, Debug)]
-#[must_use = "nothing is sent before `acquire`"]
-pub struct Lock {
-    engine: Arc<Engine>,
-    lock: crate::Lock,
-}
-
-impl Lock {
-    /// Says more of what is asked for: `.with(|lock| lock.owner("importer").max_hold(limit))`.
-    pub fn with(mut self, more: impl FnOnce(crate::Lock) -> crate::Lock) -> Self {
-        self.lock = more(self.lock);
-        self
-    }
-
-    /// Holds beside others who share it; see [`crate::Lock::shared`].
-    pub fn shared(self) -> Self {
-        self.with(crate::Lock::shared)
-    }
-
-    /// Shares it with the right to become exclusive; see [`crate::Lock::upgradable`].
-    pub fn upgradable(self) -> Self {
-        self.with(crate::Lock::upgradable)
-    }
-
-    /// Takes one of so many segments of it; see [`crate::Lock::segments`].
-    pub fn segments(self, count: u32) -> Self {
-        self.with(|lock| lock.segments(count))
-    }
-
-    /// Takes this segment; see [`crate::Lock::segment`].
-    pub fn segment(self, segment: u32) -> Self {
-        self.with(|lock| lock.segment(segment))
-    }
-
-    /// How long the lock outlives a holder that died.
+impl<T> Lock<T> {
+    /// See [`crate::Lock::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|lock| lock.ttl(ttl))
     }
 
-    /// Queues for so long, instead of as long as it takes.
+    /// See [`crate::Lock::wait`].
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|lock| lock.wait(wait))
     }
 
-    /// Takes the lock; see [`crate::Lock::acquire`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn acquire(self) -> Result<Guard, Error> {
-        let guard = self.engine.run(self.lock.acquire())?;
-        Ok(Guard { guard, engine: self.engine })
+    /// See [`crate::Lock::shared`].
+    pub fn shared(self) -> Self {
+        self.with(crate::Lock::shared)
+    }
+}
+
+impl Lock {
+    /// See [`crate::Lock::upgradable`].
+    pub fn upgradable(self) -> Self {
+        self.with(crate::Lock::upgradable)
     }
 
-    /// Takes the lock if it is free; see [`crate::Lock::try_acquire`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_acquire(self) -> Result<Guard, Error> {
-        let guard = self.engine.run(self.lock.try_acquire())?;
-        Ok(Guard { guard, engine: self.engine })
+    /// See [`crate::Lock::permits`].
+    pub fn permits(self, permits: u32) -> Self {
+        self.with(|lock| lock.permits(permits))
     }
 
-    /// A guard of a lock that was handed to this client's session; see [`crate::Lock::receive`].
+    /// See [`crate::Lock::segments`].
+    pub fn segments(self, count: u32) -> Self {
+        self.with(|lock| lock.segments(count))
+    }
+
+    /// See [`crate::Lock::segment`].
+    pub fn segment(self, segment: u32) -> Self {
+        self.with(|lock| lock.segment(segment))
+    }
+
+    /// The guard of a lock that is handed over to this client's session; see [`crate::Lock::receive`].
     ///
     /// # Errors
-    /// As there.
+    /// As the async method.
     pub fn receive(self) -> Result<Option<Guard>, Error> {
-        let guard = self.engine.run(self.lock.receive())?;
-        Ok(guard.map(|guard| Guard { guard, engine: self.engine }))
+        let Self { value, runtime } = self;
+        let guard = runtime.block_on(value.receive())?;
+        Ok(guard.map(|value| Blocking { value, runtime }))
     }
 
-    /// Takes the lock, does the work, gives the lock back. A thread cannot be cancelled: the work has to look
-    /// ([`Hold::ensure`]) before each write, and its result is only given if the lock was held to the end.
+    /// Acquires the lock, runs `work` and releases the lock. A thread cannot be cancelled: the work has to check
+    /// [`Hold::ensure`] before each write, and its result is returned only if the lock was held to the end.
     ///
     /// # Errors
-    /// As [`Lock::acquire`], and [`Error::Lost`].
+    /// As [`crate::Lock::acquire`], and [`Error::Lost`].
     pub fn with_lock<T>(self, work: impl FnOnce(&Hold) -> T) -> Result<T, Error> {
         let guard = self.acquire()?;
         let done = work(&guard);
@@ -199,62 +379,141 @@ impl Lock {
     }
 }
 
-/// A lock that is held; see [`crate::Guard`].
-#[derive(Debug)]
-#[must_use = "dropping the guard gives the lock back"]
-pub struct Guard {
-    guard: crate::Guard,
-    /// Last, so that the runtime outlives the guard.
-    engine: Arc<Engine>,
-}
-
-impl std::ops::Deref for Guard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.guard
-    }
-}
-
 impl Guard {
-    /// Becomes exclusive; see [`crate::Guard::upgrade`].
+    /// Waits up to `timeout` for the loss of the lock; `None` if it is still held then.
+    pub fn lost_within(&self, timeout: Duration) -> Option<Loss> {
+        self.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
+    }
+
+    /// Waits up to `timeout` for a release request; see [`Hold::release_requested`].
+    pub fn release_requested_within(&self, timeout: Duration) -> Option<ReleaseRequest> {
+        self.within(timeout, self.value.release_requested()).ok().flatten()
+    }
+
+    /// Hands the lock to another session; see [`crate::Guard::hand_over`].
     ///
     /// # Errors
-    /// As there.
-    pub fn upgrade(&mut self, wait: Duration) -> Result<FencingToken, Error> {
-        self.engine.run(self.guard.upgrade(wait))
+    /// As the async method.
+    pub fn hand_over(
+        self,
+        to: &SessionName,
+        owner: Option<&str>,
+    ) -> Result<FencingToken, NotHandedOver> {
+        let Self { value, runtime } = self;
+        let mut kept = None;
+        let result = runtime.block_on(async {
+            value.hand_over(to, owner).await.map_err(|failure| {
+                kept = failure.guard;
+                failure.error
+            })
+        });
+        result.map_err(|error| {
+            let guard = kept.map(|value| Box::new(Blocking { value: *value, runtime }));
+            NotHandedOver { error, guard }
+        })
+    }
+}
+
+/// The hand-over failed; see [`crate::NotHandedOver`].
+#[derive(Debug, thiserror::Error)]
+#[error("not handed over: {error}")]
+pub struct NotHandedOver {
+    /// The reason.
+    pub error: Error,
+    /// The hold, which goes on with the same token; `None` if it is lost, or if the receiver may have it.
+    pub guard: Option<Box<Guard>>,
+}
+
+impl MultiGuard {
+    /// Waits up to `timeout` for the loss of a lock; `None` if all are still held then.
+    pub fn lost_within(&self, timeout: Duration) -> Option<(crate::LockName, Loss)> {
+        self.within(timeout, self.value.lost()).ok().flatten()
     }
 
-    /// Lets others in who share the lock; see [`crate::Guard::downgrade`].
+    /// Waits up to `timeout` for a release request of one of the locks.
+    pub fn release_requested_within(
+        &self,
+        timeout: Duration,
+    ) -> Option<(crate::LockName, ReleaseRequest)> {
+        self.within(timeout, self.value.release_requested()).ok().flatten()
+    }
+}
+
+impl Election {
+    /// See [`crate::Election::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.with(|election| election.ttl(ttl))
+    }
+
+    /// See [`crate::Election::wait`].
+    pub fn wait(self, wait: Duration) -> Self {
+        self.with(|election| election.wait(wait))
+    }
+
+    /// See [`crate::Election::observe`].
     ///
     /// # Errors
-    /// As there.
-    pub fn downgrade(&mut self, to: Mode) -> Result<(), Error> {
-        self.engine.run(self.guard.downgrade(to))
+    /// As the async method.
+    pub fn observe(&self) -> Result<Observer, Error> {
+        self.value.observe().map(|observer| self.wrap(observer))
     }
+}
 
-    /// Waits up to `patience` for the lock to be lost; none if it is still held then.
-    pub fn lost_within(&self, patience: Duration) -> Option<Loss> {
-        let lost = async {
-            let waited = tokio::time::timeout(patience, self.guard.lost()).await;
-            Ok(waited.ok())
-        };
-        self.engine.run(lost).unwrap_or_else(|_| self.guard.ensure().err())
+impl Leadership {
+    /// Waits up to `timeout` for the loss of the leadership; `None` if it is still held then.
+    pub fn lost_within(&self, timeout: Duration) -> Option<Loss> {
+        self.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
     }
+}
 
-    /// Waits up to `patience` for somebody to ask for the release of the lock; none if nobody has; see
-    /// [`Hold::release_requested`].
-    pub fn release_requested_within(&self, patience: Duration) -> Option<ReleaseRequest> {
-        let requested = self.guard.release_requested();
-        self.engine.run(async { Ok(tokio::time::timeout(patience, requested).await.ok()) }).ok()?
-    }
-
-    /// Gives the lock back and waits until that is certain; see [`crate::Guard::release`].
+impl Observer {
+    /// Waits up to `timeout` for the next change; see [`crate::Observer::next_change`].
     ///
     /// # Errors
-    /// As there.
-    pub fn release(self) -> Result<(), Error> {
-        let Self { guard, engine } = self;
-        engine.run(guard.release())
+    /// As the async method.
+    pub fn next_change_within(&mut self, timeout: Duration) -> Result<Option<Observed>, Error> {
+        let next = self.value.next_change();
+        self.runtime.block_on(async { tokio::time::timeout(timeout, next).await.ok().transpose() })
+    }
+}
+
+impl Subtree {
+    /// Waits up to `timeout` for the next change and applies it; see [`crate::Subtree::next`].
+    ///
+    /// # Errors
+    /// As the async method.
+    pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Change>, Error> {
+        let next = self.value.next();
+        self.runtime.block_on(async { tokio::time::timeout(timeout, next).await.ok().transpose() })
+    }
+}
+
+/// The runtime of a client and of everything that came from it. The last value ends it.
+#[derive(Debug)]
+struct ClientRuntime {
+    client: crate::Client,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl ClientRuntime {
+    fn block_on<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let runtime = self.runtime.as_ref().ok_or_else(|| argument("the client has ended"))?;
+        if Handle::try_current().is_ok() {
+            return Err(argument("inside an async runtime use holdfast_client::Client instead"));
+        }
+        runtime.block_on(work)
+    }
+}
+
+impl Drop for ClientRuntime {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if Handle::try_current().is_err() {
+            let closed = async { tokio::time::timeout(CLOSE_TIMEOUT, self.client.close()).await };
+            // What is not released in time is free after its time-to-live.
+            drop(runtime.block_on(closed));
+        }
+        runtime.shutdown_background();
     }
 }

@@ -1,131 +1,124 @@
-//! The calls of the HTTP API that this client makes, one method each.
-//!
-//! Owns how long a call may take with one node and in all. Refuses to know what the answers mean for a session or a
-//! guard.
+//! The calls of the HTTP API that this client makes, and the time each of them has.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::{
     AcquireAllParams, AcquireParams, CloseParams, GrantAllBody, GrantBody, HandedBody,
-    KeepAliveParams, NewsBody, OpenParams, ReleaseAllParams, ReleaseParams, SessionBody,
+    KeepAliveParams, NewsBody, OpenParams, ReleaseAllParams, ReleaseParams, SessionBody, WAIT_MAX,
     keepalive_path, lock_path, session_path,
 };
-use holdfast_types::{LockName, Revision, SessionId, SessionName};
-use reqwest::Method;
+use holdfast_types::{LockName, Revision, SessionId, SessionName, millis};
+use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::clock::Moment;
-use crate::exchange::{Answered, Call, Ended, Exchange};
+use crate::http::{HttpResponse, Method};
+use crate::retry::{Answer, Budget, Call, Delivery, Nodes};
 
-/// Less time than this is not enough to ask another node.
-const ASK_MIN: Duration = Duration::from_millis(100);
-/// How long one node may keep a call that does not wait for a lock.
-const EACH: Duration = Duration::from_secs(6);
-/// How long a call that waits stays with one node: a node that lost its power sends no end of the connection.
-const EACH_WAIT: Duration = Duration::from_secs(45);
-/// Of what is left of a lease, one node may keep a renewal for this part, so that others can be asked in time.
+/// A node gets no less time than this.
+const PER_NODE_MIN: Duration = Duration::from_millis(100);
+/// How long one node may keep a call that does not wait.
+const PER_NODE: Duration = Duration::from_secs(6);
+/// How long a waiting call stays with one node: a node that lost its power does not close the connection.
+const PER_NODE_WAITING: Duration = Duration::from_secs(45);
+/// One node may keep a renewal for this part of the remaining lease, so that others can be asked in time.
 const RENEWAL_PART: u32 = 4;
-/// Of what is left of a lease, a node may answer a parked keepalive late by this part.
+/// A node may answer a parked keepalive late by this part of the remaining lease.
 const PARKED_PART: u32 = 6;
-/// Nodes that refuse a parked keepalive at once are passed over for this time.
+/// Nodes that reject a parked keepalive at once are passed over for this time.
 const PARK_WITHIN: Duration = Duration::from_millis(50);
 
-/// The nodes, and how long to look for one that answers.
+/// The nodes, and how long a call looks for one that answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
-    pub(crate) exchange: Arc<Exchange>,
-    pub(crate) patience: Duration,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) request_timeout: Duration,
 }
 
 impl Calls {
+    /// The same calls with another timeout.
+    pub(crate) fn with_timeout(&self, request_timeout: Duration) -> Self {
+        Self { nodes: self.nodes.clone(), request_timeout }
+    }
+
     /// Opens a session, or renews it.
     pub(crate) async fn open(
         &self,
         session: &SessionName,
         params: &OpenParams,
-    ) -> Result<Answered<SessionBody>, Error> {
+    ) -> Result<Answer<SessionBody>, Error> {
         let target = format!("{}?{}", session_path(session), params.to_query());
-        self.exchange.ask(self.call(Method::PUT, target)).await
+        self.deliver(&Call::new(Method::PUT, target)).await.json().result
     }
 
-    /// Ends a session; with an incarnation that one alone, so that a late copy of the call ends no later one.
+    /// Closes a session. With an `incarnation` a late copy of the call closes no later session of the same name.
     pub(crate) async fn close(
         &self,
         session: &SessionName,
         incarnation: Option<SessionId>,
     ) -> Result<(), Error> {
         let query = CloseParams { incarnation, ..CloseParams::default() }.to_query();
-        self.tell(Method::DELETE, format!("{}{query}", session_path(session))).await
+        self.send(&Call::new(Method::DELETE, format!("{}{query}", session_path(session)))).await
     }
 
-    /// Renews a session, giving up when so much time has passed.
+    /// Renews a session within `lease_left`.
     pub(crate) async fn keep_alive(
         &self,
         session: &SessionName,
-        within: Duration,
-    ) -> Result<Answered<SessionBody>, Error> {
-        let (method, target) = (Method::POST, keepalive_path(session));
-        let until = Instant::now() + within;
-        let begin_until = until.checked_sub(ASK_MIN).unwrap_or(until);
-        let each = (within / RENEWAL_PART).clamp(ASK_MIN, EACH);
-        self.exchange
-            .ask(Call { method, target, body: String::new(), each, begin_until, until })
-            .await
+        lease_left: Duration,
+    ) -> Result<Answer<SessionBody>, Error> {
+        let until = Instant::now() + lease_left;
+        let start_until = until.checked_sub(PER_NODE_MIN).unwrap_or(until);
+        let per_node = (lease_left / RENEWAL_PART).clamp(PER_NODE_MIN, PER_NODE);
+        let call = Call::new(Method::POST, keepalive_path(session));
+        self.nodes.send(&call, Budget { per_node, start_until, until }).await.json().result
     }
 
-    /// Renews a session, and leaves the call at one node until something happens to the session's locks, or for `wait`. Fails
-    /// soon if no node takes it; `left` is what is left of the lease.
-    pub(crate) async fn listen(
+    /// Renews a session with a call that stays at one node until an event of the session's locks, or for `wait`. Fails
+    /// soon if no node accepts it.
+    pub(crate) async fn park_keep_alive(
         &self,
         session: &SessionName,
         since: Option<Revision>,
         wait: Duration,
-        left: Duration,
-    ) -> Result<Answered<NewsBody>, Error> {
-        // Whole milliseconds, as the API wants them.
-        let wait = Duration::from_millis(holdfast_types::millis(wait));
-        let params = KeepAliveParams { wait: Some(wait), since, redirect: false };
+        lease_left: Duration,
+    ) -> Result<Answer<NewsBody>, Error> {
+        let params = KeepAliveParams { wait: Some(whole_millis(wait)), since, redirect: false };
         let target = format!("{}?{}", keepalive_path(session), params.to_query());
-        let each = wait + (left / PARKED_PART).clamp(ASK_MIN, EACH);
-        let (method, body, begin_until) =
-            (Method::POST, String::new(), Instant::now() + PARK_WITHIN);
-        let until = begin_until + each;
-        self.exchange.ask(Call { method, target, body, each, begin_until, until }).await
+        let per_node = wait + (lease_left / PARKED_PART).clamp(PER_NODE_MIN, PER_NODE);
+        let start_until = Instant::now() + PARK_WITHIN;
+        let budget = Budget { per_node, start_until, until: start_until + per_node };
+        self.nodes.send(&Call::new(Method::POST, target), budget).await.json().result
     }
 
-    /// Takes a lock: finds a node within the patience, and leaves the call there for the wait, or for [`EACH_WAIT`] if
-    /// that is shorter. Then the result is [`Error::Unknown`], and asking again keeps the place.
     pub(crate) async fn acquire(
         &self,
         lock: &LockName,
         params: &AcquireParams,
-    ) -> Ended<GrantBody> {
-        let each = (params.wait + EACH.min(self.patience)).min(EACH_WAIT);
-        let begin_until = Instant::now() + self.patience;
+    ) -> Delivery<GrantBody> {
         let target = format!("{}?{}", lock_path(lock), params.to_query());
-        let until = begin_until + each;
-        self.exchange
-            .asked(Call {
-                method: Method::PUT,
-                target,
-                body: String::new(),
-                each,
-                begin_until,
-                until,
-            })
-            .await
+        self.deliver_waiting(&Call::new(Method::PUT, target).wait(params.wait)).await.json()
     }
 
-    /// Takes several locks, as [`Calls::acquire`] takes one.
-    pub(crate) async fn acquire_all(&self, params: &AcquireAllParams) -> Ended<GrantAllBody> {
+    /// Acquires all locks or none, as [`Calls::acquire`] does one.
+    pub(crate) async fn acquire_many(&self, params: &AcquireAllParams) -> Delivery<GrantAllBody> {
         let target = format!("/v1/locks?{}", params.to_query());
-        self.ask_waiting(Method::POST, target, params.wait).await
+        self.deliver_waiting(&Call::new(Method::POST, target).wait(params.wait)).await.json()
     }
 
-    /// Gives several places up.
-    pub(crate) async fn release_all(&self, params: &ReleaseAllParams) -> Result<(), Error> {
-        self.tell(Method::DELETE, format!("/v1/locks?{}", params.to_query())).await
+    pub(crate) async fn release(
+        &self,
+        lock: &LockName,
+        params: &ReleaseParams,
+    ) -> Result<(), Error> {
+        let target = format!("{}?{}", lock_path(lock), params.to_query());
+        self.send(&Call::new(Method::DELETE, target)).await
+    }
+
+    pub(crate) async fn release_many(&self, params: &ReleaseAllParams) -> Result<(), Error> {
+        let target = format!("/v1/locks?{}", params.to_query());
+        self.send(&Call::new(Method::DELETE, target)).await
     }
 
     /// Hands a hold to another session.
@@ -133,73 +126,72 @@ impl Calls {
         &self,
         lock: &LockName,
         params: &ReleaseParams,
-    ) -> Ended<HandedBody> {
+    ) -> Delivery<HandedBody> {
         let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.exchange.asked(self.call(Method::DELETE, target)).await
+        self.deliver(&Call::new(Method::DELETE, target)).await.json()
     }
 
-    /// Gives a place up.
-    pub(crate) async fn release(
+    pub(crate) async fn get<T: DeserializeOwned>(
         &self,
-        lock: &LockName,
-        params: &ReleaseParams,
-    ) -> Result<(), Error> {
-        self.tell(Method::DELETE, format!("{}?{}", lock_path(lock), params.to_query())).await
-    }
-
-    /// Asks for JSON; sending the call again must be harmless.
-    pub(crate) async fn ask_for<T: serde::de::DeserializeOwned>(
-        &self,
-        method: Method,
-        target: String,
+        target: impl Into<String>,
     ) -> Result<T, Error> {
-        let call = self.call(method, target);
-        self.exchange.ask(call).await.map(|answered| answered.body)
+        self.json(&Call::get(target)).await
     }
 
-    /// Asks for JSON that a node may make wait for, as [`Calls::acquire`] does.
-    pub(crate) async fn ask_waiting<T: serde::de::DeserializeOwned>(
-        &self,
-        method: Method,
-        target: String,
-        wait: Duration,
-    ) -> Ended<T> {
-        let each = (wait + EACH).min(EACH_WAIT);
-        let begin_until = Instant::now() + self.patience;
-        let until = begin_until + each;
-        self.exchange
-            .asked(Call { method, target, body: String::new(), each, begin_until, until })
-            .await
+    pub(crate) async fn send(&self, call: &Call) -> Result<(), Error> {
+        self.deliver(call).await.result.map(drop)
     }
 
-    /// Asks for what can be read.
-    pub(crate) async fn get<T: serde::de::DeserializeOwned>(
+    pub(crate) async fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        self.deliver(call).await.json().result.map(|answer| answer.body)
+    }
+
+    /// Sends a call within the request timeout; the wait of the call comes on top.
+    pub(crate) async fn deliver(&self, call: &Call) -> Delivery<HttpResponse> {
+        if !call.wait.is_zero() {
+            return self.deliver_waiting(call).await;
+        }
+        let start_until = Instant::now() + self.request_timeout.saturating_sub(PER_NODE_MIN);
+        let until = start_until + PER_NODE_MIN;
+        self.nodes.send(call, Budget { per_node: PER_NODE, start_until, until }).await
+    }
+
+    /// Looks for a node within the request timeout, and leaves the call there for its wait, or for [`PER_NODE_WAITING`]
+    /// if that is shorter. Then the result is [`Error::Unknown`], and the same call again keeps the place in the queue.
+    async fn deliver_waiting(&self, call: &Call) -> Delivery<HttpResponse> {
+        let per_node = (call.wait + PER_NODE.min(self.request_timeout)).min(PER_NODE_WAITING);
+        let start_until = Instant::now() + self.request_timeout;
+        let budget = Budget { per_node, start_until, until: start_until + per_node };
+        self.nodes.send(call, budget).await
+    }
+
+    /// Repeats a call that waits until a node answers it, or until `until` passes or `is_needed` is false. `call` gets the
+    /// wait of each copy.
+    pub(crate) async fn repeat_until<T: DeserializeOwned>(
         &self,
-        target: String,
+        until: Instant,
+        is_needed: impl Fn() -> bool,
+        call: impl Fn(Duration) -> Call,
     ) -> Result<T, Error> {
-        let call = self.call(Method::GET, target);
-        self.exchange.ask(call).await.map(|answered| answered.body)
-    }
-
-    pub(crate) async fn tell(&self, method: Method, target: String) -> Result<(), Error> {
-        self.exchange.tell(self.call(method, target)).await
-    }
-
-    /// A call that does not wait, and carries nothing.
-    pub(crate) fn call(&self, method: Method, target: String) -> Call {
-        let begin_until = Instant::now() + self.patience.saturating_sub(ASK_MIN);
-        Call {
-            method,
-            target,
-            body: String::new(),
-            each: EACH,
-            begin_until,
-            until: begin_until + ASK_MIN,
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let wait = whole_millis(left.min(WAIT_MAX));
+            let result = self.deliver_waiting(&call(wait).wait(wait)).await.json().result;
+            let may_repeat = Instant::now() < until && is_needed();
+            match result {
+                Err(error) if error.is_uncertain() && may_repeat => {}
+                result => return result.map(|answer| answer.body),
+            }
         }
     }
 }
 
-/// What is left until a moment, for a timer.
-pub(crate) fn timer(until: Moment) -> tokio::time::Sleep {
-    tokio::time::sleep(until.left(Moment::now()))
+/// The API takes whole milliseconds.
+fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(millis(duration))
+}
+
+/// Resolves at `moment` by the timers of the runtime, which stand still while the machine is suspended.
+pub(crate) fn timer(moment: Moment) -> tokio::time::Sleep {
+    tokio::time::sleep(moment.left(Moment::now()))
 }

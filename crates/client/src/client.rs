@@ -1,28 +1,27 @@
-//! The client: where the nodes are, and how its sessions look.
+//! The client: the addresses of the nodes, the sessions, and the calls that need no guard.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_api::{
     AskParams, AskedBody, BreakParams, BrokenBody, ClusterBody, HandedBody, ListParams, LockBody,
     LocksBody, PolicyBody, PolicyParams, ReleaseParams, SessionBody, lock_path, session_path,
 };
 use holdfast_types::{LockName, ReleaseTarget, SessionName};
+use serde::de::DeserializeOwned;
 
 use crate::calls::Calls;
-use crate::endpoint::base_url;
-use crate::exchange::Exchange;
-use crate::session::{SessionHandle, Use};
-use crate::sessions::{Naming, Sessions};
-use crate::{EndpointError, Error, Hold, Lock};
+use crate::http::{HttpClient, HttpResponse, Method, base_url};
+use crate::retry::{Call, Nodes};
+use crate::session::{SessionHandle, SessionUse};
+use crate::sessions::{SessionNaming, Sessions};
+use crate::{EndpointError, Error, Hold};
 
-/// How long a call may take in all, unless [`Client::patience`] says otherwise. Waiting for a lock comes on top.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one node may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A handle to a cluster, and one session there that is renewed as long as a guard needs it. Clones share both.
+/// A handle to a cluster, with one session that is renewed while a guard needs it. Clones share both.
 ///
 /// When the last clone and the last guard are gone, the session is closed in the background.
 #[derive(Clone, Debug)]
@@ -31,111 +30,99 @@ pub struct Client {
     sessions: Arc<Sessions>,
 }
 
-/// How a [`Client`] is made.
+/// Options of a [`Client`].
 #[derive(Clone, Debug)]
-#[must_use = "nothing is made before `build`"]
+#[must_use = "nothing happens before `build`"]
 pub struct ClientBuilder {
     endpoints: Vec<String>,
-    naming: Naming,
+    naming: SessionNaming,
     ttl: Option<Duration>,
     labels: BTreeMap<String, String>,
-    patience: Duration,
+    request_timeout: Duration,
 }
 
 impl ClientBuilder {
-    /// How long what it holds outlives a client that died; 1 s to 24 h, 30 s if not said.
+    /// How long the locks survive a client that died; 1 s to 24 h, by default 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Begins the names of its sessions with this, for people who look at the queue. What nobody else has is added.
+    /// The prefix of generated session names, for people who look at a queue; by default `sdk`.
     pub fn session_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.naming = Naming::Prefix(prefix.into());
+        self.naming = SessionNaming::Prefix(prefix.into());
         self
     }
 
-    /// Uses the session of exactly this name, which others may use too, and which outlives the client. It is never
-    /// silently replaced: once it has ended, calls answer [`Error::Lost`]. Without [`ttl`](Self::ttl) it keeps what
-    /// it has.
+    /// Uses the session of this name, which others may use too, and which outlives the client. It is never replaced: once
+    /// it has ended, calls return [`Error::Lost`]. Without [`ttl`](Self::ttl) an existing session keeps its own.
     pub fn named_session(mut self, name: impl Into<String>) -> Self {
-        self.naming = Naming::Exactly(name.into());
+        self.naming = SessionNaming::Named(name.into());
         self
     }
 
-    /// Shown to those who wait for what it holds.
+    /// A label of the session that other callers see.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// How long a call may take in all; waiting for a lock comes on top. 10 s if not said.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// How long a call may take in all, without the time it waits for a lock; by default 10 s.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
         self
     }
 
-    /// Makes the client. Nothing is sent yet.
+    /// Creates the client. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`EndpointError`] if no node is named, or one is no address.
+    /// [`EndpointError`] if there is no address or an invalid one.
     pub fn build(self) -> Result<Client, EndpointError> {
         let bases = self.endpoints.iter().map(|endpoint| base_url(endpoint));
         let bases: Vec<String> = bases.collect::<Result<_, _>>()?;
         if bases.is_empty() {
             return Err(EndpointError::None);
         }
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            // A lock is no web page: a proxy between would only hide which node is gone.
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| EndpointError::Setup(error.to_string()))?;
-        let exchange = Arc::new(Exchange::new(http, bases));
+        let nodes = Arc::new(Nodes::new(HttpClient::new(CONNECT_TIMEOUT)?, bases));
+        let calls = Calls { nodes, request_timeout: self.request_timeout };
         let sessions = Arc::new(Sessions::new(self.naming, self.ttl, self.labels));
-        Ok(Client { calls: Calls { exchange, patience: self.patience }, sessions })
+        Ok(Client { calls, sessions })
     }
 }
 
 impl Client {
-    /// A client of the cluster whose nodes, or some of them, have these HTTP addresses. Nothing is sent yet.
+    /// A client of the cluster with these HTTP addresses, of all nodes or some of them. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`EndpointError`] if none is given, or one is no address.
+    /// [`EndpointError`] if there is no address or an invalid one.
     pub fn new<T: AsRef<str>>(
         endpoints: impl IntoIterator<Item = T>,
     ) -> Result<Self, EndpointError> {
         Self::builder(endpoints).build()
     }
 
-    /// The same with more to say.
+    /// A client with options.
     pub fn builder<T: AsRef<str>>(endpoints: impl IntoIterator<Item = T>) -> ClientBuilder {
         ClientBuilder {
             endpoints: endpoints.into_iter().map(|endpoint| endpoint.as_ref().to_owned()).collect(),
-            naming: Naming::Prefix("sdk".to_owned()),
+            naming: SessionNaming::Prefix("sdk".to_owned()),
             ttl: None,
             labels: BTreeMap::new(),
-            patience: PATIENCE,
+            request_timeout: REQUEST_TIMEOUT,
         }
     }
 
-    /// The same client with another bound on how long a call may take in all; waiting for a lock comes on top.
+    /// The same client with another [request timeout](ClientBuilder::request_timeout).
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.calls.patience = patience;
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.calls.request_timeout = timeout;
         self
     }
 
-    /// Begins to take a lock.
-    pub fn lock(&self, name: impl Into<String>) -> Lock {
-        Lock::new(self.clone(), name.into())
-    }
-
-    /// Takes a lock, does the work, gives the lock back; see [`Lock::with_lock`].
+    /// Acquires a lock, runs `work` and releases the lock; see [`Lock::with_lock`](crate::Lock::with_lock).
     ///
     /// # Errors
-    /// As [`Lock::with_lock`].
+    /// As [`Lock::with_lock`](crate::Lock::with_lock).
     pub async fn with_lock<T, F>(
         &self,
         name: impl Into<String>,
@@ -147,68 +134,64 @@ impl Client {
         self.lock(name).with_lock(work).await
     }
 
-    /// Opens the client's session, and keeps it alive as long as the handle lives.
+    /// Opens the client's session, and renews it as long as the handle lives.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the caller named it and it has ended; otherwise see [`Error`].
+    /// [`Error::Lost`] if the caller named the session and it has ended; otherwise see [`Error`].
     pub async fn session(&self) -> Result<SessionHandle, Error> {
         self.session_for(None).await.map(SessionHandle::new)
     }
 
-    /// Ends the client's sessions for certain, and with them everything they hold. A session that the caller named stays
-    /// open: then this waits until every guard of it is given back, so drop them before.
+    /// Closes the client's sessions, and with them everything they hold. A session that the caller named stays open: then
+    /// this waits until every guard of it is released, so drop the guards first.
     ///
     /// # Errors
-    /// See [`Error`]; whatever it is, they end after their time-to-live.
+    /// See [`Error`]; in any case the sessions end after their time-to-live.
     pub async fn close(&self) -> Result<(), Error> {
         self.sessions.close().await
     }
 
-    /// Gives back a lock that a session holds as such, or leaves its queue. Done again, it is done still.
+    /// Releases a lock that a session holds by itself, or leaves its queue. A repeated call has no further effect.
     ///
     /// # Errors
-    /// [`Error::Refused`] names the holder if that is another session; otherwise see [`Error`].
+    /// [`Error::Refused`] with the holder, if another session holds the lock; otherwise see [`Error`].
     pub async fn release(&self, lock: &LockName, session: &SessionName) -> Result<(), Error> {
-        let (session, target) = (session.clone(), self.hold_of(lock, session).await?);
-        let params = ReleaseParams { session, owner: None, target, to: None, redirect: false };
+        let params = self.release_params(lock, session).await?;
         self.calls.release(lock, &params).await
     }
 
-    /// What a session holds as such, by its token: a late copy of a call about it changes nothing that came after.
-    async fn hold_of(
-        &self,
-        lock: &LockName,
-        session: &SessionName,
-    ) -> Result<ReleaseTarget, Error> {
-        let body = self.look(lock).await?;
-        let mut holders = body.holders.iter();
-        let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
-        Ok(hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default())
-    }
-
-    /// Hands a lock that a session holds as such to another open session, which holds it at once; see
+    /// Hands a lock that a session holds by itself to another open session, which holds it at once; see
     /// [`Guard::hand_over`](crate::Guard::hand_over) for a guard of this program.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the session does not hold it; [`Error::Lost`] if one of the sessions is not open; otherwise see
-    /// [`Error`]: after [`Error::Unknown`] look who holds it.
+    /// [`Error::Refused`] if the session does not hold it; [`Error::Lost`] if one of the sessions is not open; otherwise
+    /// see [`Error`]: after [`Error::Unknown`] read who holds it.
     pub async fn hand_over(
         &self,
         lock: &LockName,
         from: &SessionName,
         to: &SessionName,
     ) -> Result<HandedBody, Error> {
-        let params = ReleaseParams {
-            session: from.clone(),
-            owner: None,
-            target: self.hold_of(lock, from).await?,
-            to: Some((to.clone(), None)),
-            redirect: false,
-        };
-        self.calls.hand_over(lock, &params).await.result.map(|answered| answered.body)
+        let params = self.release_params(lock, from).await?;
+        let params = ReleaseParams { to: Some((to.clone(), None)), ..params };
+        self.calls.hand_over(lock, &params).await.result.map(|answer| answer.body)
     }
 
-    /// Who holds a lock, and who waits for it.
+    /// The release of the session's own hold by its token, so that a late copy of the call affects no later hold.
+    async fn release_params(
+        &self,
+        lock: &LockName,
+        session: &SessionName,
+    ) -> Result<ReleaseParams, Error> {
+        let body = self.look(lock).await?;
+        let mut holders = body.holders.iter();
+        let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
+        let target = hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default();
+        let session = session.clone();
+        Ok(ReleaseParams { session, owner: None, target, to: None, redirect: false })
+    }
+
+    /// The holders and the queue of a lock.
     ///
     /// # Errors
     /// See [`Error`].
@@ -216,7 +199,7 @@ impl Client {
         self.calls.get(lock_path(lock)).await
     }
 
-    /// Takes a lock from those who hold it. With a token the call may be sent again: it takes nothing from who came after.
+    /// Breaks a lock: takes it from its holders. With a token the call may be repeated: it affects no later holder.
     ///
     /// # Errors
     /// See [`Error`].
@@ -226,33 +209,33 @@ impl Client {
         params: &BreakParams,
     ) -> Result<BrokenBody, Error> {
         let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.calls.ask_for(reqwest::Method::DELETE, target).await
+        self.calls.json(&Call::new(Method::DELETE, target)).await
     }
 
-    /// Asks those who hold a lock to give it back.
+    /// Asks the holders of a lock to release it.
     ///
     /// # Errors
-    /// [`Error::Refused`] if a session is named that does not hold it; otherwise see [`Error`].
+    /// [`Error::Refused`] if the named session does not hold it; otherwise see [`Error`].
     pub async fn ask_for_release(
         &self,
         lock: &LockName,
         params: &AskParams,
     ) -> Result<AskedBody, Error> {
         let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.calls.ask_for(reqwest::Method::POST, target).await
+        self.calls.json(&Call::new(Method::POST, target)).await
     }
 
-    /// Changes the rules of a lock, for everybody and at once; answers with all of them. What is none stays as it is.
+    /// Changes the policy of a lock for all callers and at once. A value of `None` stays as it is. Returns the policy.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it is to become a semaphore, or a lock, while it is used; otherwise see [`Error`].
-    pub async fn set_rules(
+    /// [`Error::Refused`] if a lock in use would become a semaphore, or the reverse; otherwise see [`Error`].
+    pub async fn set_policy(
         &self,
         lock: &LockName,
-        rules: &PolicyParams,
+        policy: &PolicyParams,
     ) -> Result<PolicyBody, Error> {
-        let target = format!("{}?{}", lock_path(lock), rules.to_query());
-        self.calls.ask_for(reqwest::Method::PATCH, target).await
+        let target = format!("{}?{}", lock_path(lock), policy.to_query());
+        self.calls.json(&Call::new(Method::PATCH, target)).await
     }
 
     /// One page of locks.
@@ -263,15 +246,15 @@ impl Client {
         self.calls.get(format!("/v1/locks?{}", params.to_query())).await
     }
 
-    /// The cluster as the node that answers sees it.
+    /// The cluster as the answering node sees it.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn cluster(&self) -> Result<ClusterBody, Error> {
-        self.calls.get("/v1/cluster".to_owned()).await
+        self.calls.get("/v1/cluster").await
     }
 
-    /// Ends a session: everything it holds is given back.
+    /// Closes a session and releases everything it holds.
     ///
     /// # Errors
     /// [`Error::Lost`] if it had expired before; otherwise see [`Error`].
@@ -281,7 +264,28 @@ impl Client {
         self.calls.close(session, incarnation).await
     }
 
-    pub(crate) async fn session_for(&self, ttl: Option<Duration>) -> Result<Use, Error> {
+    /// Sends a call for which this client has no method, to one node after another until one answers it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn call(&self, call: &Call) -> Result<HttpResponse, Error> {
+        self.calls.deliver(call).await.result.map(|answer| answer.body)
+    }
+
+    /// Repeats a call that waits until a node answers it or `until` passes. `call` gets the wait of each copy, and must
+    /// name the same request each time.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn call_until<T: DeserializeOwned>(
+        &self,
+        until: Instant,
+        call: impl Fn(Duration) -> Call,
+    ) -> Result<T, Error> {
+        self.calls.repeat_until(until, || true, call).await
+    }
+
+    pub(crate) async fn session_for(&self, ttl: Option<Duration>) -> Result<SessionUse, Error> {
         self.sessions.session_for(&self.calls, ttl).await
     }
 
@@ -293,19 +297,14 @@ impl Client {
         &self.sessions.labels
     }
 
-    pub(crate) fn call_patience(&self) -> Duration {
-        self.calls.patience
-    }
-
-    /// The session that is open, for tests.
     #[cfg(test)]
-    pub(crate) async fn sessions_open(&self) -> Arc<crate::session::Session> {
+    pub(crate) async fn open_session(&self) -> Arc<crate::session::Session> {
         self.session_for(None).await.expect("an open session").session().clone()
     }
 
-    /// Asks this node first, for tests.
+    /// Asks this node first.
     #[cfg(test)]
     pub(crate) fn prefer(&self, node: usize) {
-        self.calls.exchange.prefer(node);
+        self.calls.nodes.prefer(node);
     }
 }

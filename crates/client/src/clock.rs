@@ -1,18 +1,18 @@
-//! Moments on a clock that goes on while the machine sleeps.
+//! Moments on a clock that also advances while the machine is suspended.
 //!
-//! Owns the reading of that clock, and nothing is decided here. A lease goes on at the server while a laptop lid is
-//! closed or a virtual machine is suspended, but `std::time::Instant` stands still then on Linux; so deadlines are
-//! counted on `CLOCK_BOOTTIME`. Timers still use the runtime's clock, and whoever wakes looks here before it believes.
+//! The server goes on counting a lease while a laptop lid is closed or a virtual machine is suspended, but
+//! `std::time::Instant` stands still then on Linux. Deadlines therefore use `CLOCK_BOOTTIME`. Timers use the runtime's
+//! clock, so a task that wakes compares its deadline with [`Moment::now`].
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How often a program that waits for a deadline looks at the clock, because timers stand still in a suspension.
+/// How often a task compares a deadline with the clock, because timers stand still during a suspension.
 pub(crate) const CLOCK_CHECK: Duration = Duration::from_millis(500);
-/// The two clocks are read one after the other: this much apart they show no suspension.
-const READING: Duration = Duration::from_millis(20);
+/// The two clocks are read one after the other: a smaller difference shows no suspension.
+const READ_GAP: Duration = Duration::from_millis(20);
 
-/// The clock that goes on in a suspension, and the one of the timers, read together.
+/// The clock that advances during a suspension, and the clock of the timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     moment: Moment,
@@ -27,11 +27,11 @@ impl Clocks {
     /// Whether the machine was suspended between the two readings.
     pub(crate) fn is_after_suspension(self, before: Self) -> bool {
         let passed = self.moment.left(before.moment);
-        passed > self.monotonic.saturating_duration_since(before.monotonic) + READING
+        passed > self.monotonic.saturating_duration_since(before.monotonic) + READ_GAP
     }
 }
 
-/// A point in time of this machine, comparable only with others of the same machine since its last start.
+/// A point in time, comparable only with others of the same machine since its last start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -41,29 +41,29 @@ impl Moment {
         Self(since_boot().unwrap_or_else(since_first_use))
     }
 
-    /// The moment so long after the clock's origin: for tests, and to hand a moment to another process.
+    /// The moment `since` the origin of the clock: for tests, and to pass a moment to another process.
     pub const fn from_origin(since: Duration) -> Self {
         Self(since)
     }
 
-    /// How long after the clock's origin this is.
+    /// The time since the origin of the clock.
     pub const fn since_origin(self) -> Duration {
         self.0
     }
 
-    /// So much later; the end of time if that is too far.
+    /// Later by `duration`; saturates.
     #[must_use]
     pub const fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
     }
 
-    /// So much earlier; the origin if that is too far.
+    /// Earlier by `duration`; saturates at the origin.
     #[must_use]
     pub const fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(duration))
     }
 
-    /// What is left from `now` until this moment; zero if it has passed.
+    /// The time from `now` until this moment; zero if it has passed.
     pub const fn left(self, now: Self) -> Duration {
         self.0.saturating_sub(now.0)
     }
@@ -80,7 +80,7 @@ fn since_boot() -> Option<Duration> {
     None
 }
 
-/// Where there is no such clock: the monotonic one.
+/// The monotonic clock, for systems without the other one.
 fn since_first_use() -> Duration {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     ORIGIN.get_or_init(Instant::now).elapsed()
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspension_is_where_the_clock_of_the_timers_is_held_back() {
+    fn a_suspension_holds_back_the_clock_of_the_timers() {
         let before = Clocks::now();
         let after = |moment: u64, monotonic: u64| Clocks {
             moment: before.moment.plus(Duration::from_millis(moment)),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_counted_from_now() {
+    fn the_time_left_counts_from_now() {
         let now = Moment::from_origin(Duration::from_secs(100));
         assert_eq!(now.plus(Duration::from_secs(3)).left(now), Duration::from_secs(3));
         assert_eq!(now.minus(Duration::from_secs(3)).left(now), Duration::ZERO);

@@ -1,18 +1,16 @@
-//! Elections: candidates with a value, one of whom leads, and everybody may look or observe.
+//! Elections: candidates with a value, one of which leads.
 //!
-//! Owns the words. An election is the lock `elections/<name>`: leading is holding it, with its fencing token, its deadline
-//! and its loss, and the queue is who stands. How it is observed is in `observe.rs`.
+//! An election is the lock `elections/<name>`: the leader holds it, with its fencing token, deadline and loss, and the
+//! candidates are its queue. `observer.rs` streams the changes.
 
 use std::time::Duration;
 
 use holdfast_api::{ElectionBody, LeaderBody, election_lock, election_path};
 use holdfast_types::LockName;
 
-use crate::clock::Moment;
 use crate::error::argument;
 use crate::lease::Acknowledged;
-use crate::observe::Observer;
-use crate::wanted::Wanted;
+use crate::observer::Observer;
 use crate::{Client, Error, Guard, Lock, Loss};
 
 /// An election; see [`Client::election`].
@@ -25,7 +23,7 @@ pub struct Election {
 }
 
 impl Client {
-    /// An election: many stand, one leads.
+    /// An election: many campaign, one leads.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -44,41 +42,42 @@ impl Client {
 }
 
 impl Election {
-    /// How long the leadership outlives a leader that died; see [`Lock::ttl`].
+    /// How long the leadership survives a leader that died; see [`Lock::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|lock| lock.ttl(ttl))
     }
 
-    /// Stands for so long, instead of as long as it takes.
+    /// Campaigns for at most `wait`; by default without end.
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|lock| lock.wait(wait))
     }
 
-    /// Says more of what is asked for: `.with(|lock| lock.beacon(every))`.
-    pub fn with(mut self, more: impl FnOnce(Lock) -> Lock) -> Self {
-        self.lock = more(self.lock);
+    /// Sets other options of the lock: `.with(|lock| lock.beacon(every))`.
+    pub fn with(mut self, options: impl FnOnce(Lock) -> Lock) -> Self {
+        self.lock = options(self.lock);
         self
     }
 
-    /// Stands with a value that everybody is shown, and resolves when it leads. Dropping the future withdraws.
+    /// Campaigns with a value that everybody can read, and resolves when this candidate leads. Dropping the future
+    /// withdraws.
     ///
     /// # Errors
     /// [`Error::Busy`] if it was not elected in time; otherwise as [`Lock::acquire`].
     pub async fn campaign(self, value: impl Into<String>) -> Result<Leadership, Error> {
-        self.checked()?;
+        self.checked_name()?;
         self.lock.value(value).acquire().await.map(Leadership)
     }
 
-    /// Leads if nobody does, and does not stand otherwise.
+    /// Leads if nobody does, and does not campaign otherwise.
     ///
     /// # Errors
     /// [`Error::Busy`] if somebody leads; otherwise as [`Lock::try_acquire`].
     pub async fn try_campaign(self, value: impl Into<String>) -> Result<Leadership, Error> {
-        self.checked()?;
+        self.checked_name()?;
         self.lock.value(value).try_acquire().await.map(Leadership)
     }
 
-    /// Who leads; none if nobody does.
+    /// The leader, if there is one.
     ///
     /// # Errors
     /// See [`Error`].
@@ -86,23 +85,23 @@ impl Election {
         self.look().await.map(|body| body.leader)
     }
 
-    /// Who leads, and who stands in which order.
+    /// The leader, and the candidates in order.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn look(&self) -> Result<ElectionBody, Error> {
-        self.client.calls().get(election_path(&self.checked()?)).await
+        self.client.calls().get(election_path(&self.checked_name()?)).await
     }
 
-    /// Who leads now, and from then on every change; see [`Observer::next_change`]. Nothing is sent before that.
+    /// Observes the leader and every change; see [`Observer::next_change`]. Nothing is sent before that.
     ///
     /// # Errors
     /// [`Error::Argument`] for a bad name.
     pub fn observe(&self) -> Result<Observer, Error> {
-        Ok(Observer::new(self.client.calls().clone(), election_path(&self.checked()?)))
+        Ok(Observer::new(self.client.calls().clone(), election_path(&self.checked_name()?)))
     }
 
-    fn checked(&self) -> Result<LockName, Error> {
+    fn checked_name(&self) -> Result<LockName, Error> {
         let election = LockName::new(&self.name).map_err(argument)?;
         election_lock(&election).map_err(argument)?;
         Ok(election)
@@ -110,8 +109,7 @@ impl Election {
 }
 
 /// The leadership of an election, renewed as long as this lives. Dropping it resigns in the background;
-/// [`Leadership::resign`] does so for certain. What it knows, it knows as a
-/// [`Hold`](crate::Hold): token, deadline, loss.
+/// [`Leadership::resign`] waits until that is certain. It derefs to the [`Guard`] of the lock: token, deadline, loss.
 #[derive(Debug)]
 #[must_use = "dropping the leadership resigns"]
 pub struct Leadership(Guard);
@@ -125,21 +123,21 @@ impl std::ops::Deref for Leadership {
 }
 
 impl Leadership {
-    /// What everybody is shown of this leader.
+    /// The value that everybody can read.
     pub fn value(&self) -> &str {
-        self.0.wanted.terms.value.as_deref().unwrap_or_default()
+        self.0.request.terms.value.as_deref().unwrap_or_default()
     }
 
-    /// Shows another value from now on, with the same token. Observers are told.
+    /// Replaces the value, with the same token. Observers get the change.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the leadership is lost; otherwise see [`Error`]: after [`Error::Unknown`] either value may be
-    /// shown, and saying it again settles that.
+    /// [`Error::Lost`] if the leadership is lost; otherwise see [`Error`]. After [`Error::Unknown`] either value may be
+    /// set, and another call settles it.
     pub async fn proclaim(&mut self, value: impl Into<String>) -> Result<(), Error> {
-        self.0.show(value.into()).await
+        self.0.set_value(value.into()).await
     }
 
-    /// Gives the leadership up, and waits until that is certain: the next candidate leads in the same step.
+    /// Gives the leadership up and waits until that is certain: the next candidate leads in the same step.
     ///
     /// # Errors
     /// As [`Guard::release`].
@@ -147,40 +145,37 @@ impl Leadership {
         self.0.release().await
     }
 
-    /// The same hold as the guard of a lock: to [hand it over](Guard::hand_over), for example.
+    /// The guard of the lock: to [hand it over](Guard::hand_over), for example.
     pub fn into_guard(self) -> Guard {
         self.0
     }
 }
 
 impl Guard {
-    /// Shows another value beside the hold. The call never takes the lock anew: if it was lost, that is the answer.
-    pub(crate) async fn show(&mut self, value: String) -> Result<(), Error> {
+    /// Replaces the value of the hold. If the hold was lost, the call never acquires the lock anew.
+    async fn set_value(&mut self, value: String) -> Result<(), Error> {
         self.ensure()?;
-        let (session, claim) = (self.used.session().clone(), self.hold.claim.clone());
-        let mut wanted: Wanted = self.wanted.clone();
-        wanted.terms.value = Some(value);
-        let params = wanted.params(session.name.clone(), &claim, None, Duration::ZERO);
-        let ended = tokio::select! {
-            ended = session.calls.acquire(claim.lock(), &params) => ended,
+        let session = self.session.session().clone();
+        let mut request = self.request.clone();
+        request.terms.value = Some(value);
+        let params = request.params(&session.name, &self.entry, None, Duration::ZERO);
+        let delivery = tokio::select! {
+            delivery = session.calls.acquire(self.lock(), &params) => delivery,
             loss = self.hold.lost() => return Err(Error::Lost(loss)),
         };
-        let gone = |loss: Loss| {
-            claim.limits.send_modify(|limits| limits.lose(loss.clone(), Moment::now()));
-            Error::Lost(loss)
-        };
-        match ended.result {
-            Ok(answered) if answered.body.token == self.token() => {
-                let counted_from = answered.sent;
-                let held = Duration::from_millis(answered.body.expires_in_ms);
-                session.acknowledge(Acknowledged { counted_from, held })?;
-                self.wanted = wanted;
-                Ok(())
+        let loss = match delivery.result {
+            Ok(answer) if answer.body.token == self.token() => {
+                let held = Duration::from_millis(answer.body.expires_in_ms);
+                session.acknowledge(Acknowledged { counted_from: answer.sent, held })?;
+                self.request = request;
+                return Ok(());
             }
-            // It was lost before, and free: what the call took is given back with this guard.
-            Ok(_) | Err(Error::Busy(_)) => Err(gone(Loss::TakenAway)),
-            Err(Error::Lost(loss)) => Err(gone(loss)),
-            Err(error) => Err(error),
-        }
+            // The lock was lost and free: the end of this guard releases what the call acquired.
+            Ok(_) | Err(Error::Busy(_)) => Loss::TakenAway,
+            Err(Error::Lost(loss)) => loss,
+            Err(error) => return Err(error),
+        };
+        self.entry.lose(loss.clone());
+        Err(Error::Lost(loss))
     }
 }

@@ -1,39 +1,39 @@
-//! Why a call failed, sorted by what the caller may do about it.
+//! Why a call failed, by what the caller can do next.
 
 use holdfast_api::{ErrorCode, HolderBody, Problem};
 use thiserror::Error;
 
 use crate::Loss;
 
-/// Each variant is one thing to do next.
+/// Why a call failed. Each variant needs a different reaction.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Somebody else has the lock, or what was waited for has not happened yet. Wait for it, or come back later.
+    /// Another client holds the lock, or the awaited event has not happened. Wait longer, or try again later.
     #[error("{}", describe_busy(.0))]
     Busy(Box<Problem>),
-    /// What was held may belong to somebody else. Stop what the lock protected.
+    /// Another client may hold the lock. Stop the work under it.
     #[error("{0}")]
     Lost(Loss),
-    /// Nothing was done, by any node, in the time given. The same call is safe later.
-    #[error("no node could do it in time: {0}")]
+    /// No node did anything within the timeout. The same call is safe later.
+    #[error("no node answered the call in time: {0}")]
     Retry(String),
-    /// It may have been done. Ask again with the same session: the answer is then the first one. Locks need no such
-    /// care: what an acquire that failed so may have left behind is given back in the background.
-    #[error("it may or may not have been done, ask again with the same session: {0}")]
+    /// The call may have taken effect. Repeat it with the same session: it returns the first answer. An acquire needs no
+    /// repetition: what it may have left behind is released in the background.
+    #[error("the outcome is unknown, repeat the call with the same session: {0}")]
     Unknown(String),
-    /// The call cannot succeed as it stands. Change it.
+    /// The cluster rejected the call. Change it.
     #[error("{}", describe(.0))]
     Refused(Box<Problem>),
-    /// Something answered that is not a holdfast node. Check the address.
-    #[error("the answer is not holdfast's, is the address right? {0}")]
+    /// The answer is not from a holdfast node. Check the address.
+    #[error("the answer is not from holdfast, is the address right? {0}")]
     Foreign(String),
-    /// A name or a duration breaks a rule, found out before anything was sent. Change it.
+    /// A name or a duration is invalid; nothing was sent. Change it.
     #[error("{0}")]
     Argument(String),
 }
 
 impl Error {
-    /// The problem as a node described it, if one did.
+    /// The problem document, if a node answered one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Busy(problem) | Self::Refused(problem) => Some(problem),
@@ -45,19 +45,24 @@ impl Error {
         }
     }
 
-    /// Who holds the lock, if that is why.
+    /// The holder of a busy lock.
     pub fn holder(&self) -> Option<&HolderBody> {
         self.problem()?.facts.holder.as_deref()
     }
 
-    /// Whether a barrier broke before it opened: nobody passed, and everybody who waited is told so.
+    /// Whether a barrier broke before it tripped: nobody passed it.
     pub fn is_broken(&self) -> bool {
         self.problem().is_some_and(|problem| problem.code == ErrorCode::BarrierBroken)
     }
 
-    /// Whether the very same call may succeed later, and may be made again without harm.
+    /// Whether the same call may succeed later, and is safe to repeat.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Busy(_) | Self::Retry(_) | Self::Unknown(_))
+    }
+
+    /// Whether a release that failed must be repeated.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        matches!(self, Self::Retry(_) | Self::Unknown(_))
     }
 }
 
@@ -67,12 +72,12 @@ impl From<Loss> for Error {
     }
 }
 
-/// A value of the caller's that breaks a rule.
+/// An invalid argument of the caller.
 pub(crate) fn argument(error: impl std::fmt::Display) -> Error {
     Error::Argument(error.to_string())
 }
 
-/// Which lock is held by whom, or what else has not happened. Without the hint, which speaks of a query.
+/// The lock and its holder, or what has not happened. Leaves out the hint, which is about HTTP queries.
 fn describe_busy(problem: &Problem) -> String {
     let mut text = match (&problem.facts.lock, &problem.facts.holder) {
         (Some(lock), Some(holder)) => format!("{lock} is held by {}", holder.session),
@@ -85,7 +90,7 @@ fn describe_busy(problem: &Problem) -> String {
     text
 }
 
-/// Title, what happened this time, and what to do.
+/// Title, detail and hint.
 fn describe(problem: &Problem) -> String {
     let mut text = problem.title.to_string();
     if !problem.detail.is_empty() {
@@ -104,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_lock_is_named_with_its_holder_and_without_a_query() {
+    fn a_busy_lock_is_described_with_its_holder_and_without_an_http_hint() {
         let json = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"shop/orders","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
         let problem: Problem = serde_json::from_str(json).unwrap();
         assert_eq!(Error::Busy(Box::new(problem)).to_string(), "shop/orders is held by web3-77");

@@ -1,20 +1,18 @@
-//! A held lock. There is no empty guard: only a grant makes one.
+//! A held lock. There is no empty guard: only a grant creates one, and a lost guard stays lost.
 //!
-//! Owns the end of a hold: by release, by drop, by loss. A lost guard stays lost. Each guard has one task, which
-//! tells of the loss and gives back what this side gave up; it ends with the guard.
+//! Each guard has one task, which cancels its token at the loss and releases what the client gave up by itself. The task
+//! ends with the guard.
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Moment;
 use crate::hold::Hold;
-use crate::session::Use;
-use crate::wanted::Patience;
-use crate::wanted::Wanted;
+use crate::lock_request::LockRequest;
+use crate::session::SessionUse;
 use crate::{Error, Loss};
 
-/// A lock that is held, renewed in the background as long as this lives. Dropping it gives the lock back in the
-/// background; [`Guard::release`] does so for certain. What it knows, it knows as a [`Hold`].
+/// A held lock that is renewed in the background as long as this lives. Dropping it releases the lock in the background;
+/// [`Guard::release`] waits until that is certain. The methods of [`Hold`] tell what it knows.
 ///
 /// ```no_run
 /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -28,14 +26,14 @@ use crate::{Error, Loss};
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "dropping the guard gives the lock back"]
+#[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     pub(crate) hold: Hold,
-    pub(crate) wanted: Wanted,
-    pub(crate) used: Use,
+    pub(crate) request: LockRequest,
+    pub(crate) session: SessionUse,
     pub(crate) cancel: CancellationToken,
-    pub(crate) sentinel: JoinHandle<()>,
-    /// Nothing is left to give back.
+    pub(crate) monitor: JoinHandle<()>,
+    /// Whether nothing is left to release.
     pub(crate) released: bool,
 }
 
@@ -48,13 +46,13 @@ impl std::ops::Deref for Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Hold, wanted: Wanted, used: Use) -> Self {
+    pub(crate) fn new(hold: Hold, request: LockRequest, session: SessionUse) -> Self {
         let cancel = CancellationToken::new();
-        let sentinel = used.session().runtime.spawn(watch_over(hold.clone(), cancel.clone()));
-        Self { hold, wanted, used, cancel, sentinel, released: false }
+        let monitor = session.session().runtime.spawn(watch_loss(hold.clone(), cancel.clone()));
+        Self { hold, request, session, cancel, monitor, released: false }
     }
 
-    /// A view for the work that the lock protects.
+    /// A view for the work under the lock.
     pub fn hold(&self) -> Hold {
         self.hold.clone()
     }
@@ -64,65 +62,53 @@ impl Guard {
         self.cancel.clone()
     }
 
-    /// Holds the lock once more: another guard with the same token. The lock is free when the last one has left.
+    /// Releases the lock and waits until that is certain.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the lock was lost meanwhile: it is not taken anew. Otherwise see [`Error`].
-    pub async fn reenter(&self) -> Result<Guard, Error> {
-        self.ensure()?;
-        let wanted = self.wanted.once_more();
-        let guard = wanted.ask(Use::of(self.used.session()), Patience::none()).await?;
-        if guard.token() != self.token() {
-            let loss = Loss::TakenAway;
-            self.claim.limits.send_modify(|limits| limits.lose(loss.clone(), Moment::now()));
-            return Err(Error::Lost(loss));
-        }
-        Ok(guard)
-    }
-
-    /// Gives the lock back and waits until that is certain.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if it was lost before; otherwise see [`Error`]. Whatever it is, the lock is free after
-    /// the session's time-to-live without a renewal at the latest.
+    /// [`Error::Lost`] if it was lost before; otherwise see [`Error`]. In any case the lock is free once the session's
+    /// time-to-live has passed without a renewal.
     pub async fn release(mut self) -> Result<(), Error> {
         let before = self.ensure();
         self.released = true;
-        self.sentinel.abort();
-        let released = self.used.session().give_back(&self.hold.claim).await;
-        match (before, released) {
-            (Err(loss), _) => Err(Error::Lost(loss)),
-            (Ok(()), Err(Error::Refused(_))) => Err(Error::Lost(Loss::TakenAway)),
-            (Ok(()), Err(Error::Retry(reason))) => {
-                self.released = false;
-                Err(Error::Retry(reason))
-            }
-            (Ok(()), Err(Error::Unknown(reason))) => {
-                self.released = false;
-                Err(Error::Unknown(reason))
-            }
-            (Ok(()), other) => other,
+        self.monitor.abort();
+        let released = self.session.session().release(std::slice::from_ref(&self.entry)).await;
+        if before.is_ok() && released.as_ref().is_err_and(Error::is_uncertain) {
+            // Dropping the guard goes on with it.
+            self.released = false;
         }
+        release_result(before, released)
+    }
+}
+
+/// The result of a release for the caller. `before` is the state of the hold before the call.
+pub(crate) fn release_result(
+    before: Result<(), Loss>,
+    released: Result<(), Error>,
+) -> Result<(), Error> {
+    match (before, released) {
+        (Err(loss), _) => Err(Error::Lost(loss)),
+        (Ok(()), Err(Error::Refused(_))) => Err(Error::Lost(Loss::TakenAway)),
+        (Ok(()), released) => released,
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.sentinel.abort();
+        self.monitor.abort();
         self.cancel.cancel();
         if !self.released {
-            self.used.session().give_back_later(self.hold.claim.clone());
+            self.session.session().release_in_background(vec![self.entry.clone()]);
         }
     }
 }
 
-/// Tells of the loss, and gives back what the cluster would let us keep.
-async fn watch_over(hold: Hold, cancel: CancellationToken) {
+/// Cancels the token at the loss, and releases a hold that the client gave up while the cluster would keep it.
+async fn watch_loss(hold: Hold, cancel: CancellationToken) {
     let loss = hold.lost().await;
-    let ours = loss.is_ours();
-    hold.claim.limits.send_modify(|limits| limits.lose(loss, Moment::now()));
+    let is_given_up = loss.is_given_up();
+    hold.entry.lose(loss);
     cancel.cancel();
-    if ours {
-        hold.session.give_back_later(hold.claim.clone());
+    if is_given_up {
+        hold.session.release_in_background(vec![hold.entry.clone()]);
     }
 }

@@ -1,188 +1,179 @@
-//! A hold that goes from one session to another without a gap: the giver's side, and the receiver's.
+//! Handing a hold from one session to another without a gap: the giver's side and the receiver's side.
 //!
-//! Owns that the giver gives up first: from before the call is sent, every view of the hold says lost, because from then on
-//! the cluster may have given it away. If the cluster refuses for certain, the giver gets a new guard of the same hold.
-//! Refuses to know how the two programs agree on it. Bounds: one call under way.
+//! The giver gives up first: before the call is sent, every view of the hold reports the loss, because from then on the
+//! cluster may have given the lock away. If the cluster certainly rejects the call, the giver gets a new guard of the same
+//! hold. Bounds: one call in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    ErrorCode, HandedBody, HolderBody, LockBody, ReleaseParams, TermsParams, WAIT_MAX, WatchBody,
-    WatchParams, lock_path,
+    ErrorCode, HolderBody, LockBody, ReleaseParams, TermsParams, WAIT_MAX, WatchBody, WatchParams,
+    lock_path,
 };
 use holdfast_types::{FencingToken, Owner, ReleaseTarget, Revision, SessionName, ZnodePath};
-use reqwest::Method;
 use thiserror::Error as ThisError;
 
-use crate::claim::{Claim, Stage};
+use crate::acquire::leaves_nothing_behind;
 use crate::clock::Moment;
 use crate::error::argument;
-use crate::exchange::Ended;
-use crate::limit::Limits;
-use crate::session::{Session, Use};
-use crate::wanted::{Patience, Wanted, is_certain};
+use crate::hold_limits::HoldLimits;
+use crate::lock_request::{LockRequest, WaitLimit};
+use crate::queue_entry::{QueueEntry, Stage};
+use crate::retry::{Call, Delivery};
+use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Hold, Lock, Loss};
 
-/// The hold was not handed on.
+/// The hand-over failed.
 #[derive(Debug, ThisError)]
-#[error("not handed on: {error}")]
+#[error("not handed over: {error}")]
 pub struct NotHandedOver {
-    /// Why.
+    /// The reason.
     pub error: Error,
-    /// The hold, which goes on with the same token; none if it is lost, or may be another's by now.
+    /// The hold, which goes on with the same token; `None` if it is lost, or if the receiver may have it.
     pub guard: Option<Box<Guard>>,
 }
 
 impl From<NotHandedOver> for Error {
-    fn from(not: NotHandedOver) -> Self {
-        not.error
+    fn from(failure: NotHandedOver) -> Self {
+        failure.error
     }
 }
 
 impl NotHandedOver {
-    fn without(error: Error) -> Self {
+    fn kept(error: Error, guard: Guard) -> Self {
+        Self { error, guard: Some(Box::new(guard)) }
+    }
+
+    fn without_guard(error: Error) -> Self {
         Self { error, guard: None }
     }
 }
 
 impl Guard {
-    /// Hands the lock to another session that is open, which holds it in the same step, with a new token: nobody gets in
-    /// between. With an `owner` to that owner of the session, else to the session as such. The receiver gets its guard from
-    /// an acquire of the same lock that waits, or from [`Lock::receive`]. Answers the receiver's token.
+    /// Hands the lock to another open session, which holds it at once with a new token: no waiter comes between. The
+    /// receiver is `owner` within that session, or the session itself; it gets its guard from an acquire that waits, or
+    /// from [`Lock::receive`]. Returns the receiver's token.
     ///
-    /// Stop what the lock protected before: from the call on, every view of this hold says [`Loss::HandedOver`].
+    /// Stop the work under the lock before: from the call on, every view of this hold reports [`Loss::HandedOver`].
     ///
     /// # Errors
-    /// [`NotHandedOver`], with a guard that goes on if the cluster refused for certain. If it is not known whether it was
-    /// handed on, what may be left of it here is given back in the background.
+    /// [`NotHandedOver`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is unknown,
+    /// what may be left of the hold is released in the background.
     pub async fn hand_over(
         mut self,
         to: &SessionName,
         owner: Option<&str>,
     ) -> Result<FencingToken, NotHandedOver> {
-        self.ensure().map_err(|loss| NotHandedOver::without(Error::Lost(loss)))?;
+        self.ensure().map_err(|loss| NotHandedOver::without_guard(Error::Lost(loss)))?;
         let owner = match owner.map(Owner::new).transpose() {
             Ok(owner) => owner,
-            Err(error) => {
-                return Err(NotHandedOver { error: argument(error), guard: Some(Box::new(self)) });
-            }
+            Err(error) => return Err(NotHandedOver::kept(argument(error), self)),
         };
-        let session = self.used.session().clone();
-        if !session.claims.is_alone(&self.hold.claim) {
-            let complaint = "it was entered more than once: release the other guards before";
-            let error = Error::Argument(complaint.to_owned());
-            return Err(NotHandedOver { error, guard: Some(Box::new(self)) });
+        let session = self.session.session().clone();
+        if !session.entries.is_alone(&self.entry) {
+            let error = argument("the lock was re-entered: release the other guards first");
+            return Err(NotHandedOver::kept(error, self));
         }
-        let limits = self.stop();
+        let limits = self.give_up();
         let params = ReleaseParams {
             session: session.name.clone(),
-            owner: self.hold.claim.owner.clone(),
+            owner: self.entry.owner.clone(),
             target: ReleaseTarget::Hold(self.token()),
-            to: Some((to.clone(), owner.clone())),
+            to: Some((to.clone(), owner)),
             redirect: false,
         };
-        let Ended { result, doubtful } =
-            session.calls.hand_over(self.hold.claim.lock(), &params).await;
-        let error = match result {
-            Ok(answered) => return Ok(self.given(&answered.body)),
-            // A copy of the call may have done it, and the receiver's session may have ended since.
-            Err(Error::Refused(problem)) if doubtful => Error::Unknown(problem.title.to_string()),
-            Err(error) if is_certain(&error, doubtful) => {
-                return Err(self.refused(&session, (to, limits), error).await);
+        let Delivery { result, in_doubt } = session.calls.hand_over(self.lock(), &params).await;
+        match result {
+            Ok(answer) => {
+                self.forget();
+                Ok(answer.body.token)
             }
-            Err(error) => error,
-        };
-        Err(NotHandedOver::without(error))
+            // A copy of the call may have succeeded, and the receiver's session may have ended since.
+            Err(Error::Refused(problem)) if in_doubt => {
+                Err(NotHandedOver::without_guard(Error::Unknown(problem.title.to_string())))
+            }
+            Err(error) if leaves_nothing_behind(&error, in_doubt) => {
+                Err(self.keep(&session, to, limits, error).await)
+            }
+            Err(error) => Err(NotHandedOver::without_guard(error)),
+        }
     }
 
-    /// Says that it is lost, before anybody else can have it. Answers the bounds that it had.
-    fn stop(&mut self) -> Limits {
-        self.sentinel.abort();
-        let limits = self.hold.claim.limits.borrow().clone();
-        self.hold.claim.enter(Stage::Leaving);
-        let lose = |limits: &mut Limits| limits.lose(Loss::HandedOver, Moment::now());
-        self.hold.claim.limits.send_modify(lose);
+    /// Reports the loss in every view, before another session can hold the lock. Returns the limits of the hold.
+    fn give_up(&mut self) -> HoldLimits {
+        self.monitor.abort();
+        let limits = self.entry.limits.borrow().clone();
+        self.entry.enter(Stage::Leaving);
+        self.entry.lose(Loss::HandedOver);
         self.cancel.cancel();
         limits
     }
 
-    fn given(&mut self, handed: &HandedBody) -> FencingToken {
-        self.settle();
-        handed.token
-    }
-
-    /// Nothing is left here.
-    fn settle(&mut self) {
+    /// Marks the guard as released.
+    fn forget(&mut self) {
         self.released = true;
-        self.used.session().claims.remove(&self.hold.claim);
+        self.session.session().entries.remove(&self.entry);
     }
 
-    /// It was certainly not handed on: the hold goes on in a guard of its own, unless it had been lost.
-    async fn refused(
+    /// After a certain rejection: the hold goes on in a new guard, unless it was lost.
+    async fn keep(
         mut self,
         session: &Arc<Session>,
-        (to, limits): (&SessionName, Limits),
+        to: &SessionName,
+        limits: HoldLimits,
         error: Error,
     ) -> NotHandedOver {
         let error = match error {
-            // One of the two sessions has ended.
+            // One of the two sessions has ended. The lease of this one tells which.
             Error::Lost(loss) => {
-                let left = session.standing(Moment::now()).map(|at| at.left(Moment::now()));
-                let Ok(left) = left else { return NotHandedOver::without(Error::Lost(loss)) };
-                match session.calls.keep_alive(&session.name, left).await {
-                    Ok(_) => {
-                        Error::Argument(format!("no session {to} is open: it opens one first"))
-                    }
-                    Err(_) => return NotHandedOver::without(Error::Lost(loss)),
+                let now = Moment::now();
+                let Ok(deadline) = session.deadline_or_loss(now) else {
+                    return NotHandedOver::without_guard(Error::Lost(loss));
+                };
+                if session.calls.keep_alive(&session.name, deadline.left(now)).await.is_err() {
+                    return NotHandedOver::without_guard(Error::Lost(loss));
                 }
+                Error::Argument(format!("session {to} is not open: the receiver opens it first"))
             }
             Error::Refused(problem) if problem.code == ErrorCode::NotHolder => {
-                self.settle();
-                return NotHandedOver::without(Error::Lost(Loss::TakenAway));
+                self.forget();
+                return NotHandedOver::without_guard(Error::Lost(Loss::TakenAway));
             }
-            other @ (Error::Busy(_)
-            | Error::Retry(_)
-            | Error::Unknown(_)
-            | Error::Refused(_)
-            | Error::Foreign(_)
-            | Error::Argument(_)) => other,
+            error => error,
         };
-        self.settle();
-        NotHandedOver { error, guard: Some(Box::new(self.renewed(limits))) }
+        self.forget();
+        let guard = self.renewed(limits);
+        NotHandedOver::kept(error, guard)
     }
 
-    /// Another guard of the same hold, whose views begin anew.
-    fn renewed(&self, limits: Limits) -> Guard {
-        let Hold { session, claim, grant } = &self.hold;
-        let fresh = Claim::new(
-            claim.lock().clone(),
-            claim.owner.clone(),
-            claim.attempt().unwrap_or_default(),
-        );
-        let fresh = Arc::new(fresh);
-        fresh.limits.send_replace(limits);
-        fresh.enter(Stage::Held(self.token()));
-        session.claims.add(fresh.clone());
-        let hold = Hold { session: session.clone(), claim: fresh, grant: grant.clone() };
-        Guard::new(hold, self.wanted.clone(), Use::of(session))
+    /// Another guard of the same hold, with new views.
+    fn renewed(&self, limits: HoldLimits) -> Guard {
+        let Hold { session, entry, grant } = &self.hold;
+        let attempt = entry.attempt().unwrap_or_default();
+        let renewed =
+            Arc::new(QueueEntry::new(entry.lock().clone(), entry.owner.clone(), attempt, false));
+        renewed.limits.send_replace(limits);
+        renewed.enter(Stage::Held(self.token()));
+        session.entries.add(renewed.clone());
+        let hold = Hold { session: session.clone(), entry: renewed, grant: grant.clone() };
+        Guard::new(hold, self.request.clone(), SessionUse::of(session))
     }
 }
 
 impl Lock {
-    /// A guard of a lock that was [handed](Guard::hand_over) to this client's session, or is about to be: waits for that as
-    /// [`Lock::wait`] says, and not at all without it. None if it was not handed to it in that time. Say to whom with
-    /// [`Lock::owner`]; otherwise it is the session as such. It takes nothing that was not given: use
-    /// [`Lock::acquire`] to queue.
+    /// Returns the guard of a lock that is [handed over](Guard::hand_over) to this client's session. Waits for that as long
+    /// as [`Lock::wait`] allows, and not at all without it; then returns `None`. The receiver is the [`Lock::owner`], or the
+    /// session itself. The lock is never acquired: use [`Lock::acquire`] to queue.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// // The giver must know the session; it has to be open.
+    /// // The giver needs the name of the session, which must be open.
     /// let session = client.session().await?;
     /// println!("hand it to {}", session.name());
-    /// let given = client.lock("orders").wait(Duration::from_secs(60)).receive().await?;
-    /// if let Some(guard) = given {
+    /// let received = client.lock("orders").wait(Duration::from_secs(60)).receive().await?;
+    /// if let Some(guard) = received {
     ///     println!("write with token {}", guard.token());
     /// }
     /// # Ok(())
@@ -190,56 +181,57 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] if this program has a guard of it already; otherwise see [`Error`].
+    /// [`Error::Argument`] if this program has a guard of the lock already; otherwise see [`Error`].
     pub async fn receive(self) -> Result<Option<Guard>, Error> {
-        let patience = self.wait.map_or_else(Patience::none, Patience::of);
-        let used = self.client.session_for(self.ttl).await?;
-        let wanted = self.checked_as_given()?;
-        let session = used.session().clone();
+        let limit = self.wait.map_or_else(WaitLimit::none, WaitLimit::new);
+        let session_use = self.client.session_for(self.ttl).await?;
+        let session = session_use.session();
+        let request = self.handover_request()?;
+        let lock = &request.locks[0];
         loop {
-            let body: LockBody = session.calls.get(lock_path(&wanted.lock)).await?;
-            if let Some(token) = given(&body, &session, &wanted) {
-                match wanted.clone().take_given(&session, token).await? {
+            let body: LockBody = session.calls.get(lock_path(lock)).await?;
+            if let Some(token) = token_of(&body, session, request.owner.as_ref()) {
+                match request.clone().adopt(session, token).await? {
                     Some(guard) => return Ok(Some(guard)),
-                    // It was lost again between the two calls.
+                    // It was lost between the two calls.
                     None => continue,
                 }
             }
-            let wait = patience.of_one_call();
+            let wait = limit.next_call();
             if wait.is_zero() {
                 return Ok(None);
             }
             let since = body.revision.unwrap_or_default();
             tokio::select! {
-                changed = change(&session, &wanted, since, wait) => changed?,
+                changed = lock_change(session, ZnodePath::of_lock(lock), since, wait) => changed?,
                 loss = session.lost() => return Err(Error::Lost(loss)),
             }
         }
     }
 
-    /// What a lock that was handed over is called: no attempt of ours took it.
-    fn checked_as_given(&self) -> Result<Wanted, Error> {
-        let wanted = self.checked()?;
-        let terms = TermsParams { value: wanted.terms.value.clone(), ..TermsParams::default() };
-        let owner = wanted.owner.clone().filter(|_| self.names_an_owner());
-        Ok(Wanted { owner, is_given: true, mode: None, terms, ..wanted })
+    /// The request for a hold that no attempt of this client acquired.
+    fn handover_request(&self) -> Result<LockRequest, Error> {
+        let request = self.request()?;
+        let terms = TermsParams { value: request.terms.value.clone(), ..TermsParams::default() };
+        let owner = request.owner.clone().filter(|_| self.names_an_owner());
+        Ok(LockRequest { owner, handed_over: true, mode: None, terms, ..request })
     }
 }
 
-impl Wanted {
-    /// Becomes the guard of a hold that is the session's already; none if it is not any more.
-    async fn take_given(
+impl LockRequest {
+    /// Returns a guard of the hold with this token; `None` if the session does not have it any more.
+    async fn adopt(
         self,
         session: &Arc<Session>,
         token: FencingToken,
     ) -> Result<Option<Guard>, Error> {
-        if session.claims.is_owner(&self.lock, self.owner.as_ref()) {
-            let complaint = format!("this program has a guard of {} already", self.lock);
-            return Err(Error::Argument(complaint));
+        let lock = &self.locks[0];
+        if session.entries.has_owner(lock, self.owner.as_ref()) {
+            return Err(Error::Argument(format!("this program has a guard of {lock} already")));
         }
-        match self.ask(Use::of(session), Patience::none()).await {
+        match self.acquire_one(session).await {
             Ok(guard) if guard.token() == token => Ok(Some(guard)),
-            // Taken anew, because it was free: that was not given.
+            // The lock was free and was acquired anew: that is not the handed-over hold.
             Ok(guard) => guard.release().await.map(|()| None),
             Err(Error::Busy(_)) => Ok(None),
             Err(error) => Err(error),
@@ -247,27 +239,25 @@ impl Wanted {
     }
 }
 
-/// The token of the session's hold, if it has one for this owner.
-fn given(body: &LockBody, session: &Session, wanted: &Wanted) -> Option<FencingToken> {
-    let ours =
-        |holder: &&HolderBody| holder.session == session.name && holder.owner == wanted.owner;
-    body.holders.iter().find(ours).map(|holder| holder.token)
+fn token_of(body: &LockBody, session: &Session, owner: Option<&Owner>) -> Option<FencingToken> {
+    let is_hold =
+        |holder: &&HolderBody| holder.session == session.name && holder.owner.as_ref() == owner;
+    body.holders.iter().find(is_hold).map(|holder| holder.token)
 }
 
-/// Waits until something happens to the lock after a revision, or for so long.
-async fn change(
+/// Waits for a change of the lock after a revision, at most for `wait`.
+async fn lock_change(
     session: &Session,
-    wanted: &Wanted,
+    lock: ZnodePath,
     since: Revision,
     wait: Duration,
 ) -> Result<(), Error> {
-    let place = ZnodePath::of_lock(&wanted.lock).as_str().to_owned();
     let wait = wait.min(WAIT_MAX);
+    let place = lock.as_str().to_owned();
     let params = WatchParams { place, exact: true, since: Some(since), wait };
-    let target = format!("/v1/watch?{}", params.to_query());
-    let ended: Ended<WatchBody> = session.calls.ask_waiting(Method::GET, target, wait).await;
-    match ended.result {
-        // So much has happened that it is forgotten: look again.
+    let call = Call::get(format!("/v1/watch?{}", params.to_query())).wait(wait);
+    match session.calls.json::<WatchBody>(&call).await {
+        // The cluster no longer remembers this revision: the caller reads the lock again.
         Err(Error::Refused(problem)) if problem.code == ErrorCode::RevisionCompacted => Ok(()),
         Err(Error::Retry(_) | Error::Unknown(_)) | Ok(_) => Ok(()),
         Err(error) => Err(error),

@@ -1,7 +1,7 @@
-//! What a guard knows about its lock, without keeping it: for the work that the lock protects.
+//! What a guard knows about its lock, without keeping it: for the work under the lock.
 //!
-//! Every look compares the clock with the deadline, so a process that was paused finds out by itself, before any timer
-//! has run and any answer has come. Invariant: once it says lost it says so for ever.
+//! Every method compares the clock with the deadline, so a process that was paused notices the loss by itself, before any
+//! timer has run and any answer has arrived. Invariant: a lost hold stays lost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use holdfast_types::{FencingToken, LockName, Mode, SessionName};
 use tokio::sync::watch;
 
 use crate::calls::timer;
-use crate::claim::{Claim, release_of};
 use crate::clock::Moment;
+use crate::hold_limits::HoldLimits;
 use crate::lease::Lease;
-use crate::limit::Limits;
+use crate::queue_entry::QueueEntry;
 use crate::session::Session;
 use crate::{Loss, ReleaseRequest};
 
@@ -22,39 +22,55 @@ use crate::{Loss, ReleaseRequest};
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub(crate) session: Arc<Session>,
-    pub(crate) claim: Arc<Claim>,
-    /// As the cluster answered it last: another mode may come with another token.
+    pub(crate) entry: Arc<QueueEntry>,
+    /// The latest grant: another mode may have another token.
     pub(crate) grant: Arc<watch::Sender<Arc<GrantBody>>>,
 }
 
 impl Hold {
-    /// The proof of order to carry into every write that the lock protects. An [upgrade](crate::Guard::upgrade) gives
-    /// another one, in every view of the hold.
+    /// The fencing token to send with every write under the lock. An [upgrade](crate::Guard::upgrade) replaces it in
+    /// every view of the hold.
     pub fn token(&self) -> FencingToken {
         self.grant.borrow().token
     }
 
-    /// The lock; of one that was asked for by its segments, the segment: `stock/3`.
+    /// The lock; for a segment of a sharded lock, the segment: `stock/3`.
     pub fn lock(&self) -> &LockName {
-        self.claim.lock()
+        self.entry.lock()
     }
 
-    /// Which segment it is, if it was asked for by its segments.
+    /// The number of the segment, if the lock is sharded.
     pub fn segment(&self) -> Option<u32> {
         self.grant.borrow().segment
     }
 
-    /// The session that holds it.
+    /// The session that holds the lock.
     pub fn session(&self) -> &SessionName {
         &self.session.name
     }
 
-    /// How it is held.
+    /// The mode of the hold.
     pub fn mode(&self) -> Mode {
         self.grant.borrow().mode
     }
 
-    /// The grant as a node answered it last.
+    /// The number of permits; 1 unless the lock is a semaphore.
+    pub fn permits(&self) -> u32 {
+        self.grant.borrow().permits
+    }
+
+    /// For each permit a slot, from 0 up to the limit, that no other holder has at the same time.
+    pub fn slots(&self) -> Vec<u32> {
+        self.grant.borrow().slots.clone()
+    }
+
+    /// The resources under which a store keeps the largest token: one for each slot, `workers#3`, so that the store rejects
+    /// a permit that was lost without affecting the others.
+    pub fn fence_resources(&self) -> Vec<String> {
+        self.slots().iter().map(|slot| format!("{}#{slot}", self.lock())).collect()
+    }
+
+    /// The latest grant as a node answered it.
     pub fn grant(&self) -> Arc<GrantBody> {
         self.grant.borrow().clone()
     }
@@ -64,55 +80,54 @@ impl Hold {
         self.ensure().is_ok()
     }
 
-    /// What is left until the deadline, which moves on with every renewal; zero if the lock is lost.
+    /// The time until the deadline, which moves with every renewal; zero if the lock is lost.
     pub fn remaining(&self) -> Duration {
         let now = Moment::now();
-        self.standing(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
+        self.deadline_or_loss(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
     }
 
-    /// Nobody else can have the lock before this instant. Moves on with every renewal.
+    /// Nobody else can hold the lock before this instant, which moves with every renewal.
     pub fn deadline(&self) -> Instant {
         Instant::now() + self.remaining()
     }
 
-    /// The same on a clock that goes on while the machine sleeps; none if the lock is lost.
+    /// The deadline on a clock that also advances while the machine is suspended; `None` if the lock is lost.
     pub fn deadline_moment(&self) -> Option<Moment> {
-        self.standing(Moment::now()).ok()
+        self.deadline_or_loss(Moment::now()).ok()
     }
 
-    /// Whether the lock is certainly still held, for use with `?` right before each write.
+    /// Checks that the lock is certainly still held: call it with `?` right before each write.
     ///
     /// # Errors
-    /// Why it is lost.
+    /// The loss.
     pub fn ensure(&self) -> Result<(), Loss> {
-        self.standing(Moment::now()).map(drop)
+        self.deadline_or_loss(Moment::now()).map(drop)
     }
 
-    /// How the lock will be lost if nothing changes before the deadline.
+    /// The loss that follows if nothing changes before the deadline.
     pub fn about_to_lose(&self) -> Loss {
         let at = self.deadline_moment().unwrap_or_else(Moment::now);
-        self.standing(at).err().unwrap_or(Loss::SessionEnded)
+        self.deadline_or_loss(at).err().unwrap_or(Loss::SessionEnded)
     }
 
-    /// Shows that the work goes on. Only needed for a lock with a
-    /// [beacon](crate::Lock::beacon), and then at least as often as that says.
+    /// Shows that the work makes progress, for a lock with a [beacon](crate::Lock::beacon).
     ///
     /// # Errors
-    /// Why the lock is lost: a touch that comes too late brings nothing back.
+    /// The loss: a late touch revives nothing.
     pub fn touch(&self) -> Result<(), Loss> {
         let now = Moment::now();
-        self.standing(now)?;
+        self.deadline_or_loss(now)?;
         let mut result = Ok(());
-        self.claim.limits.send_modify(|limits| result = limits.touch(now));
+        self.entry.limits.send_modify(|limits| result = limits.touch(now));
         result
     }
 
-    /// Resolves when the lock is lost; never, if it is released before. Stop then what it protected.
+    /// Resolves when the lock is lost; never, if it is released before.
     pub async fn lost(&self) -> Loss {
         let mut changes = self.changes();
         loop {
             changes.mark_seen();
-            let deadline = match self.standing(Moment::now()) {
+            let deadline = match self.deadline_or_loss(Moment::now()) {
                 Ok(deadline) => deadline,
                 Err(loss) => return loss,
             };
@@ -123,55 +138,54 @@ impl Hold {
         }
     }
 
-    /// Resolves when the lock is in jeopardy, and says what is left of it: two thirds of the time it is certain for have passed
-    /// without an acknowledged renewal. It may be saved yet; finish or put away what must not be half done. At once, and with
-    /// nothing left, if it is lost.
+    /// Resolves with the remaining time when the lock is in jeopardy: two thirds of the lease have passed without an
+    /// acknowledged renewal. A renewal may still save it. Resolves at once with zero if the lock is lost.
     pub async fn jeopardy(&self) -> Duration {
         let mut lease = self.session.lease.subscribe();
         loop {
-            let doubt_at = lease.borrow_and_update().doubt_at();
+            let jeopardy_at = lease.borrow_and_update().jeopardy_at();
             let now = Moment::now();
-            if self.standing(now).is_err() || now >= doubt_at {
+            if self.deadline_or_loss(now).is_err() || now >= jeopardy_at {
                 return self.remaining();
             }
             tokio::select! {
                 _changed = lease.changed() => {}
                 _loss = self.lost() => {}
-                () = timer(doubt_at) => {}
+                () = timer(jeopardy_at) => {}
             }
         }
     }
 
-    /// Resolves when somebody asks the holder to release the lock (`holdfast ask`), at once if that has happened already.
-    /// The hold goes on: finish, and release the guard. Never, if nobody asks.
+    /// Resolves with the latest release request (`holdfast ask`), at once if there is one already. The hold goes on:
+    /// finish the work and release the guard.
     pub async fn release_requested(&self) -> ReleaseRequest {
         self.release_requested_after(None).await
     }
 
-    /// Resolves with the latest request that is not the one that is known: for a caller that reports each of them.
+    /// Resolves with the latest release request other than `known`.
     pub async fn release_requested_after(&self, known: Option<&ReleaseRequest>) -> ReleaseRequest {
-        let mut request = self.claim.request.subscribe();
+        let mut latest = self.entry.release_request.subscribe();
         loop {
-            if let Some(request) = request.borrow_and_update().as_ref()
+            if let Some(request) = latest.borrow_and_update().as_ref()
                 && known != Some(request)
             {
                 return request.clone();
             }
-            // The sender lives as long as the claim.
-            drop(request.changed().await);
+            // The sender lives as long as the entry.
+            drop(latest.changed().await);
         }
     }
 
-    /// Resolves with the deadline as soon as it is another one than the one that is known: later after a renewal or a
-    /// [touch](Hold::touch), earlier after a request that revokes.
+    /// Resolves with the deadline once it differs from `known`: later after a renewal or a [touch](Hold::touch), earlier
+    /// after a request that revokes.
     ///
     /// # Errors
-    /// Why the lock is lost.
+    /// The loss.
     pub async fn deadline_after(&self, known: Moment) -> Result<Moment, Loss> {
         let mut changes = self.changes();
         loop {
             changes.mark_seen();
-            let deadline = self.standing(Moment::now())?;
+            let deadline = self.deadline_or_loss(Moment::now())?;
             if deadline != known {
                 return Ok(deadline);
             }
@@ -182,42 +196,39 @@ impl Hold {
         }
     }
 
-    /// Path and query of the `DELETE` that releases this hold and no other: for a process that releases it on behalf of one
-    /// that was killed.
+    /// Path and query of the `DELETE` that releases this hold and no other, for a process that releases it on behalf of a
+    /// killed one.
     pub fn release_target(&self) -> String {
-        let params = release_of(&self.claim, &self.session.name);
+        let params = self.entry.release_params(&self.session.name);
         format!("{}?{}", lock_path(self.lock()), params.to_query())
     }
 
-    /// What the deadline depends on.
-    pub(crate) fn changes(&self) -> Changes {
-        let (lease, limits) = (self.session.lease.subscribe(), self.claim.limits.subscribe());
-        Changes { lease, limits }
+    pub(crate) fn changes(&self) -> DeadlineChanges {
+        let (lease, limits) = (self.session.lease.subscribe(), self.entry.limits.subscribe());
+        DeadlineChanges { lease, limits }
     }
 
-    /// The earliest of all deadlines; else the loss.
-    pub(crate) fn standing(&self, now: Moment) -> Result<Moment, Loss> {
-        let own = self.claim.limits.borrow().standing(now)?;
-        let session = self.session.standing(now)?;
-        Ok(own.map_or(session, |own| own.min(session)))
+    /// The earliest of all deadlines, or the loss.
+    pub(crate) fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
+        let limit = self.entry.limits.borrow().next_deadline(now)?;
+        let session = self.session.deadline_or_loss(now)?;
+        Ok(limit.map_or(session, |limit| limit.min(session)))
     }
 }
 
-/// Changes of what the deadline of a hold depends on: the session's lease, and the bounds of the hold itself.
+/// Changes of the session's lease and of the limits of the hold.
 #[derive(Debug)]
-pub(crate) struct Changes {
+pub(crate) struct DeadlineChanges {
     lease: watch::Receiver<Lease>,
-    limits: watch::Receiver<Limits>,
+    limits: watch::Receiver<HoldLimits>,
 }
 
-impl Changes {
-    /// Everything up to now is known.
+impl DeadlineChanges {
     pub(crate) fn mark_seen(&mut self) {
         self.lease.mark_unchanged();
         self.limits.mark_unchanged();
     }
 
-    /// Resolves at the next change.
     pub(crate) async fn next(&mut self) {
         // The senders live as long as the hold.
         tokio::select! {

@@ -1,81 +1,80 @@
 //! How long a session certainly lives, as pure arithmetic: every moment and every random number is an argument.
 //!
-//! Owns promise 5 on this side. A deadline is counted from the moment the last acknowledged renewal was *sent*, because
-//! the server began to count later than that; a margin is taken off for clocks that run at different rates. Invariant:
-//! a deadline that has passed stays passed. A renewal that is acknowledged later revives nothing, since somebody may
-//! have looked meanwhile and given up.
+//! This is the client's side of promise 5. A deadline counts from the moment the last acknowledged renewal was *sent*,
+//! because the server started to count later; a margin covers clocks that run at different rates. Invariant: a deadline
+//! that has passed stays passed. A renewal that is acknowledged later revives nothing, since the work may have stopped.
 
 use std::time::Duration;
 
 use crate::Loss;
 use crate::clock::Moment;
 
-/// Two clocks that count the same time may differ by so much: one hundredth.
+/// Two clocks may differ by one hundredth of the time they measure.
 const RATE: u32 = 100;
-/// Taken off besides, for the time between looking at a clock and acting on it.
+/// Subtracted for the time between reading a clock and acting on it.
 const SAFETY: Duration = Duration::from_millis(5);
-/// A keepalive is parked no longer than this: a node forgets what it keeps for a session that does not ask for two minutes.
+/// A node drops the events of a session that does not ask for two minutes, so keepalives are parked for less.
 const PARK_MAX: Duration = Duration::from_secs(45);
-/// After a renewal that failed the next is tried so soon.
-const AGAIN: Duration = Duration::from_millis(200);
+/// The pause after a failed renewal.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The deadline for a session that the server keeps for `held` from `counted_from` or later.
 pub(crate) fn deadline(counted_from: Moment, held: Duration) -> Moment {
     counted_from.plus(held.saturating_sub(held / RATE).saturating_sub(SAFETY))
 }
 
-/// When to renew next: a third of what there was, less up to a tenth of that third by chance, so that clients
-/// that began together do not renew together. `chance` is from 0 to 255.
-pub(crate) fn next_renewal(counted_from: Moment, held: Duration, chance: u8) -> Moment {
+/// When to renew next: after a third of the lease, less up to a tenth of that third by `jitter` (0 to 255), so that
+/// clients that started together do not renew together.
+pub(crate) fn next_renewal(counted_from: Moment, held: Duration, jitter: u8) -> Moment {
     let third = held / 3;
-    counted_from.plus(third.saturating_sub(third / 10 * u32::from(chance) / 255))
+    counted_from.plus(third.saturating_sub(third / 10 * u32::from(jitter) / 255))
 }
 
-/// When a lease that was not renewed is in jeopardy: two thirds of it have passed, and a renewal was due after one.
-pub(crate) fn in_doubt(counted_from: Moment, held: Duration) -> Moment {
+/// When a lease without a renewal is in jeopardy: after two thirds, while a renewal was due after one.
+fn jeopardy(counted_from: Moment, held: Duration) -> Moment {
     counted_from.plus(held / 3 * 2)
 }
 
-/// How long a keepalive is parked: a sixth of what there was, less up to a tenth of that by chance, and not too long.
-pub(crate) fn park_for(held: Duration, chance: u8) -> Duration {
+/// How long to park a keepalive: a sixth of the lease, less up to a tenth of that by `jitter`.
+fn park_time(held: Duration, jitter: u8) -> Duration {
     let sixth = held / 6;
-    let less = sixth / 10 * u32::from(chance) / u32::from(u8::MAX);
+    let less = sixth / 10 * u32::from(jitter) / u32::from(u8::MAX);
     sixth.saturating_sub(less).min(PARK_MAX)
 }
 
-/// An acknowledged sign of life.
+/// An acknowledged renewal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged {
-    /// Not later than when the server began to count.
+    /// Not later than the moment the server started to count.
     pub(crate) counted_from: Moment,
-    /// How long the server keeps the session from then on.
+    /// How long the server keeps the session from that moment.
     pub(crate) held: Duration,
 }
 
-/// A session's life as this side knows it.
+/// The lease of a session as the client knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     deadline: Moment,
     renew_at: Moment,
-    doubt_at: Moment,
-    /// How long the server kept the session, by its last acknowledgement.
+    jeopardy_at: Moment,
+    /// The length of the lease by the last acknowledgement.
     held: Duration,
     ended: Option<Loss>,
-    /// What stood in the way of the last renewal.
-    trouble: Option<String>,
+    /// Why the last renewal failed.
+    failure: Option<String>,
 }
 
 impl Lease {
     /// The lease of a session that was just acknowledged.
-    pub(crate) fn new(acknowledged: Acknowledged, chance: u8) -> Self {
+    pub(crate) fn new(acknowledged: Acknowledged, jitter: u8) -> Self {
         let Acknowledged { counted_from, held } = acknowledged;
-        let renew_at = next_renewal(counted_from, held, chance);
-        let (deadline, doubt_at) = (deadline(counted_from, held), in_doubt(counted_from, held));
-        Self { deadline, renew_at, doubt_at, held, ended: None, trouble: None }
+        let renew_at = next_renewal(counted_from, held, jitter);
+        let (deadline, jeopardy_at) = (deadline(counted_from, held), jeopardy(counted_from, held));
+        Self { deadline, renew_at, jeopardy_at, held, ended: None, failure: None }
     }
 
-    /// The deadline while the session certainly lives; else why not. The same answer for ever once it is a loss.
-    pub(crate) fn standing(&self, now: Moment) -> Result<Moment, Loss> {
+    /// The deadline while the session certainly lives, or the loss, which is final.
+    pub(crate) fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
         match &self.ended {
             Some(loss) => Err(loss.clone()),
             None if now >= self.deadline => Err(self.not_renewed()),
@@ -83,52 +82,51 @@ impl Lease {
         }
     }
 
-    /// When to renew next.
     pub(crate) fn renew_at(&self) -> Moment {
         self.renew_at
     }
 
     /// How long to park the next keepalive.
-    pub(crate) fn park_for(&self, chance: u8) -> Duration {
-        park_for(self.held, chance)
+    pub(crate) fn park_time(&self, jitter: u8) -> Duration {
+        park_time(self.held, jitter)
     }
 
-    /// From when on it is in jeopardy unless it is renewed before.
-    pub(crate) fn doubt_at(&self) -> Moment {
-        self.doubt_at
+    /// When the lease is in jeopardy without another renewal.
+    pub(crate) fn jeopardy_at(&self) -> Moment {
+        self.jeopardy_at
     }
 
-    /// A renewal was acknowledged, if that is not too late.
+    /// Extends the lease, unless its deadline has passed.
     pub(crate) fn acknowledge(
         &mut self,
         acknowledged: Acknowledged,
-        chance: u8,
+        jitter: u8,
         now: Moment,
     ) -> Result<(), Loss> {
-        self.standing(now)?;
+        self.deadline_or_loss(now)?;
         let Acknowledged { counted_from, held } = acknowledged;
         self.deadline = self.deadline.max(deadline(counted_from, held));
-        self.renew_at = next_renewal(counted_from, held, chance);
-        self.doubt_at = self.doubt_at.max(in_doubt(counted_from, held));
+        self.renew_at = next_renewal(counted_from, held, jitter);
+        self.jeopardy_at = self.jeopardy_at.max(jeopardy(counted_from, held));
         self.held = held;
-        self.trouble = None;
-        self.standing(now).map(drop)
+        self.failure = None;
+        self.deadline_or_loss(now).map(drop)
     }
 
-    /// A renewal failed: it is tried again soon.
-    pub(crate) fn failed(&mut self, trouble: String, now: Moment) {
-        self.trouble = Some(trouble);
-        self.renew_at = now.plus(AGAIN);
+    /// Notes why a renewal failed, and schedules the next one.
+    pub(crate) fn renewal_failed(&mut self, failure: String, now: Moment) {
+        self.failure = Some(failure);
+        self.renew_at = now.plus(RETRY_PAUSE);
     }
 
-    /// The session is over; the first reason stays.
+    /// Ends the session; the first reason stays.
     pub(crate) fn end(&mut self, loss: Loss, now: Moment) {
-        let loss = self.standing(now).err().unwrap_or(loss);
+        let loss = self.deadline_or_loss(now).err().unwrap_or(loss);
         self.ended = Some(loss);
     }
 
     fn not_renewed(&self) -> Loss {
-        let reason = self.trouble.clone().unwrap_or_else(|| "none was answered".to_owned());
+        let reason = self.failure.clone().unwrap_or_else(|| "no renewal was answered".to_owned());
         Loss::NotRenewed { reason }
     }
 }
@@ -157,66 +155,68 @@ mod tests {
     fn a_renewal_is_due_within_the_last_tenth_of_the_first_third() {
         assert_eq!(next_renewal(at(0), TTL, 0), at(10_000));
         assert_eq!(next_renewal(at(0), TTL, 255), at(9_000));
-        for chance in 0..=255 {
-            let due = next_renewal(at(0), TTL, chance);
+        for jitter in 0..=255 {
+            let due = next_renewal(at(0), TTL, jitter);
             assert!(due >= at(9_000) && due <= at(10_000), "{due:?}");
         }
     }
 
     #[test]
     fn a_keepalive_is_parked_so_that_two_thirds_are_left_when_the_next_one_is_answered() {
-        assert_eq!(park_for(TTL, 0), Duration::from_secs(5));
-        for chance in 0..=255 {
-            let wait = park_for(TTL, chance);
+        assert_eq!(park_time(TTL, 0), Duration::from_secs(5));
+        for jitter in 0..=255 {
+            let wait = park_time(TTL, jitter);
             assert!(wait <= TTL / 6 && wait >= TTL / 6 * 9 / 10, "{wait:?}");
         }
-        assert_eq!(park_for(Duration::from_hours(24), 0), PARK_MAX);
+        assert_eq!(park_time(Duration::from_hours(24), 0), PARK_MAX);
     }
 
     #[test]
     fn a_deadline_that_passed_stays_passed() {
         let mut lease = Lease::new(acknowledged(0), 0);
-        assert_eq!(lease.standing(at(29_694)), Ok(at(29_695)));
-        assert!(matches!(lease.standing(at(29_695)), Err(Loss::NotRenewed { .. })));
-        // Sent long before, acknowledged too late: the server keeps it, but this side may have given up.
+        assert_eq!(lease.deadline_or_loss(at(29_694)), Ok(at(29_695)));
+        assert!(matches!(lease.deadline_or_loss(at(29_695)), Err(Loss::NotRenewed { .. })));
+        // Sent in time, acknowledged too late: the server keeps the session, but the work may have stopped.
         assert!(lease.acknowledge(acknowledged(29_000), 0, at(29_700)).is_err());
-        assert!(lease.standing(at(29_701)).is_err());
+        assert!(lease.deadline_or_loss(at(29_701)).is_err());
     }
 
     #[test]
     fn an_acknowledgement_that_was_overtaken_moves_nothing_back() {
         let mut lease = Lease::new(acknowledged(10_000), 0);
         assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(11_000)), Ok(()));
-        assert_eq!(lease.standing(at(11_000)), Ok(deadline(at(10_000), TTL)));
+        assert_eq!(lease.deadline_or_loss(at(11_000)), Ok(deadline(at(10_000), TTL)));
     }
 
     #[test]
-    fn what_is_not_renewed_is_in_jeopardy_long_before_it_is_lost() {
+    fn a_lease_without_a_renewal_is_in_jeopardy_long_before_it_is_lost() {
         let mut lease = Lease::new(acknowledged(0), 0);
-        assert_eq!(lease.doubt_at(), at(20_000));
-        assert!(lease.renew_at() < lease.doubt_at() && lease.doubt_at() < deadline(at(0), TTL));
+        assert_eq!(lease.jeopardy_at(), at(20_000));
+        assert!(
+            lease.renew_at() < lease.jeopardy_at() && lease.jeopardy_at() < deadline(at(0), TTL)
+        );
         assert_eq!(lease.acknowledge(acknowledged(10_000), 0, at(11_000)), Ok(()));
-        assert_eq!(lease.doubt_at(), at(30_000));
+        assert_eq!(lease.jeopardy_at(), at(30_000));
         assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(12_000)), Ok(()));
-        assert_eq!(lease.doubt_at(), at(30_000), "an acknowledgement that was overtaken");
+        assert_eq!(lease.jeopardy_at(), at(30_000), "an acknowledgement that was overtaken");
     }
 
     #[test]
     fn the_first_reason_stays() {
         let mut lease = Lease::new(acknowledged(0), 0);
-        lease.failed("node 1 is down".to_owned(), at(9_000));
+        lease.renewal_failed("node 1 is down".to_owned(), at(9_000));
         assert_eq!(lease.renew_at(), at(9_200));
         lease.end(Loss::TakenAway, at(40_000));
         lease.end(Loss::SessionEnded, at(50_000));
         let reason = "node 1 is down".to_owned();
-        assert_eq!(lease.standing(at(1)), Err(Loss::NotRenewed { reason }));
+        assert_eq!(lease.deadline_or_loss(at(1)), Err(Loss::NotRenewed { reason }));
     }
 
     #[test]
     fn a_session_that_ended_is_over_before_its_deadline() {
         let mut lease = Lease::new(acknowledged(0), 0);
         lease.end(Loss::SessionEnded, at(10));
-        assert_eq!(lease.standing(at(11)), Err(Loss::SessionEnded));
+        assert_eq!(lease.deadline_or_loss(at(11)), Err(Loss::SessionEnded));
         assert!(lease.acknowledge(acknowledged(11), 0, at(12)).is_err());
     }
 }

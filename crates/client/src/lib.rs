@@ -1,8 +1,7 @@
-//! The Rust client: takes locks over HTTP, keeps them alive, and says when they are lost.
+//! The Rust client: acquires locks over HTTP, keeps them alive, and reports when they are lost.
 //!
-//! Owns the rotation over the cluster's nodes, the retries that are safe, and the deadline of what is held, counted
-//! from the *sending* of the last acknowledged renewal, so that this side always gives up first. Refuses to know how
-//! the cluster works: any node answers for all. Calls name their session, so that sending one again is harmless.
+//! Calls go to any node, and retries are safe because every call names its session. The deadline of a hold counts from the
+//! *sending* of the last acknowledged renewal, so the client always gives up before the cluster grants the lock to another.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,78 +14,76 @@
 //! # }
 //! ```
 //!
-//! One session a client, renewed at a third of its time-to-live while a guard needs it, and not longer. A
-//! [`Guard`] exists only while the lock is held, and what it says of itself is judged by the clock at the moment it
-//! is asked: a process that was paused learns of the loss from its own guard. What no client can do is stop a write
-//! that is already on its way; that is what the token is for.
+//! A client has one session, renewed at a third of its time-to-live while a guard needs it, and no longer. A [`Guard`]
+//! exists only while the lock is held, and its methods compare the clock with the deadline at the moment of the call: a
+//! process that was paused learns of the loss from its own guard. No client can stop a write that is already on its way;
+//! the fencing token is for that.
 //!
-//! Queues: none. Each session has one task with one call under way, each guard one task without calls.
+//! Queues: none. Each session has one task with one call in flight, each guard one task without calls.
 
+mod acquire;
 mod attempt;
 pub mod blocking;
 mod calls;
-mod claim;
 mod client;
 mod clock;
-mod convert;
 mod election;
-mod endpoint;
 mod error;
-mod exchange;
 mod guard;
-mod guard_all;
 mod handover;
 mod hold;
-mod keeper;
+mod hold_limits;
+pub mod http;
 mod lease;
-mod limit;
-mod listen;
 mod lock;
+mod lock_request;
 mod loss;
-mod nodes;
-mod observe;
+mod mode_change;
+mod multi_guard;
+mod observer;
+mod queue_entry;
 mod random;
 pub mod recipes;
-mod request;
-mod semaphore;
+mod release_request;
+mod renewal;
+mod retry;
 mod session;
+mod session_events;
 mod sessions;
 mod subtree;
 #[cfg(test)]
 mod tests;
-mod together;
-mod wanted;
+mod tree;
 
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
 pub use election::{Election, Leadership};
-pub use endpoint::EndpointError;
 pub use error::Error;
 pub use guard::Guard;
-pub use guard_all::GuardAll;
 pub use handover::NotHandedOver;
 pub use hold::Hold;
 pub use holdfast_api::{ElectionBody, LeaderBody, PolicyParams};
 pub use holdfast_types::{
     FencingToken, LockName, Mode, QueueOrder, Revision, SessionName, ZnodePath,
 };
-pub use lock::Lock;
+pub use http::EndpointError;
+pub use lock::{Lock, Many, MultiLock, One};
 pub use loss::Loss;
-pub use nodes::Node;
-pub use observe::{Observed, Observer};
-pub use request::ReleaseRequest;
-pub use semaphore::{Permit, Semaphore};
+pub use multi_guard::MultiGuard;
+pub use observer::{Observed, Observer};
+pub use release_request::ReleaseRequest;
+pub use retry::Call;
 pub use session::SessionHandle;
 pub use subtree::{Change, Subtree};
-pub use together::LockAll;
 pub use tokio_util::sync::CancellationToken;
+pub use tree::Node;
 
-/// The code of the recipes' rules is compiled with the documentation's tests.
+/// The doctests compile the code of this page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/semantics.md")]
 struct Semantics;
 
-/// The code of the guide is compiled with the documentation's tests.
+/// The doctests compile the code of this page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sdk.md")]
 struct Guide;

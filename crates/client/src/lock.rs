@@ -1,29 +1,41 @@
-//! A lock about to be taken: what is asked for, in words.
+//! The one builder of an acquire: a lock, several locks, or permits of a semaphore.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use holdfast_api::TermsParams;
+use holdfast_api::{PolicyParams, TermsParams};
 use holdfast_types::{Labels, LockName, Mode, Owner, SegmentChoice, Segments};
 
-use crate::claim::own_name;
+use crate::acquire::only;
 use crate::error::argument;
-use crate::wanted::{Patience, Wanted};
-use crate::{Client, Error, Guard, Hold, Loss, random};
+use crate::lock_request::{LockRequest, WaitLimit};
+use crate::queue_entry::generated_owner;
+use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, random};
 
-/// Attempts of one call of [`Lock::try_acquire`] whose session turns out to have ended while it was idle.
+/// Attempts of one [`Lock::try_acquire`] whose session turns out to have ended while it was idle.
 const FRESH_SESSIONS_MAX: u32 = 3;
 
-/// Who within the session.
+/// Marks a [`Lock`] of one name.
+#[derive(Clone, Copy, Debug)]
+pub enum One {}
+
+/// Marks a [`Lock`] of several names that are granted together.
+#[derive(Clone, Copy, Debug)]
+pub enum Many {}
+
+/// Several locks about to be acquired, all or none; see [`Client::lock_many`].
+pub type MultiLock = Lock<Many>;
+
 #[derive(Clone, Debug)]
-enum Who {
-    /// Somebody new: this guard.
-    Itself,
+enum OwnerChoice {
+    /// An owner of its own for each guard.
+    Generated,
     Named(String),
     Session,
 }
 
-/// A lock about to be taken. Nothing is sent before [`Lock::acquire`], [`Lock::try_acquire`] or [`Lock::with_lock`].
+/// A lock about to be acquired. Nothing is sent before [`Lock::acquire`], [`Lock::try_acquire`] or [`Lock::with_lock`].
 ///
 /// ```no_run
 /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
@@ -35,168 +47,279 @@ enum Who {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `acquire`"]
-pub struct Lock {
+pub struct Lock<T = One> {
     pub(crate) client: Client,
-    name: String,
-    who: Who,
+    names: Vec<String>,
+    owner: OwnerChoice,
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     labels: BTreeMap<String, String>,
     beacon: Option<Duration>,
     mode: Option<Mode>,
     terms: TermsParams,
+    count: PhantomData<T>,
 }
 
-impl Lock {
-    pub(crate) fn new(client: Client, name: String) -> Self {
+impl Client {
+    /// Prepares the acquire of a lock.
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock::new(self.clone(), vec![name.into()])
+    }
+
+    /// Prepares the acquire of several locks at once, all or none. Such acquires never deadlock with each other,
+    /// whatever the order of the names.
+    ///
+    /// ```no_run
+    /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let both = client.lock_many(["account/7", "account/9"]).acquire().await?;
+    /// for hold in both.holds() {
+    ///     println!("write {} with token {}", hold.lock(), hold.token());
+    /// }
+    /// both.ensure()?;
+    /// both.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_many<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> MultiLock {
+        Lock::new(self.clone(), names.into_iter().map(Into::into).collect())
+    }
+
+    /// Prepares the acquire of a permit of a semaphore, which is a lock with a limit. The first acquire creates it; later
+    /// acquires must name the same limit, which [`Lock::set_limit`] changes.
+    ///
+    /// ```no_run
+    /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
+    /// let guard = client.semaphore("shop/workers", 8).permits(2).acquire().await?;
+    /// for resource in guard.fence_resources() {
+    ///     println!("write {resource} with token {}", guard.token());
+    /// }
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl Into<String>, limit: u32) -> Lock {
+        self.lock(name).limit(limit)
+    }
+}
+
+impl<T> Lock<T> {
+    fn new(client: Client, names: Vec<String>) -> Self {
         Self {
             client,
-            name,
-            who: Who::Itself,
+            names,
+            owner: OwnerChoice::Generated,
             ttl: None,
             wait: None,
             labels: BTreeMap::new(),
             beacon: None,
             mode: None,
             terms: TermsParams::default(),
+            count: PhantomData,
         }
     }
 
-    /// How long the lock outlives a holder that died; 1 s to 24 h, the client's if not said. A client has one session
-    /// for each time-to-live that its locks ask for.
+    /// How long the lock survives a holder that died; 1 s to 24 h, by default the time-to-live of the client. A client
+    /// has one session for each time-to-live that its locks name.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Queues for so long, instead of as long as it takes.
+    /// Waits in the queue for at most `wait`; by default without end.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Shown to those who wait for the lock. Labels belong to the session: the last acquire's are shown.
+    /// A label that other callers see. Labels belong to the session: those of the last acquire are shown.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// Holds for this owner, who may hold the same lock several times over: each guard counts, and the lock is free when
-    /// the last one has left. Without it every guard excludes every other one, those of the same client too.
+    /// Holds the lock for this owner, which may acquire it again: each guard counts, and the lock is free after the last
+    /// release. By default every guard has an owner of its own, so that guards of one client exclude each other.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.who = Who::Named(owner.into());
+        self.owner = OwnerChoice::Named(owner.into());
         self
     }
 
-    /// Holds for the session as such, so that whoever knows its name can release the lock
-    /// (`DELETE /v1/locks/NAME?session=…`). The session may hold it several times over, like an [owner](Lock::owner).
+    /// Holds the lock for the session itself, so that every caller that knows the session's name can release it
+    /// (`DELETE /v1/locks/NAME?session=…`). The session may acquire it again, like an [owner](Lock::owner).
     pub fn as_session(mut self) -> Self {
-        self.who = Who::Session;
+        self.owner = OwnerChoice::Session;
         self
     }
 
-    /// The guard must be [touched](Hold::touch) at least so often, or the lock is given back: a renewal shows that the
-    /// process lives, this shows that the work does.
-    pub fn beacon(mut self, every: Duration) -> Self {
-        self.beacon = Some(every);
-        self
-    }
-
-    /// The hold ends after so long, whether the work has ended or not, and however often it is renewed. The guard says so
-    /// first, the cluster a moment later. From 1 ms to 30 days.
+    /// Ends the hold after `max`, however often it is renewed. The guard ends first, the cluster a moment later. From
+    /// 1 ms to 30 days.
     pub fn max_hold(mut self, max: Duration) -> Self {
         self.terms.max_hold = Some(max);
         self
     }
 
-    /// Nobody else gets the lock for so long after the grant, even if it is given back before: a job that must not run
-    /// twice in that time. From 1 ms to 30 days.
-    pub fn min_hold(mut self, min: Duration) -> Self {
-        self.terms.min_hold = Some(min);
-        self
-    }
-
-    /// Holds beside others who share it, and beside one upgradable holder.
+    /// Shares the lock with other shared holders, and with one upgradable holder.
     pub fn shared(mut self) -> Self {
         self.mode = Some(Mode::Shared);
         self
     }
 
-    /// Holds beside those who share it, with the right to become exclusive: [`Guard::upgrade`]. There is one such holder at
-    /// a time.
+    async fn acquire_within(self, limit: WaitLimit) -> Result<Vec<Guard>, Error> {
+        let request = self.request()?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let session = self.client.session_for(self.ttl).await?;
+            let is_own = session.session().is_own;
+            match request.clone().acquire(session, limit).await {
+                // The session ended while it was idle, or with the place in the queue: nothing was held.
+                Err(Error::Lost(_))
+                    if is_own && (attempts < FRESH_SESSIONS_MAX || !limit.is_over()) => {}
+                // Only the place in the queue is lost: no node could be reached for too long.
+                Err(Error::Lost(Loss::NotRenewed { reason })) => return Err(Error::Retry(reason)),
+                result => return result,
+            }
+        }
+    }
+
+    fn wait_limit(&self) -> WaitLimit {
+        self.wait.map_or(WaitLimit::ENDLESS, WaitLimit::new)
+    }
+
+    pub(crate) fn names_an_owner(&self) -> bool {
+        matches!(self.owner, OwnerChoice::Named(_))
+    }
+
+    /// Checks names, labels and owner.
+    pub(crate) fn request(&self) -> Result<LockRequest, Error> {
+        let owner = match &self.owner {
+            OwnerChoice::Generated => Some(generated_owner(random::bits()?)),
+            OwnerChoice::Named(owner) => Some(owner.clone()),
+            OwnerChoice::Session => None,
+        };
+        if self.names.is_empty() {
+            return Err(Error::Argument("no lock is named: name at least one".to_owned()));
+        }
+        let locks: Result<Vec<LockName>, _> = self.names.iter().map(LockName::new).collect();
+        let mut labels = BTreeMap::new();
+        if !self.labels.is_empty() {
+            labels.clone_from(self.client.labels());
+            labels.extend(self.labels.clone());
+        }
+        Ok(LockRequest {
+            locks: locks.map_err(argument)?,
+            owner: owner.map(Owner::new).transpose().map_err(argument)?,
+            handed_over: false,
+            labels: Labels::new(labels).map_err(argument)?,
+            beacon: self.beacon,
+            mode: self.mode,
+            terms: self.terms.clone(),
+            request_timeout: self.client.calls().request_timeout,
+        })
+    }
+}
+
+impl Lock {
+    /// Requires a [touch](Hold::touch) of the guard at least once in `every`, or the lock is released: a renewal shows
+    /// that the process is alive, a touch shows that the work makes progress.
+    pub fn beacon(mut self, every: Duration) -> Self {
+        self.beacon = Some(every);
+        self
+    }
+
+    /// Keeps the lock from other holders for `min` after the grant, even if it is released before: for a job that must
+    /// not run twice in that time. From 1 ms to 30 days.
+    pub fn min_hold(mut self, min: Duration) -> Self {
+        self.terms.min_hold = Some(min);
+        self
+    }
+
+    /// Shares the lock with shared holders, with the right to become exclusive: [`Guard::upgrade`]. A lock has at most one
+    /// upgradable holder.
     pub fn upgradable(mut self) -> Self {
         self.mode = Some(Mode::Upgradable);
         self
     }
 
-    /// Says that it is a semaphore of so many permits; the first who says so makes it one. See [`Client::semaphore`].
+    /// The limit of a semaphore; the first acquire with a limit creates it. See [`Client::semaphore`].
     pub fn limit(mut self, limit: u32) -> Self {
         self.terms.limit = Some(limit);
         self
     }
 
-    /// Takes so many permits of a semaphore at once, or none; one if not said.
+    /// Acquires this many permits of a semaphore at once, or none; by default one.
     pub fn permits(mut self, permits: u32) -> Self {
         self.terms.permits = Some(permits);
         self
     }
 
-    /// Takes one of so many segments of it, each a lock of its own: the one that its owner has already, else one that can be had
-    /// at once, else the emptiest. The first who says so cuts it, and all must say the same number. [`Hold::segment`] tells
-    /// which one it is.
+    /// Acquires one of `count` segments of a sharded lock, each a lock of its own: the segment that the owner holds
+    /// already, else a free one, else the one with the shortest queue. The first acquire sets the count; later ones must
+    /// name the same. [`Hold::segment`] returns the number of the segment.
     pub fn segments(mut self, count: u32) -> Self {
-        let choice = self.terms.segments.map(|cut| cut.choice).unwrap_or_default();
+        let choice = self.terms.segments.map(|segments| segments.choice).unwrap_or_default();
         self.terms.segments = Some(Segments { count: Some(count), choice });
         self
     }
 
-    /// Takes this segment, from 0; without [`segments`](Lock::segments), of as many as there are.
+    /// Acquires this segment, from 0; without [`segments`](Lock::segments), of the existing number.
     pub fn segment(mut self, segment: u32) -> Self {
-        let count = self.terms.segments.and_then(|cut| cut.count);
+        let count = self.terms.segments.and_then(|segments| segments.count);
         self.terms.segments = Some(Segments { count, choice: SegmentChoice::At(segment) });
         self
     }
 
-    /// How urgent it is, from 0 to 9: a level is worth ten seconds of waiting unless the lock's rules say otherwise, so that
-    /// nobody waits for ever.
+    /// The priority in the queue, from 0 to 9. A level counts as ten seconds of waiting unless the lock's policy says
+    /// otherwise, so no waiter starves.
     pub fn priority(mut self, priority: u8) -> Self {
         self.terms.priority = priority;
         self
     }
 
-    /// An [owner](Lock::owner) who has it already is refused at once, instead of entering once more.
+    /// Rejects the acquire if the [owner](Lock::owner) holds the lock already, instead of re-entering it.
     pub fn not_reentrant(mut self) -> Self {
         self.terms.reentrant = false;
         self
     }
 
-    /// Shown beside the place to everybody who looks: an address, the number of a job. At most 4 KiB.
+    /// A text that is shown beside the queue entry: an address, the number of a job. At most 4 KiB.
     pub fn value(mut self, value: impl Into<String>) -> Self {
         self.terms.value = Some(value.into());
         self
     }
 
-    /// Takes the lock, waiting for it as long as it takes or as [`Lock::wait`] says, and keeps it until the guard
-    /// is released, dropped or lost. Dropping the future gives up the place in the queue.
+    /// Changes the limit of a semaphore at once and for all callers. A limit below the permits in use revokes none:
+    /// nothing is granted until the permits fit.
     ///
     /// # Errors
-    /// [`Error::Busy`] if it was not free in time; [`Error::Argument`] for a bad name, ttl or label;
-    /// [`Error::Lost`] if a session that the caller named has ended; otherwise see [`Error`].
-    pub async fn acquire(self) -> Result<Guard, Error> {
-        let patience = self.wait.map_or(Patience::FOR_EVER, Patience::of);
-        self.take(patience).await
+    /// [`Error::Refused`] for a lock in use that is not a semaphore; otherwise see [`Error`].
+    pub async fn set_limit(&self, limit: u32) -> Result<(), Error> {
+        let policy = PolicyParams { limit: Some(Some(limit)), ..PolicyParams::default() };
+        for name in &self.names {
+            self.client.set_policy(&LockName::new(name).map_err(argument)?, &policy).await?;
+        }
+        Ok(())
     }
 
-    /// Takes the lock if it is free, and does not queue.
+    /// Acquires the lock and keeps it until the guard is released, dropped or lost. Dropping the future leaves the queue.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the wait ended before the grant; [`Error::Argument`] for a bad name, ttl or label;
+    /// [`Error::Lost`] if a session that the caller named has ended; otherwise see [`Error`].
+    pub async fn acquire(self) -> Result<Guard, Error> {
+        let limit = self.wait_limit();
+        self.acquire_within(limit).await.and_then(only)
+    }
+
+    /// Acquires the lock if it is free, and does not queue.
     ///
     /// # Errors
     /// [`Error::Busy`] if it is not free; otherwise as [`Lock::acquire`].
     pub async fn try_acquire(self) -> Result<Guard, Error> {
-        self.take(Patience::none()).await
+        self.acquire_within(WaitLimit::none()).await.and_then(only)
     }
 
-    /// Takes the lock, does the work, gives the lock back. If the lock is lost before the work is done, the work is
-    /// cancelled (its future is dropped) and the loss is the error: what it had begun must be expected to be half done.
+    /// Acquires the lock, runs `work` and releases the lock. If the lock is lost before the work is done, the work is
+    /// cancelled (its future is dropped) and the loss is the error: expect the work to be half done.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
@@ -220,69 +343,28 @@ impl Lock {
         };
         match guard.release().await {
             Err(Error::Lost(loss)) => Err(Error::Lost(loss)),
-            // The work was done while the lock was held. That the lock is not certainly free yet is no reason to
-            // hide the result: it is given back in the background.
+            // The work was done under the lock, so its result counts; the release goes on in the background.
             Ok(()) | Err(_) => Ok(done),
         }
     }
-
-    async fn take(self, patience: Patience) -> Result<Guard, Error> {
-        let wanted = self.checked()?;
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            let used = self.client.session_for(self.ttl).await?;
-            let own = used.session().own;
-            let answer = wanted.clone().ask(used, patience).await;
-            if let Some(answer) = settled(answer, own, attempt, patience) {
-                return answer;
-            }
-        }
-    }
-
-    /// Whether the caller chose the owner.
-    pub(crate) fn names_an_owner(&self) -> bool {
-        matches!(self.who, Who::Named(_))
-    }
-
-    pub(crate) fn checked(&self) -> Result<Wanted, Error> {
-        let owner = match &self.who {
-            Who::Itself => Some(Owner::new(own_name(random::bits()?)).map_err(argument)?),
-            Who::Named(owner) => Some(Owner::new(owner).map_err(argument)?),
-            Who::Session => None,
-        };
-        let mut labels = self.client.labels().clone();
-        labels.extend(self.labels.clone());
-        Ok(Wanted {
-            lock: LockName::new(&self.name).map_err(argument)?,
-            owner,
-            is_given: false,
-            labels: if self.labels.is_empty() {
-                Labels::default()
-            } else {
-                Labels::new(labels).map_err(argument)?
-            },
-            beacon: self.beacon,
-            mode: self.mode,
-            terms: self.terms.clone(),
-            call_patience: self.client.call_patience(),
-        })
-    }
 }
 
-/// The answer to an asking; none if it is to be begun anew, in a new session, because nothing was held when its own one
-/// ended.
-pub(crate) fn settled<T>(
-    answer: Result<T, Error>,
-    own: bool,
-    attempt: u32,
-    patience: Patience,
-) -> Option<Result<T, Error>> {
-    match answer {
-        // It ended while nobody needed it, or with the place in the queue.
-        Err(Error::Lost(_)) if own && (attempt < FRESH_SESSIONS_MAX || !patience.is_over()) => None,
-        // Nothing is lost but the place: no node was to be reached for too long.
-        Err(Error::Lost(Loss::NotRenewed { reason })) => Some(Err(Error::Retry(reason))),
-        answer => Some(answer),
+impl MultiLock {
+    /// Acquires all locks. Dropping the future leaves every queue.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the wait ended before all were free together; [`Error::Refused`] if a lock is named twice, if
+    /// more than 16 are named, or if the owner has a place in one of the queues; otherwise as [`Lock::acquire`].
+    pub async fn acquire(self) -> Result<MultiGuard, Error> {
+        let limit = self.wait_limit();
+        self.acquire_within(limit).await.map(MultiGuard::new)
+    }
+
+    /// Acquires all locks if all are free, and does not queue.
+    ///
+    /// # Errors
+    /// As [`MultiLock::acquire`].
+    pub async fn try_acquire(self) -> Result<MultiGuard, Error> {
+        self.acquire_within(WaitLimit::none()).await.map(MultiGuard::new)
     }
 }

@@ -1,48 +1,48 @@
-//! Why a lock that was held is held no more.
+//! Why a held lock was lost.
 
 use std::time::Duration;
 
-/// The reason; whatever it is, stop what the lock protected.
+/// Why a held lock was lost. In any case stop the work under the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// No renewal was acknowledged in time: somebody else may have it from now on. Also what a process finds that
-    /// was paused for too long.
+    /// No renewal was acknowledged in time: another client may hold the lock from now on. A process that was paused for
+    /// too long finds this, too.
     NotRenewed {
-        /// What stood in the way the last time.
+        /// Why the last renewal failed.
         reason: String,
     },
-    /// The cluster says that the session has ended.
+    /// The cluster ended the session.
     SessionEnded,
-    /// The session lives, but no longer holds the lock: another call in the session's name released it, somebody deleted
-    /// its znode, or the cluster did not say how it ended.
+    /// The session is open but no longer holds the lock: another call of the session released it, a client deleted its
+    /// znode, or the cluster gave no cause.
     TakenAway,
-    /// An operator took the lock away (`holdfast unlock --force`, `DELETE /v1/locks/NAME?force`).
+    /// An operator broke the lock (`holdfast unlock --force`, `DELETE /v1/locks/NAME?force`).
     Broken {
-        /// The reason that the operator gave, if a node still knew it.
+        /// The operator's reason, if a node still remembered it.
         reason: Option<String>,
     },
     /// The holder was asked to release the lock and did not do so by the deadline (`holdfast ask --revoke`).
     Revoked {
-        /// The reason of the request, if it had one.
+        /// The reason of the request.
         reason: Option<String>,
     },
-    /// It was handed to another session, by the guard's own program or by another call in the session's name.
+    /// The guard or another call of the session handed the lock to another session.
     HandedOver,
-    /// Nobody touched the guard for as long as its beacon allows: the work is stuck, so the lock was given back.
+    /// The guard was not touched within its beacon: the work makes no progress, so the lock was released.
     Stalled {
-        /// What the beacon allowed.
+        /// The interval of the beacon.
         every: Duration,
     },
-    /// It was held for as long as it may be, so it was given back.
+    /// The longest hold is over, so the lock was released.
     HeldTooLong {
-        /// What was allowed.
+        /// The longest hold.
         max: Duration,
     },
 }
 
 impl Loss {
-    /// Whether this side gave the lock up while the cluster would have let it keep it.
-    pub(crate) fn is_ours(&self) -> bool {
+    /// Whether the client gave the lock up while the cluster would keep the hold.
+    pub(crate) fn is_given_up(&self) -> bool {
         matches!(self, Self::Stalled { .. } | Self::HeldTooLong { .. } | Self::Revoked { .. })
     }
 }
@@ -56,18 +56,18 @@ impl std::fmt::Display for Loss {
             Self::SessionEnded => f.write_str("the session has ended"),
             Self::TakenAway => f.write_str("the session no longer holds the lock"),
             Self::Broken { reason } => {
-                write!(f, "an operator took it away{}", because(reason.as_deref()))
+                write!(f, "an operator broke the lock{}", because(reason.as_deref()))
             }
             Self::Revoked { reason } => {
                 let because = because(reason.as_deref());
-                write!(f, "it was not released by the deadline of a release request{because}")
+                write!(f, "the lock was not released by the deadline of a release request{because}")
             }
-            Self::HandedOver => f.write_str("it was handed to another session"),
+            Self::HandedOver => f.write_str("the lock was handed to another session"),
             Self::Stalled { every } => {
-                write!(f, "no progress was shown for {every:?}, so it was given back")
+                write!(f, "no progress for {every:?}, so the lock was released")
             }
             Self::HeldTooLong { max } => {
-                write!(f, "it was held for {max:?}, as long as it may be, and was given back")
+                write!(f, "the lock was held for {max:?}, the longest hold, and was released")
             }
         }
     }

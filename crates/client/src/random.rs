@@ -1,18 +1,17 @@
-//! Where chance comes from: the operating system, and nowhere else in this crate.
+//! Random numbers, from the operating system.
 
 use crate::Error;
 
 /// 64 random bits.
 ///
 /// # Errors
-/// [`Error::Argument`] if the operating system has none: no name that nobody else has could be made.
+/// [`Error::Argument`] if the operating system has none: no unique name can be generated.
 pub(crate) fn bits() -> Result<u64, Error> {
-    getrandom::u64().map_err(|error| {
-        Error::Argument(format!("no randomness for a name that nobody else has: {error}"))
-    })
+    getrandom::u64()
+        .map_err(|error| Error::Argument(format!("no randomness for a unique name: {error}")))
 }
 
-/// Chance for a jitter, where any number will do.
-pub(crate) fn chance() -> u8 {
+/// From 0 to 255; 0 if the operating system has no randomness.
+pub(crate) fn jitter() -> u8 {
     bits().map_or(0, |bits| bits.to_le_bytes()[0])
 }

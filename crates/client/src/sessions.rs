@@ -1,40 +1,35 @@
-//! The sessions of one client: one for each time-to-live that its locks ask for, opened when it is first needed.
+//! The sessions of one client: one for each time-to-live that its locks name, opened on first use.
 //!
-//! Owns how sessions are called and when a new one takes the place of one that is over. A session that the caller
-//! named is never replaced: that it has ended is for the caller to know.
-//! Bounds: [`SESSIONS_MAX`] times-to-live.
+//! A generated session that has ended is replaced by a new one. A session that the caller named is never replaced: the
+//! caller must learn that it has ended. Bounds: [`SESSIONS_MAX`] times-to-live.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::OpenParams;
-use holdfast_types::{Labels, SessionName, Ttl};
+use holdfast_types::{Labels, SessionName, Ttl, millis};
 use tokio::sync::Mutex;
 
 use crate::calls::Calls;
-use crate::clock::Moment;
 use crate::error::argument;
-use crate::session::{Session, Use};
-use crate::{Error, random};
+use crate::session::{Session, SessionUse};
+use crate::{Error, Loss, random, renewal};
 
-/// Times-to-live of one client at most.
 const SESSIONS_MAX: usize = 64;
 
-/// How sessions are called.
 #[derive(Clone, Debug)]
-pub(crate) enum Naming {
-    /// This, and something that nobody else has.
+pub(crate) enum SessionNaming {
+    /// A prefix; a random suffix makes the name unique.
     Prefix(String),
-    /// Exactly so: it outlives the client, and others may use it.
-    Exactly(String),
+    /// The whole name: the session outlives the client, and others may use it.
+    Named(String),
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    naming: Naming,
-    /// None leaves it to the cluster, or to whoever opened the session.
+    naming: SessionNaming,
+    /// `None`: the default of the cluster, or the time-to-live of the existing session.
     ttl: Option<Duration>,
     pub(crate) labels: BTreeMap<String, String>,
     open: Mutex<BTreeMap<Option<Ttl>, Arc<Session>>>,
@@ -42,90 +37,86 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) fn new(
-        naming: Naming,
+        naming: SessionNaming,
         ttl: Option<Duration>,
         labels: BTreeMap<String, String>,
     ) -> Self {
         Self { naming, ttl, labels, open: Mutex::default() }
     }
 
-    /// The live session for this time-to-live.
+    /// The live session for this time-to-live, opened if necessary.
     pub(crate) async fn session_for(
         &self,
         calls: &Calls,
         ttl: Option<Duration>,
-    ) -> Result<Use, Error> {
+    ) -> Result<SessionUse, Error> {
         let ttl = self.checked_ttl(ttl)?;
-        // Held while one is opened, so that tasks that begin together share it.
+        // Locked during the call, so that concurrent tasks share the session.
         let mut open = self.open.lock().await;
-        if let Some(session) =
-            open.get(&ttl).filter(|session| session.standing(Moment::now()).is_ok())
-        {
-            return Ok(Use::of(session));
+        if let Some(session) = open.get(&ttl).filter(|session| session.is_alive()) {
+            return Ok(SessionUse::of(session));
         }
         if open.len() >= SESSIONS_MAX && !open.contains_key(&ttl) {
-            let complaint = format!(
-                "one client's locks have at most {SESSIONS_MAX} different times-to-live: use fewer"
-            );
-            return Err(Error::Argument(complaint));
+            return Err(Error::Argument(format!(
+                "the locks of one client have at most {SESSIONS_MAX} different times-to-live: use fewer"
+            )));
         }
-        let (name, own) = self.name()?;
+        let (name, is_own) = self.name()?;
         let labels = Labels::new(self.labels.clone()).map_err(argument)?;
         let params = OpenParams { ttl, labels, redirect: false };
-        let session = Session::open(calls.clone(), name, own, &params).await?;
-        let used = Use::of(&session);
-        if let Some(over) = open.insert(ttl, session) {
-            over.leave();
+        let session = Session::open(calls.clone(), name, is_own, &params).await?;
+        session.runtime.spawn(renewal::renew_while_used(session.clone()));
+        let session_use = SessionUse::of(&session);
+        if let Some(ended) = open.insert(ttl, session) {
+            ended.abandon();
         }
-        Ok(used)
+        Ok(session_use)
     }
 
-    /// Ends those of our own for certain; of the others, waits until what was dropped is given back.
+    /// Closes generated sessions; of named ones, waits until the entries of dropped guards are released.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         let sessions = std::mem::take(&mut *self.open.lock().await);
         let mut result = Ok(());
         for session in sessions.into_values() {
-            session.leave();
-            if session.standing(Moment::now()).is_err() {
+            session.abandon();
+            if !session.is_alive() {
                 continue;
             }
-            if session.own {
-                session.end(crate::Loss::SessionEnded);
+            if session.is_own {
+                session.end(Loss::SessionEnded);
                 let closed = session.calls.close(&session.name, Some(session.incarnation)).await;
                 result = result.and(closed);
             } else {
-                tokio::select! {
-                    () = session.claims.settled() => {}
-                    _over = session.lost() => {}
-                }
+                session.emptied().await;
             }
         }
         result
     }
 
     fn checked_ttl(&self, asked: Option<Duration>) -> Result<Option<Ttl>, Error> {
-        let ttl = match (&self.naming, asked) {
-            (Naming::Exactly(name), Some(asked)) if self.ttl != Some(asked) => {
-                return Err(Error::Argument(format!(
-                    "the time-to-live of the named session {name} is set where it is named, not at a lock"
-                )));
-            }
-            (Naming::Exactly(_) | Naming::Prefix(_), asked) => asked.or(self.ttl),
-        };
-        ttl.map(|ttl| Ttl::from_millis(holdfast_types::millis(ttl)).map_err(argument)).transpose()
+        if let (SessionNaming::Named(name), Some(_)) = (&self.naming, asked)
+            && self.ttl != asked
+        {
+            return Err(Error::Argument(format!(
+                "set the time-to-live of the named session {name} on the client builder, not on a lock"
+            )));
+        }
+        let ttl = asked.or(self.ttl).map(|ttl| Ttl::from_millis(millis(ttl)));
+        ttl.transpose().map_err(argument)
     }
 
+    /// The name of a new session, and whether it is generated.
     fn name(&self) -> Result<(SessionName, bool), Error> {
-        let (name, own) = match &self.naming {
-            Naming::Exactly(name) => (name.clone(), false),
-            Naming::Prefix(prefix) => (format!("{prefix}-{:016x}", random::bits()?), true),
+        let (name, is_own) = match &self.naming {
+            SessionNaming::Named(name) => (name.clone(), false),
+            SessionNaming::Prefix(prefix) => (format!("{prefix}-{:016x}", random::bits()?), true),
         };
-        Ok((SessionName::new(name).map_err(argument)?, own))
+        Ok((SessionName::new(name).map_err(argument)?, is_own))
     }
 }
 
 impl Drop for Sessions {
     fn drop(&mut self) {
-        self.open.get_mut().values().for_each(|session| session.leave());
+        self.open.get_mut().values().for_each(|session| session.abandon());
     }
 }

@@ -11,8 +11,8 @@ use super::*;
 
 mod guards;
 mod kinds;
+mod multi_lock;
 mod renewal;
-mod together;
 
 /// Waits for a condition, with a deadline.
 async fn until(what: &str, condition: impl Fn() -> bool) {
@@ -93,7 +93,7 @@ fn problem(code: &str, status: u16, retryable: bool) -> (u16, String) {
 }
 
 fn client<const N: usize>(endpoints: [String; N]) -> Client {
-    Client::builder(endpoints).patience(Duration::from_millis(500)).build().unwrap()
+    Client::builder(endpoints).request_timeout(Duration::from_millis(500)).build().unwrap()
 }
 
 async fn acquire(client: &Client) -> Result<Guard, Error> {

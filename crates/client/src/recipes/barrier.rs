@@ -1,12 +1,13 @@
-//! Barriers: a number of members that pass together, from Rust.
+//! Barriers: a number of parties that pass together.
 
 use std::time::{Duration, Instant};
 
 use holdfast_api::{ArriveParams, GateBody, LeaveParams, PassedBody, barrier_path};
-use holdfast_types::{Labels, Owner, SessionName};
-use reqwest::Method;
+use holdfast_types::Labels;
 
-use super::{Place, ask_until, checked, own_owner, own_request};
+use super::{Place, checked_name, unique_owner, unique_request};
+use crate::http::Method;
+use crate::retry::Call;
 use crate::{Client, Error};
 
 /// A barrier; see [`Client::barrier`].
@@ -28,65 +29,69 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Arrives and waits for the others; each call is one arrival of its own. Dropping the future, like the end of the wait,
-    /// breaks the barrier for those who wait at it.
+    /// Arrives and waits for the other parties; each call is an arrival of its own. Dropping the future, like the end of the
+    /// wait, breaks the barrier for the parties that wait at it.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the others have not come in time; [`Error::Refused`] if the barrier broke
-    /// ([`Error::is_broken`]), or those who wait at it pass in another number; otherwise see [`Error`].
+    /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the barrier broke
+    /// ([`Error::is_broken`]), or if the waiting parties named another number; otherwise see [`Error`].
     pub async fn arrive(&self, wait: Duration) -> Result<PassedBody, Error> {
-        let path = barrier_path(&checked(&self.name)?);
-        let arrived = arrive(&self.client, (Method::POST, path), self.parties, wait).await;
-        let (passed, place) = arrived?;
-        drop(place.settle());
+        let path = barrier_path(&checked_name(&self.name)?);
+        let (passed, place) = arrive(&self.client, Method::POST, path, self.parties, wait).await?;
+        place.settle();
         Ok(passed)
     }
 
-    /// Who has arrived.
+    /// The parties that have arrived.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn look(&self) -> Result<GateBody, Error> {
-        self.client.calls().get(barrier_path(&checked(&self.name)?)).await
+        self.client.calls().get(barrier_path(&checked_name(&self.name)?)).await
     }
 }
 
-/// Arrives at a barrier of either kind; answers the place as well, to be given up.
+/// Arrives at a barrier of either kind. Returns the place as well, to give it up later.
 pub(super) async fn arrive(
     client: &Client,
-    (method, path): (Method, String),
+    method: Method,
+    path: String,
     parties: u32,
     wait: Duration,
 ) -> Result<(PassedBody, Place), Error> {
-    let used = client.session_for(None).await?;
-    let (session, owner, request) = (used.session().name.clone(), own_owner()?, own_request()?);
-    let target = format!("{path}?{}", leaving(&session, &owner, Duration::ZERO));
-    let place = Place { client: client.clone(), used: Some(used), target };
+    let session_use = client.session_for(None).await?;
+    let session = session_use.session().clone();
+    let (name, owner) = (session.name.clone(), Some(unique_owner()?));
+    let leave = LeaveParams {
+        session: name.clone(),
+        owner: owner.clone(),
+        wait: Duration::ZERO,
+        redirect: false,
+    };
+    let target = format!("{path}?{}", leave.to_query());
+    let place = Place { client: client.clone(), session: Some(session_use), target };
     let params = ArriveParams {
         parties,
-        session,
-        owner: Some(owner),
-        request: Some(request),
+        session: name,
+        owner,
+        request: Some(unique_request()?),
         ttl: None,
         wait: Duration::ZERO,
         labels: Labels::default(),
         redirect: false,
     };
+    let call = |wait| {
+        let query = ArriveParams { wait, ..params.clone() }.to_query();
+        Call::new(method.clone(), format!("{path}?{query}"))
+    };
     let until = Instant::now() + wait;
-    let asked = |wait| format!("{path}?{}", ArriveParams { wait, ..params.clone() }.to_query());
-    let passed = ask_until(client, place.used.as_ref(), (method, until), asked).await;
-    match passed {
+    match client.calls().repeat_until(until, || session.is_alive(), call).await {
         Ok(passed) => Ok((passed, place)),
-        Err(error @ (Error::Busy(_) | Error::Refused(_) | Error::Lost(_))) => {
-            drop(place.settle());
+        Err(error) => {
+            if matches!(error, Error::Busy(_) | Error::Refused(_) | Error::Lost(_)) {
+                place.settle();
+            }
             Err(error)
         }
-        Err(error) => Err(error),
     }
-}
-
-/// The query of leaving.
-pub(super) fn leaving(session: &SessionName, owner: &Owner, wait: Duration) -> String {
-    let (session, owner) = (session.clone(), Some(owner.clone()));
-    LeaveParams { session, owner, wait, redirect: false }.to_query()
 }

@@ -1,9 +1,10 @@
-//! Counters: one number that many change, from Rust.
+//! Counters: one number that many callers change.
 
 use holdfast_api::{ChangeParams, CounterBody, CounterParams, counter_path};
-use reqwest::Method;
 
-use super::{checked, own_request};
+use super::{checked_name, unique_request};
+use crate::http::Method;
+use crate::retry::Call;
 use crate::{Client, Error};
 
 /// A counter; see [`Client::counter`].
@@ -22,18 +23,18 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Its value and version. One that nobody changed is 0, and so is its version.
+    /// The value and the version; both are 0 before the first change.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn get(&self) -> Result<CounterBody, Error> {
-        self.client.calls().get(counter_path(&checked(&self.name)?)).await
+        self.client.calls().get(counter_path(&checked_name(&self.name)?)).await
     }
 
-    /// Adds, exactly once, however often the call has to be sent.
+    /// Adds `amount` exactly once, however often the call has to be sent.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it would pass the ends of 64 bits; otherwise see [`Error`].
+    /// [`Error::Refused`] if the result does not fit 64 bits; otherwise see [`Error`].
     pub async fn add(&self, amount: i64) -> Result<CounterBody, Error> {
         self.change(Method::POST, "add", amount, None).await
     }
@@ -49,17 +50,18 @@ impl Counter {
     /// Replaces the value if the counter has this version.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it has another one; otherwise see [`Error`].
+    /// [`Error::Refused`] if it has another version; otherwise see [`Error`].
     pub async fn set_if(&self, value: i64, version: u64) -> Result<CounterBody, Error> {
         self.change(Method::PUT, "value", value, Some(version)).await
     }
 
-    /// Forgets it: it is 0 again.
+    /// Deletes the counter: it is 0 again.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn delete(&self) -> Result<(), Error> {
-        self.client.calls().tell(Method::DELETE, counter_path(&checked(&self.name)?)).await
+        let call = Call::new(Method::DELETE, counter_path(&checked_name(&self.name)?));
+        self.client.calls().send(&call).await
     }
 
     async fn change(
@@ -69,12 +71,13 @@ impl Counter {
         number: i64,
         version: Option<u64>,
     ) -> Result<CounterBody, Error> {
-        let path = counter_path(&checked(&self.name)?);
-        let used = self.client.session_for(None).await?;
-        let (session, request) = (Some(used.session().name.clone()), Some(own_request()?));
-        let change = ChangeParams { session, request, redirect: false };
+        let path = counter_path(&checked_name(&self.name)?);
+        let session = self.client.session_for(None).await?;
+        let name = Some(session.session().name.clone());
+        let request = Some(unique_request()?);
+        let change = ChangeParams { session: name, request, redirect: false };
         let params = CounterParams { number: Some(number), version, change };
         let target = format!("{path}?{}", params.to_query(key));
-        self.client.calls().ask_for(method, target).await
+        self.client.calls().json(&Call::new(method, target)).await
     }
 }

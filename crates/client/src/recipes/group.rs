@@ -1,9 +1,8 @@
-//! Groups: who is there, each with something to say, from Rust.
+//! Groups: members, each with a value.
 //!
-//! A membership is an ephemeral node of the session that joined, `/groups/<group>/<session>`: its name is the session's, so
-//! that no session is there twice, and it goes in the very entry that ends the session. Owns that it stays there meanwhile:
-//! if somebody deletes it, it is created again, by the session it stands for and while that lives, never under another one.
-//! Bounds: one call under way for each membership.
+//! A membership is an ephemeral node of the session that joined, `/groups/<group>/<session>`: a session is in a group once,
+//! and the log entry that ends the session deletes the node. If another client deletes the node, one task of the membership
+//! creates it again, for the same session and only while that lives. Bounds: one call in flight for each membership.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,20 +16,19 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{checked, own_request};
+use super::{checked_name, unique_request};
 use crate::calls::Calls;
 use crate::clock::Moment;
 use crate::error::argument;
-use crate::nodes::found;
-use crate::session::{Session, Use};
+use crate::session::{Session, SessionUse};
+use crate::tree::found;
 use crate::{Client, Error, Loss, Subtree};
 
-/// Where groups are.
 const GROUPS: &str = "/groups";
-/// How long one call listens whether the record was deleted.
+/// How long one call waits for a change of the node.
 const WAIT: Duration = Duration::from_secs(20);
-/// The rest after a call that failed.
-const REST: Duration = Duration::from_millis(200);
+/// The pause after a failed call.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A group; see [`Client::group`].
 ///
@@ -50,45 +48,45 @@ pub struct Group {
     pub(super) name: String,
 }
 
-/// Who is in a group.
+/// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The session that joined; it is there while that lives.
+    /// The session that joined: the membership ends with it.
     pub session: SessionName,
-    /// What it says of itself.
+    /// The value of the member.
     pub value: String,
 }
 
 impl Group {
-    /// Joins, with something to say to the others: an address, for example. The client's session is in a group once: who joins
-    /// again says something else.
+    /// Joins with a value: an address, for example. The client's session is in a group once: joining again replaces the
+    /// value.
     ///
     /// # Errors
     /// [`Error::Lost`] if a session that the caller named has ended; otherwise see [`Error`].
     pub async fn join(&self, value: impl Into<String>) -> Result<Membership, Error> {
-        let directory = directory_of(&checked(&self.name)?)?;
-        let used = self.client.session_for(None).await?;
-        let session = used.session().clone();
+        let directory = directory_of(&checked_name(&self.name)?)?;
+        let session_use = self.client.session_for(None).await?;
+        let session = session_use.session().clone();
         let path = directory.child(session.name.as_str()).map_err(argument)?;
         let calls = self.client.calls().clone();
         let record = Arc::new(Record { calls, session, path, value: Mutex::new(value.into()) });
         let since = record.write().await?;
         let leave = CancellationToken::new();
-        let runtime = used.session().runtime.clone();
-        let keeper = runtime.spawn(keep(record.clone(), leave.clone(), since));
-        Ok(Membership { place: Some(Place { used, keeper, leave, record }) })
+        let runtime = session_use.session().runtime.clone();
+        let restorer = runtime.spawn(restore_deleted(record.clone(), leave.clone(), since));
+        Ok(Membership { place: Some(Place { session: session_use, restorer, leave, record }) })
     }
 
-    /// Who is there, in the order of the sessions' names: one call, and one more for each member.
+    /// The members, ordered by session name: one call, and one more for each member.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn members(&self) -> Result<Vec<Member>, Error> {
-        let directory = directory_of(&checked(&self.name)?)?;
+        let directory = directory_of(&checked_name(&self.name)?)?;
         let mut members = Vec::new();
         for session in sessions_in(self.client.calls(), &directory).await? {
             let path = directory.child(session.as_str()).map_err(argument)?;
-            // It may have left since the list was made.
+            // A listed member may have left.
             if let Some(node) = self.client.calls().node(&path).await? {
                 members.push(Member { session, value: node.text() });
             }
@@ -96,13 +94,13 @@ impl Group {
         Ok(members)
     }
 
-    /// The members as a part of the tree that can be followed: each is a child whose name is its session's and whose data is
-    /// what it says.
+    /// The members as a cached subtree that can be watched: each is a child with the session as its name and the value as its
+    /// data.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn follow(&self) -> Result<Subtree, Error> {
-        self.client.subtree(directory_of(&checked(&self.name)?)?.as_str()).await
+    pub async fn watch(&self) -> Result<Subtree, Error> {
+        self.client.subtree(directory_of(&checked_name(&self.name)?)?.as_str()).await
     }
 }
 
@@ -110,7 +108,7 @@ fn directory_of(group: &RecipeName) -> Result<ZnodePath, Error> {
     ZnodePath::new(format!("{GROUPS}/{group}")).map_err(argument)
 }
 
-/// The children that go with a session: a group of a longer name is a directory beside them.
+/// The ephemeral children: a group with a longer name is a directory beside them.
 async fn sessions_in(calls: &Calls, directory: &ZnodePath) -> Result<Vec<SessionName>, Error> {
     let mut sessions = Vec::new();
     let mut page_token = None;
@@ -131,32 +129,32 @@ async fn sessions_in(calls: &Calls, directory: &ZnodePath) -> Result<Vec<Session
     }
 }
 
-/// A membership, as long as this lives and its session does. Dropping it leaves in the background.
+/// A membership. It ends when this is dropped, in the background, or with its session.
 #[derive(Debug)]
 #[must_use = "dropping the membership leaves the group"]
 pub struct Membership {
-    /// Only none while it is left.
+    /// `None` only while it leaves.
     place: Option<Place>,
 }
 
 impl Membership {
-    /// Whose it is.
+    /// The session of the member.
     pub fn session(&self) -> Option<&SessionName> {
         self.place.as_ref().map(|place| &place.record.session.name)
     }
 
-    /// Whether its session certainly lives. If not, it is over: whoever wants to be there again joins again.
+    /// Checks that the session certainly lives. After a loss, join again.
     ///
     /// # Errors
-    /// Why it is over.
+    /// The loss of the session.
     pub fn ensure(&self) -> Result<(), Loss> {
         match &self.place {
-            Some(place) => place.record.session.standing(Moment::now()).map(drop),
+            Some(place) => place.record.session.deadline_or_loss(Moment::now()).map(drop),
             None => Err(Loss::SessionEnded),
         }
     }
 
-    /// Resolves when it is over because its session is.
+    /// Resolves when the session is over.
     pub async fn lost(&self) -> Loss {
         match &self.place {
             Some(place) => place.record.session.lost().await,
@@ -164,22 +162,22 @@ impl Membership {
         }
     }
 
-    /// Says something else to the others.
+    /// Replaces the value.
     ///
     /// # Errors
     /// [`Error::Lost`] if the session has ended; otherwise see [`Error`].
-    pub async fn say(&self, value: impl Into<String>) -> Result<(), Error> {
+    pub async fn set_value(&self, value: impl Into<String>) -> Result<(), Error> {
         self.ensure()?;
         let Some(place) = &self.place else { return Err(Error::Lost(Loss::SessionEnded)) };
-        place.record.put(value.into());
+        place.record.replace_value(value.into());
         place.record.write().await.map(drop)
     }
 
-    /// Leaves, and waits until that is certain.
+    /// Leaves the group and waits until that is certain.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the session had ended; otherwise see [`Error`]. Whatever it is, the membership ends with the
-    /// session at the latest.
+    /// [`Error::Lost`] if the session had ended; otherwise see [`Error`]. In any case the membership ends with
+    /// the session.
     pub async fn leave(mut self) -> Result<(), Error> {
         match self.place.take() {
             Some(place) => place.leave().await,
@@ -192,31 +190,31 @@ impl Drop for Membership {
     fn drop(&mut self) {
         let Some(place) = self.place.take() else { return };
         let runtime = place.record.session.runtime.clone();
-        // If nobody takes it, it goes with the session.
+        // If no node answers, the membership ends with the session.
         runtime.spawn(async move { drop(place.leave().await) });
     }
 }
 
 #[derive(Debug)]
 struct Place {
-    used: Use,
-    keeper: JoinHandle<()>,
+    session: SessionUse,
+    restorer: JoinHandle<()>,
     leave: CancellationToken,
     record: Arc<Record>,
 }
 
 impl Place {
     async fn leave(mut self) -> Result<(), Error> {
-        // It is not stopped in the middle of writing: what it wrote afterwards would stay.
+        // The task ends before the node is deleted: otherwise it could create the node again.
         self.leave.cancel();
-        drop((&mut self.keeper).await);
+        drop((&mut self.restorer).await);
         let left = self.record.delete().await;
-        drop(self.used);
+        drop(self.session);
         left
     }
 }
 
-/// The node that stands for a session.
+/// The node of a membership.
 #[derive(Debug)]
 struct Record {
     calls: Calls,
@@ -226,23 +224,23 @@ struct Record {
 }
 
 impl Record {
-    /// Creates it, or replaces what it says; answers when.
+    /// Creates the node or replaces its data. Returns the revision.
     async fn write(&self) -> Result<Revision, Error> {
         let (path, value) = (&self.path, self.value());
         let create = json!({ "create": path, "data": value, "ephemeral": true, "parents": true });
         let set = json!({ "set": path, "data": value });
-        let there = json!({ "path": path, "exists": true });
-        let body = self.change(json!({ "if": [there], "then": [set], "else": [create] })).await?;
+        let exists = json!({ "path": path, "exists": true });
+        let body = self.change(json!({ "if": [exists], "then": [set], "else": [create] })).await?;
         for stat in body.results.iter().filter_map(stat_of) {
             if stat.kind != KindBody::Ephemeral {
-                let complaint = format!("{path} is a node of another kind, and no membership");
-                return Err(Error::Argument(complaint));
+                let reason = format!("{path} is not ephemeral, so it is not a membership");
+                return Err(Error::Argument(reason));
             }
         }
         Ok(body.revision)
     }
 
-    /// Creates it if it is not there.
+    /// Creates the node if it does not exist.
     async fn restore(&self) -> Result<Revision, Error> {
         let (path, value) = (&self.path, self.value());
         let create = json!({ "create": path, "data": value, "ephemeral": true, "parents": true });
@@ -253,14 +251,14 @@ impl Record {
 
     async fn delete(&self) -> Result<(), Error> {
         let path = &self.path;
-        let there = json!({ "path": path, "exists": true });
-        self.change(json!({ "if": [there], "then": [{ "delete": path }] })).await.map(drop)
+        let exists = json!({ "path": path, "exists": true });
+        self.change(json!({ "if": [exists], "then": [{ "delete": path }] })).await.map(drop)
     }
 
-    /// In the name of the session alone: when that has ended, nothing is done. Sent again it is done once.
+    /// Sends a transaction of the session: it has no effect once the session has ended, and a copy has none either.
     async fn change(&self, mut transaction: Value) -> Result<TxnBody, Error> {
         transaction["session"] = json!(self.session.name);
-        transaction["request"] = json!(own_request()?.as_str());
+        transaction["request"] = json!(unique_request()?.as_str());
         self.calls.transact(&transaction).await
     }
 
@@ -268,7 +266,7 @@ impl Record {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn put(&self, value: String) {
+    fn replace_value(&self, value: String) {
         *self.value.lock().unwrap_or_else(PoisonError::into_inner) = value;
     }
 }
@@ -280,35 +278,35 @@ fn stat_of(op: &OpBody) -> Option<&StatBody> {
     }
 }
 
-/// Sees to it that the record is there while its session lives, until it is to leave.
-async fn keep(record: Arc<Record>, leave: CancellationToken, mut since: Revision) {
+/// Creates the node again when it was deleted, until the session is over or the member leaves.
+async fn restore_deleted(record: Arc<Record>, leave: CancellationToken, mut since: Revision) {
     loop {
-        let heard = tokio::select! {
-            heard = record.calls.changes(&record.path, since, WAIT, true) => heard,
-            _over = record.session.lost() => return,
+        let changes = tokio::select! {
+            changes = record.calls.changes(&record.path, since, WAIT, true) => changes,
+            _loss = record.session.lost() => return,
             () = leave.cancelled() => return,
         };
-        let is_in_doubt = match &heard {
+        let may_be_deleted = match &changes {
             Ok(body) => body.events.iter().any(|change| change.kind == ChangeKind::Deleted),
-            // It is not known what happened meanwhile.
+            // The changes meanwhile are unknown.
             Err(_) => true,
         };
-        if let Ok(body) = &heard {
+        if let Ok(body) = &changes {
             since = body.revision.max(since);
         }
-        if is_in_doubt {
+        if may_be_deleted {
             match record.restore().await {
                 Ok(revision) => since = revision.max(since),
                 Err(Error::Lost(loss)) => return record.session.end(loss),
-                Err(_) => rest(&leave).await,
+                Err(_) => pause(&leave).await,
             }
         }
     }
 }
 
-async fn rest(leave: &CancellationToken) {
+async fn pause(leave: &CancellationToken) {
     tokio::select! {
-        () = tokio::time::sleep(REST) => {}
+        () = tokio::time::sleep(RETRY_PAUSE) => {}
         () = leave.cancelled() => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Latches: what opens when it has been counted down, from Rust.
+//! Latches: open once they are counted down.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,11 @@ use holdfast_api::{
     CountDownBody, CountDownParams, LatchBody, LatchParams, WaitParams, latch_path,
 };
 use holdfast_types::RequestId;
-use reqwest::Method;
 
-use super::{ask_until, checked};
+use super::checked_name;
 use crate::error::argument;
+use crate::http::Method;
+use crate::retry::Call;
 use crate::{Client, Error, SessionHandle};
 
 /// A latch; see [`Client::latch`].
@@ -31,71 +32,72 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// Makes it, or finds that there is one of the same count.
+    /// Creates the latch, unless one with the same count exists.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is one of another count; otherwise see [`Error`].
+    /// [`Error::Refused`] if one with another count exists; otherwise see [`Error`].
     pub async fn create(&self, count: u32) -> Result<LatchBody, Error> {
         let query = LatchParams { count, redirect: false }.to_query();
-        let target = format!("{}?{query}", latch_path(&checked(&self.name)?));
-        self.client.calls().ask_for(Method::PUT, target).await
+        let target = format!("{}?{query}", latch_path(&checked_name(&self.name)?));
+        self.client.calls().json(&Call::new(Method::PUT, target)).await
     }
 
-    /// Counts it down once for this key; again changes nothing. Answers what was left right after the key was counted.
+    /// Counts down once for this key; a repeated call changes nothing. Returns the count left after the first call for the key.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is no such latch; otherwise see [`Error`].
+    /// [`Error::Refused`] if the latch does not exist; otherwise see [`Error`].
     pub async fn count_down(&self, key: impl AsRef<str>) -> Result<u32, Error> {
         let key = RequestId::new(key).map_err(argument)?;
-        self.down(CountDownParams { key, when_ended: None, redirect: false }).await
+        self.send_count_down(CountDownParams { key, when_ended: None, redirect: false }).await
     }
 
-    /// Counts it down for this key when the client's session ends, if it was not before: when this process dies, or when
-    /// the handle and the client are dropped.
+    /// Counts down for this key when the client's session ends, unless it was counted before: when this process dies, or
+    /// when the handle and the client are dropped.
     ///
     /// # Errors
     /// As [`Latch::count_down`].
-    pub async fn count_down_at_the_end(
+    pub async fn count_down_on_session_end(
         &self,
         key: impl AsRef<str>,
     ) -> Result<SessionHandle, Error> {
         let key = RequestId::new(key).map_err(argument)?;
         let session = self.client.session().await?;
         let when_ended = Some(session.name().clone());
-        self.down(CountDownParams { key, when_ended, redirect: false }).await?;
+        self.send_count_down(CountDownParams { key, when_ended, redirect: false }).await?;
         Ok(session)
     }
 
-    async fn down(&self, params: CountDownParams) -> Result<u32, Error> {
-        let target = format!("{}?{}", latch_path(&checked(&self.name)?), params.to_query());
-        let body: CountDownBody = self.client.calls().ask_for(Method::POST, target).await?;
+    async fn send_count_down(&self, params: CountDownParams) -> Result<u32, Error> {
+        let target = format!("{}?{}", latch_path(&checked_name(&self.name)?), params.to_query());
+        let call = Call::new(Method::POST, target);
+        let body: CountDownBody = self.client.calls().json(&call).await?;
         Ok(body.left)
     }
 
-    /// Waits until it is open; zero only looks.
+    /// Waits until the latch is open; a wait of zero reads it.
     ///
     /// # Errors
-    /// [`Error::Busy`] if it is not open in time; [`Error::Refused`] if there is no such latch; otherwise see [`Error`].
+    /// [`Error::Busy`] if it is not open in time; [`Error::Refused`] if the latch does not exist; otherwise see [`Error`].
     pub async fn wait(&self, wait: Duration) -> Result<LatchBody, Error> {
-        let (path, until) = (latch_path(&checked(&self.name)?), Instant::now() + wait);
-        let target = |wait| {
+        let (path, until) = (latch_path(&checked_name(&self.name)?), Instant::now() + wait);
+        let call = |wait| {
             let params = WaitParams { wait, ..WaitParams::default() };
-            format!("{path}?{}", params.to_query())
+            Call::get(format!("{path}?{}", params.to_query()))
         };
         loop {
-            let asked = ask_until(&self.client, None, (Method::GET, until), target).await;
-            match asked {
+            match self.client.calls().repeat_until(until, || true, call).await {
                 Err(Error::Busy(_)) if Instant::now() < until => {}
-                ended => return ended,
+                result => return result,
             }
         }
     }
 
-    /// Removes it; whoever waits for it is told that there is none.
+    /// Deletes the latch; callers that wait for it get [`Error::Refused`].
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn delete(&self) -> Result<(), Error> {
-        self.client.calls().tell(Method::DELETE, latch_path(&checked(&self.name)?)).await
+        let call = Call::new(Method::DELETE, latch_path(&checked_name(&self.name)?));
+        self.client.calls().send(&call).await
     }
 }

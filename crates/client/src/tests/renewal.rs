@@ -78,8 +78,8 @@ async fn renewal_ends_with_the_last_guard_and_the_session_is_not_used_beyond_its
     guard.release().await.unwrap();
     let after = counts.of("POST");
     // The session ends by itself, which takes several times as long as a renewal would.
-    let session = client.sessions_open().await;
-    until("the session is over", || session.standing(Moment::now()).is_err()).await;
+    let session = client.open_session().await;
+    until("the session is over", || !session.is_alive()).await;
     assert!(counts.of("POST") <= after + 1, "one may have been under way");
     let _again = acquire(&client).await.unwrap();
     assert_eq!(counts.of("PUT /v1/sessions/"), 2);

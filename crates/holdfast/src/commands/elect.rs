@@ -104,7 +104,7 @@ struct Listed {
 }
 
 async fn ls(args: &ElectLsArgs) -> Result<(), Stop> {
-    let client = connect(&args.target)?.patience(LOOK_MAX);
+    let client = connect(&args.target)?.request_timeout(LOOK_MAX);
     let all = all(&client, args.prefix.as_deref().unwrap_or_default(), &args.target).await?;
     let name = |listed: &Listed| listed.election.to_string();
     answer_rows(args.target.output, &all, &all, name, || {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use holdfast_api::{GrantAllBody, GrantBody};
 use holdfast_client::{
-    Client, Error, Guard, GuardAll, Hold, LockAll, Loss, Moment, ReleaseRequest,
+    Client, Error, Guard, Hold, Loss, Moment, MultiGuard, MultiLock, ReleaseRequest,
 };
 use nix::sys::signal::Signal;
 
@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Held {
     One(Box<Guard>),
-    All(GuardAll),
+    All(MultiGuard),
 }
 
 /// The release requests that were reported, by lock.
@@ -65,7 +65,7 @@ pub(super) async fn take_all(
         lock_name(name)?;
     }
     let (client, session) = client;
-    let locks = wanted(client.lock_all(names()).as_session(), args);
+    let locks = wanted(client.lock_many(names()).as_session(), args);
     let taken = {
         let taking = async {
             match (args.try_once, args.wait) {
@@ -93,9 +93,9 @@ pub(super) async fn take_all(
     }
 }
 
-fn wanted(locks: LockAll, args: &TakeArgs) -> LockAll {
+fn wanted(locks: MultiLock, args: &TakeArgs) -> MultiLock {
     let locks = if args.shared { locks.shared() } else { locks };
-    args.max_hold.into_iter().fold(locks, LockAll::max_hold)
+    args.max_hold.into_iter().fold(locks, MultiLock::max_hold)
 }
 
 /// Reports about the first of the locks that somebody else has.

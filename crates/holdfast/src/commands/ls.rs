@@ -15,7 +15,7 @@ use crate::output::{answer_rows, table};
 const TOKENS_MAX: usize = 3;
 
 pub(super) async fn run(args: &LsArgs) -> Result<(), Stop> {
-    let client = connect(&args.target)?.patience(LOOK_MAX);
+    let client = connect(&args.target)?.request_timeout(LOOK_MAX);
     let session = args.session.as_ref().map(SessionName::new).transpose().map_err(Stop::usage)?;
     let mut params = ListParams {
         prefix: args.prefix.clone().unwrap_or_default(),

@@ -9,7 +9,7 @@ use crate::output::{print, print_json, table};
 
 pub(super) async fn run(target: &Target) -> Result<(), Stop> {
     let cluster = connect(target)?
-        .patience(LOOK_MAX)
+        .request_timeout(LOOK_MAX)
         .cluster()
         .await
         .map_err(|error| stop(target, &error))?;

@@ -40,7 +40,7 @@ pub(super) fn client_for(args: &TakeArgs, target: &Target) -> Result<(Client, St
         builder = builder.label(key, value);
     }
     let client = builder
-        .patience(timeout_of(args))
+        .request_timeout(timeout_of(args))
         .build()
         .map_err(|error| Stop::usage(format!("{error}; see --addr and HOLDFAST_ADDR")))?;
     Ok((client, session))

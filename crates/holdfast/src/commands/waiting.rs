@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Reports until dropped.
 pub(super) async fn report_waiting(client: &Client, lock: &str, session: &str) -> Infallible {
-    let client = client.clone().patience(AGAIN);
+    let client = client.clone().request_timeout(AGAIN);
     let mut said = None;
     tokio::time::sleep(SILENCE).await;
     loop {

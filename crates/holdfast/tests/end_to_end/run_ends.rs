@@ -110,7 +110,7 @@ fn a_command_may_hold_for_so_long_and_no_longer() {
     let end = program.wait();
     assert!(lasted < TTL, "{lasted:?}");
     assert_eq!(end.code, Some(76));
-    assert!(end.stderr.contains("as long as it may be"), "{}", end.stderr);
+    assert!(end.stderr.contains("the longest hold"), "{}", end.stderr);
     let who = cluster.client(&["who", "job"]);
     assert!(who.stdout.starts_with("job is free"), "{}", who.stdout);
 }
@@ -128,7 +128,7 @@ fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_ho
     let revoke = ["ask", "job", "--revoke", "--deadline", "50ms", "--reason", "patch day"];
     let release = ["unlock", "job", "--session", "mine"];
     for (words, said) in [
-        (&force[..], "an operator took it away (reason: stuck)"),
+        (&force[..], "an operator broke the lock (reason: stuck)"),
         (&revoke[..], "deadline of a release request (reason: patch day)"),
         (&release[..], "the session no longer holds the lock"),
     ] {
@@ -166,7 +166,7 @@ fn lock_and_elect_learn_at_once_that_an_operator_took_their_lock() {
     gone(&ids);
     for end in [lock.wait(), elect.wait()] {
         assert_eq!(end.code, Some(76), "{}", end.stderr);
-        assert!(end.stderr.contains("an operator took it away (reason: stuck)"), "{}", end.stderr);
+        assert!(end.stderr.contains("an operator broke the lock (reason: stuck)"), "{}", end.stderr);
     }
     assert!(before.elapsed() < AT_ONCE * 2, "{:?}", before.elapsed());
 }

@@ -36,7 +36,7 @@ async fn row_81f_a_membership_is_restored_by_its_live_session_alone_and_never_do
     // Joining again is the same membership, which says something else.
     let again = here.join("10.0.0.1:81").await.expect("joined");
     until_said(&here, &["10.0.0.1:81", "10.0.0.2:80"]).await;
-    second.say("10.0.0.2:81").await.expect("said");
+    second.set_value("10.0.0.2:81").await.expect("said");
     until_said(&here, &["10.0.0.1:81", "10.0.0.2:81"]).await;
     // Somebody deletes the record: the session that it stands for lives, so it comes back, as what it is.
     let session = second.session().expect("a member").clone();
@@ -76,7 +76,7 @@ async fn row_81f_a_membership_ends_with_its_session_and_says_so() {
     let lost = tokio::time::timeout(DEADLINE, member.lost()).await.expect("it hears of it");
     assert_eq!(lost, Loss::SessionEnded);
     assert_eq!(member.ensure(), Err(Loss::SessionEnded));
-    member.say("still here").await.expect_err("it is over");
+    member.set_value("still here").await.expect_err("it is over");
     assert_eq!(said(&group).await, [""; 0]);
     // A new one is another session's, and there is one of it.
     let anew = group.join("me again").await.expect("joined");
@@ -175,10 +175,10 @@ async fn row_81f_programs_without_async_join_leave_and_follow() {
     let working = std::thread::spawn(move || {
         let client = blocking::Client::new(nodes).expect("a client");
         let group = client.group("web");
-        let mut followed = group.follow().expect("read");
+        let mut followed = group.watch().expect("read");
         let member = group.join("here").expect("joined");
         member.ensure().expect("it lives");
-        member.say("there").expect("said");
+        member.set_value("there").expect("said");
         let values: Vec<String> =
             group.members().expect("an answer").into_iter().map(|member| member.value).collect();
         assert_eq!(values, ["there"]);

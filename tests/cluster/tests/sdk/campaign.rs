@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use holdfast_client::{Client, Error, FencingToken, Guard, GuardAll, LockName};
+use holdfast_client::{Client, Error, FencingToken, Guard, LockName, MultiGuard};
 use holdfast_lab::{Cluster, DEADLINE, until, until_some};
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
@@ -74,7 +74,7 @@ enum Ending {
 /// What the next one in the queue is granted.
 enum Next {
     One(Box<Guard>),
-    Several(GuardAll),
+    Several(MultiGuard),
 }
 
 impl Next {
@@ -86,7 +86,7 @@ impl Next {
                 Self::One(Box::new(election.campaign("next").await?.into_guard()))
             }
             "several" => {
-                let several = client.lock_all([lock.to_owned(), format!("{lock}/too")]);
+                let several = client.lock_many([lock.to_owned(), format!("{lock}/too")]);
                 Self::Several(several.wait(DEADLINE * 2).acquire().await?)
             }
             "permits" => Self::One(Box::new(one.limit(2).acquire().await?)),

@@ -202,7 +202,7 @@ async fn programs_without_async_stand_observe_take_several_and_hand_on() {
         assert_eq!(led.lost_within(Duration::from_millis(10)), None);
         led.resign()?;
 
-        let mut both = client.lock_all(["a", "b"]).wait(DEADLINE).acquire()?;
+        let mut both = client.lock_many(["a", "b"]).wait(DEADLINE).acquire()?;
         assert_eq!(both.tokens().len(), 2);
         assert!(matches!(client.lock("a").try_acquire(), Err(Error::Busy(_))));
         both.release_one("a")?;
@@ -212,7 +212,7 @@ async fn programs_without_async_stand_observe_take_several_and_hand_on() {
         let session = client.session()?;
         let guard = client.lock("c").acquire()?;
         let first = guard.token();
-        let view: holdfast_client::Hold = (*guard).clone();
+        let view: holdfast_client::Hold = guard.hold();
         let handed = guard.hand_over(session.name(), None).map_err(|not| not.error)?;
         assert!(handed > first && view.ensure() == Err(Loss::HandedOver));
         let received = client.lock("c").receive()?.expect("it is ours");

@@ -33,7 +33,7 @@ async fn the_examples_do_what_they_say() {
         "reading again with the same token: true",
         "3 permits: kinds/pool#0 kinds/pool#1 kinds/pool#2",
         "two more are too many: true",
-        "lost: no progress was shown for 200ms, so it was given back",
+        "lost: no progress for 200ms, so the lock was released",
     ] {
         assert_eq!(kinds.line().await.as_deref(), Some(line));
     }

@@ -131,7 +131,7 @@ async fn every_guard_learns_at_once_that_an_operator_took_its_lock() {
     let alone = client.lock("alone").acquire().await.expect("the lock");
     let shared = client.lock("shared").shared().acquire().await.expect("the lock");
     let permit = client.semaphore("permit", 3).acquire().await.expect("a permit");
-    let both = client.lock_all(["both/1", "both/2"]).acquire().await.expect("both");
+    let both = client.lock_many(["both/1", "both/2"]).acquire().await.expect("both");
     let endpoints = addresses(&cluster);
     let blocking = std::thread::spawn(move || {
         let builder = Client::builder(endpoints).ttl(LONG_TTL);

@@ -111,7 +111,7 @@ async fn a_semaphore_gives_out_its_permits_and_no_more_and_its_limit_is_live() {
     let two = pool(&one).permits(2).acquire().await.expect("two");
     let third = pool(&one).acquire().await.expect("the third, of the same client");
     assert_eq!((two.permits(), two.slots(), third.slots()), (2, vec![0, 1], vec![2]));
-    assert_eq!(two.marks(), ["pool#0", "pool#1"]);
+    assert_eq!(two.fence_resources(), ["pool#0", "pool#1"]);
     assert!(matches!(pool(&other).try_acquire().await, Err(Error::Busy(_))));
     let other_limit = other.semaphore("pool", 4).try_acquire().await.expect_err("it has 3");
     assert!(matches!(other_limit, Error::Refused(_)), "{other_limit}");
@@ -122,7 +122,10 @@ async fn a_semaphore_gives_out_its_permits_and_no_more_and_its_limit_is_live() {
     assert_eq!(more.slots(), [3, 4]);
     pool(&one).set_limit(1).await.expect("nobody is revoked");
     assert!([&two, &third, &more].iter().all(|permit| permit.is_held()));
-    assert_eq!(pool(&one).look().await.expect("read").permits_held, Some(5));
+    assert_eq!(
+        one.look(&LockName::new("pool").expect("a name")).await.expect("read").permits_held,
+        Some(5)
+    );
     for permit in [two, third, more] {
         permit.release().await.expect("released");
     }
@@ -154,9 +157,9 @@ async fn programs_without_async_have_the_same_kinds() {
         assert!(matches!(pool.clone().try_acquire(), Err(Error::Busy(_))));
         pool.set_limit(3)?;
         let third = client.semaphore("pool", 3).wait(DEADLINE).acquire()?;
-        assert_eq!(third.marks(), ["pool#2"]);
+        assert_eq!(third.fence_resources(), ["pool#2"]);
         third.release()?;
-        permit.into_guard().release()?;
+        permit.release()?;
         editor.release()
     };
     // A thread of its own: the blocking client refuses to be used inside a runtime.
@@ -173,7 +176,7 @@ async fn many_permits_of_one_session_stay_held_through_renewals() {
     let mut permits = Vec::new();
     // More than a look at the lock lists.
     for _ in 0..120 {
-        let lock = one.semaphore("pool", 200).with(|lock| lock.ttl(ttl));
+        let lock = one.semaphore("pool", 200).ttl(ttl);
         permits.push(lock.acquire().await.expect("a permit"));
     }
     let (first, last) = (permits[0].lost(), permits[119].lost());

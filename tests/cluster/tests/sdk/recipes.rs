@@ -50,7 +50,7 @@ async fn a_client_that_ends_has_counted_and_left() {
     assert_eq!(done.count_down("a").await.expect("counted"), 1);
     assert_eq!(done.count_down("a").await.expect("counted"), 1);
     assert!(matches!(done.wait(Duration::ZERO).await, Err(Error::Busy(_))));
-    let session = other.latch("done").count_down_at_the_end("b").await.expect("promised");
+    let session = other.latch("done").count_down_on_session_end("b").await.expect("promised");
     let room = client.double_barrier("room", 2);
     let theirs = other.double_barrier("room", 2);
     let (mine, yours) = tokio::join!(room.enter(DEADLINE), theirs.enter(DEADLINE));

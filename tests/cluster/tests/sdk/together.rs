@@ -40,7 +40,7 @@ async fn transfers_in_every_direction_exclude_each_other_and_all_come_to_an_end(
             for round in 0..8 {
                 let (from, to) = ((task + round) % 3, (task + round * 2 + 1) % 3);
                 let to = if to == from { (to + 1) % 3 } else { to };
-                let both = client.lock_all([from, to].map(|at| format!("account/{at}")));
+                let both = client.lock_many([from, to].map(|at| format!("account/{at}")));
                 let both = both.acquire().await.expect("both");
                 for at in [from, to] {
                     assert_eq!(inside[at].fetch_add(1, Ordering::SeqCst), 0, "alone at {at}");
@@ -70,7 +70,7 @@ async fn transfers_in_every_direction_exclude_each_other_and_all_come_to_an_end(
 async fn one_member_that_is_taken_away_is_told_and_the_others_are_held_until_given_back() {
     let cluster = Cluster::three().await;
     let (one, other) = (client(&cluster), client(&cluster));
-    let both = one.lock_all(["a", "b"]).acquire().await.expect("both");
+    let both = one.lock_many(["a", "b"]).acquire().await.expect("both");
     let waiting = tokio::spawn(other.lock("a").acquire());
     queued(&other, "a", 1).await;
     let broken = cluster.node(1).http.delete("/v1/locks/b?force&reason=maintenance").await;
@@ -90,10 +90,10 @@ async fn all_or_none_and_one_by_one() {
     let cluster = Cluster::three().await;
     let (one, other) = (client(&cluster), client(&cluster));
     let held = other.lock("b").acquire().await.expect("held");
-    let busy = one.lock_all(["a", "b"]).try_acquire().await.expect_err("one of them is held");
+    let busy = one.lock_many(["a", "b"]).try_acquire().await.expect_err("one of them is held");
     assert!(matches!(busy, Error::Busy(_)), "{busy}");
     drop(other.lock("a").try_acquire().await.expect("and the other was not taken"));
-    let waiting = tokio::spawn(one.lock_all(["b", "a"]).acquire());
+    let waiting = tokio::spawn(one.lock_many(["b", "a"]).acquire());
     queued(&other, "b", 1).await;
     held.release().await.expect("released");
     let mut both = waiting.await.expect("a task").expect("both");
@@ -104,9 +104,9 @@ async fn all_or_none_and_one_by_one() {
     assert!(both.is_held() && both.hold("a").is_none());
     both.release().await.expect("released");
     drop(other.lock("b").try_acquire().await.expect("it is free"));
-    let twice = one.lock_all(["a", "a"]).acquire().await.expect_err("named twice");
+    let twice = one.lock_many(["a", "a"]).acquire().await.expect_err("named twice");
     assert!(matches!(twice, Error::Refused(_)), "{twice}");
-    let dropped = one.lock_all(["a", "b"]).wait(DEADLINE);
+    let dropped = one.lock_many(["a", "b"]).wait(DEADLINE);
     let blocker = other.lock("a").acquire().await.expect("held");
     let given_up = tokio::time::timeout(Duration::from_millis(200), dropped.acquire()).await;
     assert!(given_up.is_err());

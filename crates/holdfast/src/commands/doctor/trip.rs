@@ -57,7 +57,8 @@ async fn step_by_step(
     address: &str,
     probe: &LockName,
 ) -> Result<Vec<(&'static str, Duration)>, Error> {
-    let builder = Client::builder([address]).ttl(TTL).session_prefix("doctor").patience(PATIENCE);
+    let builder =
+        Client::builder([address]).ttl(TTL).session_prefix("doctor").request_timeout(PATIENCE);
     let client = builder.build().map_err(|error| Error::Argument(error.to_string()))?;
     let mut steps = Vec::new();
     let mut begun = Instant::now();

@@ -1,33 +1,32 @@
-//! A request of somebody else that a holder release its lock, as its guards learn of it.
+//! A request that a holder release its lock.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// Somebody asks the holder to release the lock (`holdfast ask`, `POST /v1/locks/NAME`). The cluster does not know who: the
-/// reason says so if the caller wrote it there.
+/// A request that the holder release the lock (`holdfast ask`, `POST /v1/locks/NAME`). The cluster does not know the
+/// caller; the reason may name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseRequest {
-    /// Why, if the caller gave a reason.
+    /// The reason of the caller.
     pub reason: Option<String>,
-    /// By when the caller wants the lock.
+    /// When the caller wants the lock.
     pub deadline: Moment,
-    /// Whether the cluster ends the hold at the deadline. The guard is lost a moment before.
+    /// Whether the cluster revokes the hold at the deadline. The guard is lost a moment before.
     pub revoke: bool,
 }
 
 impl ReleaseRequest {
-    /// A request that arrives now.
     pub(crate) fn new(reason: Option<String>, wanted_in: Duration, revoke: bool) -> Self {
         Self { reason, deadline: crate::lease::deadline(Moment::now(), wanted_in), revoke }
     }
 
-    /// What is left until the deadline; zero if it has passed.
+    /// The time until the deadline; zero if it has passed.
     pub fn remaining(&self) -> Duration {
         self.deadline.left(Moment::now())
     }
 
-    /// Whether this is the same request, learned of at another moment.
+    /// Whether both are the same request, received at different moments.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.reason == other.reason && self.revoke == other.revoke
     }

@@ -1,8 +1,7 @@
-//! An election as it is observed: every change of who leads, over server-sent events, from one node after another.
+//! The changes of an election as server-sent events, from one node after another.
 //!
-//! Owns going on: whatever node ends the stream, the next one is told the id of the last event, so that nothing is told
-//! twice and nothing is missed without being said. Refuses to know how elections work.
-//! Bounds: one stream, one event of at most [`EVENT_MAX`] bytes in memory.
+//! When a node ends the stream, the next node gets the id of the last event, so that no event comes twice and a missing
+//! one is reported as a gap. Bounds: one stream, one event of at most [`EVENT_MAX`] bytes in memory.
 
 use std::time::{Duration, Instant};
 
@@ -12,29 +11,29 @@ use holdfast_types::Revision;
 use crate::Error;
 use crate::calls::Calls;
 
-/// A stream that says nothing for so long is dead: nodes write a comment at least every fifteen seconds.
+/// A stream without bytes for this long is dead: nodes write a comment at least every fifteen seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Bytes of one event: a value has at most 4 KiB, which JSON may write sixfold.
 const EVENT_MAX: usize = 64 * 1024;
 
-/// What an observer is told.
+/// A change of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observed {
-    /// This one leads from now on, or shows another value.
+    /// A new leader, or a new value of the leader.
     Leader {
-        /// Who, with its value and its token.
+        /// The leader with its value and token.
         leader: LeaderBody,
-        /// Since which revision.
+        /// The revision of the change.
         revision: Revision,
     },
     /// Nobody leads.
     Vacant {
-        /// Since which revision.
+        /// The revision of the change.
         revision: Revision,
     },
-    /// Some changes are forgotten, and are not told. Who leads now comes next.
+    /// The cluster no longer remembers some changes. The present leader comes next.
     Gap {
-        /// What happened up to here is not told.
+        /// Changes up to this revision are missing.
         until: Revision,
     },
 }
@@ -45,62 +44,62 @@ pub struct Observer {
     calls: Calls,
     path: String,
     stream: Option<Stream>,
-    /// Which node to ask, counted on with every stream that ended.
-    turn: usize,
+    /// The number of the node to ask next.
+    node: usize,
     /// The id of the last event.
     last: Option<Revision>,
 }
 
-/// A stream of one node.
 #[derive(Debug)]
 struct Stream {
     answer: reqwest::Response,
-    /// What has arrived and is not told yet.
+    /// Received and not parsed yet.
     bytes: Vec<u8>,
 }
 
 impl Observer {
     pub(crate) fn new(calls: Calls, path: String) -> Self {
-        Self { calls, path, stream: None, turn: 0, last: None }
+        Self { calls, path, stream: None, node: 0, last: None }
     }
 
-    /// The first time who leads, then each change, as long as it takes. Dropping the future loses nothing.
+    /// Returns the present leader first, then waits for each change. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Error::Retry`] if no node answered for as long as the client is patient: the next call goes on where this one ended.
-    /// [`Error::Refused`] if the call cannot succeed.
+    /// [`Error::Retry`] if no node answered within the request timeout: the next call goes on where this one ended.
+    /// [`Error::Refused`] if the cluster rejected the call.
     pub async fn next_change(&mut self) -> Result<Observed, Error> {
         let mut until = None;
         loop {
             let Some(stream) = &mut self.stream else {
-                let until = *until.get_or_insert_with(|| Instant::now() + self.calls.patience);
+                let timeout = self.calls.request_timeout;
+                let until = *until.get_or_insert_with(|| Instant::now() + timeout);
                 let last = self.last.map(|revision| revision.0);
-                let exchange = self.calls.exchange.clone();
-                let (answer, turn) = exchange.stream((self.turn, &self.path), last, until).await?;
-                self.turn = turn;
+                let nodes = self.calls.nodes.clone();
+                let opened = nodes.open_events(&self.path, self.node, last, until).await?;
+                let (answer, node) = opened;
+                self.node = node;
                 self.stream = Some(Stream { answer, bytes: Vec::new() });
                 continue;
             };
             match stream.event().await {
                 Some(event) => {
-                    // A node that tells something is well.
                     until = None;
-                    if let Some(observed) = self.hear(&event) {
+                    if let Some(observed) = self.receive(&event) {
                         return Ok(observed);
                     }
                 }
-                None => self.go_on(),
+                None => self.leave_node(),
             }
         }
     }
 
-    /// The stream ended: the next node is asked.
-    fn go_on(&mut self) {
+    /// Ends the stream: the next node is asked.
+    fn leave_node(&mut self) {
         self.stream = None;
-        self.turn = self.turn.wrapping_add(1);
+        self.node = self.node.wrapping_add(1);
     }
 
-    fn hear(&mut self, event: &Event) -> Option<Observed> {
+    fn receive(&mut self, event: &Event) -> Option<Observed> {
         self.last = event.id.or(self.last);
         match event.name.as_str() {
             "leader" | "vacant" => {
@@ -116,17 +115,17 @@ impl Observer {
                 Some(Observed::Gap { until: body.until })
             }
             "reconnect" => {
-                self.go_on();
+                self.leave_node();
                 None
             }
-            // A place to go on from.
+            // Only an id to continue from.
             _ => None,
         }
     }
 }
 
 impl Stream {
-    /// The next event; none at the end of the stream, whatever ended it. Dropping the future loses nothing.
+    /// The next event; `None` when the stream has ended or failed. Dropping the future loses nothing.
     async fn event(&mut self) -> Option<Event> {
         loop {
             if let Some(end) = self.bytes.windows(2).position(|bytes| bytes == b"\n\n") {
@@ -148,7 +147,6 @@ impl Stream {
     }
 }
 
-/// One event.
 #[derive(Debug, PartialEq, Eq)]
 struct Event {
     name: String,
@@ -156,7 +154,7 @@ struct Event {
     id: Option<Revision>,
 }
 
-/// Reads one block of lines; none of a comment.
+/// Reads one block of lines; `None` for a comment.
 fn parse(block: &str) -> Option<Event> {
     let field = |key: &str| {
         let mut lines = block.lines();
@@ -172,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_read_and_comments_passed_over() {
+    fn events_are_parsed_and_comments_skipped() {
         assert_eq!(parse(": still here\n\n"), None);
         let event = parse("id: 12\nevent: leader\ndata: {\"a\": \"b: c\"}\n\n").unwrap();
         assert_eq!((event.name.as_str(), event.id), ("leader", Some(Revision(12))));

@@ -1,21 +1,20 @@
-//! The bounds of a hold beside the session's life: a progress beacon, a longest time, the deadline of a request to release
+//! The limits of a hold besides its session: a progress beacon, a longest time, and the deadline of a release request
 //! that revokes. Pure arithmetic.
 //!
-//! Owns the answer to "is the work still alive?", which no renewal can give: a watchdog that renews for a thread that
-//! is stuck keeps the lock for ever. Invariant: a bound that was crossed stays crossed; a late touch revives nothing.
+//! A renewal shows that the process is alive, not that its work makes progress: the beacon shows the latter.
+//! Invariant: an exceeded limit stays exceeded; a late touch revives nothing.
 
 use std::time::Duration;
 
 use crate::Loss;
 use crate::clock::Moment;
-use crate::request::ReleaseRequest;
+use crate::release_request::ReleaseRequest;
 
-/// A hold's bounds, and whether one was crossed or the hold lost otherwise.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Limits {
+pub(crate) struct HoldLimits {
     beacon: Option<Beacon>,
     max: Option<(Duration, Moment)>,
-    /// When the cluster ends the hold because it was asked for, and why.
+    /// When the cluster revokes the hold, and the reason of the request.
     revoked: Option<(Moment, Option<String>)>,
     lost: Option<Loss>,
 }
@@ -26,8 +25,8 @@ struct Beacon {
     until: Moment,
 }
 
-impl Limits {
-    /// The bounds of a hold that begins now: how often it is touched, how long it may last and when that is over.
+impl HoldLimits {
+    /// The limits of a hold that begins now. `max` is the longest hold and the moment it ends.
     pub(crate) fn new(
         beacon: Option<Duration>,
         max: Option<(Duration, Moment)>,
@@ -37,20 +36,19 @@ impl Limits {
         Self { beacon, max, revoked: None, lost: None }
     }
 
-    /// How long the hold may last, if that is bounded.
-    pub(crate) fn max(&self) -> Option<Duration> {
+    pub(crate) fn max_hold(&self) -> Option<Duration> {
         self.max.map(|(max, _)| max)
     }
 
-    /// The cluster ends the hold at the deadline of this request, or of an earlier one.
+    /// Ends the hold at the deadline of the request, or of an earlier request.
     pub(crate) fn revoke(&mut self, request: &ReleaseRequest) {
         if self.revoked.as_ref().is_none_or(|(until, _)| request.deadline < *until) {
             self.revoked = Some((request.deadline, request.reason.clone()));
         }
     }
 
-    /// When the next bound is crossed, none if there are none; or the loss.
-    pub(crate) fn standing(&self, now: Moment) -> Result<Option<Moment>, Loss> {
+    /// The nearest limit, `None` without limits; or the loss.
+    pub(crate) fn next_deadline(&self, now: Moment) -> Result<Option<Moment>, Loss> {
         if let Some(loss) = &self.lost {
             return Err(loss.clone());
         }
@@ -69,18 +67,18 @@ impl Limits {
         }
     }
 
-    /// The work shows that it goes on.
+    /// Moves the beacon, unless a limit is exceeded.
     pub(crate) fn touch(&mut self, now: Moment) -> Result<(), Loss> {
-        self.standing(now)?;
+        self.next_deadline(now)?;
         if let Some(beacon) = &mut self.beacon {
             beacon.until = now.plus(beacon.every);
         }
         Ok(())
     }
 
-    /// Lost for another reason; the first one stays.
+    /// Marks the hold as lost; the first reason stays.
     pub(crate) fn lose(&mut self, loss: Loss, now: Moment) {
-        let loss = self.standing(now).err().unwrap_or(loss);
+        let loss = self.next_deadline(now).err().unwrap_or(loss);
         self.lost = Some(loss);
     }
 }
@@ -96,27 +94,27 @@ mod tests {
     }
 
     #[test]
-    fn without_bounds_nothing_ends() {
-        assert_eq!(Limits::default().standing(at(u64::MAX)), Ok(None));
+    fn a_hold_without_limits_does_not_end() {
+        assert_eq!(HoldLimits::default().next_deadline(at(u64::MAX)), Ok(None));
     }
 
     #[test]
     fn a_touch_in_time_moves_the_beacon_and_a_late_one_does_not() {
-        let mut limits = Limits::new(Some(SECOND), None, at(0));
+        let mut limits = HoldLimits::new(Some(SECOND), None, at(0));
         assert_eq!(limits.touch(at(900)), Ok(()));
-        assert_eq!(limits.standing(at(1_800)), Ok(Some(at(1_900))));
+        assert_eq!(limits.next_deadline(at(1_800)), Ok(Some(at(1_900))));
         assert_eq!(limits.touch(at(1_900)), Err(Loss::Stalled { every: SECOND }));
-        assert_eq!(limits.standing(at(1_901)), Err(Loss::Stalled { every: SECOND }));
+        assert_eq!(limits.next_deadline(at(1_901)), Err(Loss::Stalled { every: SECOND }));
     }
 
     #[test]
-    fn the_longest_time_counts_however_often_it_is_touched() {
-        let mut limits = Limits::new(Some(SECOND), Some((SECOND * 2, at(2_000))), at(0));
+    fn the_longest_hold_counts_however_often_it_is_touched() {
+        let mut limits = HoldLimits::new(Some(SECOND), Some((SECOND * 2, at(2_000))), at(0));
         for ms in [500, 1_000, 1_500, 1_900] {
             assert_eq!(limits.touch(at(ms)), Ok(()));
         }
-        assert_eq!(limits.standing(at(1_900)), Ok(Some(at(2_000))));
-        assert_eq!(limits.standing(at(2_000)), Err(Loss::HeldTooLong { max: SECOND * 2 }));
+        assert_eq!(limits.next_deadline(at(1_900)), Ok(Some(at(2_000))));
+        assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::HeldTooLong { max: SECOND * 2 }));
     }
 
     #[test]
@@ -126,18 +124,18 @@ mod tests {
             deadline: at(ms),
             revoke: true,
         };
-        let mut limits = Limits::new(None, Some((SECOND * 9, at(9_000))), at(0));
+        let mut limits = HoldLimits::new(None, Some((SECOND * 9, at(9_000))), at(0));
         limits.revoke(&request(2_000, "patch day"));
         limits.revoke(&request(3_000, "again"));
-        assert_eq!(limits.standing(at(1_999)), Ok(Some(at(2_000))));
+        assert_eq!(limits.next_deadline(at(1_999)), Ok(Some(at(2_000))));
         let reason = Some("patch day".to_owned());
-        assert_eq!(limits.standing(at(2_000)), Err(Loss::Revoked { reason }));
+        assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::Revoked { reason }));
     }
 
     #[test]
     fn the_first_reason_stays() {
-        let mut limits = Limits::new(None, Some((SECOND, at(1_000))), at(0));
+        let mut limits = HoldLimits::new(None, Some((SECOND, at(1_000))), at(0));
         limits.lose(Loss::TakenAway, at(500));
-        assert_eq!(limits.standing(at(2_000)), Err(Loss::TakenAway));
+        assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::TakenAway));
     }
 }

@@ -42,7 +42,7 @@ fn free() -> String {
 #[tokio::test]
 async fn all_are_taken_by_one_call_and_given_back_by_one() {
     let (client, lines) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
-    let mut both = client.lock_all(["a", "b"]).acquire().await.unwrap();
+    let mut both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let tokens: Vec<u64> = both.tokens().values().map(|token| token.0).collect();
     assert_eq!(tokens, [7, 8]);
     assert_eq!(both.hold("b").unwrap().token().0, 8);
@@ -52,8 +52,8 @@ async fn all_are_taken_by_one_call_and_given_back_by_one() {
     both.release_one("a").await.unwrap();
     assert_eq!(asked(&lines, "DELETE /v1/locks/a?"), 1);
     both.release().await.unwrap();
-    assert_eq!(asked(&lines, "DELETE /v1/locks?name=b&session="), 1);
-    drop(client.lock_all(["a", "b"]).acquire().await.unwrap());
+    assert_eq!(asked(&lines, "DELETE /v1/locks/b?"), 1);
+    drop(client.lock_many(["a", "b"]).acquire().await.unwrap());
     until("all are given back at once", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1)
         .await;
 }
@@ -61,7 +61,7 @@ async fn all_are_taken_by_one_call_and_given_back_by_one() {
 #[tokio::test]
 async fn one_that_is_taken_away_is_told_and_the_others_are_held_still() {
     let (client, _) = granting(r#"{"lock":"a","token":7}"#).await;
-    let both = client.lock_all(["a", "b"]).acquire().await.unwrap();
+    let both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let cancelled = both.cancel_token();
     let (lock, loss) = tokio::time::timeout(Duration::from_secs(10), both.lost()).await.unwrap();
     assert_eq!((lock.as_str(), &loss), ("b", &Loss::TakenAway));
@@ -85,7 +85,7 @@ async fn what_may_have_been_granted_is_given_back() {
         }
     })
     .await;
-    let doubt = client([address]).lock_all(["a", "b"]).try_acquire().await.unwrap_err();
+    let doubt = client([address]).lock_many(["a", "b"]).try_acquire().await.unwrap_err();
     assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
     until("it is given back", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
 }
@@ -165,7 +165,7 @@ async fn a_hand_over_whose_answer_was_lost_is_sent_again_and_gets_its_first_answ
 #[tokio::test]
 async fn a_hand_over_in_doubt_is_given_back() {
     let (client, lines) = handing(|_| None).await;
-    let client = client.patience(Duration::from_millis(300));
+    let client = client.request_timeout(Duration::from_millis(300));
     let guard = client.lock("job").acquire().await.unwrap();
     let not = guard.hand_over(&to(), None).await.unwrap_err();
     assert!(matches!(not.error, Error::Unknown(_)) && not.guard.is_none(), "{not:?}");
@@ -208,13 +208,13 @@ fn revoking(after: Duration) -> ReleaseRequest {
 #[tokio::test]
 async fn the_deadline_of_several_is_the_first_of_any_and_moves_both_ways() {
     let (client, _) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
-    let both = client.lock_all(["a", "b"]).acquire().await.unwrap();
+    let both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let first = both.deadline_moment().unwrap();
     let renewed = both.deadline_after(first).await.unwrap();
     assert!(renewed > first, "a renewal moves it on");
     // Of the second lock alone: the first one keeps its deadline.
     let request = revoking(Duration::from_millis(300));
-    both.hold("b").unwrap().claim.requested(request.clone());
+    both.hold("b").unwrap().entry.request_release(request.clone());
     let mut known = renewed;
     while known != request.deadline {
         known = both.deadline_after(known).await.unwrap();

@@ -1,6 +1,4 @@
-//! The calls about nodes of the tree that groups and cached subtrees are made of.
-//!
-//! Owns how a node is read with its version, and how several changes are sent as one. Refuses to know what the nodes mean.
+//! Calls about nodes of the tree, for groups and cached subtrees.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,47 +8,49 @@ use holdfast_api::{
     node_headers, tree_path,
 };
 use holdfast_types::{Revision, ZnodePath};
-use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::Error;
 use crate::calls::Calls;
-use crate::exchange::Call;
+use crate::http::{HttpResponse, Method};
+use crate::retry::Call;
 
-/// A node of the tree as it was read.
+/// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its data as it was written.
+    /// The data.
     pub data: Vec<u8>,
-    /// Changes of its data, from 0.
+    /// Counts changes of the data, from 0.
     pub version: i32,
-    /// The revision that created it: another one is another node of the same path.
+    /// The revision that created the node: a node that was deleted and created again has another one.
     pub created: Revision,
-    /// Whether it goes with the session that created it.
+    /// Whether it ends with the session that created it.
     pub is_ephemeral: bool,
 }
 
 impl Node {
-    /// Its data as text; what is not UTF-8 is replaced.
+    /// The data as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.data).into_owned()
     }
 }
 
-/// There is more at and below a path than is kept on this side.
 pub(crate) fn too_many(root: &ZnodePath, max: usize) -> Error {
-    Error::Argument(format!("more than {max} nodes below {root}: choose a smaller part"))
+    Error::Argument(format!("more than {max} nodes below {root}: choose a smaller subtree"))
 }
 
 impl Calls {
-    /// Reads a node; none if there is none.
+    /// Reads a node, if it exists.
     pub(crate) async fn node(&self, path: &ZnodePath) -> Result<Option<Node>, Error> {
-        let call = self.call(Method::GET, tree_path(path));
-        found(self.exchange.read(call, read_node).await)
+        let delivery = self.deliver(&Call::get(tree_path(path))).await;
+        found(delivery.result.and_then(|answer| read_node(answer.body)))
     }
 
-    /// Reads which nodes are at a path and below it, if they are not too many; none if there is no such path.
+    /// Lists the nodes at a path and below it; empty if the path does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for more than `max` nodes.
     pub(crate) async fn paths_below(
         &self,
         root: &ZnodePath,
@@ -75,22 +75,21 @@ impl Calls {
         }
     }
 
-    /// Sends a transaction. With a session and a request id in it, sending it again is harmless.
+    /// Sends a transaction. It must name a session and a request id, so that a copy has no effect.
     pub(crate) async fn transact(&self, transaction: &Value) -> Result<TxnBody, Error> {
-        let call = self.call(Method::POST, "/v1/txn".to_owned());
-        let call = Call { body: transaction.to_string(), ..call };
-        self.exchange.ask(call).await.map(|answered| answered.body)
+        let body = transaction.to_string().into_bytes();
+        self.json(&Call { body, ..Call::new(Method::POST, "/v1/txn") }).await
     }
 
-    /// Where the present is, for a watch to begin.
-    pub(crate) async fn now(&self, root: &ZnodePath) -> Result<Revision, Error> {
+    /// The revision from which a watch reports later changes.
+    pub(crate) async fn current_revision(&self, root: &ZnodePath) -> Result<Revision, Error> {
         let params = watching(root, None, Duration::ZERO, true);
         self.get::<WatchBody>(format!("/v1/watch?{}", params.to_query()))
             .await
             .map(|body| body.revision)
     }
 
-    /// What has changed since, or changes within the wait: at a path alone, or in everything that begins so.
+    /// The changes after `since`, or the next ones within `wait`: of one path, or of all paths with this prefix.
     pub(crate) async fn changes(
         &self,
         root: &ZnodePath,
@@ -100,8 +99,7 @@ impl Calls {
     ) -> Result<WatchBody, Error> {
         let params = watching(root, Some(since), wait, is_exact);
         let target = format!("/v1/watch?{}", params.to_query());
-        let ended = self.ask_waiting(Method::GET, target, wait).await;
-        ended.result.map(|answered| answered.body)
+        self.json(&Call::get(target).wait(wait)).await
     }
 }
 
@@ -109,7 +107,7 @@ fn watching(root: &ZnodePath, since: Option<Revision>, wait: Duration, exact: bo
     WatchParams { place: root.as_str().to_owned(), exact, since, wait }
 }
 
-/// Nothing there is an answer.
+/// Turns "not found" into `None`.
 pub(crate) fn found<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
     match asked {
         Ok(body) => Ok(Some(body)),
@@ -118,23 +116,23 @@ pub(crate) fn found<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Whether a node refused a call for this reason.
+/// Whether the cluster rejected a call with this code.
 pub(crate) fn is(error: &Error, code: ErrorCode) -> bool {
     error.problem().is_some_and(|problem| problem.code == code)
 }
 
-fn read_node(head: &HeaderMap, data: &[u8]) -> Result<Node, Error> {
+fn read_node(response: HttpResponse) -> Result<Node, Error> {
+    let headers = &response.headers;
     Ok(Node {
-        data: data.to_vec(),
-        version: told(head, node_headers::VERSION)?,
-        created: Revision(told(head, node_headers::CREATED_REVISION)?),
-        is_ephemeral: told::<String>(head, node_headers::KIND)? == "ephemeral",
+        version: header(headers, node_headers::VERSION)?,
+        created: Revision(header(headers, node_headers::CREATED_REVISION)?),
+        is_ephemeral: header::<String>(headers, node_headers::KIND)? == "ephemeral",
+        data: response.body,
     })
 }
 
-/// What a header of the answer says.
-fn told<T: FromStr>(head: &HeaderMap, name: &str) -> Result<T, Error> {
-    let text = head.get(name).and_then(|value| value.to_str().ok());
+fn header<T: FromStr>(headers: &HeaderMap, name: &str) -> Result<T, Error> {
+    let text = headers.get(name).and_then(|value| value.to_str().ok());
     let value = text.and_then(|text| text.parse().ok());
-    value.ok_or_else(|| Error::Foreign(format!("a node without the header {name}")))
+    value.ok_or_else(|| Error::Foreign(format!("the answer has no header {name}")))
 }

@@ -1,0 +1,241 @@
+//! Acquiring: one place in each queue, whatever happens to the calls that ask for it.
+//!
+//! [`LockRequest::acquire`] sends call after call, to whichever node answers, until the grant, the end of the wait or the
+//! end of the session. An acquire that is dropped or fails releases in the background what it may have left behind.
+//! Bounds: one call in flight for each acquire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_api::{AcquireAllParams, ErrorCode, GrantBody, Problem};
+use holdfast_types::{Attempt, LockName};
+use tokio::sync::watch;
+
+use crate::attempt;
+use crate::clock::Moment;
+use crate::hold::Hold;
+use crate::hold_limits::HoldLimits;
+use crate::lease::{Acknowledged, deadline};
+use crate::lock_request::{LockRequest, WaitLimit};
+use crate::queue_entry::{QueueEntry, Stage};
+use crate::retry::{Answer, Delivery};
+use crate::session::{Session, SessionUse};
+use crate::{Error, Guard, Loss};
+
+impl LockRequest {
+    /// Asks until all locks are granted, the wait ends or the session does. Returns a guard for each lock, in the order
+    /// of the grants.
+    pub(crate) async fn acquire(
+        self,
+        session: SessionUse,
+        limit: WaitLimit,
+    ) -> Result<Vec<Guard>, Error> {
+        let attempt =
+            if self.handed_over { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
+        let segmented = self.terms.segments.is_some();
+        let entry = |lock: &LockName| {
+            Arc::new(QueueEntry::new(lock.clone(), self.owner.clone(), attempt, segmented))
+        };
+        let mut pending = PendingAcquire::new(session, self.locks.iter().map(entry).collect());
+        loop {
+            let wait = limit.next_call();
+            let session = pending.session.session();
+            pending.state = PendingState::InDoubt;
+            let delivery = tokio::select! {
+                delivery = self.call(session, &pending.entries, wait) => delivery,
+                loss = session.lost() => return Err(Error::Lost(loss)),
+                // A renewal listed the locks as held: the node that keeps the call is behind, so another one is asked.
+                () = pending.granted_elsewhere() => continue,
+            };
+            let Delivery { result, in_doubt } = delivery;
+            match result {
+                Ok(answer) => return pending.granted(answer, &self),
+                // The node died, kept the call for as long as it may, or has no leader: the place in the queue is safe.
+                Err(Error::Unknown(_) | Error::Retry(_)) if !limit.is_over() => {}
+                Err(Error::Refused(problem)) if let Some(newest) = newest_attempt(&problem) => {
+                    pending.begin_attempt(attempt::next_after(newest));
+                }
+                // The wait of one call is bounded by the API.
+                Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
+                Err(error) => {
+                    if leaves_nothing_behind(&error, in_doubt) {
+                        pending.state = PendingState::Nothing;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn call(
+        &self,
+        session: &Session,
+        entries: &[Arc<QueueEntry>],
+        wait: Duration,
+    ) -> Delivery<Vec<GrantBody>> {
+        let (calls, name) = (session.calls.with_timeout(self.request_timeout), &session.name);
+        if let [entry] = entries {
+            let params = self.params(name, entry, self.mode, wait);
+            return calls.acquire(&entry.requested, &params).await.map(|grant| vec![grant]);
+        }
+        let params = AcquireAllParams {
+            locks: self.locks.clone(),
+            session: Some(name.clone()),
+            owner: self.owner.clone(),
+            attempt: entries.first().and_then(|entry| entry.attempt()),
+            wait,
+            mode: self.mode,
+            max_hold: self.terms.max_hold,
+            labels: self.labels.clone(),
+            ..AcquireAllParams::default()
+        };
+        calls.acquire_many(&params).await.map(|body| body.grants)
+    }
+
+    /// Acquires the one lock of the request without queueing.
+    pub(crate) async fn acquire_one(self, session: &Arc<Session>) -> Result<Guard, Error> {
+        self.acquire(SessionUse::of(session), WaitLimit::none()).await.and_then(only)
+    }
+}
+
+/// The guard of a request for one lock.
+pub(crate) fn only(guards: Vec<Guard>) -> Result<Guard, Error> {
+    let guard = guards.into_iter().next();
+    guard.ok_or_else(|| Error::Foreign("the answer has no grant".to_owned()))
+}
+
+impl Guard {
+    /// Re-enters the lock: returns another guard with the same token. The lock is free after the last release.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the lock was lost meanwhile: it is not acquired anew. Otherwise see [`Error`].
+    pub async fn reenter(&self) -> Result<Guard, Error> {
+        self.ensure()?;
+        let guard = self.request.reentry().acquire_one(self.session.session()).await?;
+        if guard.token() != self.token() {
+            self.entry.lose(Loss::TakenAway);
+            return Err(Error::Lost(Loss::TakenAway));
+        }
+        Ok(guard)
+    }
+}
+
+/// What the cluster may know of an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PendingState {
+    Nothing,
+    InDoubt,
+    /// The entries belong to guards.
+    Granted,
+}
+
+/// The queue entries of an acquire that has not succeeded yet. Dropping it releases what may be left of them.
+#[derive(Debug)]
+struct PendingAcquire {
+    session: SessionUse,
+    entries: Vec<Arc<QueueEntry>>,
+    state: PendingState,
+}
+
+impl PendingAcquire {
+    fn new(session: SessionUse, entries: Vec<Arc<QueueEntry>>) -> Self {
+        for entry in &entries {
+            session.session().entries.add(entry.clone());
+        }
+        Self { session, entries, state: PendingState::Nothing }
+    }
+
+    /// The attempt before is over: the calls from now on belong to another one.
+    fn begin_attempt(&self, attempt: Attempt) {
+        self.entries.iter().for_each(|entry| entry.begin_attempt(attempt));
+    }
+
+    /// Several locks are granted together, so one entry stands for all.
+    async fn granted_elsewhere(&self) {
+        match self.entries.first() {
+            Some(first) => first.granted_elsewhere.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn entry_of(&self, grant: &GrantBody) -> Option<&Arc<QueueEntry>> {
+        match self.entries.as_slice() {
+            [only] => Some(only),
+            several => several.iter().find(|entry| *entry.lock() == grant.lock),
+        }
+    }
+
+    /// The grants become guards, if the session is alive.
+    fn granted(
+        mut self,
+        answer: Answer<Vec<GrantBody>>,
+        request: &LockRequest,
+    ) -> Result<Vec<Guard>, Error> {
+        let session = self.session.session();
+        let mut granted = Vec::new();
+        for grant in answer.body {
+            let counted_from = answer.sent.plus(Duration::from_millis(grant.waited_ms));
+            let held = Duration::from_millis(grant.expires_in_ms);
+            session.acknowledge(Acknowledged { counted_from, held })?;
+            let Some(entry) = self.entry_of(&grant) else {
+                let reason = format!("{} was granted without a request", grant.lock);
+                return Err(Error::Foreign(reason));
+            };
+            granted.push((entry.clone(), grant, counted_from));
+        }
+        if granted.len() != self.entries.len() {
+            return Err(Error::Foreign("not all locks were granted".to_owned()));
+        }
+        self.state = PendingState::Granted;
+        let guard = |(entry, grant, from)| new_guard(session, entry, grant, from, request);
+        Ok(granted.into_iter().map(guard).collect())
+    }
+}
+
+impl Drop for PendingAcquire {
+    fn drop(&mut self) {
+        let session = self.session.session();
+        match self.state {
+            PendingState::Granted => {}
+            PendingState::Nothing => {
+                self.entries.iter().for_each(|entry| session.entries.remove(entry));
+            }
+            PendingState::InDoubt => {
+                session.release_in_background(std::mem::take(&mut self.entries));
+            }
+        }
+    }
+}
+
+fn new_guard(
+    session: &Arc<Session>,
+    entry: Arc<QueueEntry>,
+    grant: GrantBody,
+    counted_from: Moment,
+    request: &LockRequest,
+) -> Guard {
+    let max_hold = request.terms.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
+    entry.limits.send_replace(HoldLimits::new(request.beacon, max_hold, Moment::now()));
+    entry.set_segment(&grant.lock);
+    entry.enter(Stage::Held(grant.token));
+    let request = LockRequest { locks: vec![entry.requested.clone()], ..request.clone() };
+    let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
+    Guard::new(Hold { session: session.clone(), entry, grant }, request, SessionUse::of(session))
+}
+
+/// When a hold with a longest time ends on this side. The cluster counts from the grant, which is not before
+/// `counted_from`; the node that counted the time left may have been behind.
+fn max_hold_end(grant: &GrantBody, max: Duration, counted_from: Moment) -> Moment {
+    let left = grant.ends_in_ms.map_or(max, Duration::from_millis).min(max);
+    deadline(counted_from, left)
+}
+
+/// The newest attempt of the session, if a call was rejected because its own attempt is over.
+fn newest_attempt(problem: &Problem) -> Option<Attempt> {
+    problem.facts.newest_attempt.filter(|_| problem.code == ErrorCode::AttemptOver)
+}
+
+/// Whether the cluster certainly knows nothing of a call that failed.
+pub(crate) fn leaves_nothing_behind(error: &Error, in_doubt: bool) -> bool {
+    !in_doubt && !error.is_uncertain() && !matches!(error, Error::Foreign(_))
+}

@@ -1,0 +1,210 @@
+//! HTTP to holdfast nodes: one request to one node, with the facts that decide whether a retry is safe.
+//!
+//! The client, the command line and the tests share [`HttpClient`]. It follows no redirect and uses no proxy: both
+//! would hide which node answered. A request has a timeout, so nothing waits without a bound.
+
+use std::time::Duration;
+
+use holdfast_api::Problem;
+use reqwest::header::HeaderMap;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+pub use reqwest::{Method, StatusCode, Url};
+
+/// Why the address of a node was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EndpointError {
+    /// The list of addresses is empty.
+    #[error("no node address is given: name at least one, such as 127.0.0.1:7400")]
+    None,
+    /// The text is not an address.
+    #[error(
+        "{text:?} is not a node address: write host:port, such as 127.0.0.1:7400, or http://host:port"
+    )]
+    Malformed {
+        /// The text as given.
+        text: String,
+    },
+    /// The text names another protocol than HTTP.
+    #[error("{text:?} uses an unsupported protocol: write host:port or http://host:port")]
+    Scheme {
+        /// The text as given.
+        text: String,
+    },
+    /// The HTTP library could not be set up.
+    #[error("cannot set up HTTP: {0}")]
+    Setup(String),
+}
+
+/// A pool of HTTP connections. Clones share it.
+#[derive(Clone, Debug)]
+pub struct HttpClient(reqwest::Client);
+
+/// One request to one node.
+#[derive(Clone, Debug)]
+pub struct HttpRequest {
+    /// The method.
+    pub method: Method,
+    /// The whole URL.
+    pub url: String,
+    /// Names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty for most calls.
+    pub body: Vec<u8>,
+    /// From sending to the last byte of the answer.
+    pub timeout: Duration,
+}
+
+/// A complete answer.
+#[derive(Clone, Debug)]
+pub struct HttpResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{reason}")]
+pub struct SendError {
+    /// The reason without the URL.
+    pub reason: String,
+    /// Whether the node may have received the request. If not, a retry is always safe.
+    pub may_be_done: bool,
+    /// Whether the time ran out.
+    pub timed_out: bool,
+}
+
+impl HttpRequest {
+    /// A request without headers and body.
+    pub fn new(method: Method, url: impl Into<String>, timeout: Duration) -> Self {
+        Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), timeout }
+    }
+}
+
+impl HttpClient {
+    /// Creates a client whose connections must be accepted within `connect_timeout`.
+    ///
+    /// # Errors
+    /// [`EndpointError::Setup`] if the HTTP library cannot be set up.
+    pub fn new(connect_timeout: Duration) -> Result<Self, EndpointError> {
+        reqwest::Client::builder()
+            .connect_timeout(connect_timeout)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map(Self)
+            .map_err(|error| EndpointError::Setup(error.to_string()))
+    }
+
+    /// Sends a request once and reads the whole answer.
+    ///
+    /// # Errors
+    /// [`SendError`] if no complete answer arrived within the timeout.
+    pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, SendError> {
+        let HttpRequest { method, url, headers, body, timeout } = request;
+        let mut request = self.0.request(method, url).body(body).timeout(timeout);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let response = request.send().await.map_err(|error| SendError::new(&error))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.bytes().await.map_err(|error| SendError::new(&error))?.to_vec();
+        Ok(HttpResponse { status, headers, body })
+    }
+
+    /// Opens a stream of server-sent events after the event with the id `last_event`. `head_timeout` bounds the time
+    /// until the head of the answer; the stream itself has no timeout.
+    pub(crate) async fn open_events(
+        &self,
+        url: String,
+        last_event: Option<u64>,
+        head_timeout: Duration,
+    ) -> Result<reqwest::Response, SendError> {
+        let mut request = self.0.get(url).header("accept", "text/event-stream");
+        if let Some(id) = last_event {
+            request = request.header("last-event-id", id);
+        }
+        match tokio::time::timeout(head_timeout, request.send()).await {
+            Ok(answer) => answer.map_err(|error| SendError::new(&error)),
+            Err(_) => {
+                let reason = "no answer in time".to_owned();
+                Err(SendError { reason, may_be_done: true, timed_out: true })
+            }
+        }
+    }
+}
+
+impl HttpResponse {
+    /// Reads the body as JSON.
+    ///
+    /// # Errors
+    /// If the body is not JSON of this type.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.body)
+    }
+
+    /// The problem document of an answer that is not a success, if the node sent one.
+    pub fn problem(&self) -> Option<Problem> {
+        self.json().ok().filter(|_| !self.status.is_success())
+    }
+}
+
+impl SendError {
+    fn new(error: &reqwest::Error) -> Self {
+        // The innermost reason: the outer ones repeat the URL.
+        let mut inner: &dyn std::error::Error = error;
+        while let Some(source) = inner.source() {
+            inner = source;
+        }
+        let reason =
+            if error.is_connect() { format!("cannot connect: {inner}") } else { inner.to_string() };
+        Self { reason, may_be_done: !error.is_connect(), timed_out: error.is_timeout() }
+    }
+}
+
+/// The beginning of a node's URLs, without a slash at the end.
+///
+/// # Errors
+/// [`EndpointError`] if `text` is neither `host:port` nor `http://host:port`.
+pub fn base_url(text: &str) -> Result<String, EndpointError> {
+    let trimmed = text.trim().trim_end_matches('/');
+    let address = match trimmed.split_once("://") {
+        Some(("http", address)) => address,
+        Some(_) => return Err(EndpointError::Scheme { text: text.to_owned() }),
+        None => trimmed,
+    };
+    let malformed = || EndpointError::Malformed { text: text.to_owned() };
+    let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
+    let invalid =
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '@');
+    if host.is_empty() || host.contains(invalid) || port.parse::<u16>().is_err() {
+        return Err(malformed());
+    }
+    Ok(format!("http://{address}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_become_urls() {
+        for text in ["127.0.0.1:7400", "http://127.0.0.1:7400", " http://127.0.0.1:7400/ "] {
+            assert_eq!(base_url(text).unwrap(), "http://127.0.0.1:7400");
+        }
+        assert_eq!(base_url("[::1]:7400").unwrap(), "http://[::1]:7400");
+    }
+
+    #[test]
+    fn a_malformed_address_is_rejected_with_the_form() {
+        for text in ["", "localhost", "localhost:http", ":7400", "a/b:1", "http://"] {
+            assert!(base_url(text).unwrap_err().to_string().contains("host:port"), "{text}");
+        }
+        assert!(matches!(base_url("https://a:1"), Err(EndpointError::Scheme { .. })));
+    }
+}

@@ -1,0 +1,171 @@
+//! Changing the mode of a held lock without releasing it: up to exclusive, or down to a weaker mode.
+//!
+//! While the mode is unknown, the queue entry is `Converting`, so that its new token is not taken for a loss. An upgrade
+//! that ends early restores the old mode, in the background if necessary. A downgrade never waits and is repeated until it
+//! is certain. Bounds: one call in flight.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_api::GrantBody;
+use holdfast_types::{FencingToken, Mode};
+
+use crate::hold::Hold;
+use crate::lease::Acknowledged;
+use crate::lock_request::{LockRequest, WaitLimit};
+use crate::queue_entry::Stage;
+use crate::retry::{Answer, Delivery};
+use crate::{Error, Guard, Loss};
+
+impl Guard {
+    /// Becomes exclusive when the shared holders have left, ahead of the queue, and with a **new token**: the
+    /// [token](Hold::token) before is stale from then on. New shared holders wait meanwhile. Requires a guard of
+    /// [`Lock::upgradable`](crate::Lock::upgradable). Dropping the future leaves the guard upgradable.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the others did not leave in time: the guard is still upgradable. [`Error::Refused`] if it is
+    /// shared; [`Error::Lost`] if it is lost.
+    pub async fn upgrade(&mut self, wait: Duration) -> Result<FencingToken, Error> {
+        self.ensure()?;
+        if self.mode() == Mode::Exclusive {
+            return Ok(self.token());
+        }
+        let mut change = ModeChange::begin(&self.hold, &self.request, self.mode());
+        let limit = WaitLimit::new(wait);
+        loop {
+            let wait = limit.next_call();
+            let Delivery { result, in_doubt } = change.call(Mode::Exclusive, wait).await?;
+            match result {
+                Ok(answer) => return change.completed(answer),
+                Err(Error::Unknown(_) | Error::Retry(_)) if !limit.is_over() => {}
+                Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
+                Err(error @ (Error::Busy(_) | Error::Refused(_))) if !in_doubt => {
+                    change.rejected();
+                    return Err(error);
+                }
+                // The upgrade may have been granted after all.
+                Err(error) => {
+                    change.complete_fallback().await?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Changes to a weaker mode at once, with the same token: from exclusive to upgradable or shared, or from upgradable
+    /// to shared.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if the mode is not weaker; [`Error::Lost`] if the lock is lost.
+    pub async fn downgrade(&mut self, to: Mode) -> Result<(), Error> {
+        self.ensure()?;
+        if self.mode() == to {
+            return Ok(());
+        }
+        let is_weaker = matches!(
+            (self.mode(), to),
+            (Mode::Exclusive, Mode::Upgradable | Mode::Shared) | (Mode::Upgradable, Mode::Shared)
+        );
+        if !is_weaker {
+            let (from, to) = (self.mode().as_str(), to.as_str());
+            return Err(Error::Argument(format!("{to} is not weaker than {from}: use upgrade()")));
+        }
+        ModeChange::begin(&self.hold, &self.request, to).complete_fallback().await
+    }
+}
+
+/// A hold between two modes. Dropping it completes the fallback in the background.
+#[derive(Debug)]
+struct ModeChange {
+    hold: Hold,
+    request: LockRequest,
+    /// A mode that is not stronger than the present one, so the cluster always grants it.
+    fallback: Mode,
+    token: FencingToken,
+    is_over: bool,
+}
+
+impl ModeChange {
+    fn begin(hold: &Hold, request: &LockRequest, fallback: Mode) -> Self {
+        let token = hold.token();
+        hold.entry.enter(Stage::Converting(token));
+        Self { hold: hold.clone(), request: request.clone(), fallback, token, is_over: false }
+    }
+
+    /// Asks for a mode once.
+    ///
+    /// # Errors
+    /// The loss of the hold meanwhile.
+    async fn call(&self, mode: Mode, wait: Duration) -> Result<Delivery<GrantBody>, Error> {
+        let (session, entry) = (&self.hold.session, &self.hold.entry);
+        let params = self.request.params(&session.name, entry, Some(mode), wait);
+        let calls = session.calls.with_timeout(self.request.request_timeout);
+        loop {
+            tokio::select! {
+                delivery = calls.acquire(&entry.requested, &params) => return Ok(delivery),
+                loss = self.hold.lost() => return Err(Error::Lost(loss)),
+                // A renewal listed the new token: the node that keeps the call is behind.
+                () = entry.granted_elsewhere.notified() => {}
+            }
+        }
+    }
+
+    /// The cluster granted the mode.
+    fn completed(&mut self, answer: Answer<GrantBody>) -> Result<FencingToken, Error> {
+        let Answer { body: grant, sent } = answer;
+        let token = grant.token;
+        let counted_from = sent.plus(Duration::from_millis(grant.waited_ms));
+        let held = Duration::from_millis(grant.expires_in_ms);
+        self.hold.session.acknowledge(Acknowledged { counted_from, held })?;
+        self.hold.grant.send_replace(Arc::new(grant));
+        self.hold.entry.enter(Stage::Held(token));
+        self.is_over = true;
+        Ok(token)
+    }
+
+    /// The cluster certainly changed nothing.
+    fn rejected(&mut self) {
+        self.hold.entry.enter(Stage::Held(self.token));
+        self.is_over = true;
+    }
+
+    /// Asks for the fallback until it is certain.
+    async fn complete_fallback(mut self) -> Result<(), Error> {
+        loop {
+            let result = self.call(self.fallback, Duration::ZERO).await?.result;
+            if self.hold.entry.stage() == Stage::Leaving {
+                // The guard was released meanwhile, and this call may have acquired the lock anew.
+                self.is_over = true;
+                self.hold.session.release_in_background(vec![self.hold.entry.clone()]);
+                return Err(Error::Lost(Loss::TakenAway));
+            }
+            match result {
+                Ok(answer) => return self.completed(answer).map(drop),
+                Err(Error::Retry(_) | Error::Unknown(_) | Error::Foreign(_)) => {}
+                Err(error) => {
+                    // The cluster does not know the hold any more.
+                    self.is_over = true;
+                    self.hold.entry.lose(Loss::TakenAway);
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for ModeChange {
+    fn drop(&mut self) {
+        // After a loss no mode is left to restore.
+        if self.is_over || !self.hold.is_held() {
+            return;
+        }
+        let (hold, request) = (self.hold.clone(), self.request.clone());
+        let (fallback, token) = (self.fallback, self.token);
+        let runtime = hold.session.runtime.clone();
+        runtime.spawn(async move {
+            let again = Self { hold, request, fallback, token, is_over: false };
+            // The hold itself reports the result.
+            drop(again.complete_fallback().await);
+        });
+    }
+}

@@ -1,0 +1,194 @@
+//! The guard of several locks that are held together.
+//!
+//! It is lost when the first of its locks is lost; the others stay held until the guard ends. Each lock keeps its own token
+//! and its own loss. One call releases all of them. Bounds: 16 locks, as many as one call may name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use holdfast_types::{FencingToken, LockName};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Moment;
+use crate::guard::release_result;
+use crate::hold::DeadlineChanges;
+use crate::queue_entry::QueueEntry;
+use crate::session::SessionUse;
+use crate::{Error, Guard, Hold, Loss, ReleaseRequest};
+
+/// Several locks that are held together, each with its own token, renewed as long as this lives. Dropping it releases
+/// them in the background; [`MultiGuard::release`] waits until that is certain.
+#[derive(Debug)]
+#[must_use = "dropping the guard releases the locks"]
+pub struct MultiGuard {
+    guards: Vec<Guard>,
+    cancel: CancellationToken,
+    monitor: JoinHandle<()>,
+}
+
+impl MultiGuard {
+    /// Of at least one guard.
+    pub(crate) fn new(guards: Vec<Guard>) -> Self {
+        let cancel = CancellationToken::new();
+        let holds: Vec<Hold> = guards.iter().map(Guard::hold).collect();
+        let cancelled = cancel.clone();
+        let monitor = tokio::spawn(async move {
+            drop(first_loss(&holds).await);
+            cancelled.cancel();
+        });
+        Self { guards, cancel, monitor }
+    }
+
+    /// The holds, ordered by lock name.
+    pub fn holds(&self) -> impl Iterator<Item = &Hold> {
+        self.guards.iter().map(|guard| &**guard)
+    }
+
+    /// The hold of one lock; `None` if the guard does not have it, or has released it.
+    pub fn hold(&self, lock: &str) -> Option<&Hold> {
+        self.holds().find(|hold| hold.lock().as_str() == lock)
+    }
+
+    /// The token of each lock, to send with the writes under that lock.
+    pub fn tokens(&self) -> BTreeMap<LockName, FencingToken> {
+        self.holds().map(|hold| (hold.lock().clone(), hold.token())).collect()
+    }
+
+    /// Checks that all locks are certainly still held: call it with `?` right before each write.
+    ///
+    /// # Errors
+    /// The loss of one of them.
+    pub fn ensure(&self) -> Result<(), Loss> {
+        self.deadline_or_loss(Moment::now()).map(drop)
+    }
+
+    /// Whether all locks are certainly still held.
+    pub fn is_held(&self) -> bool {
+        self.ensure().is_ok()
+    }
+
+    /// The time until the earliest deadline; zero if one lock is lost.
+    pub fn remaining(&self) -> Duration {
+        let now = Moment::now();
+        self.deadline_or_loss(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
+    }
+
+    /// Nobody else can hold any of the locks before this; `None` if one is lost.
+    pub fn deadline_moment(&self) -> Option<Moment> {
+        self.deadline_or_loss(Moment::now()).ok()
+    }
+
+    /// Resolves with the earliest deadline once it differs from `known`, as [`Hold::deadline_after`].
+    ///
+    /// # Errors
+    /// The loss of one of the locks.
+    pub async fn deadline_after(&self, known: Moment) -> Result<Moment, Loss> {
+        let mut changes: Vec<DeadlineChanges> = self.holds().map(Hold::changes).collect();
+        loop {
+            changes.iter_mut().for_each(DeadlineChanges::mark_seen);
+            let deadline = self.deadline_or_loss(Moment::now())?;
+            if deadline != known {
+                return Ok(deadline);
+            }
+            tokio::select! {
+                _changed = first_of(changes.iter_mut().map(DeadlineChanges::next)) => {}
+                (_, loss) = self.lost() => return Err(loss),
+            }
+        }
+    }
+
+    /// Resolves with the first loss. The other locks stay held until the guard is released.
+    pub async fn lost(&self) -> (LockName, Loss) {
+        let holds: Vec<Hold> = self.guards.iter().map(Guard::hold).collect();
+        first_loss(&holds).await
+    }
+
+    /// Resolves with the first release request of one of the locks, as [`Hold::release_requested`].
+    pub async fn release_requested(&self) -> (LockName, ReleaseRequest) {
+        let (index, request) = first_of(self.holds().map(Hold::release_requested)).await;
+        (self.guards[index].lock().clone(), request)
+    }
+
+    /// Cancelled when one of the locks is lost, and when the guard ends in any other way.
+    pub fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Releases one of the locks, waits until that is certain, and keeps the others.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if the guard does not have the lock; otherwise as [`Guard::release`].
+    pub async fn release_one(&mut self, lock: &str) -> Result<(), Error> {
+        let index = self.guards.iter().position(|guard| guard.lock().as_str() == lock);
+        let Some(index) = index else {
+            return Err(Error::Argument(format!("this guard does not hold {lock}")));
+        };
+        self.guards.remove(index).release().await
+    }
+
+    /// Releases all locks with one call, and waits until that is certain.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if one of them was lost before; otherwise as [`Guard::release`].
+    pub async fn release(mut self) -> Result<(), Error> {
+        let before = self.ensure();
+        let Some((session, entries)) = self.entries() else { return Ok(()) };
+        let released = session.session().release(&entries).await;
+        if !released.as_ref().is_err_and(Error::is_uncertain) {
+            self.forget();
+        }
+        release_result(before, released)
+    }
+
+    /// The session and the entries to release; `None` if nothing is left to release.
+    fn entries(&self) -> Option<(SessionUse, Vec<Arc<QueueEntry>>)> {
+        let session = SessionUse::of(self.guards.first()?.session.session());
+        Some((session, self.guards.iter().map(|guard| guard.entry.clone()).collect()))
+    }
+
+    /// Drops the guards without releasing their locks.
+    fn forget(&mut self) {
+        self.guards.iter_mut().for_each(|guard| guard.released = true);
+        self.guards.clear();
+    }
+
+    fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
+        let deadlines: Result<Vec<_>, _> =
+            self.guards.iter().map(|guard| guard.deadline_or_loss(now)).collect();
+        // Without guards, all locks were released one by one.
+        deadlines?.into_iter().min().ok_or(Loss::TakenAway)
+    }
+}
+
+impl Drop for MultiGuard {
+    fn drop(&mut self) {
+        self.monitor.abort();
+        self.cancel.cancel();
+        if let Some((session, entries)) = self.entries() {
+            session.session().release_in_background(entries);
+            self.forget();
+        }
+    }
+}
+
+async fn first_loss(holds: &[Hold]) -> (LockName, Loss) {
+    let (index, loss) = first_of(holds.iter().map(Hold::lost)).await;
+    (holds[index].lock().clone(), loss)
+}
+
+/// The output of the first future that resolves, with its index.
+async fn first_of<F: Future>(futures: impl Iterator<Item = F>) -> (usize, F::Output) {
+    let mut futures: Vec<_> = futures.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        for (index, future) in futures.iter_mut().enumerate() {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready((index, output));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

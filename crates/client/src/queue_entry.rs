@@ -1,0 +1,311 @@
+//! The entry of this client in the queue of one lock: waiting, held, or about to be released.
+//!
+//! Guards and the renewal of their session share the entries. An entry has an attempt and, unless the caller chose one,
+//! an owner of its own, so that each guard releases exactly its own hold and two tasks exclude each other like two
+//! programs. Bounds: one entry for each guard and each acquire in progress.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use holdfast_api::{ReleaseAllParams, ReleaseParams};
+use holdfast_types::{
+    Attempt, FencingToken, LockName, Owner, ReleaseTarget, Segments, SessionName,
+};
+use tokio::sync::{Notify, watch};
+
+use crate::Loss;
+use crate::clock::Moment;
+use crate::hold_limits::HoldLimits;
+use crate::release_request::ReleaseRequest;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Waiting,
+    Held(FencingToken),
+    /// Held, and asked for in another mode, which may change the token.
+    Converting(FencingToken),
+    /// Being released; the cluster may not know it yet.
+    Leaving,
+}
+
+#[derive(Debug)]
+pub(crate) struct QueueEntry {
+    /// The lock as requested; for a segment, the sharded lock.
+    pub(crate) requested: LockName,
+    segmented: bool,
+    /// The granted segment, once it is known.
+    segment: OnceLock<LockName>,
+    /// `None` is the session itself.
+    pub(crate) owner: Option<Owner>,
+    /// [`Attempt::UNNAMED`] for a hold that another session handed over.
+    attempt: AtomicU64,
+    stage: Mutex<Stage>,
+    /// The token of the latest hold.
+    token: Mutex<Option<FencingToken>>,
+    pub(crate) limits: watch::Sender<HoldLimits>,
+    /// A renewal listed the lock as held while this entry still waits for the grant.
+    pub(crate) granted_elsewhere: Notify,
+    /// The latest release request.
+    pub(crate) release_request: watch::Sender<Option<ReleaseRequest>>,
+}
+
+impl QueueEntry {
+    pub(crate) fn new(
+        requested: LockName,
+        owner: Option<Owner>,
+        attempt: Attempt,
+        segmented: bool,
+    ) -> Self {
+        Self {
+            requested,
+            segmented,
+            segment: OnceLock::new(),
+            owner,
+            attempt: AtomicU64::new(attempt.0),
+            stage: Mutex::new(Stage::Waiting),
+            token: Mutex::new(None),
+            limits: watch::Sender::default(),
+            granted_elsewhere: Notify::new(),
+            release_request: watch::Sender::default(),
+        }
+    }
+
+    /// Notes which segment was granted.
+    pub(crate) fn set_segment(&self, granted: &LockName) {
+        if self.segmented {
+            self.segment.get_or_init(|| granted.clone());
+        }
+    }
+
+    /// The lock; before a segment is granted, the sharded lock.
+    pub(crate) fn lock(&self) -> &LockName {
+        self.segment.get().unwrap_or(&self.requested)
+    }
+
+    /// Whether the entry is for `lock`, or may be granted as `lock`.
+    fn covers(&self, lock: &LockName) -> bool {
+        match self.segment.get() {
+            Some(segment) => segment == lock,
+            None if self.segmented => Segments::index_of(&self.requested, lock).is_some(),
+            None => self.requested == *lock,
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        *unpoisoned(&self.stage)
+    }
+
+    pub(crate) fn enter(&self, stage: Stage) {
+        if let Stage::Held(token) | Stage::Converting(token) = stage {
+            *unpoisoned(&self.token) = Some(token);
+        }
+        *unpoisoned(&self.stage) = stage;
+    }
+
+    fn holds(&self, token: FencingToken) -> bool {
+        let stage = self.stage();
+        stage == Stage::Held(token) || stage == Stage::Converting(token)
+    }
+
+    /// The attempt that calls name; `None` for a hold that was handed over.
+    pub(crate) fn attempt(&self) -> Option<Attempt> {
+        Some(Attempt(self.attempt.load(Ordering::SeqCst))).filter(|a| *a != Attempt::UNNAMED)
+    }
+
+    pub(crate) fn begin_attempt(&self, attempt: Attempt) {
+        self.attempt.store(attempt.0, Ordering::SeqCst);
+    }
+
+    /// Marks the hold as lost; the first reason stays.
+    pub(crate) fn lose(&self, loss: Loss) {
+        self.limits.send_modify(|limits| limits.lose(loss, Moment::now()));
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.limits.borrow().next_deadline(Moment::now()).is_err()
+    }
+
+    /// Notes a release request. A request that revokes ends the hold at its deadline.
+    pub(crate) fn request_release(&self, request: ReleaseRequest) {
+        if request.revoke {
+            self.limits.send_modify(|limits| limits.revoke(&request));
+        }
+        self.release_request.send_replace(Some(request));
+    }
+
+    /// The parameters of a release of this entry alone, which affects no later hold.
+    pub(crate) fn release_params(&self, session: &SessionName) -> ReleaseParams {
+        let hold = || unpoisoned(&self.token).map(ReleaseTarget::Hold);
+        let target = self.attempt().map(ReleaseTarget::Attempt).or_else(hold).unwrap_or_default();
+        let (session, owner) = (session.clone(), self.owner.clone());
+        ReleaseParams { session, owner, target, to: None, redirect: false }
+    }
+}
+
+/// The parameters of a release of several entries of one owner and one attempt.
+pub(crate) fn release_many_params(
+    entries: &[Arc<QueueEntry>],
+    session: &SessionName,
+) -> ReleaseAllParams {
+    let first = entries.first();
+    ReleaseAllParams {
+        locks: entries.iter().map(|entry| entry.lock().clone()).collect(),
+        session: session.clone(),
+        owner: first.and_then(|entry| entry.owner.clone()),
+        attempt: first.and_then(|entry| entry.attempt()),
+        redirect: false,
+    }
+}
+
+/// The queue entries of one session.
+#[derive(Debug, Default)]
+pub(crate) struct QueueEntries(watch::Sender<Vec<Arc<QueueEntry>>>);
+
+/// What the entries know of a hold that the cluster lists for the session.
+#[derive(Debug)]
+pub(crate) enum Match {
+    /// A guard has it.
+    Known,
+    /// It may be the grant that these entries wait for.
+    Awaited(Vec<Arc<QueueEntry>>),
+    Unknown,
+}
+
+impl QueueEntries {
+    pub(crate) fn add(&self, entry: Arc<QueueEntry>) {
+        self.0.send_modify(|all| all.push(entry));
+    }
+
+    pub(crate) fn remove(&self, entry: &Arc<QueueEntry>) {
+        self.0.send_modify(|all| all.retain(|other| !Arc::ptr_eq(other, entry)));
+    }
+
+    /// Resolves when there are no entries.
+    pub(crate) async fn emptied(&self) {
+        // The sender lives as long as `self`.
+        drop(self.0.subscribe().wait_for(Vec::is_empty).await);
+    }
+
+    pub(crate) fn held(&self) -> Vec<(Arc<QueueEntry>, FencingToken)> {
+        let all = self.0.borrow();
+        let token = |entry: &Arc<QueueEntry>| match entry.stage() {
+            Stage::Held(token) => Some((entry.clone(), token)),
+            Stage::Waiting | Stage::Converting(_) | Stage::Leaving => None,
+        };
+        all.iter().filter_map(token).collect()
+    }
+
+    /// The entries of one hold: each guard that re-entered it has one.
+    pub(crate) fn of_hold(&self, lock: &LockName, token: FencingToken) -> Vec<Arc<QueueEntry>> {
+        let all = self.0.borrow();
+        all.iter().filter(|entry| entry.covers(lock) && entry.holds(token)).cloned().collect()
+    }
+
+    /// Shared holds of one lock have several entries, so a hold belongs to an entry only by its token.
+    pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> Match {
+        let all = self.0.borrow();
+        let same_lock = || all.iter().filter(|entry| entry.covers(lock));
+        if same_lock().any(|entry| entry.holds(token)) {
+            return Match::Known;
+        }
+        let awaits = |entry: &&Arc<QueueEntry>| {
+            matches!(entry.stage(), Stage::Waiting | Stage::Converting(_))
+        };
+        let awaiting: Vec<_> = same_lock().filter(awaits).cloned().collect();
+        if awaiting.is_empty() { Match::Unknown } else { Match::Awaited(awaiting) }
+    }
+
+    /// Whether this entry is the only one of its lock and owner.
+    pub(crate) fn is_alone(&self, entry: &Arc<QueueEntry>) -> bool {
+        let all = self.0.borrow();
+        let same =
+            |other: &&Arc<QueueEntry>| other.lock() == entry.lock() && other.owner == entry.owner;
+        all.iter().filter(same).all(|other| Arc::ptr_eq(other, entry))
+    }
+
+    /// Whether the owner has an entry of the lock, in any stage.
+    pub(crate) fn has_owner(&self, lock: &LockName, owner: Option<&Owner>) -> bool {
+        let all = self.0.borrow();
+        all.iter().any(|entry| entry.covers(lock) && entry.owner.as_ref() == owner)
+    }
+}
+
+/// The owner of one guard, from 64 random bits.
+pub(crate) fn generated_owner(bits: u64) -> String {
+    format!("g-{bits:016x}")
+}
+
+/// Whether a client of this kind may have generated the owner for one guard.
+pub(crate) fn is_generated_owner(owner: Option<&Owner>) -> bool {
+    owner.is_some_and(|owner| owner.as_str().starts_with("g-"))
+}
+
+/// A panic elsewhere leaves the value whole: it is replaced at once.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(lock: &str, attempt: u64) -> Arc<QueueEntry> {
+        let lock = LockName::new(lock).unwrap();
+        Arc::new(QueueEntry::new(lock, None, Attempt(attempt), false))
+    }
+
+    fn found(entries: &QueueEntries, lock: &str, token: u64) -> Match {
+        entries.matching(&LockName::new(lock).unwrap(), FencingToken(token))
+    }
+
+    #[test]
+    fn a_hold_is_known_or_awaited_or_unknown() {
+        let entries = QueueEntries::default();
+        let (first, second) = (entry("a", 1), entry("a", 2));
+        first.enter(Stage::Held(FencingToken(7)));
+        entries.add(first.clone());
+        assert!(matches!(found(&entries, "a", 7), Match::Known));
+        assert!(matches!(found(&entries, "b", 7), Match::Unknown));
+        entries.add(second.clone());
+        assert!(matches!(found(&entries, "a", 8), Match::Awaited(waiting) if waiting.len() == 1));
+        entries.remove(&second);
+        assert!(
+            matches!(found(&entries, "a", 8), Match::Unknown),
+            "beside a shared hold of this client"
+        );
+        assert!(entries.has_owner(first.lock(), None));
+        first.enter(Stage::Converting(FencingToken(7)));
+        assert!(matches!(found(&entries, "a", 7), Match::Known));
+        assert!(matches!(found(&entries, "a", 8), Match::Awaited(_)), "it may be the new token");
+        entries.remove(&first);
+        assert!(matches!(found(&entries, "a", 8), Match::Unknown));
+        assert!(!entries.has_owner(first.lock(), None));
+    }
+
+    #[test]
+    fn an_entry_of_any_segment_awaits_each_until_one_is_granted() {
+        let entries = QueueEntries::default();
+        let lock = |name: &str| LockName::new(name).unwrap();
+        let entry = Arc::new(QueueEntry::new(lock("stock"), None, Attempt(1), true));
+        entries.add(entry.clone());
+        assert!(matches!(found(&entries, "stock/3", 7), Match::Awaited(_)));
+        assert!(matches!(found(&entries, "stock", 7), Match::Unknown));
+        entry.set_segment(&lock("stock/3"));
+        entry.enter(Stage::Held(FencingToken(7)));
+        assert_eq!(entry.lock().as_str(), "stock/3");
+        assert!(matches!(found(&entries, "stock/3", 7), Match::Known));
+        assert!(matches!(found(&entries, "stock/4", 8), Match::Unknown), "another segment");
+    }
+
+    #[test]
+    fn only_held_entries_are_compared_with_the_cluster() {
+        let entries = QueueEntries::default();
+        let (held, leaving) = (entry("a", 1), entry("b", 2));
+        held.enter(Stage::Held(FencingToken(1)));
+        leaving.enter(Stage::Leaving);
+        entries.add(held);
+        entries.add(leaving);
+        let tokens: Vec<_> = entries.held().iter().map(|(_, token)| token.0).collect();
+        assert_eq!(tokens, [1]);
+    }
+}

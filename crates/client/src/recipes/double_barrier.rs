@@ -1,0 +1,92 @@
+//! Double barriers: parties that enter together and leave together.
+
+use std::time::{Duration, Instant};
+
+use holdfast_api::{GateBody, LeftBody, PassedBody, double_barrier_path, format_duration};
+
+use super::barrier::arrive;
+use super::{Place, checked_name};
+use crate::http::Method;
+use crate::retry::Call;
+use crate::{Client, Error};
+
+/// A double barrier; see [`Client::double_barrier`].
+///
+/// ```no_run
+/// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
+/// use std::time::Duration;
+/// let inside = client.double_barrier("batch", 3).enter(Duration::from_secs(60)).await?;
+/// // All three are inside.
+/// inside.leave(Duration::from_secs(60)).await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DoubleBarrier {
+    pub(super) client: Client,
+    pub(super) name: String,
+    pub(super) parties: u32,
+}
+
+impl DoubleBarrier {
+    /// Waits until enough other parties enter. Each call is a party of its own. Dropping the future gives the place up, and
+    /// breaks nothing for the others.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the present parties named another
+    /// number; otherwise see [`Error`].
+    pub async fn enter(&self, wait: Duration) -> Result<Inside, Error> {
+        let path = double_barrier_path(&checked_name(&self.name)?);
+        let (passed, place) = arrive(&self.client, Method::PUT, path, self.parties, wait).await?;
+        Ok(Inside { passed, place })
+    }
+
+    /// The parties that wait to enter, and those inside.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn look(&self) -> Result<GateBody, Error> {
+        self.client.calls().get(double_barrier_path(&checked_name(&self.name)?)).await
+    }
+}
+
+/// A place inside a double barrier. Dropping it leaves in the background; if the process dies, it leaves with its session.
+#[derive(Debug)]
+#[must_use = "dropping it leaves"]
+pub struct Inside {
+    passed: PassedBody,
+    place: Place,
+}
+
+impl Inside {
+    /// The answer of the entry.
+    pub fn passed(&self) -> &PassedBody {
+        &self.passed
+    }
+
+    /// Leaves, and waits until all parties have left.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if others are still inside after the wait; this party has left in any case. Otherwise see [`Error`].
+    pub async fn leave(self, wait: Duration) -> Result<(), Error> {
+        let Place { client, session, target } = &self.place;
+        let until = Instant::now() + wait;
+        let call = |wait: Duration| {
+            let wait = match wait {
+                Duration::ZERO => String::new(),
+                wait => format!("&wait={}", format_duration(wait)),
+            };
+            Call::new(Method::DELETE, format!("{target}{wait}"))
+        };
+        let is_needed = || session.as_ref().is_some_and(|session| session.session().is_alive());
+        loop {
+            match client.calls().repeat_until::<LeftBody>(until, is_needed, call).await {
+                Err(Error::Busy(_)) if Instant::now() < until => {}
+                Err(error) if error.is_uncertain() => return Err(error),
+                result => {
+                    self.place.settle();
+                    return result.map(drop);
+                }
+            }
+        }
+    }
+}

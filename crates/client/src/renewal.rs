@@ -1,0 +1,145 @@
+//! The one task of a session while it has users: it renews the session, delivers its events, and closes it at the end.
+//!
+//! It keeps one keepalive parked at a node ([`SessionEvents`]). The call renews the session, and returns as soon as a lock
+//! of the session is granted, lost or requested. If no node accepts a parked call, the task renews at a third of the
+//! time-to-live with plain keepalives, and tries again. Bounds: one call in flight.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::calls::timer;
+use crate::clock::{CLOCK_CHECK, Clocks, Moment};
+use crate::lease::Acknowledged;
+use crate::session::{Session, SessionUsers};
+use crate::session_events::SessionEvents;
+use crate::{Error, Loss};
+
+/// Runs until the session is over, or can have no users again.
+pub(crate) async fn renew_while_used(session: Arc<Session>) {
+    tokio::select! {
+        () = serve(&session) => {}
+        never = notice_suspensions(&session) => match never {},
+    }
+}
+
+async fn serve(session: &Session) {
+    let mut users = session.users.subscribe();
+    let mut lease = session.lease.subscribe();
+    let mut events = SessionEvents::new(session.opened_at);
+    loop {
+        let SessionUsers { count, client } = *users.borrow_and_update();
+        if count == 0 && !client {
+            return close(session).await;
+        }
+        let (deadline, renew_at) = {
+            let lease = lease.borrow_and_update();
+            (lease.deadline_or_loss(Moment::now()), lease.renew_at())
+        };
+        let deadline = match deadline {
+            Ok(deadline) => deadline,
+            Err(loss) => return close_after_loss(session, loss).await,
+        };
+        let wake = if count == 0 {
+            deadline
+        } else if Moment::now() >= events.due() {
+            poll(session, &mut events, &mut users).await;
+            continue;
+        } else if Moment::now() >= renew_at {
+            renew(session, &mut events).await;
+            continue;
+        } else {
+            renew_at.min(deadline).min(events.due())
+        };
+        tokio::select! {
+            _changed = users.changed() => {}
+            _changed = lease.changed() => {}
+            () = timer(wake) => {}
+        }
+    }
+}
+
+/// Timers stand still while the machine is suspended, deadlines do not. After a suspension, every task that waits for a
+/// deadline of this session compares it with the clock again.
+async fn notice_suspensions(session: &Session) -> Infallible {
+    loop {
+        let before = Clocks::now();
+        tokio::time::sleep(CLOCK_CHECK).await;
+        if Clocks::now().is_after_suspension(before) {
+            session.lease.send_modify(|_| ());
+        }
+    }
+}
+
+/// The cluster may still keep a session that is over for the client, because a node renews it for a waiting call. It is
+/// closed when its last user is gone.
+async fn close_after_loss(session: &Session, loss: Loss) {
+    session.end(loss);
+    let mut users = session.users.subscribe();
+    if users.borrow().count > 0 {
+        drop(users.wait_for(|users| users.count == 0).await);
+        close(session).await;
+    }
+}
+
+async fn close(session: &Session) {
+    if session.is_own {
+        // If no node answers, the session expires after its time-to-live.
+        drop(session.calls.close(&session.name, Some(session.incarnation)).await);
+    } else {
+        // The releases of dropped guards need the session.
+        session.emptied().await;
+    }
+    session.end(Loss::SessionEnded);
+}
+
+/// Parks a keepalive until it is answered, the session is over, or the last user is gone.
+async fn poll(
+    session: &Session,
+    events: &mut SessionEvents,
+    users: &mut watch::Receiver<SessionUsers>,
+) {
+    let known_holds = session.entries.held();
+    let answer = tokio::select! {
+        answer = events.poll(session) => answer,
+        _unused = users.wait_for(|users| users.count == 0) => return,
+        _loss = session.lost() => return,
+    };
+    match answer {
+        Ok(answer) => {
+            let expires_in = answer.body.session.expires_in_ms.unwrap_or(0);
+            let held = Duration::from_millis(answer.body.waited_ms.saturating_add(expires_in));
+            let acknowledged = Acknowledged { counted_from: answer.sent, held };
+            if session.acknowledge(acknowledged).is_ok() {
+                events.deliver(session, &known_holds, answer.body, held).await;
+            }
+        }
+        Err(Error::Lost(loss)) => session.end(loss),
+        Err(_) => {
+            events.poll_failed();
+            renew(session, events).await;
+        }
+    }
+}
+
+async fn renew(session: &Session, events: &mut SessionEvents) {
+    let Ok(deadline) = session.deadline_or_loss(Moment::now()) else { return };
+    let known_holds = session.entries.held();
+    let left = deadline.left(Moment::now());
+    match session.calls.keep_alive(&session.name, left).await {
+        Ok(answer) => {
+            let held = Duration::from_millis(answer.body.expires_in_ms.unwrap_or(0));
+            let acknowledged = Acknowledged { counted_from: answer.sent, held };
+            if session.acknowledge(acknowledged).is_ok() {
+                events.reconcile(session, &known_holds, &answer.body.holds, held).await;
+            }
+        }
+        Err(Error::Lost(loss)) => session.end(loss),
+        Err(error) => {
+            let failure = error.to_string();
+            session.lease.send_modify(|lease| lease.renewal_failed(failure, Moment::now()));
+        }
+    }
+}

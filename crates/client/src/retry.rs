@@ -1,0 +1,288 @@
+//! The one retry loop: a call goes to one node after another until a node answers it or its time is over.
+//!
+//! A call whose answer was lost is sent again if it is idempotent, which most calls are: they name a session and an
+//! attempt or a request id. Only if no later answer settles it is the result [`Error::Unknown`].
+//! Bounds: one request in flight for each call.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast_api::ErrorCode;
+use serde::de::DeserializeOwned;
+
+use crate::clock::Moment;
+use crate::http::{HttpClient, HttpRequest, HttpResponse, Method, SendError};
+use crate::{Error, Loss};
+
+/// The first and the longest pause between two rounds over all nodes.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// How long a node may take to begin a stream of events.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
+const NO_NODE_ASKED: &str = "no node was asked";
+
+/// A call of the HTTP API, for [`Client::call`](crate::Client::call).
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub target: String,
+    /// Names and values of additional headers.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty for most calls.
+    pub body: Vec<u8>,
+    /// How long the call asks the node to wait (`wait=`).
+    pub wait: Duration,
+    /// Whether a second copy of the call changes nothing. Otherwise the call is not repeated once an answer was lost.
+    pub idempotent: bool,
+}
+
+impl Call {
+    /// An idempotent call without a body that does not wait.
+    pub fn new(method: Method, target: impl Into<String>) -> Self {
+        let (target, headers, body) = (target.into(), Vec::new(), Vec::new());
+        Self { method, target, headers, body, wait: Duration::ZERO, idempotent: true }
+    }
+
+    /// A read.
+    pub fn get(target: impl Into<String>) -> Self {
+        Self::new(Method::GET, target)
+    }
+
+    /// The same call, which asks the node to wait.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        Self { wait, ..self }
+    }
+}
+
+/// How much time a call has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// One node may keep the call for this long; then the next node is asked.
+    pub(crate) per_node: Duration,
+    /// No request starts after this.
+    pub(crate) start_until: Instant,
+    /// No request lasts beyond this.
+    pub(crate) until: Instant,
+}
+
+/// An answer, with the moment the request was sent: every deadline in the answer counts from no earlier moment.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) body: T,
+    pub(crate) sent: Moment,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct Delivery<T> {
+    pub(crate) result: Result<Answer<T>, Error>,
+    /// Whether a request without an answer may still take effect later.
+    pub(crate) in_doubt: bool,
+}
+
+impl<T> Delivery<T> {
+    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Delivery<U> {
+        let result = self.result.map(|answer| Answer { body: map(answer.body), sent: answer.sent });
+        Delivery { result, in_doubt: self.in_doubt }
+    }
+}
+
+impl Delivery<HttpResponse> {
+    /// Reads the body as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(self) -> Delivery<T> {
+        let read = |answer: Answer<HttpResponse>| {
+            let body = answer.body.json().map_err(|error| Error::Foreign(error.to_string()))?;
+            Ok(Answer { body, sent: answer.sent })
+        };
+        Delivery { result: self.result.and_then(read), in_doubt: self.in_doubt }
+    }
+}
+
+/// What one node did with a request.
+enum AttemptOutcome<T> {
+    Success(T),
+    /// Another node would answer the same.
+    Rejected(Error),
+    /// Certainly not done.
+    NotDone(String),
+    MayBeDone(String),
+}
+
+impl<T> From<SendError> for AttemptOutcome<T> {
+    fn from(error: SendError) -> Self {
+        if error.may_be_done { Self::MayBeDone(error.reason) } else { Self::NotDone(error.reason) }
+    }
+}
+
+/// The nodes of one cluster.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    http: HttpClient,
+    bases: Vec<String>,
+    /// Index of the node that answered last. Concurrent calls may overwrite each other: any start is correct.
+    preferred: AtomicUsize,
+}
+
+impl Nodes {
+    pub(crate) fn new(http: HttpClient, bases: Vec<String>) -> Self {
+        Self { http, bases, preferred: AtomicUsize::new(0) }
+    }
+
+    /// Sends a call to one node after another until one answers.
+    pub(crate) async fn send(&self, call: &Call, budget: Budget) -> Delivery<HttpResponse> {
+        let mut lost_answer = None;
+        let result = self.rounds(call, budget, &mut lost_answer).await;
+        Delivery { result, in_doubt: lost_answer.is_some() }
+    }
+
+    async fn rounds(
+        &self,
+        call: &Call,
+        budget: Budget,
+        lost_answer: &mut Option<String>,
+    ) -> Result<Answer<HttpResponse>, Error> {
+        let mut pause = PAUSE_MIN;
+        let mut last_reason = NO_NODE_ASKED.to_owned();
+        loop {
+            let first = self.preferred.load(Ordering::Relaxed);
+            for turn in 0..self.bases.len() {
+                let index = first.wrapping_add(turn) % self.bases.len();
+                let sent = Moment::now();
+                match self.attempt(call, budget, &self.bases[index]).await {
+                    AttemptOutcome::Success(body) => {
+                        self.preferred.store(index, Ordering::Relaxed);
+                        return Ok(Answer { body, sent });
+                    }
+                    AttemptOutcome::Rejected(error) => return Err(error),
+                    AttemptOutcome::NotDone(reason) => last_reason = reason,
+                    AttemptOutcome::MayBeDone(reason) => {
+                        *lost_answer = Some(reason.clone());
+                        if !call.idempotent {
+                            return Err(Error::Unknown(reason));
+                        }
+                        last_reason = reason;
+                    }
+                }
+                if Instant::now() >= budget.start_until {
+                    break;
+                }
+            }
+            let left = budget.start_until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // A read changes nothing, so a lost answer leaves no doubt.
+                let lost_answer = lost_answer.clone().filter(|_| call.method != Method::GET);
+                return Err(lost_answer.map_or(Error::Retry(last_reason), Error::Unknown));
+            }
+            tokio::time::sleep(pause.min(left)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        call: &Call,
+        budget: Budget,
+        base: &str,
+    ) -> AttemptOutcome<HttpResponse> {
+        let left = budget.until.saturating_duration_since(Instant::now());
+        let request = HttpRequest {
+            method: call.method.clone(),
+            url: format!("{base}{}", call.target),
+            headers: call.headers.clone(),
+            body: call.body.clone(),
+            timeout: budget.per_node.min(left),
+        };
+        match self.http.send(request).await {
+            Ok(response) if response.status.is_success() => AttemptOutcome::Success(response),
+            Ok(response) => classify(base, &response),
+            Err(error) => with_base(base, error).into(),
+        }
+    }
+
+    /// Opens a stream of server-sent events at the node number `first`, or at one of the nodes after it. Returns the
+    /// stream and the number of its node.
+    pub(crate) async fn open_events(
+        &self,
+        target: &str,
+        first: usize,
+        last_event: Option<u64>,
+        until: Instant,
+    ) -> Result<(reqwest::Response, usize), Error> {
+        let mut pause = PAUSE_MIN;
+        let mut number = first;
+        loop {
+            let base = &self.bases[number % self.bases.len()];
+            let reason = match self.open_events_at(base, target, last_event).await {
+                AttemptOutcome::Success(stream) => return Ok((stream, number)),
+                AttemptOutcome::Rejected(error) => return Err(error),
+                AttemptOutcome::NotDone(reason) | AttemptOutcome::MayBeDone(reason) => reason,
+            };
+            if Instant::now() >= until {
+                return Err(Error::Retry(reason));
+            }
+            number = number.wrapping_add(1);
+            if number.wrapping_sub(first) % self.bases.len() == 0 {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    async fn open_events_at(
+        &self,
+        base: &str,
+        target: &str,
+        last_event: Option<u64>,
+    ) -> AttemptOutcome<reqwest::Response> {
+        let url = format!("{base}{target}");
+        let stream = match self.http.open_events(url, last_event, HEAD_TIMEOUT).await {
+            Ok(stream) if stream.status().is_success() => return AttemptOutcome::Success(stream),
+            Ok(stream) => stream,
+            Err(error) => return with_base(base, error).into(),
+        };
+        let (status, headers) = (stream.status(), stream.headers().clone());
+        match tokio::time::timeout(HEAD_TIMEOUT, stream.bytes()).await {
+            Ok(Ok(body)) => classify(base, &HttpResponse { status, headers, body: body.to_vec() }),
+            Ok(Err(_)) | Err(_) => AttemptOutcome::NotDone(format!("{base}: no answer in time")),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn prefer(&self, node: usize) {
+        self.preferred.store(node, Ordering::Relaxed);
+    }
+}
+
+fn with_base(base: &str, error: SendError) -> SendError {
+    SendError { reason: format!("{base}: {}", error.reason), ..error }
+}
+
+/// What an answer that is not a success means for the call.
+fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
+    use ErrorCode::{
+        Internal, LockBusy, LockClosed, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,
+    };
+    let Some(problem) = response.problem() else {
+        let reason = format!("{base} answered {} without a problem document", response.status);
+        return if response.status.is_server_error() {
+            AttemptOutcome::MayBeDone(reason)
+        } else {
+            AttemptOutcome::Rejected(Error::Foreign(reason))
+        };
+    };
+    let reason = format!("{base}: {}: {}", problem.code, problem.title);
+    if matches!(problem.code, LockBusy | LockClosed | WaitTimeout | NotYet) {
+        AttemptOutcome::Rejected(Error::Busy(Box::new(problem)))
+    } else if problem.code == SessionExpired {
+        AttemptOutcome::Rejected(Error::Lost(Loss::SessionEnded))
+    } else if matches!(problem.code, OutcomeUnknown | Internal) {
+        AttemptOutcome::MayBeDone(reason)
+    } else if problem.retryable {
+        AttemptOutcome::NotDone(reason)
+    } else {
+        AttemptOutcome::Rejected(Error::Refused(Box::new(problem)))
+    }
+}

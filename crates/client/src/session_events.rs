@@ -1,0 +1,284 @@
+//! The parked keepalive of a session: what happened to its locks, and how the guards learn of it.
+//!
+//! Events (a loss with its cause, a release request) reach the guards at once. Besides, each answer lists what the session
+//! holds, and that list settles every difference: a hold of a guard that is not listed is lost, and never acquired anew;
+//! a listed hold that an acquire waits for is asked for again, at another node; a listed hold without an owner in this
+//! client (a late copy of a call) is released. Bounds: one call in flight; one note for each hold without a guard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_api::{
+    EventBody, EventKind, FenceBody, HoldBody, HolderBody, LockBody, NewsBody, ReleaseParams,
+    fence_path, lock_path,
+};
+use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision};
+
+use crate::calls::Calls;
+use crate::clock::Moment;
+use crate::queue_entry::{Match, QueueEntry, Stage, is_generated_owner};
+use crate::release_request::ReleaseRequest;
+use crate::retry::Answer;
+use crate::session::Session;
+use crate::{Error, Loss, random};
+
+/// A read of one lock may take this part of the remaining lease.
+const READ_PART: u32 = 8;
+/// A hold without a guard may be a grant whose answer is on its way: it is examined after this time.
+const SETTLE: Duration = Duration::from_millis(500);
+/// The pause between two parked keepalives. Events gather meanwhile, so a busy session is not renewed for each one.
+const PAUSE: Duration = Duration::from_millis(40);
+/// The pause after the second rejected call; it doubles with each further one.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+const RETRY_DOUBLINGS_MAX: u32 = 6;
+
+/// A hold that a guard believes it has.
+type KnownHold = (Arc<QueueEntry>, FencingToken);
+
+#[derive(Debug)]
+pub(crate) struct SessionEvents {
+    /// All events up to this revision were delivered.
+    since: Option<Revision>,
+    due: Moment,
+    /// Consecutive calls that no node accepted.
+    failures: u32,
+    unguarded: Vec<UnguardedHold>,
+}
+
+/// A hold of the session without a guard.
+#[derive(Debug)]
+struct UnguardedHold {
+    lock: LockName,
+    token: FencingToken,
+    examine_at: Moment,
+}
+
+impl SessionEvents {
+    /// For a session that was opened at this revision.
+    pub(crate) fn new(opened_at: Option<Revision>) -> Self {
+        Self { since: opened_at, due: Moment::now(), failures: 0, unguarded: Vec::new() }
+    }
+
+    /// When to park the next keepalive.
+    pub(crate) fn due(&self) -> Moment {
+        self.due
+    }
+
+    /// Parks a keepalive for a sixth of the lease, so that at least two thirds of the lease are left when the next one is
+    /// answered.
+    pub(crate) async fn poll(&mut self, session: &Session) -> Result<Answer<NewsBody>, Error> {
+        let now = Moment::now();
+        let (wait, left) = {
+            let lease = session.lease.borrow();
+            let deadline = lease.deadline_or_loss(now);
+            let left = deadline.map_or(Duration::ZERO, |deadline| deadline.left(now));
+            (lease.park_time(random::jitter()), left)
+        };
+        let examinations = self.unguarded.iter().map(|hold| hold.examine_at.left(now));
+        let wait = examinations.fold(wait, Duration::min);
+        self.due = now.plus(PAUSE);
+        session.calls.park_keep_alive(&session.name, self.since, wait, left).await
+    }
+
+    /// Schedules the next parked keepalive after one that no node accepted.
+    pub(crate) fn poll_failed(&mut self) {
+        let pause = match self.failures {
+            0 => PAUSE,
+            failures => RETRY_PAUSE * 2_u32.pow(failures.min(RETRY_DOUBLINGS_MAX)),
+        };
+        self.failures = self.failures.saturating_add(1);
+        self.due = Moment::now().plus(pause);
+    }
+
+    /// Delivers the answer of a parked keepalive to the guards. `held` is the length of the lease.
+    pub(crate) async fn deliver(
+        &mut self,
+        session: &Session,
+        known_holds: &[KnownHold],
+        answer: NewsBody,
+        held: Duration,
+    ) {
+        self.failures = 0;
+        self.since = answer.session.revision.or(self.since);
+        for event in &answer.events {
+            deliver_event(session, event);
+        }
+        if answer.gap.is_some() {
+            read_release_requests(session, known_holds, held / READ_PART).await;
+        }
+        self.reconcile(session, known_holds, &answer.session.holds, held).await;
+    }
+
+    /// Compares the holds of the guards with those that the cluster lists. `held` is the length of the lease.
+    pub(crate) async fn reconcile(
+        &mut self,
+        session: &Session,
+        known_holds: &[KnownHold],
+        listed: &[HoldBody],
+        held: Duration,
+    ) {
+        let calls = session.calls.with_timeout(held / READ_PART);
+        let is_listed = |lock: &LockName, token: FencingToken| {
+            listed.iter().any(|hold| hold.lock == *lock && hold.token == token)
+        };
+        for (entry, token) in known_holds {
+            let is_held_here = || entry.stage() == Stage::Held(*token) && !entry.is_lost();
+            if !is_listed(entry.lock(), *token)
+                && is_held_here()
+                && !is_holder(&calls, session, entry.lock(), *token).await
+                && is_held_here()
+            {
+                entry.lose(Loss::TakenAway);
+            }
+        }
+        self.unguarded.retain(|hold| is_listed(&hold.lock, hold.token));
+        for hold in listed {
+            let found = session.entries.matching(&hold.lock, hold.token);
+            // Others may use a session that the caller named.
+            let is_ours = match found {
+                Match::Known => false,
+                Match::Awaited(_) => true,
+                Match::Unknown => session.is_own,
+            };
+            if !self.is_examination_due(hold, is_ours, held / 3) {
+                continue;
+            }
+            match found {
+                Match::Known => {}
+                Match::Awaited(waiting) => {
+                    waiting.iter().for_each(|entry| entry.granted_elsewhere.notify_one());
+                }
+                Match::Unknown => release_stray(&calls, session, hold).await,
+            }
+        }
+    }
+
+    /// Whether a hold without a guard has been listed for long enough. It is due again `again_after` later.
+    fn is_examination_due(
+        &mut self,
+        hold: &HoldBody,
+        is_ours: bool,
+        again_after: Duration,
+    ) -> bool {
+        let is_same = |other: &UnguardedHold| other.lock == hold.lock && other.token == hold.token;
+        if !is_ours {
+            self.unguarded.retain(|other| !is_same(other));
+            return false;
+        }
+        let now = Moment::now();
+        match self.unguarded.iter_mut().find(|other| is_same(other)) {
+            Some(known) if now >= known.examine_at => {
+                known.examine_at = now.plus(again_after);
+                true
+            }
+            Some(_) => false,
+            None => {
+                let (lock, token) = (hold.lock.clone(), hold.token);
+                self.unguarded.push(UnguardedHold { lock, token, examine_at: now.plus(SETTLE) });
+                false
+            }
+        }
+    }
+}
+
+fn deliver_event(session: &Session, event: &EventBody) {
+    let entries = session.entries.of_hold(&event.lock, event.token);
+    match event.kind {
+        EventKind::Granted => {}
+        EventKind::Lost => {
+            // A guard that is being released or converted learns the result from its own call.
+            let held = entries.iter().filter(|entry| entry.stage() == Stage::Held(event.token));
+            held.for_each(|entry| entry.lose(loss_of(entry, event)));
+        }
+        EventKind::ReleaseRequested => {
+            let request = ReleaseRequest::new(
+                event.reason.clone(),
+                Duration::from_millis(event.wanted_in_ms.unwrap_or(0)),
+                event.revoke.unwrap_or(false),
+            );
+            entries.iter().for_each(|entry| entry.request_release(request.clone()));
+        }
+    }
+}
+
+fn loss_of(entry: &QueueEntry, event: &EventBody) -> Loss {
+    let is = |cause: LossCause| event.cause.as_deref() == Some(cause.as_str());
+    if is(LossCause::Broken) {
+        Loss::Broken { reason: event.reason.clone() }
+    } else if is(LossCause::Revoked) {
+        let request = entry.release_request.borrow();
+        Loss::Revoked { reason: request.as_ref().and_then(|request| request.reason.clone()) }
+    } else if is(LossCause::HandedOver) {
+        Loss::HandedOver
+    } else if is(LossCause::SessionClosed) || is(LossCause::SessionExpired) {
+        Loss::SessionEnded
+    } else if let (true, Some(max)) = (is(LossCause::MaxHold), entry.limits.borrow().max_hold()) {
+        Loss::HeldTooLong { max }
+    } else {
+        Loss::TakenAway
+    }
+}
+
+/// After a gap in the events: reads open release requests from the locks.
+async fn read_release_requests(session: &Session, known_holds: &[KnownHold], timeout: Duration) {
+    let calls = session.calls.with_timeout(timeout);
+    for (entry, token) in known_holds {
+        let Ok(body) = calls.get::<LockBody>(lock_path(entry.lock())).await else { continue };
+        let mut holders = body.holders.into_iter();
+        let holder = holders.find(|holder| is_hold_of(session, holder, *token));
+        if let Some(request) = holder.and_then(|holder| holder.release_request) {
+            let wanted_in = Duration::from_millis(request.wanted_in_ms);
+            let request = ReleaseRequest::new(request.reason, wanted_in, request.revoke);
+            let known = entry.release_request.borrow().clone();
+            if known.is_none_or(|known| !known.is_same(&request)) {
+                entry.request_release(request);
+            }
+        }
+    }
+}
+
+/// Whether the session holds the lock under this token. The node that renewed may be behind the grant, so the cluster is
+/// asked; if it cannot answer, the session's lease decides.
+async fn is_holder(calls: &Calls, session: &Session, lock: &LockName, token: FencingToken) -> bool {
+    match calls.get::<LockBody>(lock_path(lock)).await {
+        Ok(body) if body.holders.iter().any(|holder| is_hold_of(session, holder, token)) => true,
+        Ok(body) if lists_all_holders(&body) => false,
+        // Of many holders only the first are listed: the token identifies the hold.
+        Ok(_) => {
+            let target = format!("{}?token={token}", fence_path(lock));
+            !matches!(calls.get::<FenceBody>(target).await, Err(Error::Refused(_)))
+        }
+        Err(_) => true,
+    }
+}
+
+fn is_hold_of(session: &Session, holder: &HolderBody, token: FencingToken) -> bool {
+    holder.session == session.name && holder.token == token
+}
+
+fn lists_all_holders(body: &LockBody) -> bool {
+    usize::try_from(body.holders_total).is_ok_and(|total| total <= body.holders.len())
+}
+
+/// Releases a hold of a generated session that has no guard, if its owner was generated for a guard.
+async fn release_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
+    let Ok(body) = calls.get::<LockBody>(lock_path(&hold.lock)).await else { return };
+    let mut holders = body.holders.iter();
+    let holder = holders.find(|holder| is_hold_of(session, holder, hold.token));
+    let Some(holder) = holder.filter(|holder| is_generated_owner(holder.owner.as_ref())) else {
+        return;
+    };
+    let is_unknown = matches!(session.entries.matching(&hold.lock, hold.token), Match::Unknown)
+        && !session.entries.has_owner(&hold.lock, holder.owner.as_ref());
+    if is_unknown {
+        let params = ReleaseParams {
+            session: session.name.clone(),
+            owner: holder.owner.clone(),
+            target: ReleaseTarget::Hold(hold.token),
+            to: None,
+            redirect: false,
+        };
+        // If no node answers, the next examination finds the hold again.
+        drop(calls.release(&hold.lock, &params).await);
+    }
+}
