@@ -36,11 +36,11 @@ impl LockRequest {
         let entry = |lock: &LockName| {
             Arc::new(QueueEntry::new(lock.clone(), self.owner.clone(), attempt, segmented))
         };
-        let mut pending = PendingAcquire::new(session, self.locks.iter().map(entry).collect());
+        let mut pending = UnsettledAcquire::new(session, self.locks.iter().map(entry).collect());
         loop {
             let wait = limit.next_call();
             let session = pending.session.session();
-            pending.state = PendingState::InDoubt;
+            pending.state = AcquireOutcome::InDoubt;
             let delivery = tokio::select! {
                 delivery = self.call(session, &pending.entries, wait) => delivery,
                 loss = session.lost() => return Err(Error::Lost(loss)),
@@ -59,7 +59,7 @@ impl LockRequest {
                 Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
                 Err(error) => {
                     if leaves_nothing_behind(&error, in_doubt) {
-                        pending.state = PendingState::Nothing;
+                        pending.state = AcquireOutcome::Nothing;
                     }
                     return Err(error);
                 }
@@ -122,7 +122,7 @@ impl Guard {
 
 /// What the cluster may know of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PendingState {
+enum AcquireOutcome {
     Nothing,
     InDoubt,
     /// The entries belong to guards.
@@ -131,18 +131,18 @@ enum PendingState {
 
 /// The queue entries of an acquire that has not succeeded yet. Dropping it releases what may be left of them.
 #[derive(Debug)]
-struct PendingAcquire {
+struct UnsettledAcquire {
     session: SessionUse,
     entries: Vec<Arc<QueueEntry>>,
-    state: PendingState,
+    state: AcquireOutcome,
 }
 
-impl PendingAcquire {
+impl UnsettledAcquire {
     fn new(session: SessionUse, entries: Vec<Arc<QueueEntry>>) -> Self {
         for entry in &entries {
             session.session().entries.add(entry.clone());
         }
-        Self { session, entries, state: PendingState::Nothing }
+        Self { session, entries, state: AcquireOutcome::Nothing }
     }
 
     /// The attempt before is over: the calls from now on belong to another one.
@@ -186,21 +186,21 @@ impl PendingAcquire {
         if granted.len() != self.entries.len() {
             return Err(Error::Foreign("not all locks were granted".to_owned()));
         }
-        self.state = PendingState::Granted;
+        self.state = AcquireOutcome::Granted;
         let guard = |(entry, grant, from)| new_guard(session, entry, grant, from, request);
         Ok(granted.into_iter().map(guard).collect())
     }
 }
 
-impl Drop for PendingAcquire {
+impl Drop for UnsettledAcquire {
     fn drop(&mut self) {
         let session = self.session.session();
         match self.state {
-            PendingState::Granted => {}
-            PendingState::Nothing => {
+            AcquireOutcome::Granted => {}
+            AcquireOutcome::Nothing => {
                 self.entries.iter().for_each(|entry| session.entries.remove(entry));
             }
-            PendingState::InDoubt => {
+            AcquireOutcome::InDoubt => {
                 session.release_in_background(std::mem::take(&mut self.entries));
             }
         }

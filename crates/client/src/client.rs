@@ -264,11 +264,19 @@ impl Client {
         self.calls.close(session, incarnation).await
     }
 
-    /// Sends a call for which this client has no method, to one node after another until one answers it.
+    /// Sends a call for which this client has no method, and reads the answer as JSON.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn call(&self, call: &Call) -> Result<HttpResponse, Error> {
+    pub async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        self.calls.json(call).await
+    }
+
+    /// Sends a call for which this client has no method.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn call_raw(&self, call: &Call) -> Result<HttpResponse, Error> {
         self.calls.deliver(call).await.result.map(|answer| answer.body)
     }
 

@@ -1,6 +1,6 @@
 //! The one task of a session while it has users: it renews the session, delivers its events, and closes it at the end.
 //!
-//! It keeps one keepalive parked at a node ([`SessionEvents`]). The call renews the session, and returns as soon as a lock
+//! It keeps one keepalive parked at a node ([`SessionPoll`]). The call renews the session, and returns as soon as a lock
 //! of the session is granted, lost or requested. If no node accepts a parked call, the task renews at a third of the
 //! time-to-live with plain keepalives, and tries again. Bounds: one call in flight.
 
@@ -14,7 +14,7 @@ use crate::calls::timer;
 use crate::clock::{CLOCK_CHECK, Clocks, Moment};
 use crate::lease::Acknowledged;
 use crate::session::{Session, SessionUsers};
-use crate::session_events::SessionEvents;
+use crate::session_events::SessionPoll;
 use crate::{Error, Loss};
 
 /// Runs until the session is over, or can have no users again.
@@ -28,7 +28,7 @@ pub(crate) async fn renew_while_used(session: Arc<Session>) {
 async fn serve(session: &Session) {
     let mut users = session.users.subscribe();
     let mut lease = session.lease.subscribe();
-    let mut events = SessionEvents::new(session.opened_at);
+    let mut events = SessionPoll::new(session.opened_at);
     loop {
         let SessionUsers { count, client } = *users.borrow_and_update();
         if count == 0 && !client {
@@ -98,7 +98,7 @@ async fn close(session: &Session) {
 /// Parks a keepalive until it is answered, the session is over, or the last user is gone.
 async fn poll(
     session: &Session,
-    events: &mut SessionEvents,
+    events: &mut SessionPoll,
     users: &mut watch::Receiver<SessionUsers>,
 ) {
     let known_holds = session.entries.held();
@@ -124,7 +124,7 @@ async fn poll(
     }
 }
 
-async fn renew(session: &Session, events: &mut SessionEvents) {
+async fn renew(session: &Session, events: &mut SessionPoll) {
     let Ok(deadline) = session.deadline_or_loss(Moment::now()) else { return };
     let known_holds = session.entries.held();
     let left = deadline.left(Moment::now());

@@ -36,7 +36,7 @@ const RETRY_DOUBLINGS_MAX: u32 = 6;
 type KnownHold = (Arc<QueueEntry>, FencingToken);
 
 #[derive(Debug)]
-pub(crate) struct SessionEvents {
+pub(crate) struct SessionPoll {
     /// All events up to this revision were delivered.
     since: Option<Revision>,
     due: Moment,
@@ -53,7 +53,7 @@ struct UnguardedHold {
     examine_at: Moment,
 }
 
-impl SessionEvents {
+impl SessionPoll {
     /// For a session that was opened at this revision.
     pub(crate) fn new(opened_at: Option<Revision>) -> Self {
         Self { since: opened_at, due: Moment::now(), failures: 0, unguarded: Vec::new() }
