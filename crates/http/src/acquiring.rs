@@ -19,10 +19,10 @@ use holdfast_service::{
 use holdfast_types::{Acquire, FencingToken, LockName, SessionName, Stamp, Ttl};
 
 use crate::activity::Activity;
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::reply::Reply;
-use crate::sse::{self, Tell};
-use crate::status::{Case, Fault, internal, of_failure};
+use crate::sse::{self, EventSource};
+use crate::status::{HttpError, ErrorContext, internal, of_failure};
 
 /// A stream under way.
 struct Stream {
@@ -46,29 +46,29 @@ enum Phase {
 
 /// Begins the call, and answers with a stream once it queues or is granted.
 pub(crate) async fn stream(
-    exchange: &Exchange<'_>,
+    call: &CallContext<'_>,
     acquire: Acquire,
     for_connection: bool,
-) -> Result<Reply, Fault> {
+) -> Result<Reply, HttpError> {
     let (lock, ttl, cut) = (acquire.lock.clone(), acquire.open.ttl, acquire.segments.is_some());
     let session = (!acquire.open.anonymous).then(|| acquire.open.session.clone());
-    let service = exchange.service();
-    let begun = service.begin_acquire(exchange.context.clone(), acquire, for_connection);
-    let mut acquiring = begun.map_err(|failure| exchange.fault(failure))?;
+    let service = call.service();
+    let begun = service.begin_acquire(call.context.clone(), acquire, for_connection);
+    let mut acquiring = begun.map_err(|failure| call.error(failure))?;
     let first = match acquiring.next().await {
         AcquireProgress::Done(done) => {
-            AcquireProgress::Done(Box::new(Ok((*done).map_err(|f| exchange.fault(f))?)))
+            AcquireProgress::Done(Box::new(Ok((*done).map_err(|f| call.error(f))?)))
         }
         queued @ AcquireProgress::Queued(_) => queued,
     };
     if for_connection {
-        limit_silence(exchange, ttl.unwrap_or(Ttl::DEFAULT).as_duration());
+        limit_silence(call, ttl.unwrap_or(Ttl::DEFAULT).as_duration());
     }
     let token = granted_token(&first);
     let (next, phase) = (Some(first), Phase::Waiting(acquiring));
     let service = service.clone();
     let stream = Stream { service, lock, cut, session, for_connection, next, phase };
-    let comment = exchange.front.config().stream_comment;
+    let comment = call.front.config().stream_comment;
     let reply = sse::stream("events follow", comment, stream);
     Ok(match token {
         Some(token) => reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()),
@@ -78,8 +78,8 @@ pub(crate) async fn stream(
 
 /// A peer that is gone without a word is noticed by what it does not acknowledge: something is written every third of
 /// the time-to-live, so that two thirds of waiting make one.
-fn limit_silence(exchange: &Exchange<'_>, ttl: Duration) {
-    if let Some(activity) = exchange.parts.extensions.get::<Arc<Activity>>() {
+fn limit_silence(call: &CallContext<'_>, ttl: Duration) {
+    if let Some(activity) = call.parts.extensions.get::<Arc<Activity>>() {
         activity.limit_unacknowledged(ttl * 2 / 3);
     }
 }
@@ -92,8 +92,8 @@ fn granted_token(progress: &AcquireProgress) -> Option<FencingToken> {
     }
 }
 
-impl Tell for Stream {
-    async fn tell(&mut self) -> Option<String> {
+impl EventSource for Stream {
+    async fn next_event(&mut self) -> Option<String> {
         if let Some(progress) = self.next.take() {
             return Some(self.progress(progress));
         }
@@ -163,7 +163,7 @@ impl Stream {
         };
         let (lock, session) = (Some(&self.lock), self.session.as_ref());
         let now = self.service.log_time();
-        sse::event(name, &of_failure(failure, &Case { lock, session, now }))
+        sse::event(name, &of_failure(failure, &ErrorContext { lock, session, now }))
     }
 
     fn news(&mut self, news: HoldEvent) -> String {

@@ -1,4 +1,4 @@
-//! What a connection is doing, so that its patience can be measured: idle, sending a head, waiting for its answer, or
+//! What a connection is doing, so that its time limits can be enforced: idle, sending a head, waiting for its answer, or
 //! reading a stream. The socket's reader also refuses a line that ends with a bare LF (`lines`).
 //!
 //! One atomic word a connection, written by the socket's reader and by the call; read by the alarm in `connection`.
@@ -30,8 +30,8 @@ pub(crate) struct Activity {
     opened: Instant,
     /// Milliseconds since `opened`, times four, plus the state.
     word: AtomicU64,
-    /// How long the socket waits for an acknowledgement, milliseconds; 0 is the system's own patience.
-    patience_ms: AtomicU32,
+    /// How long the socket waits for an acknowledgement, milliseconds; 0 is the limit of the system.
+    unacknowledged_max_ms: AtomicU32,
     /// Bytes of the body behind the head that was read last, until the reader takes note: 0 is none, `CHUNKED` is unknown.
     body: AtomicU64,
 }
@@ -49,7 +49,7 @@ impl Activity {
         Self {
             opened: Instant::now(),
             word: AtomicU64::new(IDLE),
-            patience_ms: AtomicU32::new(0),
+            unacknowledged_max_ms: AtomicU32::new(0),
             body: AtomicU64::new(0),
         }
     }
@@ -80,9 +80,9 @@ impl Activity {
     }
 
     /// From the next write on, a peer that acknowledges nothing for so long is gone.
-    pub(crate) fn limit_unacknowledged(&self, patience: Duration) {
-        let ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
-        self.patience_ms.store(ms, Ordering::Relaxed);
+    pub(crate) fn limit_unacknowledged(&self, limit: Duration) {
+        let ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+        self.unacknowledged_max_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Bytes came in: on an idle connection they begin a head.
@@ -92,7 +92,7 @@ impl Activity {
         }
     }
 
-    /// When patience ends in the present state; none while a call is in flight.
+    /// The deadline of the present state; none while a call is in flight.
     pub(crate) fn deadline(&self, config: &HttpConfig) -> Option<Instant> {
         let word = self.word.load(Ordering::Relaxed);
         let since = self.opened + Duration::from_millis(word >> 2);
@@ -156,14 +156,14 @@ pub(crate) struct Observed {
     /// A bare LF has come: nothing more is read from the socket.
     refused: bool,
     /// What the socket was told last.
-    patience_ms: u32,
+    unacknowledged_max_ms: u32,
 }
 
 impl Observed {
     /// Watches a socket.
     pub(crate) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
         let (lines, held, refused) = (Lines::new(), Bytes::new(), false);
-        Self { stream, activity, lines, held, refused, patience_ms: 0 }
+        Self { stream, activity, lines, held, refused, unacknowledged_max_ms: 0 }
     }
 
     /// Holds back the bytes behind the end of a head, and replaces a bare LF with bytes that hyper answers with 400.
@@ -193,10 +193,10 @@ impl Observed {
     }
 
     /// Tells the socket how long to wait for acknowledgements, if that has changed.
-    fn be_patient(&mut self) {
-        let wished = self.activity.patience_ms.load(Ordering::Relaxed);
-        if wished != self.patience_ms {
-            self.patience_ms = wished;
+    fn set_unacknowledged_limit(&mut self) {
+        let wished = self.activity.unacknowledged_max_ms.load(Ordering::Relaxed);
+        if wished != self.unacknowledged_max_ms {
+            self.unacknowledged_max_ms = wished;
             if let Err(error) = setsockopt(&self.stream, sockopt::TcpUserTimeout, &wished) {
                 tracing::warn!(%error, "a peer that vanishes is noticed later than asked for");
             }
@@ -232,7 +232,7 @@ impl AsyncWrite for Observed {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.be_patient();
+        self.set_unacknowledged_limit();
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -249,7 +249,7 @@ impl AsyncWrite for Observed {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.be_patient();
+        self.set_unacknowledged_limit();
         Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
     }
 
@@ -271,14 +271,14 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let activity = Arc::new(Activity::new());
         let mut socket = Observed::new(stream, activity.clone());
-        let patience = |socket: &Observed| getsockopt(&socket.stream, sockopt::TcpUserTimeout);
-        let before = patience(&socket).unwrap();
+        let limit = |socket: &Observed| getsockopt(&socket.stream, sockopt::TcpUserTimeout);
+        let before = limit(&socket).unwrap();
         activity.limit_unacknowledged(Duration::from_secs(20));
         socket.write_all(b"x").await.unwrap();
-        assert_eq!(patience(&socket), Ok(20_000));
-        // The next call on the connection has the system's patience again.
+        assert_eq!(limit(&socket), Ok(20_000));
+        // The next call on the connection has the limit of the system again.
         drop(Followed::new(Body::empty(), activity));
         socket.write_all(b"x").await.unwrap();
-        assert_eq!(patience(&socket), Ok(before));
+        assert_eq!(limit(&socket), Ok(before));
     }
 }

@@ -10,7 +10,7 @@ use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::Acquire;
 
 use crate::HttpConfig;
-use crate::status::{Fault, problem, sealed};
+use crate::status::{HttpError, problem, with_status};
 
 /// A body that is too large is read on up to this many bytes beyond its bound and thrown away, so that the client is
 /// still there to read why; a larger one is cut off.
@@ -73,7 +73,7 @@ pub(crate) async fn read<'p>(
     kind: BodyKind,
     config: &HttpConfig,
     places: &'p Semaphore,
-) -> Result<Received<'p>, Fault> {
+) -> Result<Received<'p>, HttpError> {
     if kind == BodyKind::None || body.is_end_stream() {
         return Ok(Received::default());
     }
@@ -96,7 +96,7 @@ fn place<'p>(
     body: &Body,
     config: &HttpConfig,
     places: &'p Semaphore,
-) -> Result<Option<SemaphorePermit<'p>>, Fault> {
+) -> Result<Option<SemaphorePermit<'p>>, HttpError> {
     let small = u64::try_from(config.body_bytes_max).unwrap_or(u64::MAX);
     if body.size_hint().upper().is_some_and(|bytes| bytes <= small) {
         return Ok(None);
@@ -105,7 +105,7 @@ fn place<'p>(
         let limit = u64::try_from(config.large_bodies_max).ok();
         let bound = Some("large bodies at once".into());
         let facts = Facts { bound, limit, retry_after_ms: Some(1_000), ..Facts::default() };
-        sealed(Problem::new(ErrorCode::RateLimited, 0, "nothing was done").facts(facts))
+        with_status(Problem::new(ErrorCode::RateLimited, 0, "nothing was done").facts(facts))
     })
 }
 
@@ -135,9 +135,9 @@ async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, Trouble> {
     if seen > bytes_max { Err(Trouble::TooLarge) } else { Ok(collected.into()) }
 }
 
-fn too_large(bytes_max: usize, hint: &'static str) -> Fault {
+fn too_large(bytes_max: usize, hint: &'static str) -> HttpError {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let detail = format!("the body is larger than {limit} bytes");
     let facts = Facts { limit: Some(limit), ..Facts::default() };
-    sealed(Problem::new(ErrorCode::PayloadTooLarge, 0, detail).facts(facts).hint(hint))
+    with_status(Problem::new(ErrorCode::PayloadTooLarge, 0, detail).facts(facts).hint(hint))
 }

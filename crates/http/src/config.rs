@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Bounds and time limits of the HTTP door.
+/// Bounds and time limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
     /// Open connections at most; one more is answered 503 and closed.

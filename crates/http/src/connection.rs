@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last, with limited patience.
+//! One connection from its first byte to its last, with time limits.
 //!
 //! hyper speaks HTTP; this file decides when it has lasted long enough: a head that does not arrive, a connection
 //! that idles, a stream whose reader has stopped reading, a shutdown. A call in flight is never cut by the alarm: its
@@ -26,7 +26,7 @@ use crate::activity::{Activity, Followed, Observed};
 use crate::identity::Peer;
 use crate::reply::Streaming;
 
-/// How far the end of the door has come.
+/// How far the shutdown of the front-end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     /// Open.

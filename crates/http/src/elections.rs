@@ -17,45 +17,41 @@ use holdfast_service::{
 };
 use holdfast_types::{Acquire, Data, LockName, LockView, Owner, Release, Revision, ZnodePath};
 
+use crate::call::{CallContext, read_mode};
 use crate::connection::Closing;
-use crate::exchange::{Exchange, read_mode};
 use crate::head::only;
-use crate::locks::{Staleness, marked, staleness};
 use crate::reply::Reply;
-use crate::sse::{self, Tell, accepts_events};
-use crate::status::{Case, Fault, going_away, of_failure, of_refusal};
+use crate::sse::{self, EventSource, accepts_events};
+use crate::status::{HttpError, ErrorContext, of_failure, of_refusal, shutting_down};
 use crate::watch::{LAST_EVENT_ID, closed};
 
 const ELECTIONS: &str = "/v1/elections/";
 
 /// The election that the path names, and its lock.
-fn named(exchange: &mut Exchange<'_>) -> Result<(LockName, LockName), Fault> {
-    let election = exchange.lock(ELECTIONS)?;
+fn named(call: &mut CallContext<'_>) -> Result<(LockName, LockName), HttpError> {
+    let election = call.lock(ELECTIONS)?;
     let lock = election_lock(&election)
         .map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))?;
-    exchange.subject.lock = Some(lock.clone());
+    call.log_fields.lock = Some(lock.clone());
     Ok((election, lock))
 }
 
 /// `PUT /v1/elections/{name}`
-pub(crate) async fn campaign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let (election, lock) = named(exchange)?;
-    let fields = exchange.query(&CampaignParams::KEYS)?;
-    let params = CampaignParams::parse(&fields, &exchange.body).map_err(of_refusal)?;
-    exchange.subject.session.clone_from(&params.session);
-    exchange.subject.wait = params.wait;
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+pub(crate) async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let (election, lock) = named(call)?;
+    let fields = call.query(&CampaignParams::KEYS)?;
+    let params = CampaignParams::parse(&fields, &call.body).map_err(of_refusal)?;
+    call.log_fields.session.clone_from(&params.session);
+    call.log_fields.wait = params.wait;
     let CampaignParams { session, owner, attempt, ttl, wait, value, labels, redirect: _ } = params;
-    let open = session_or_anonymous(session, ttl, labels).map_err(|f| exchange.fault(f))?;
+    let open = session_or_anonymous(session, ttl, labels).map_err(|f| call.error(f))?;
     let acquire = Acquire::new(lock, open, owner.unwrap_or_else(Owner::unnamed)).waiting(wait);
     let value = value.map(|value| Data::from(value.into_bytes()));
     let acquire = Acquire { attempt, value, ..acquire };
-    let granted = exchange.ask(exchange.service().acquire(&exchange.context, acquire)).await?;
+    let granted = call.run(call.service().acquire(&call.context, acquire)).await?;
     let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
     let token = grant.token;
-    let reply = if exchange.wants_text() {
+    let reply = if call.wants_text() {
         Reply::text(StatusCode::OK, format!("{token}\n"))
     } else {
         let body = ElectedBody::new(election, grant, (waited, expires_in), revision);
@@ -65,68 +61,53 @@ pub(crate) async fn campaign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault
 }
 
 /// `DELETE /v1/elections/{name}`
-pub(crate) async fn resign(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let (_, lock) = named(exchange)?;
-    let fields = exchange.fields(&ResignParams::KEYS)?;
+pub(crate) async fn resign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let (_, lock) = named(call)?;
+    let fields = call.fields(&ResignParams::KEYS)?;
     let params = ResignParams::parse(&fields).map_err(of_refusal)?;
-    exchange.subject.session = Some(params.session.clone());
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+    call.log_fields.session = Some(params.session.clone());
     let ResignParams { session, owner, target, redirect: _ } = params;
     let release = Release { lock, session, owner: owner.unwrap_or_else(Owner::unnamed), target };
-    let released = exchange.ask(exchange.service().release(release)).await?;
+    let released = call.run(call.service().release(release)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))
 }
 
 /// `GET /v1/elections/{name}`
-pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let (election, lock) = named(exchange)?;
-    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
+pub(crate) async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let (election, lock) = named(call)?;
+    let params = ReadParams::parse(&call.fields(&ReadParams::KEYS)?);
+    if accepts_events(&call.parts.headers) {
+        return observe(call, (election, lock), read_mode(params.stale)).await;
     }
-    if accepts_events(&exchange.parts.headers) {
-        return observe(exchange, (election, lock), read_mode(params.stale)).await;
-    }
-    let (view, revision, marks) = look(exchange, &lock, read_mode(params.stale)).await?;
-    let reply = if exchange.wants_text() {
+    let read = call.service().lock(&lock, read_mode(params.stale));
+    let Response { value: view, revision, leader_contact } = call.run(read).await?;
+    let reply = if call.wants_text() {
         let value = view.holder().and_then(|holder| holder.value.clone());
         let value = value.map(|value| format!("{}\n", String::from_utf8_lossy(&value)));
         Reply::text(StatusCode::OK, value.unwrap_or_default())
     } else {
-        let body = ElectionBody::new(election, view, exchange.now(), revision);
+        let body = ElectionBody::new(election, view, call.now(), revision);
         Reply::json(StatusCode::OK, &body)
     };
-    Ok(marked(reply.at(revision), marks))
-}
-
-async fn look(
-    exchange: &Exchange<'_>,
-    lock: &LockName,
-    read: ReadMode,
-) -> Result<(LockView, Revision, Staleness), Fault> {
-    let mut response = exchange.ask(exchange.service().lock(lock, read)).await?;
-    let marks = staleness(&mut response);
-    Ok((response.value, response.revision, marks))
+    Ok(reply.at(revision).stale(leader_contact))
 }
 
 /// `GET` of it as a stream: who leads, then each change. Taken up again, only what has changed since.
 async fn observe(
-    exchange: &Exchange<'_>,
+    call: &CallContext<'_>,
     (election, lock): (LockName, LockName),
     read: ReadMode,
-) -> Result<Reply, Fault> {
-    let last = only(&exchange.parts.headers, &LAST_EVENT_ID)?;
+) -> Result<Reply, HttpError> {
+    let last = only(&call.parts.headers, &LAST_EVENT_ID)?;
     let since = last.map(last_event_id).transpose().map_err(of_refusal)?;
-    let (watch, gap) = match follow(exchange, &lock, since) {
-        Err(Failure::Compacted { .. }) => (follow(exchange, &lock, None), true),
+    let (watch, gap) = match follow(call, &lock, since) {
+        Err(Failure::Compacted { .. }) => (follow(call, &lock, None), true),
         followed => (followed, false),
     };
     let mut stream = Stream {
-        service: exchange.front.service().clone(),
-        watch: watch.map_err(|failure| exchange.fault(failure))?,
-        closing: exchange.front.closing(),
+        service: call.front.service().clone(),
+        watch: watch.map_err(|failure| call.error(failure))?,
+        closing: call.front.closing(),
         election,
         lock,
         seen: since.unwrap_or_default(),
@@ -138,20 +119,21 @@ async fn observe(
     };
     if since.is_none() {
         // The watch has begun before: what happens in between is in both, and told once.
-        let (view, revision, _) = look(exchange, &stream.lock, read).await?;
+        let response = call.run(call.service().lock(&stream.lock, read)).await?;
+        let Response { value: view, revision, .. } = response;
         stream.first = Some(stream.begin(view, revision));
     }
-    Ok(sse::stream("leaders follow", exchange.front.config().stream_comment, stream))
+    Ok(sse::stream("leaders follow", call.front.config().stream_comment, stream))
 }
 
 fn follow(
-    exchange: &Exchange<'_>,
+    call: &CallContext<'_>,
     lock: &LockName,
     since: Option<Revision>,
 ) -> Result<WatchStream, Failure> {
     let filter = WatchFilter::Node(ZnodePath::of_lock(lock));
-    let request = WatchRequest { filter, since, identities: exchange.identities() };
-    exchange.front.service().watch(request)
+    let request = WatchRequest { filter, since, identities: call.identities() };
+    call.front.service().watch(request)
 }
 
 /// A stream under way.
@@ -173,8 +155,8 @@ struct Stream {
     ended: bool,
 }
 
-impl Tell for Stream {
-    async fn tell(&mut self) -> Option<String> {
+impl EventSource for Stream {
+    async fn next_event(&mut self) -> Option<String> {
         if self.ended {
             return None;
         }
@@ -187,7 +169,7 @@ impl Tell for Stream {
             }
             let watched = tokio::select! {
                 watched = self.watch.next() => watched,
-                () = closed(&mut self.closing) => return Some(self.end(&going_away())),
+                () = closed(&mut self.closing) => return Some(self.end(&shutting_down())),
             };
             if let Some(text) = self.hear(watched) {
                 return Some(text);
@@ -217,8 +199,8 @@ impl Stream {
             }
             Err(failure) => {
                 let (lock, session, now) = (Some(&self.lock), None, self.service.log_time());
-                let fault = of_failure(failure, &Case { lock, session, now });
-                self.end(&fault)
+                let problem = of_failure(failure, &ErrorContext { lock, session, now });
+                self.end(&problem)
             }
         }
     }
@@ -245,7 +227,7 @@ impl Stream {
                 return Some(sse::numbered(self.seen, "bookmark", &body));
             }
             WatchItem::Compacted { .. } => self.gap = true,
-            WatchItem::ShuttingDown => return Some(self.end(&going_away())),
+            WatchItem::ShuttingDown => return Some(self.end(&shutting_down())),
             WatchItem::Change { .. } | WatchItem::ReleaseAsked { .. } => {}
         }
         let changed = self.changed.filter(|changed| resume >= *changed && !self.gap)?;
@@ -260,8 +242,8 @@ impl Stream {
     }
 
     /// The last event: a problem, without an id, so that the client goes on from what it has seen.
-    fn end(&mut self, fault: &Fault) -> String {
+    fn end(&mut self, problem: &HttpError) -> String {
         self.ended = true;
-        sse::event("reconnect", fault)
+        sse::event("reconnect", problem)
     }
 }

@@ -12,17 +12,16 @@ use holdfast_service::{
 };
 use holdfast_types::{HolderView, LockName, Owner, Stamp};
 
-use crate::exchange::{Exchange, read_mode};
-use crate::locks::{marked, staleness};
+use crate::call::{CallContext, read_mode};
 use crate::reply::Reply;
-use crate::status::{Fault, of_refusal};
+use crate::status::{HttpError, of_refusal};
 
 /// `GET /v1/locks/{name}`, linearizable.
-pub(crate) async fn lock(exchange: &Exchange<'_>, lock: LockName) -> Result<Reply, Fault> {
-    let explained = exchange.ask(exchange.service().explain(&lock)).await?;
+pub(crate) async fn lock(call: &CallContext<'_>, lock: LockName) -> Result<Reply, HttpError> {
+    let explained = call.run(call.service().explain(&lock)).await?;
     let Response { value: explanation, revision, .. } = explained;
     let Explanation { view, leases, chain, times } = explanation;
-    let now = exchange.now();
+    let now = call.now();
     let mut body = LockBody::new(view, now, Some(revision));
     for (holder, lease) in body.holders.iter_mut().zip(&leases) {
         holder.renewed_ms_ago = lease.map(|lease| lease.renewed_ago_ms());
@@ -36,29 +35,28 @@ pub(crate) async fn lock(exchange: &Exchange<'_>, lock: LockName) -> Result<Repl
 
 /// `GET /v1/locks?sort=contention`
 pub(crate) async fn contention(
-    exchange: &Exchange<'_>,
+    call: &CallContext<'_>,
     params: ListParams,
-) -> Result<Reply, Fault> {
+) -> Result<Reply, HttpError> {
     let ListParams { prefix, limit, read, .. } = params;
-    let contention = exchange.service().contention(prefix, limit, read_mode(read.stale));
-    let mut response = exchange.ask(contention).await?;
-    let marks = staleness(&mut response);
-    let Response { value: found, revision, .. } = response;
-    let now = exchange.now();
+    let contention = call.service().contention(prefix, limit, read_mode(read.stale));
+    let response = call.run(contention).await?;
+    let Response { value: found, revision, leader_contact } = response;
+    let now = call.now();
     let one = |ContendedLock { view, times }| timed(LockBody::new(view, now, None), times.as_ref());
     let body = ContentionBody { locks: found.into_iter().map(one).collect(), revision };
-    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }
 
 /// `GET /v1/history/{name}`
-pub(crate) async fn history(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let lock = exchange.lock("/v1/history/")?;
-    let params = HistoryParams::parse(&exchange.fields(&HistoryParams::KEYS)?);
+pub(crate) async fn history(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock("/v1/history/")?;
+    let params = HistoryParams::parse(&call.fields(&HistoryParams::KEYS)?);
     let HistoryParams { at, limit } = params.map_err(of_refusal)?;
-    let at = at.map(|at| at.stamp(exchange.now()));
+    let at = at.map(|at| at.stamp(call.now()));
     let request = HistoryRequest { lock, at, limit };
     let Response { value: history, revision, .. } =
-        exchange.ask(exchange.service().history(request)).await?;
+        call.run(call.service().history(request)).await?;
     let LockHistory { lock, holders, holds, complete_after } = history;
     let present = holders.into_iter().map(present);
     let holds = present.chain(holds.into_iter().map(past)).collect();

@@ -16,13 +16,13 @@ use holdfast_service::{Principal, RequestContext, Service};
 use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::body::{self, Received};
+use crate::call::CallContext;
 use crate::connection::Closing;
-use crate::exchange::Exchange;
 use crate::metrics::RouteMetrics;
 use crate::operation::{Operation, Scope};
 use crate::reply::Reply;
 use crate::request_id::RequestIds;
-use crate::status::Fault;
+use crate::status::HttpError;
 use crate::{HttpConfig, HttpMetrics, head, identity};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -63,12 +63,11 @@ impl Front {
         &self.config
     }
 
-    /// The node behind the door.
     pub(crate) fn service(&self) -> &Service {
         &self.service
     }
 
-    /// How far the end of the door has come.
+    /// How far the shutdown has come.
     pub(crate) fn closing(&self) -> signal::Receiver<Closing> {
         self.closing.clone()
     }
@@ -97,38 +96,38 @@ pub(crate) async fn answer(
     let request_id = front.request_ids.of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = operation.route.pattern);
     let context = RequestContext { principal: Principal::Anonymous, request_id };
-    let mut exchange = Exchange::new(&front, operation, &parts, context);
-    let reply = handle(&mut exchange, body).instrument(span).await;
-    let reply = reply.unwrap_or_else(|fault| Reply::problem(&fault));
+    let mut call = CallContext::new(&front, operation, &parts, context);
+    let reply = handle(&mut call, body).instrument(span).await;
+    let reply = reply.unwrap_or_else(|problem| Reply::problem(&problem));
     let took = began.elapsed();
     in_flight.answered(reply.status, took);
-    log(&exchange, &reply, took);
-    add_common_headers(&exchange, reply)
+    log(&call, &reply, took);
+    add_common_headers(&call, reply)
 }
 
-async fn handle(exchange: &mut Exchange<'_>, body: Body) -> Result<Reply, Fault> {
-    let operation = exchange.operation;
-    head::check(exchange.parts)?;
+async fn handle(call: &mut CallContext<'_>, body: Body) -> Result<Reply, HttpError> {
+    let operation = call.operation;
+    head::check(call.parts)?;
     if operation.scope.needs_caller() {
-        exchange.context.principal = identity::principal(exchange.parts)?;
+        call.context.principal = identity::principal(call.parts)?;
     }
-    let front = exchange.front;
+    let front = call.front;
     // Large bodies are counted until the call is answered.
     let received = body::read(body, operation.body, front.config(), &front.large_bodies).await?;
     let Received { bytes, place: _place } = received;
-    exchange.body = bytes;
+    call.body = bytes;
     if operation.scope != Scope::Static {
-        exchange.read_fields()?;
+        call.read_fields()?;
     }
-    if let Some(redirect) = exchange.redirect_to_leader() {
+    if let Some(redirect) = call.redirect_to_leader() {
         return Ok(redirect);
     }
-    (operation.handler)(exchange).await
+    (operation.handler)(call).await
 }
 
 /// Adds the headers of every answer.
-fn add_common_headers(exchange: &Exchange<'_>, reply: Reply) -> Response<Body> {
-    let service = exchange.front.service();
+fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
+    let service = call.front.service();
     let revision = reply.revision.unwrap_or_else(|| service.revision());
     let mut response = reply.into_response();
     let headers = response.headers_mut();
@@ -136,26 +135,26 @@ fn add_common_headers(exchange: &Exchange<'_>, reply: Reply) -> Response<Body> {
     let leader = service.leader();
     headers.insert(&LEADER, leader.map_or(HeaderValue::from_static("none"), |node| node.0.into()));
     headers.insert(&REVISION, revision.0.into());
-    if let Ok(id) = HeaderValue::from_str(&exchange.context.request_id) {
+    if let Ok(id) = HeaderValue::from_str(&call.context.request_id) {
         headers.insert(&REQUEST_ID, id);
     }
-    if exchange.parts.method.is_safe() {
+    if call.parts.method.is_safe() {
         headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     response
 }
 
 /// One line a call: at `debug` if all went well, at `info` if it was slow or this node could not do it.
-fn log(exchange: &Exchange<'_>, reply: &Reply, took: Duration) {
-    let subject = &exchange.subject;
-    let slow = took.saturating_sub(subject.wait) > exchange.front.config().slow;
-    let term = exchange.front.service().term();
-    let request_id = exchange.context.request_id.as_str();
-    let method = exchange.parts.method.as_str();
-    let route = exchange.operation.route.pattern;
-    let lock = subject.lock.as_ref().map(LockName::as_str);
-    let path = subject.path.as_ref().map(ZnodePath::as_str);
-    let session = subject.session.as_ref().map(SessionName::as_str);
+fn log(call: &CallContext<'_>, reply: &Reply, took: Duration) {
+    let log_fields = &call.log_fields;
+    let slow = took.saturating_sub(log_fields.wait) > call.front.config().slow;
+    let term = call.front.service().term();
+    let request_id = call.context.request_id.as_str();
+    let method = call.parts.method.as_str();
+    let route = call.operation.route.pattern;
+    let lock = log_fields.lock.as_ref().map(LockName::as_str);
+    let path = log_fields.path.as_ref().map(ZnodePath::as_str);
+    let session = log_fields.session.as_ref().map(SessionName::as_str);
     let status = reply.status.as_u16();
     let code = reply.code.map(holdfast_api::ErrorCode::as_str);
     let micros = holdfast_types::micros(took);

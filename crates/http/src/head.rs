@@ -9,13 +9,13 @@ use axum::http::{HeaderMap, HeaderName, Version};
 
 use holdfast_api::{ErrorCode, Problem};
 
-use crate::status::{Fault, sealed};
+use crate::status::{HttpError, with_status};
 
 /// Refuses a head that can be read in two ways.
 ///
 /// # Errors
 /// `invalid-argument` for HTTP/1.1 with no host or several, and for a body that is coded in another way than chunked.
-pub(crate) fn check(parts: &Parts) -> Result<(), Fault> {
+pub(crate) fn check(parts: &Parts) -> Result<(), HttpError> {
     let hosts = parts.headers.get_all(HOST).iter().count();
     if hosts > 1 || (hosts == 0 && parts.version == Version::HTTP_11) {
         let detail = "HTTP/1.1 wants the header Host, once";
@@ -39,7 +39,7 @@ pub(crate) fn check(parts: &Parts) -> Result<(), Fault> {
 pub(crate) fn only<'h>(
     headers: &'h HeaderMap,
     name: &HeaderName,
-) -> Result<Option<&'h str>, Fault> {
+) -> Result<Option<&'h str>, HttpError> {
     let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next(), values.next());
     let hint = "give it once, as text";
@@ -50,6 +50,6 @@ pub(crate) fn only<'h>(
     text.map_err(|_| refused(format!("the header {name} is not text"), hint))
 }
 
-fn refused(detail: impl Into<std::borrow::Cow<'static, str>>, hint: &'static str) -> Fault {
-    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+fn refused(detail: impl Into<std::borrow::Cow<'static, str>>, hint: &'static str) -> HttpError {
+    with_status(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
 }

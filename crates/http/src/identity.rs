@@ -16,7 +16,7 @@ use holdfast_api::{ErrorCode, Problem};
 use holdfast_service::Principal;
 use holdfast_types::Identity;
 
-use crate::status::{Fault, sealed};
+use crate::status::{HttpError, with_status};
 
 /// The address at the other end of the connection, put beside every request.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 ///
 /// # Errors
 /// `unauthenticated` for a scheme that is not known, `invalid-argument` for credentials of the wrong form.
-pub(crate) fn principal(parts: &Parts) -> Result<Principal, Fault> {
+pub(crate) fn principal(parts: &Parts) -> Result<Principal, HttpError> {
     let mut identities = Vec::new();
     if let Some(Peer(address)) = parts.extensions.get::<Peer>() {
         // ::ffff:10.0.0.7 is 10.0.0.7, however the socket was opened.
@@ -44,13 +44,13 @@ pub(crate) fn principal(parts: &Parts) -> Result<Principal, Fault> {
 }
 
 /// `user:base64(sha1("user:password"))`, as access lists name it.
-fn credentials(header: &[u8]) -> Result<Identity, Fault> {
+fn credentials(header: &[u8]) -> Result<Identity, HttpError> {
     let text = std::str::from_utf8(header).unwrap_or_default();
     let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
     if !scheme.eq_ignore_ascii_case("basic") {
         let detail = "the header Authorization names a scheme that is not Basic";
         let hint = "send curl -u name:password, or leave the header out";
-        return Err(sealed(Problem::new(ErrorCode::Unauthenticated, 0, detail).hint(hint)));
+        return Err(with_status(Problem::new(ErrorCode::Unauthenticated, 0, detail).hint(hint)));
     }
     let bytes = STANDARD
         .decode(token.trim())
@@ -63,9 +63,9 @@ fn credentials(header: &[u8]) -> Result<Identity, Fault> {
     Ok(Identity { scheme: "digest".to_owned(), id: format!("{name}:{hash}") })
 }
 
-fn malformed(detail: &'static str) -> Fault {
+fn malformed(detail: &'static str) -> HttpError {
     let hint = "send curl -u name:password, or leave the header out";
-    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+    with_status(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(authorization: &[&str]) -> Result<Vec<Identity>, Fault> {
+    fn asked(authorization: &[&str]) -> Result<Vec<Identity>, HttpError> {
         let mut request = Request::builder();
         for value in authorization {
             request = request.header(AUTHORIZATION, *value);
@@ -111,7 +111,7 @@ mod tests {
         for header in ["Basic", "Basic ###", &no_colon, &no_name, &not_text] {
             assert_eq!(asked(&[header]).unwrap_err().code, ErrorCode::InvalidArgument, "{header}");
         }
-        let fault = asked(&["Basic YTpi", "Basic YTpi"]).unwrap_err();
-        assert!(fault.detail.contains("twice"), "{fault:?}");
+        let problem = asked(&["Basic YTpi", "Basic YTpi"]).unwrap_err();
+        assert!(problem.detail.contains("twice"), "{problem:?}");
     }
 }

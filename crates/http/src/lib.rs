@@ -1,22 +1,21 @@
-//! The HTTP door: from bytes of a socket to a call of the service, and back to status, headers and JSON.
+//! The HTTP front-end: it turns requests into methods of the service, and their results into status, headers and JSON.
 //!
-//! Owns the routes, the status codes (in one table, `status`), the headers, and the patience with clients: time
-//! limits on heads, bodies and idle connections, and a graceful end. Refuses to know Raft, the log and the machine's
-//! inside: a handler builds a command, calls the service, and turns the typed answer into text.
+//! A call is one file: an [`operation::Operation`] with its parameters and its handler. [`operations`] lists all calls;
+//! the router, the `OpenAPI` document and the page `/docs` are derived from that list. `status` maps every failure to its
+//! status code. When a client disconnects, the future of its call is dropped.
 //!
-//! Bounds: connections are at most [`HttpConfig::connections_max`] (beyond it a connection is told so and closed);
-//! one connection has at most one call in flight; heads and bodies are bounded by [`HttpConfig`], and so is the number
-//! of large bodies and of watches; a stream holds at most one revision's changes beside the service's own bound. A client that hangs
-//! up drops its call's future, and the service sees that.
+//! Bounds: at most [`HttpConfig::connections_max`] connections; further ones get 503 and are closed. One connection has
+//! at most one call in flight. [`HttpConfig`] bounds heads, bodies, idle times, large bodies and watches. A stream holds
+//! at most the changes of one revision beside the service's own bound.
 
 mod acquiring;
 mod activity;
 mod body;
+mod call;
 mod config;
 mod connection;
 mod custody;
 mod elections;
-mod exchange;
 mod explain;
 mod fence;
 mod front;

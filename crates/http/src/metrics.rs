@@ -46,7 +46,7 @@ const BUCKETS: [f64; 16] = [
     300.0,
 ];
 
-/// Handles to the door's metrics; clones share them.
+/// Handles to the front-end's metrics; clones share them.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics(Arc<Inner>);
 

@@ -12,13 +12,13 @@ use holdfast_api::{ErrorCode, Form, Param, ParamList, Schemas};
 use serde_json::Value;
 
 use crate::body::BodyKind;
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::reply::Reply;
-use crate::status::Fault;
+use crate::status::HttpError;
 
 /// Answers one call.
 pub(crate) type AnswerFn =
-    for<'a, 'b> fn(&'a mut Exchange<'b>) -> BoxFuture<'a, Result<Reply, Fault>>;
+    for<'a, 'b> fn(&'a mut CallContext<'b>) -> BoxFuture<'a, Result<Reply, HttpError>>;
 
 /// One call.
 pub(crate) struct Operation {

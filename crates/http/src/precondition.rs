@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use holdfast_api::{ErrorCode, Problem};
 
-use crate::status::{Fault, sealed};
+use crate::status::{HttpError, with_status};
 
 /// What must be true of the node before it is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Precondition {
     ///
     /// # Errors
     /// `invalid-argument` for several conditions, lists, weak tags, and what is no version.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Fault> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, HttpError> {
         let matching = only(headers, &IF_MATCH)?;
         let differing = only(headers, &IF_NONE_MATCH)?;
         match (matching, differing) {
@@ -47,7 +47,7 @@ impl Precondition {
     ///
     /// # Errors
     /// `invalid-argument` for every other condition.
-    pub(crate) fn of_counter(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+    pub(crate) fn of_counter(headers: &HeaderMap) -> Result<Option<u64>, HttpError> {
         let Some(tag) = only(headers, &IF_MATCH)? else { return Ok(None) };
         version(tag).map(Some)
     }
@@ -56,7 +56,7 @@ impl Precondition {
     ///
     /// # Errors
     /// `invalid-argument` if the node must be absent.
-    pub(crate) fn version(self) -> Result<Option<i32>, Fault> {
+    pub(crate) fn version(self) -> Result<Option<i32>, HttpError> {
         match self {
             Self::None | Self::Exists => Ok(None),
             Self::Version(version) => Ok(Some(version)),
@@ -74,7 +74,7 @@ pub(crate) fn tag(version: impl std::fmt::Display) -> HeaderValue {
     HeaderValue::try_from(format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
 }
 
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h [u8]>, Fault> {
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h [u8]>, HttpError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map(|value| value.as_bytes().trim_ascii());
     if values.next().is_some() {
@@ -83,7 +83,7 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h [u8]
     Ok(first)
 }
 
-fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, Fault> {
+fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, HttpError> {
     let quoted = tag.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let digits = quoted.filter(|digits| digits.iter().all(u8::is_ascii_digit));
     let version = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
@@ -95,15 +95,15 @@ fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, Fault> {
     })
 }
 
-fn refused(detail: &'static str, hint: &'static str) -> Fault {
-    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+fn refused(detail: &'static str, hint: &'static str) -> HttpError {
+    with_status(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(headers: &[(HeaderName, &str)]) -> Result<Precondition, Fault> {
+    fn of(headers: &[(HeaderName, &str)]) -> Result<Precondition, HttpError> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn what_is_no_version_is_refused_with_the_form() {
         for value in ["7", "W/\"7\"", "\"7\", \"8\"", "\"x\"", "\"\"", "\"-1\"", "\"9999999999\""] {
-            let fault = of(&[(IF_MATCH, value)]).unwrap_err();
-            assert!(fault.hint.unwrap().contains("If-Match: \"7\""), "{value}");
+            let problem = of(&[(IF_MATCH, value)]).unwrap_err();
+            assert!(problem.hint.unwrap().contains("If-Match: \"7\""), "{value}");
         }
         assert!(of(&[(IF_NONE_MATCH, "\"7\"")]).is_err());
         assert!(of(&[(IF_MATCH, "*"), (IF_NONE_MATCH, "*")]).is_err());

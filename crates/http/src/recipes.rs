@@ -18,11 +18,10 @@ use holdfast_types::{
     Revision, queue_fields,
 };
 
-use crate::exchange::{Exchange, read_mode};
-use crate::locks::{marked, staleness};
+use crate::call::{CallContext, read_mode};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
-use crate::status::{Fault, of_refusal};
+use crate::status::{HttpError, of_refusal};
 use crate::tree::request_id;
 
 const LATCHES: &str = "/v1/latches/";
@@ -36,74 +35,57 @@ const fn gates(gate: Gate) -> &'static str {
 }
 
 /// `PUT /v1/latches/{name}`
-pub(crate) async fn make_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let latch = exchange.recipe(LATCHES)?;
-    let params = LatchParams::parse(&exchange.fields(&LatchParams::KEYS)?).map_err(of_refusal)?;
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
-    let made = exchange.ask(exchange.service().make_latch(latch.clone(), params.count)).await?;
+pub(crate) async fn make_latch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let latch = call.recipe(LATCHES)?;
+    let params = LatchParams::parse(&call.fields(&LatchParams::KEYS)?).map_err(of_refusal)?;
+    let made = call.run(call.service().make_latch(latch.clone(), params.count)).await?;
     let Response { value: MadeLatch { view, created }, revision, .. } = made;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::json(status, &LatchBody::new(latch, view, revision)).at(revision))
 }
 
 /// `POST /v1/latches/{name}`
-pub(crate) async fn count_down(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let latch = exchange.recipe(LATCHES)?;
-    let header = request_id(exchange)?;
-    let fields = exchange.fields(&CountDownParams::KEYS)?;
+pub(crate) async fn count_down(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let latch = call.recipe(LATCHES)?;
+    let header = request_id(call)?;
+    let fields = call.fields(&CountDownParams::KEYS)?;
     let params = CountDownParams::parse(&fields, header).map_err(of_refusal)?;
-    exchange.subject.session.clone_from(&params.when_ended);
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+    call.log_fields.session.clone_from(&params.when_ended);
     let CountDownParams { key, when_ended, redirect: _ } = params;
-    let counted = exchange.service().count_down(latch.clone(), key.clone(), when_ended);
-    let counted = exchange.ask(counted).await?;
+    let counted = call.service().count_down(latch.clone(), key.clone(), when_ended);
+    let counted = call.run(counted).await?;
     let Response { value: CountedDown { left, counted }, revision, .. } = counted;
     let body = CountDownBody { latch, key, left, counted };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
 /// `GET /v1/latches/{name}`
-pub(crate) async fn await_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let latch = exchange.recipe(LATCHES)?;
-    let params = WaitParams::parse(&exchange.fields(&WaitParams::KEYS)?).map_err(of_refusal)?;
-    exchange.subject.wait = params.wait;
-    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
-        return Ok(elsewhere);
-    }
+pub(crate) async fn await_latch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let latch = call.recipe(LATCHES)?;
+    let params = WaitParams::parse(&call.fields(&WaitParams::KEYS)?).map_err(of_refusal)?;
+    call.log_fields.wait = params.wait;
     let (wait, read) = (params.wait, read_mode(params.read.stale));
-    let mut response = exchange.ask(exchange.service().await_latch(&latch, wait, read)).await?;
-    let marks = staleness(&mut response);
-    let Response { value: view, revision, .. } = response;
+    let response = call.run(call.service().await_latch(&latch, wait, read)).await?;
+    let Response { value: view, revision, leader_contact } = response;
     let body = LatchBody::new(latch, view, revision);
-    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }
 
 /// `DELETE /v1/latches/{name}`
-pub(crate) async fn delete_latch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let latch = exchange.recipe(LATCHES)?;
-    let redirect = exchange.fields(&LatchParams::DELETE_KEYS)?.flag("redirect");
-    if let Some(elsewhere) = exchange.elsewhere(redirect) {
-        return Ok(elsewhere);
-    }
-    let deleted = exchange.ask(exchange.service().delete_latch(latch)).await?;
+pub(crate) async fn delete_latch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let latch = call.recipe(LATCHES)?;
+    let deleted = call.run(call.service().delete_latch(latch)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(deleted.revision))
 }
 
 /// `POST /v1/barriers/{name}`, `PUT /v1/double-barriers/{name}`
-pub(crate) async fn arrive(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Reply, Fault> {
-    let name = exchange.recipe(gates(gate))?;
-    let header = request_id(exchange)?;
-    let fields = exchange.fields(&ArriveParams::KEYS)?;
+pub(crate) async fn arrive(call: &mut CallContext<'_>, gate: Gate) -> Result<Reply, HttpError> {
+    let name = call.recipe(gates(gate))?;
+    let header = request_id(call)?;
+    let fields = call.fields(&ArriveParams::KEYS)?;
     let params = ArriveParams::parse(&fields, header).map_err(of_refusal)?;
-    exchange.subject.session = Some(params.session.clone());
-    exchange.subject.wait = params.wait;
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+    call.log_fields.session = Some(params.session.clone());
+    call.log_fields.wait = params.wait;
     let ArriveParams { parties, session, owner, request, ttl, wait, labels, redirect: _ } = params;
     let (_, wait_ms) = queue_fields(wait);
     let arrive = Arrive {
@@ -115,26 +97,22 @@ pub(crate) async fn arrive(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Re
         request,
         wait_ms,
     };
-    let Response { value: passed, revision, .. } =
-        exchange.ask(exchange.service().arrive(arrive)).await?;
+    let Response { value: passed, revision, .. } = call.run(call.service().arrive(arrive)).await?;
     Ok(Reply::json(StatusCode::OK, &PassedBody::new(name, &passed)).at(revision))
 }
 
 /// `DELETE` of them
-pub(crate) async fn leave(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Reply, Fault> {
-    let name = exchange.recipe(gates(gate))?;
-    let params = LeaveParams::parse(&exchange.fields(&LeaveParams::KEYS)?).map_err(of_refusal)?;
-    exchange.subject.session = Some(params.session.clone());
-    exchange.subject.wait = params.wait;
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+pub(crate) async fn leave(call: &mut CallContext<'_>, gate: Gate) -> Result<Reply, HttpError> {
+    let name = call.recipe(gates(gate))?;
+    let params = LeaveParams::parse(&call.fields(&LeaveParams::KEYS)?).map_err(of_refusal)?;
+    call.log_fields.session = Some(params.session.clone());
+    call.log_fields.wait = params.wait;
     let LeaveParams { session, owner, wait, redirect: _ } = params;
     let wait = if gate == Gate::Double { wait } else { Duration::ZERO };
     let owner = owner.unwrap_or_else(Owner::unnamed);
     let leave = Depart { gate, name: name.clone(), session, owner };
     let Response { value: changed, revision, .. } =
-        exchange.ask(exchange.service().leave_barrier(leave, wait)).await?;
+        call.run(call.service().leave_barrier(leave, wait)).await?;
     match gate {
         Gate::Barrier => Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision)),
         Gate::Double => {
@@ -145,78 +123,68 @@ pub(crate) async fn leave(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Rep
 }
 
 /// `GET` of them
-pub(crate) async fn read_gate(exchange: &mut Exchange<'_>, gate: Gate) -> Result<Reply, Fault> {
-    let name = exchange.recipe(gates(gate))?;
-    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+pub(crate) async fn read_gate(call: &mut CallContext<'_>, gate: Gate) -> Result<Reply, HttpError> {
+    let name = call.recipe(gates(gate))?;
+    let params = ReadParams::parse(&call.fields(&ReadParams::KEYS)?);
     let read = read_mode(params.stale);
-    let mut response = exchange.ask(exchange.service().barrier(gate, &name, read)).await?;
-    let marks = staleness(&mut response);
-    let Response { value: view, revision, .. } = response;
+    let response = call.run(call.service().barrier(gate, &name, read)).await?;
+    let Response { value: view, revision, leader_contact } = response;
     let body = GateBody::new(name, view, revision);
-    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }
 
 /// `GET /v1/counters/{name}`
-pub(crate) async fn read_counter(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let counter = exchange.recipe(COUNTERS)?;
-    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+pub(crate) async fn read_counter(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let counter = call.recipe(COUNTERS)?;
+    let params = ReadParams::parse(&call.fields(&ReadParams::KEYS)?);
     let read = read_mode(params.stale);
-    let mut response = exchange.ask(exchange.service().counter(&counter, read)).await?;
-    let marks = staleness(&mut response);
-    Ok(marked(counted(exchange, counter, response.value, response.revision), marks))
+    let response = call.run(call.service().counter(&counter, read)).await?;
+    let Response { value, revision, leader_contact } = response;
+    Ok(counted(call, counter, value, revision).stale(leader_contact))
 }
 
 /// `POST`, `PUT` and `DELETE` of a counter; the key of its number, none to delete
 pub(crate) async fn change_counter(
-    exchange: &mut Exchange<'_>,
+    call: &mut CallContext<'_>,
     key: Option<&str>,
-) -> Result<Reply, Fault> {
-    let counter = exchange.recipe(COUNTERS)?;
-    let header = request_id(exchange)?;
+) -> Result<Reply, HttpError> {
+    let counter = call.recipe(COUNTERS)?;
+    let header = request_id(call)?;
     let keys = match key {
         Some("add") => CounterParams::ADD_KEYS,
         Some(_) => CounterParams::SET_KEYS,
         None => CounterParams::DELETE_KEYS,
     };
-    let fields = exchange.fields(&keys)?;
+    let fields = call.fields(&keys)?;
     let CounterParams { number, version, change } =
         CounterParams::parse(&fields, key, header).map_err(of_refusal)?;
-    exchange.subject.session.clone_from(&change.session);
-    if let Some(elsewhere) = exchange.elsewhere(change.redirect) {
-        return Ok(elsewhere);
-    }
+    call.log_fields.session.clone_from(&change.session);
     let what = match (key, number) {
         (Some("add"), Some(amount)) => CountChange::Add { amount },
         (Some(_), Some(value)) => {
-            let tag = Precondition::of_counter(&exchange.parts.headers)?;
+            let tag = Precondition::of_counter(&call.parts.headers)?;
             CountChange::Set { value, version: tag.or(version) }
         }
         _ => CountChange::Delete,
     };
     let (session, request) = (change.session, change.request);
     let count = Count { counter: counter.clone(), session, request, change: what };
-    let Response { value, revision, .. } = exchange.ask(exchange.service().count(count)).await?;
+    let Response { value, revision, .. } = call.run(call.service().count(count)).await?;
     Ok(match value {
-        Some(view) => counted(exchange, counter, view, revision),
+        Some(view) => counted(call, counter, view, revision),
         None => Reply::empty(StatusCode::NO_CONTENT).at(revision),
     })
 }
 
 /// A counter, with its version as the entity tag; as text, just its value.
 fn counted(
-    exchange: &Exchange<'_>,
+    call: &CallContext<'_>,
     counter: RecipeName,
     view: CounterView,
     revision: Revision,
 ) -> Reply {
     let etag: HeaderValue = tag(view.version);
-    let reply = if exchange.wants_text() {
+    let reply = if call.wants_text() {
         Reply::text(StatusCode::OK, format!("{}\n", view.value))
     } else {
         Reply::json(StatusCode::OK, &CounterBody::new(counter, view))

@@ -1,12 +1,16 @@
 //! An answer before it becomes bytes: status, headers, body.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use serde::Serialize;
 
-use holdfast_api::{ErrorCode, PROBLEM_JSON, Problem};
+use holdfast_api::{
+    ErrorCode, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER_CONTACT_MS, PROBLEM_JSON, Problem,
+};
 use holdfast_types::Revision;
 
 use crate::status;
@@ -126,6 +130,15 @@ impl Reply {
     pub(crate) fn at(mut self, revision: Revision) -> Self {
         self.revision = Some(revision);
         self
+    }
+
+    /// Adds the headers of a stale read. Call it after [`Reply::at`].
+    #[must_use]
+    pub(crate) fn stale(self, leader_contact: Option<Duration>) -> Self {
+        let (Some(contact), Some(revision)) = (leader_contact, self.revision) else { return self };
+        let contact_ms = holdfast_types::millis(contact);
+        self.with_header(HeaderName::from_static(HOLDFAST_APPLIED_REVISION), revision.0.into())
+            .with_header(HeaderName::from_static(HOLDFAST_LEADER_CONTACT_MS), contact_ms.into())
     }
 
     /// The answer as hyper sends it.

@@ -49,7 +49,7 @@ pub(crate) async fn listen(
     closing: watch::Sender<Closing>,
     shutdown: impl Future<Output = ()>,
 ) {
-    let door = Door {
+    let server = HttpServer {
         places: Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS))),
         closing,
         config,
@@ -57,14 +57,14 @@ pub(crate) async fn listen(
         metrics,
     };
     tokio::select! {
-        () = door.accept_all(&listener) => {}
+        () = server.accept_all(&listener) => {}
         () = shutdown => {}
     }
     drop(listener);
-    door.close().await;
+    server.close().await;
 }
 
-struct Door {
+struct HttpServer {
     /// One permit a connection.
     places: Arc<Semaphore>,
     closing: watch::Sender<Closing>,
@@ -73,7 +73,7 @@ struct Door {
     metrics: HttpMetrics,
 }
 
-impl Door {
+impl HttpServer {
     async fn accept_all(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {

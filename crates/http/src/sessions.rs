@@ -13,64 +13,57 @@ use holdfast_service::{
 };
 use holdfast_types::{OpenSession, SessionName};
 
-use crate::exchange::{Exchange, read_mode};
-use crate::locks::{marked, staleness};
+use crate::call::{CallContext, read_mode};
 use crate::reply::Reply;
-use crate::status::{Fault, of_refusal};
+use crate::status::{HttpError, of_refusal};
 
 /// `POST /v1/sessions`
-pub(crate) async fn create(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    open_as(exchange, None).await
+pub(crate) async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    open_as(call, None).await
 }
 
 /// `PUT /v1/sessions/{id}`
-pub(crate) async fn open(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let session = exchange.session()?;
-    open_as(exchange, Some(session)).await
+pub(crate) async fn open(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = call.session()?;
+    open_as(call, Some(session)).await
 }
 
 async fn open_as(
-    exchange: &mut Exchange<'_>,
+    call: &mut CallContext<'_>,
     session: Option<SessionName>,
-) -> Result<Reply, Fault> {
-    let params = OpenParams::parse(&exchange.fields(&OpenParams::KEYS)?).map_err(of_refusal)?;
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+) -> Result<Reply, HttpError> {
+    let params = OpenParams::parse(&call.fields(&OpenParams::KEYS)?).map_err(of_refusal)?;
     let OpenParams { ttl, labels, redirect: _ } = params;
-    let session = session.map_or_else(generate_session_name, Ok).map_err(|f| exchange.fault(f))?;
+    let session = session.map_or_else(generate_session_name, Ok).map_err(|f| call.error(f))?;
     let open = OpenSession { session, ttl, anonymous: false, labels, password: None };
-    let response = exchange.ask(exchange.service().open_session(open)).await?;
-    Ok(one(exchange, response))
+    let response = call.run(call.service().open_session(open)).await?;
+    Ok(one(call, response))
 }
 
 /// `POST /v1/sessions/{id}/keepalive`
-pub(crate) async fn keep_alive(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let session = exchange.session()?;
-    let params = KeepAliveParams::parse(&exchange.fields(&KeepAliveParams::KEYS)?);
+pub(crate) async fn keep_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = call.session()?;
+    let params = KeepAliveParams::parse(&call.fields(&KeepAliveParams::KEYS)?);
     let params = params.map_err(of_refusal)?;
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
     if params.listens() {
-        return listen(exchange, session, params).await;
+        return listen(call, session, params).await;
     }
-    let response = exchange.ask(exchange.service().keep_alive(&session)).await?;
-    Ok(one(exchange, response))
+    let response = call.run(call.service().keep_alive(&session)).await?;
+    Ok(one(call, response))
 }
 
 async fn listen(
-    exchange: &mut Exchange<'_>,
+    call: &mut CallContext<'_>,
     session: SessionName,
     params: KeepAliveParams,
-) -> Result<Reply, Fault> {
+) -> Result<Reply, HttpError> {
     let wait = params.wait.unwrap_or_default();
-    exchange.subject.wait = wait;
+    call.log_fields.wait = wait;
     let request = ListenRequest { session, since: params.since, wait };
-    let reply = exchange.ask(exchange.service().listen(request)).await?;
+    let reply = call.run(call.service().listen(request)).await?;
     let Response { value: reply, revision, .. } = reply;
     let ListenReply { view, expires_in, waited, events, gap } = reply;
-    let now = exchange.now();
+    let now = call.now();
     let event = |e: SessionEvent| {
         let body = EventBody::new(e.revision, e.lock, e.owner, e.token, e.lost);
         match (e.asked, e.broken) {
@@ -89,76 +82,62 @@ async fn listen(
 }
 
 /// `POST /v1/keepalive`
-pub(crate) async fn keep_many_alive(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let redirect = exchange.query(&KeepManyParams::KEYS)?.flag("redirect");
-    if let Some(elsewhere) = exchange.elsewhere(redirect) {
-        return Ok(elsewhere);
-    }
-    let KeepManyParams { sessions } = KeepManyParams::parse(&exchange.body).map_err(of_refusal)?;
+pub(crate) async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let KeepManyParams { sessions } = KeepManyParams::parse(&call.body).map_err(of_refusal)?;
     let Response { value: kept, revision, .. } =
-        exchange.ask(exchange.service().keep_many_alive(sessions)).await?;
+        call.run(call.service().keep_many_alive(sessions)).await?;
     let one = |kept: KeptAlive| match kept.renewed {
         Ok((ttl, expires_in)) => KeptBody::renewed(kept.session, ttl, expires_in),
-        Err(failure) => KeptBody::refused(kept.session, exchange.fault(failure)),
+        Err(failure) => KeptBody::refused(kept.session, call.error(failure)),
     };
     let body = KeptManyBody { sessions: kept.into_iter().map(one).collect(), revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
 /// `GET /v1/sessions/{id}`
-pub(crate) async fn read(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let session = exchange.session()?;
-    let params = ReadParams::parse(&exchange.fields(&ReadParams::KEYS)?);
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
-    let read = exchange.service().session(&session, read_mode(params.stale));
-    let response = exchange.ask(read).await?;
-    Ok(one(exchange, response))
+pub(crate) async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = call.session()?;
+    let params = ReadParams::parse(&call.fields(&ReadParams::KEYS)?);
+    let read = call.service().session(&session, read_mode(params.stale));
+    let response = call.run(read).await?;
+    Ok(one(call, response))
 }
 
 /// `DELETE /v1/sessions/{id}`
-pub(crate) async fn close(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let session = exchange.session()?;
-    let params = CloseParams::parse(&exchange.fields(&CloseParams::KEYS)?).map_err(of_refusal)?;
-    if let Some(elsewhere) = exchange.elsewhere(params.redirect) {
-        return Ok(elsewhere);
-    }
+pub(crate) async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = call.session()?;
+    let params = CloseParams::parse(&call.fields(&CloseParams::KEYS)?).map_err(of_refusal)?;
     let incarnation = params.incarnation;
-    let (service, context) = (exchange.service(), &exchange.context);
+    let (service, context) = (call.service(), &call.context);
     let closed = match params.force {
         Some(reason) => {
-            exchange.ask(service.end_session(context, session, incarnation, reason)).await?
+            call.run(service.end_session(context, session, incarnation, reason)).await?
         }
-        None => exchange.ask(service.close_session(session, incarnation)).await?,
+        None => call.run(service.close_session(session, incarnation)).await?,
     };
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(closed.revision))
 }
 
 /// `GET /v1/sessions`
-pub(crate) async fn list(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let fields = exchange.fields(&ListParams::SESSION_KEYS)?;
+pub(crate) async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let fields = call.fields(&ListParams::SESSION_KEYS)?;
     let params = ListParams::parse(&fields).map_err(of_refusal)?;
-    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
-        return Ok(elsewhere);
-    }
     let (after, read) = (params.page_token.as_deref(), read_mode(params.read.stale));
-    let sessions = exchange.service().sessions(after, params.limit, read);
-    let mut response = exchange.ask(sessions).await?;
-    let marks = staleness(&mut response);
-    let Response { value: page, revision, .. } = response;
-    let body = SessionsBody::new(page, exchange.now());
-    Ok(marked(Reply::json(StatusCode::OK, &body).at(revision), marks))
+    let sessions = call.service().sessions(after, params.limit, read);
+    let response = call.run(sessions).await?;
+    let Response { value: page, revision, leader_contact } = response;
+    let body = SessionsBody::new(page, call.now());
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }
 
 /// One session: 201 with its place if the call opened it.
-fn one(exchange: &Exchange<'_>, mut response: Response<SessionLease>) -> Reply {
-    let marks = staleness(&mut response);
-    let Response { value: SessionLease { view, created, expires_in }, revision, .. } = response;
+fn one(call: &CallContext<'_>, response: Response<SessionLease>) -> Reply {
+    let Response { value: SessionLease { view, created, expires_in }, revision, leader_contact } =
+        response;
     let location = session_path(&view.session);
-    let body = SessionBody::new(view, expires_in, exchange.now(), revision);
+    let body = SessionBody::new(view, expires_in, call.now(), revision);
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    let reply = marked(Reply::json(status, &body).at(revision), marks);
+    let reply = Reply::json(status, &body).at(revision).stale(leader_contact);
     match HeaderValue::try_from(location) {
         Ok(location) if created => reply.with_header(LOCATION, location),
         Ok(_) | Err(_) => reply,

@@ -1,7 +1,7 @@
 //! Server-sent events: the form that every stream of ours has.
 //!
-//! Owns the headers, the comments that keep a silent stream alive, and how an event is written. Refuses to know what
-//! is told. A stream holds one event at a time; its reader's pace is the socket's.
+//! A silent stream carries comments, so that proxies and clients keep it open. A stream buffers one event at a time; the
+//! socket sets its pace.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::reply::Reply;
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// Something that tells events one after another.
-pub(crate) trait Tell: Send + 'static {
-    /// The next event as text; none at the end. Dropping the future loses nothing.
-    fn tell(&mut self) -> impl Future<Output = Option<String>> + Send;
+/// A source of events.
+pub(crate) trait EventSource: Send + 'static {
+    /// The next event as text; `None` at the end. Cancel-safe.
+    fn next_event(&mut self) -> impl Future<Output = Option<String>> + Send;
 }
 
 /// Whether the caller asks for events.
@@ -35,16 +35,16 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
 
 /// A stream: a comment at once, because proxies and clients wait for the first byte, then events, and a comment
 /// whenever nothing was said for so long.
-pub(crate) fn stream(begin: &'static str, comment: Duration, teller: impl Tell) -> Reply {
-    let events = unfold((Some(begin), teller), move |(begin, mut teller)| async move {
+pub(crate) fn stream(begin: &'static str, comment: Duration, source: impl EventSource) -> Reply {
+    let events = unfold((Some(begin), source), move |(begin, mut source)| async move {
         if let Some(begin) = begin {
-            return Some((Ok(format!(": {begin}\n\n").into()), (None, teller)));
+            return Some((Ok(format!(": {begin}\n\n").into()), (None, source)));
         }
         let text = tokio::select! {
-            text = teller.tell() => text?,
+            text = source.next_event() => text?,
             () = tokio::time::sleep(comment) => ": still here\n\n".to_owned(),
         };
-        Some((Ok::<Bytes, Infallible>(text.into()), (None, teller)))
+        Some((Ok::<Bytes, Infallible>(text.into()), (None, source)))
     });
     Reply::stream(EVENT_STREAM, Body::from_stream(events))
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"))

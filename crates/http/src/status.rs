@@ -21,21 +21,19 @@ use holdfast_types::{
 };
 
 /// A problem on its way to the client.
-pub(crate) type Fault = Box<Problem>;
+pub(crate) type HttpError = Box<Problem>;
 
-/// When to come back after a fault that passes by itself.
+/// The retry delay for errors that pass by themselves.
 const SOON: Duration = Duration::from_secs(1);
-/// When to come back after one that waits for an operator.
+/// The retry delay for errors that an operator has to fix.
 const LATER: Duration = Duration::from_secs(5);
 
-/// What a call is about, and when it failed.
+/// The names in an error and the time it refers to.
 #[derive(Debug)]
-pub(crate) struct Case<'a> {
-    /// The lock of the call.
+pub(crate) struct ErrorContext<'a> {
     pub(crate) lock: Option<&'a LockName>,
-    /// The session of the call.
     pub(crate) session: Option<&'a SessionName>,
-    /// This node's wall clock, for ages.
+    /// The log's time, for ages.
     pub(crate) now: Stamp,
 }
 
@@ -81,44 +79,44 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
 }
 
 /// A problem without facts.
-pub(crate) fn problem(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Fault {
-    sealed(Problem::new(code, 0, detail))
+pub(crate) fn problem(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> HttpError {
+    with_status(Problem::new(code, 0, detail))
 }
 
 /// A problem with the status of its code.
-pub(crate) fn sealed(mut problem: Problem) -> Fault {
+pub(crate) fn with_status(mut problem: Problem) -> HttpError {
     problem.status = of_code(problem.code).as_u16();
     Box::new(problem)
 }
 
-/// A fault of this node.
-pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> Fault {
+/// An error of this node.
+pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> HttpError {
     problem(ErrorCode::Internal, detail)
 }
 
 /// A call that was refused before anything was asked of the cluster.
-pub(crate) fn of_refusal(refusal: Refusal) -> Fault {
-    sealed(Problem::refused(refusal, 0))
+pub(crate) fn of_refusal(refusal: Refusal) -> HttpError {
+    with_status(Problem::refused(refusal, 0))
 }
 
 /// A call that the service could not answer.
-pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
+pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpError {
     match failure {
-        Failure::Rejected(rejection) => of_rejection(rejection, case),
-        Failure::WaitTimeout { lock, waited } => wait_timeout(*lock, waited, case),
+        Failure::Rejected(rejection) => of_rejection(rejection, context),
+        Failure::WaitTimeout { lock, waited } => wait_timeout(*lock, waited, context),
         Failure::NotYet { what, waited } => recipe::not_yet(what, waited),
         Failure::WaitTooLong { max } => {
             let detail = format!("wait: one wait is at most {}", format_duration(max));
             let hint = "to wait longer, send the call again when the wait has passed";
             let facts = Facts { parameter: Some("wait".to_owned()), ..Facts::default() };
-            sealed(Problem::new(ErrorCode::BadDuration, 0, detail).hint(hint).facts(facts))
+            with_status(Problem::new(ErrorCode::BadDuration, 0, detail).hint(hint).facts(facts))
         }
         Failure::NoLeader => passing(ErrorCode::NoLeader, "nothing was done", SOON),
         Failure::OutcomeUnknown => {
             let detail = "the call was handed on and no answer came in time";
-            let mut fault = passing(ErrorCode::OutcomeUnknown, detail, SOON);
-            fault.hint = Some("send the same call again with the same session".into());
-            fault
+            let mut problem = passing(ErrorCode::OutcomeUnknown, detail, SOON);
+            problem.hint = Some("send the same call again with the same session".into());
+            problem
         }
         Failure::UnexpectedReply => internal("the reply does not belong to the command"),
         Failure::Overloaded { retry_after } => {
@@ -133,19 +131,19 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
             ErrorCode::PayloadTooLarge,
             "the call is larger than an entry of the log may be",
         ),
-        Failure::ShuttingDown => going_away(),
+        Failure::ShuttingDown => shutting_down(),
         Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
-            let mut fault = at_bound(ErrorCode::RateLimited, "watches of one node", limit);
-            fault.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
-            fault
+            let mut problem = at_bound(ErrorCode::RateLimited, "watches of one node", limit);
+            problem.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
+            problem
         }
         Failure::Behind { disk_full } => behind(disk_full),
         Failure::Lagging => behind(false),
         Failure::Starting(why) => {
             let facts =
                 Facts { retry_after_ms: Some(holdfast_types::millis(LATER)), ..Facts::default() };
-            sealed(Problem::new(ErrorCode::Starting, 0, why).facts(facts))
+            with_status(Problem::new(ErrorCode::Starting, 0, why).facts(facts))
         }
         Failure::Compacted { restart_from } => compacted(restart_from),
         Failure::Failed(why) => internal(why),
@@ -153,22 +151,22 @@ pub(crate) fn of_failure(failure: Failure, case: &Case<'_>) -> Fault {
 }
 
 /// The node is about to stop.
-pub(crate) fn going_away() -> Fault {
-    let mut fault = passing(ErrorCode::ShuttingDown, "this node is going away", SOON);
-    fault.hint = Some("send the same call to another node".into());
-    fault
+pub(crate) fn shutting_down() -> HttpError {
+    let mut problem = passing(ErrorCode::ShuttingDown, "this node is going away", SOON);
+    problem.hint = Some("send the same call to another node".into());
+    problem
 }
 
 /// A watch that was asked for too late.
-pub(crate) fn compacted(restart_from: Revision) -> Fault {
+pub(crate) fn compacted(restart_from: Revision) -> HttpError {
     let detail = format!("changes are told from revision {restart_from} on");
     let hint = format!("read the state again, then watch with since={restart_from}");
     let facts = Facts { restart_from: Some(restart_from), ..Facts::default() };
-    sealed(Problem::new(ErrorCode::RevisionCompacted, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::RevisionCompacted, 0, detail).hint(hint).facts(facts))
 }
 
 /// A call that the machine refused, on every node alike.
-fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
+fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
     match rejection {
         Rejection::SessionExpired { session } => {
             let detail = format!("the session '{session}' expired: whatever it held is lost");
@@ -179,32 +177,32 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
             gone(detail, session, "open it first, or use a new session id")
         }
         Rejection::LockBusy { holder, waiters } => {
-            busy(ErrorCode::LockBusy, Some(*holder), waiters, case)
+            busy(ErrorCode::LockBusy, Some(*holder), waiters, context)
         }
-        Rejection::LockClosed { closed, waiters } => lock_closed(closed, waiters, case),
-        Rejection::LimitMismatch { limit } => lock::limit_mismatch(limit, case),
-        Rejection::SegmentsMismatch { segments } => lock::segments_mismatch(segments, case),
-        Rejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, case),
-        Rejection::ModeConflict { mode } => lock::mode_conflict(mode, case),
-        Rejection::NotReentrant => lock::not_reentrant(case),
-        Rejection::InUse { contenders } => lock::in_use(contenders, case),
-        Rejection::OutOfBounds { what } => lock::out_of_bounds(what, case),
-        Rejection::Deadlock { cycle } => lock::deadlock(&cycle, case),
-        Rejection::NobodyHolds => lock::nobody_holds(case),
-        Rejection::HoldsAlready { holder } => lock::holds_already(&holder, case),
-        Rejection::CannotOvertake => lock::cannot_overtake(case),
-        Rejection::HasPlace { lock } => lock::has_place(&lock, case),
-        Rejection::LockReserved { waiters } => busy(ErrorCode::LockBusy, None, waiters, case),
+        Rejection::LockClosed { closed, waiters } => lock_closed(closed, waiters, context),
+        Rejection::LimitMismatch { limit } => lock::limit_mismatch(limit, context),
+        Rejection::SegmentsMismatch { segments } => lock::segments_mismatch(segments, context),
+        Rejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, context),
+        Rejection::ModeConflict { mode } => lock::mode_conflict(mode, context),
+        Rejection::NotReentrant => lock::not_reentrant(context),
+        Rejection::InUse { contenders } => lock::in_use(contenders, context),
+        Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
+        Rejection::Deadlock { cycle } => lock::deadlock(&cycle, context),
+        Rejection::NobodyHolds => lock::nobody_holds(context),
+        Rejection::HoldsAlready { holder } => lock::holds_already(&holder, context),
+        Rejection::CannotOvertake => lock::cannot_overtake(context),
+        Rejection::HasPlace { lock } => lock::has_place(&lock, context),
+        Rejection::LockReserved { waiters } => busy(ErrorCode::LockBusy, None, waiters, context),
         Rejection::MemberRefused { lock, why } => {
-            of_rejection(*why, &Case { lock: Some(&lock), ..*case })
+            of_rejection(*why, &ErrorContext { lock: Some(&lock), ..*context })
         }
-        Rejection::NotHolder { holder } => not_holder(*holder, case),
-        Rejection::AttemptOver { newest } => lock::attempt_over(newest, case),
+        Rejection::NotHolder { holder } => not_holder(*holder, context),
+        Rejection::AttemptOver { newest } => lock::attempt_over(newest, context),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
         Rejection::OpRefused { at, why } => {
-            let mut fault = of_rejection(*why, case);
-            fault.facts.at = Some(at);
-            fault
+            let mut problem = of_rejection(*why, context);
+            problem.facts.at = Some(at);
+            problem
         }
         Rejection::NoNode { .. }
         | Rejection::NodeExists { .. }
@@ -222,7 +220,7 @@ fn of_rejection(rejection: Rejection, case: &Case<'_>) -> Fault {
     }
 }
 
-fn of_bound(bound: Bound, limit: u64) -> Fault {
+fn of_bound(bound: Bound, limit: u64) -> HttpError {
     match bound {
         Bound::WaitersPerLock => too_many_waiters("waiters of one lock", limit),
         Bound::DataBytes => {
@@ -269,58 +267,63 @@ fn of_bound(bound: Bound, limit: u64) -> Fault {
     }
 }
 
-fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> Fault {
+fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> HttpError {
     let facts = Facts { bound: Some(bound.into()), limit: Some(limit), ..Facts::default() };
-    sealed(Problem::new(code, 0, format!("{bound}: at most {limit}")).facts(facts))
+    with_status(Problem::new(code, 0, format!("{bound}: at most {limit}")).facts(facts))
 }
 
-fn too_many_waiters(bound: &'static str, limit: u64) -> Fault {
-    let mut fault = at_bound(ErrorCode::TooManyWaiters, bound, limit);
-    fault.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
-    fault
+fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
+    let mut problem = at_bound(ErrorCode::TooManyWaiters, bound, limit);
+    problem.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
+    problem
 }
 
-/// A fault that passes: the same call may succeed later.
-fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> Fault {
+/// An error that passes: the same call may succeed later.
+fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> HttpError {
     let facts =
         Facts { retry_after_ms: Some(holdfast_types::millis(retry_after)), ..Facts::default() };
-    sealed(Problem::new(code, 0, detail).facts(facts))
+    with_status(Problem::new(code, 0, detail).facts(facts))
 }
 
 /// Another node has what this one lacks.
-fn behind(disk_full: bool) -> Fault {
+fn behind(disk_full: bool) -> HttpError {
     let (code, detail) = if disk_full {
         (ErrorCode::DiskFull, "this node's disk is full, so it lacks what was written last")
     } else {
         (ErrorCode::NoLeader, "this node has not caught up with the leader in time")
     };
-    let mut fault = passing(code, detail, SOON);
-    fault.hint = Some("send the same call to another node".into());
-    fault
+    let mut problem = passing(code, detail, SOON);
+    problem.hint = Some("send the same call to another node".into());
+    problem
 }
 
-fn gone(detail: String, session: SessionName, fix: &str) -> Fault {
+fn gone(detail: String, session: SessionName, fix: &str) -> HttpError {
     let path = holdfast_api::session_path(&session);
     let hint = format!("{fix}, or DELETE {path} to acknowledge the loss and reuse the id");
     let facts = Facts { session: Some(session), ..Facts::default() };
-    sealed(Problem::new(ErrorCode::SessionExpired, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::SessionExpired, 0, detail).hint(hint).facts(facts))
 }
 
-fn busy(code: ErrorCode, holder: Option<HolderView>, waiters: u32, case: &Case<'_>) -> Fault {
+fn busy(
+    code: ErrorCode,
+    holder: Option<HolderView>,
+    waiters: u32,
+    context: &ErrorContext<'_>,
+) -> HttpError {
     let queued = code == ErrorCode::WaitTimeout;
     let hint = if queued { "send the call again to queue again" } else { "add &wait=10s to queue" };
     let facts = Facts {
-        lock: case.lock.cloned(),
-        holder: holder.map(|holder| Box::new(HolderBody::new(holder, case.now))),
+        lock: context.lock.cloned(),
+        holder: holder.map(|holder| Box::new(HolderBody::new(holder, context.now))),
         waiters: Some(waiters),
         ..Facts::default()
     };
-    sealed(Problem::new(code, 0, "").hint(hint).facts(facts))
+    with_status(Problem::new(code, 0, "").hint(hint).facts(facts))
 }
 
 /// Nobody holds the lock, and nobody gets it yet.
-fn lock_closed(closed: Closed, waiters: u32, case: &Case<'_>) -> Fault {
-    let left = closed.until.0.saturating_sub(case.now.0);
+fn lock_closed(closed: Closed, waiters: u32, context: &ErrorContext<'_>) -> HttpError {
+    let left = closed.until.0.saturating_sub(context.now.0);
     let why = match closed.why {
         ClosedBy::MinHold => "its last holder asked for that (min_hold)",
         ClosedBy::Cooldown => "it was granted a short while ago (cooldown)",
@@ -328,39 +331,40 @@ fn lock_closed(closed: Closed, waiters: u32, case: &Case<'_>) -> Fault {
     };
     let detail = format!("nobody holds it, and nobody gets it for another {left} ms: {why}");
     let facts = Facts {
-        lock: case.lock.cloned(),
+        lock: context.lock.cloned(),
         waiters: Some(waiters),
         retry_after_ms: Some(left),
         ..Facts::default()
     };
     let hint = "add &wait=10s to queue";
-    sealed(Problem::new(ErrorCode::LockClosed, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::LockClosed, 0, detail).hint(hint).facts(facts))
 }
 
-fn wait_timeout(lock: LockView, waited: Duration, case: &Case<'_>) -> Fault {
+fn wait_timeout(lock: LockView, waited: Duration, context: &ErrorContext<'_>) -> HttpError {
     let waiters = lock.waiters_total;
-    let mut fault = busy(ErrorCode::WaitTimeout, lock.holders.into_iter().next(), waiters, case);
+    let mut problem =
+        busy(ErrorCode::WaitTimeout, lock.holders.into_iter().next(), waiters, context);
     // Of segments the one that was waited for.
-    fault.facts.lock = case.lock.map(|_| lock.lock);
-    fault.facts.waited_ms = Some(holdfast_types::millis(waited));
-    fault
+    problem.facts.lock = context.lock.map(|_| lock.lock);
+    problem.facts.waited_ms = Some(holdfast_types::millis(waited));
+    problem
 }
 
-fn not_holder(holder: HolderView, case: &Case<'_>) -> Fault {
-    let detail = match (case.lock, case.session) {
+fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
+    let detail = match (context.lock, context.session) {
         (Some(lock), Some(session)) => {
             format!("'{lock}' is held by '{}', not by '{session}'", holder.session)
         }
         _ => format!("held by '{}'", holder.session),
     };
     let facts = Facts {
-        lock: case.lock.cloned(),
-        session: case.session.cloned(),
-        holder: Some(Box::new(HolderBody::new(holder, case.now))),
+        lock: context.lock.cloned(),
+        session: context.session.cloned(),
+        holder: Some(Box::new(HolderBody::new(holder, context.now))),
         ..Facts::default()
     };
     let hint = "only the session and owner that took a lock give it back";
-    sealed(Problem::new(ErrorCode::NotHolder, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::NotHolder, 0, detail).hint(hint).facts(facts))
 }
 
 #[cfg(test)]

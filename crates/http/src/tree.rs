@@ -21,12 +21,11 @@ use holdfast_types::{
     Stat, ZnodePath,
 };
 
-use crate::exchange::{Exchange, read_mode};
+use crate::call::{CallContext, read_mode};
 use crate::head::only;
-use crate::locks::{marked, staleness};
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
-use crate::status::{Fault, internal, of_refusal, sealed};
+use crate::status::{HttpError, internal, of_refusal, with_status};
 
 /// Data up to this many bytes is sent to the log for both cases at once.
 const EITHER_WAY_MAX: usize = 16 * 1024;
@@ -34,21 +33,18 @@ const EITHER_WAY_MAX: usize = 16 * 1024;
 const TURNS_MAX: usize = 8;
 
 /// `PUT /v1/tree/{path}`
-pub(crate) async fn put(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let path = exchange.znode()?;
-    let fields = exchange.query(&PutParams::KEYS)?;
+pub(crate) async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let path = call.znode()?;
+    let fields = call.query(&PutParams::KEYS)?;
     if fields.bare("acl") {
-        return set_acl(exchange, path).await;
+        return set_acl(call, path).await;
     }
-    let params = PutParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+    let params = PutParams::parse(&fields, request_id(call)?).map_err(of_refusal)?;
     drop(fields);
-    if let Some(elsewhere) = exchange.elsewhere(params.change.redirect) {
-        return Ok(elsewhere);
-    }
-    let precondition = Precondition::of(&exchange.parts.headers)?;
+    let precondition = Precondition::of(&call.parts.headers)?;
     let only_creates = params.only_creates();
     let PutParams { change, make } = params;
-    let data = Data::from(&exchange.body[..]);
+    let data = Data::from(&call.body[..]);
     if path == ZnodePath::root() && (only_creates || precondition == Precondition::Absent) {
         return Err(of_root());
     }
@@ -57,7 +53,7 @@ pub(crate) async fn put(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
             Op::SetData { path: path.clone(), data, version: None }
         }
         (Precondition::None, false) => {
-            let answer = put_either_way(exchange, change, &path, data, make).await?;
+            let answer = put_either_way(call, change, &path, data, make).await?;
             return put_answer(path, answer);
         }
         (Precondition::None | Precondition::Absent, _) => Op::Create(create(&path, data, make)?),
@@ -66,10 +62,10 @@ pub(crate) async fn put(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
             Op::SetData { path: path.clone(), data, version: precondition.version()? }
         }
     };
-    put_answer(path, ask(exchange, change, op).await?)
+    put_answer(path, ask(call, change, op).await?)
 }
 
-fn put_answer(path: ZnodePath, answer: (OpReply, Revision)) -> Result<Reply, Fault> {
+fn put_answer(path: ZnodePath, answer: (OpReply, Revision)) -> Result<Reply, HttpError> {
     match answer {
         (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
         (OpReply::DataSet { stat }, revision) => Ok(node(StatusCode::OK, path, stat, revision)),
@@ -80,43 +76,37 @@ fn put_answer(path: ZnodePath, answer: (OpReply, Revision)) -> Result<Reply, Fau
 }
 
 /// `POST /v1/tree/{dir}?sequential`
-pub(crate) async fn post(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let directory = exchange.znode()?;
-    let fields = exchange.query(&PostParams::KEYS)?;
-    let params = PostParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+pub(crate) async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let directory = call.znode()?;
+    let fields = call.query(&PostParams::KEYS)?;
+    let params = PostParams::parse(&fields, request_id(call)?).map_err(of_refusal)?;
     drop(fields);
-    if let Some(elsewhere) = exchange.elsewhere(params.change.redirect) {
-        return Ok(elsewhere);
-    }
     // The precondition of a node that has no name yet.
-    if Precondition::of(&exchange.parts.headers)? != Precondition::None {
+    if Precondition::of(&call.parts.headers)? != Precondition::None {
         return Err(contradiction());
     }
     let PostParams { change, make, name } = params;
     let named = directory.child(&format!("{name}0"));
     named.map_err(|error| of_refusal(Refusal::bad_name("name", &error)))?;
-    let data = Data::from(&exchange.body[..]);
+    let data = Data::from(&call.body[..]);
     let MakeParams { kind, acl, parents } = make;
     let kind = kind.unwrap_or(CreateKind::Persistent);
     let create = Create { directory, name, data, kind, sequential: true, acl, parents };
-    match ask(exchange, change, Op::Create(create)).await? {
+    match ask(call, change, Op::Create(create)).await? {
         (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
         _ => Err(unexpected_reply()),
     }
 }
 
 /// `DELETE /v1/tree/{path}`
-pub(crate) async fn delete(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let path = exchange.znode()?;
-    let fields = exchange.fields(&DeleteParams::KEYS)?;
-    let params = DeleteParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+pub(crate) async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let path = call.znode()?;
+    let fields = call.fields(&DeleteParams::KEYS)?;
+    let params = DeleteParams::parse(&fields, request_id(call)?).map_err(of_refusal)?;
     drop(fields);
-    if let Some(elsewhere) = exchange.elsewhere(params.change.redirect) {
-        return Ok(elsewhere);
-    }
-    let version = Precondition::of(&exchange.parts.headers)?.version()?;
+    let version = Precondition::of(&call.parts.headers)?.version()?;
     let delete = Op::Delete { path, version, recursive: params.recursive };
-    match ask(exchange, params.change, delete).await? {
+    match ask(call, params.change, delete).await? {
         (OpReply::Deleted { count }, revision) => {
             let header = HeaderName::from_static(HOLDFAST_DELETED);
             Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision).with_header(header, count.into()))
@@ -126,19 +116,16 @@ pub(crate) async fn delete(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> 
 }
 
 /// `GET /v1/tree/{path}`
-pub(crate) async fn get(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let path = exchange.znode()?;
-    let fields = exchange.query(&NodeParams::KEYS)?;
+pub(crate) async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let path = call.znode()?;
+    let fields = call.query(&NodeParams::KEYS)?;
     let params = NodeParams::parse(&fields).map_err(of_refusal)?;
     drop(fields);
-    if let Some(elsewhere) = exchange.elsewhere(params.read.redirect) {
-        return Ok(elsewhere);
-    }
     let read = read_mode(params.read.stale);
-    let (service, context, limit) = (exchange.service(), &exchange.context, params.limit);
+    let (service, context, limit) = (call.service(), &call.context, params.limit);
     match params.aspect {
         Aspect::Data | Aspect::Stat => {
-            let found = exchange.ask(service.znode(context, &path, read)).await?;
+            let found = call.run(service.znode(context, &path, read)).await?;
             Ok(labelled(found, |ZnodeContents { stat, data }, revision| {
                 if params.aspect == Aspect::Stat {
                     return node(StatusCode::OK, path, stat, revision);
@@ -148,7 +135,7 @@ pub(crate) async fn get(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
         }
         Aspect::Children => {
             let after = params.page_token.as_deref();
-            let found = exchange.ask(service.children(context, &path, after, limit, read)).await?;
+            let found = call.run(service.children(context, &path, after, limit, read)).await?;
             Ok(labelled(found, |page, _| {
                 Reply::json(StatusCode::OK, &ChildrenBody::new(path, page))
             }))
@@ -156,13 +143,13 @@ pub(crate) async fn get(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
         Aspect::Recursive => {
             let after = params.after_path().map_err(of_refusal)?;
             let found = service.subtree(context, &path, after.as_ref(), limit, read);
-            let found = exchange.ask(found).await?;
+            let found = call.run(found).await?;
             Ok(labelled(found, |page, _| {
                 Reply::json(StatusCode::OK, &SubtreeBody::new(path, page))
             }))
         }
         Aspect::Acl => {
-            let found = exchange.ask(service.acl(context, &path, read)).await?;
+            let found = call.run(service.acl(context, &path, read)).await?;
             Ok(labelled(found, |Acl { entries, stat }, revision| {
                 list(path, &entries, &stat, revision)
             }))
@@ -171,32 +158,28 @@ pub(crate) async fn get(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
 }
 
 /// The answer to a read, with its revision and, if it is stale, its age.
-fn labelled<T>(mut found: Response<T>, reply: impl FnOnce(T, Revision) -> Reply) -> Reply {
-    let marks = staleness(&mut found);
-    let Response { value, revision, .. } = found;
-    marked(reply(value, revision).at(revision), marks)
+fn labelled<T>(found: Response<T>, reply: impl FnOnce(T, Revision) -> Reply) -> Reply {
+    let Response { value, revision, leader_contact } = found;
+    reply(value, revision).at(revision).stale(leader_contact)
 }
 
 /// The operation was answered as another one: a bug of this program.
-fn unexpected_reply() -> Fault {
+fn unexpected_reply() -> HttpError {
     internal("the reply does not belong to the operation")
 }
 
 /// `PUT /v1/tree/{path}?acl`: the list is the body. What was made of it is for a GET to tell: `auth:` stands for others.
-async fn set_acl(exchange: &mut Exchange<'_>, path: ZnodePath) -> Result<Reply, Fault> {
+async fn set_acl(call: &mut CallContext<'_>, path: ZnodePath) -> Result<Reply, HttpError> {
     const BODY: ParamList = ParamList { what: "an access list", params: &[parameters::ACL] };
-    let fields = exchange.query(&ChangeParams::KEYS)?;
-    let change = ChangeParams::parse(&fields, request_id(exchange)?).map_err(of_refusal)?;
+    let fields = call.query(&ChangeParams::KEYS)?;
+    let change = ChangeParams::parse(&fields, request_id(call)?).map_err(of_refusal)?;
     drop(fields);
-    if let Some(elsewhere) = exchange.elsewhere(change.redirect) {
-        return Ok(elsewhere);
-    }
     let mut body = Fields::default();
-    body.merge_json(&exchange.body, &BODY).map_err(of_refusal)?;
+    body.merge_json(&call.body, &BODY).map_err(of_refusal)?;
     let acl: Result<Vec<AclEntry>, Refusal> = body.values("acl").map(parse_acl_entry).collect();
     let acl = acl.map_err(of_refusal)?;
-    let version = Precondition::of(&exchange.parts.headers)?.version()?;
-    match ask(exchange, change, Op::SetAcl { path: path.clone(), acl, version }).await? {
+    let version = Precondition::of(&call.parts.headers)?.version()?;
+    match ask(call, change, Op::SetAcl { path: path.clone(), acl, version }).await? {
         (OpReply::AclSet { stat }, revision) => {
             let body = ZnodeBody::new(path, stat, revision);
             let reply = Reply::json(StatusCode::OK, &body).at(revision);
@@ -208,26 +191,26 @@ async fn set_acl(exchange: &mut Exchange<'_>, path: ZnodePath) -> Result<Reply, 
 
 /// Asks for a change of one operation, and answers what it did.
 async fn ask(
-    exchange: &mut Exchange<'_>,
+    call: &mut CallContext<'_>,
     change: ChangeParams,
     op: Op,
-) -> Result<(OpReply, Revision), Fault> {
-    exchange.subject.session.clone_from(&change.session);
+) -> Result<(OpReply, Revision), HttpError> {
+    call.log_fields.session.clone_from(&change.session);
     let ChangeParams { session, request, redirect: _ } = change;
     let caller = Caller { session, request, ..Caller::default() };
-    let done = exchange.ask(exchange.service().change(&exchange.context, caller, op)).await?;
+    let done = call.run(call.service().change(&call.context, caller, op)).await?;
     Ok((done.value, done.revision))
 }
 
 /// Does one thing if the node exists and another if not: whether it did, what was done, and when.
 async fn ask_if(
-    exchange: &mut Exchange<'_>,
+    call: &mut CallContext<'_>,
     change: ChangeParams,
     (path, exists): (&ZnodePath, bool),
     then: Op,
     otherwise: Option<Op>,
-) -> Result<(Option<OpReply>, Revision), Fault> {
-    exchange.subject.session.clone_from(&change.session);
+) -> Result<(Option<OpReply>, Revision), HttpError> {
+    call.log_fields.session.clone_from(&change.session);
     let ChangeParams { session, request, redirect: _ } = change;
     let multi = Multi {
         caller: Caller { session, request, ..Caller::default() },
@@ -235,19 +218,19 @@ async fn ask_if(
         then: vec![then],
         otherwise: otherwise.into_iter().collect(),
     };
-    let done = exchange.ask(exchange.service().multi(&exchange.context, multi)).await;
-    let done = done.map_err(|mut fault| {
+    let done = call.run(call.service().multi(&call.context, multi)).await;
+    let done = done.map_err(|mut problem| {
         // To its caller this is one operation.
-        fault.facts.at = None;
-        fault
+        problem.facts.at = None;
+        problem
     })?;
     Ok((done.value.results.into_iter().next(), done.revision))
 }
 
 /// The id under which a retry gets the first answer, if it came as a header; quotes around it are of the header.
-pub(crate) fn request_id<'e>(exchange: &Exchange<'e>) -> Result<Option<&'e str>, Fault> {
+pub(crate) fn request_id<'e>(call: &CallContext<'e>) -> Result<Option<&'e str>, HttpError> {
     let name = HeaderName::from_static(IDEMPOTENCY_KEY);
-    let Some(text) = only(&exchange.parts.headers, &name)? else { return Ok(None) };
+    let Some(text) = only(&call.parts.headers, &name)? else { return Ok(None) };
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     Ok(Some(quoted.unwrap_or(text)))
 }
@@ -256,22 +239,22 @@ pub(crate) fn request_id<'e>(exchange: &Exchange<'e>) -> Result<Option<&'e str>,
 /// twice, is tried one way, and the other way if the node was found otherwise. Under a request id the order is fixed
 /// and each try has an id of its own, so that the same call sent again takes the same steps and finds their answers.
 async fn put_either_way(
-    exchange: &mut Exchange<'_>,
+    call: &mut CallContext<'_>,
     mut change: ChangeParams,
     path: &ZnodePath,
     data: Data,
     make: MakeParams,
-) -> Result<(OpReply, Revision), Fault> {
+) -> Result<(OpReply, Revision), HttpError> {
     let set = |data| Op::SetData { path: path.clone(), data, version: None };
     if data.len() <= EITHER_WAY_MAX {
         let create = create(path, data.clone(), make)?;
-        let both = ask_if(exchange, change, (path, true), set(data), Some(Op::Create(create)));
+        let both = ask_if(call, change, (path, true), set(data), Some(Op::Create(create)));
         let (reply, revision) = both.await?;
         return Ok((reply.ok_or_else(unexpected_reply)?, revision));
     }
     let mut replace = change.request.is_none() && {
-        let found = exchange.service().znode(&exchange.context, path, ReadMode::Stale);
-        exchange.ask(found).await.is_ok()
+        let found = call.service().znode(&call.context, path, ReadMode::Stale);
+        call.run(found).await.is_ok()
     };
     for _ in 0..TURNS_MAX {
         let op = if replace {
@@ -279,7 +262,7 @@ async fn put_either_way(
         } else {
             Op::Create(create(path, data.clone(), make.clone())?)
         };
-        let tried = ask_if(exchange, change.clone(), (path, replace), op, None).await?;
+        let tried = ask_if(call, change.clone(), (path, replace), op, None).await?;
         if let (Some(reply), revision) = tried {
             return Ok((reply, revision));
         }
@@ -288,17 +271,17 @@ async fn put_either_way(
     }
     let detail = "the node comes and goes: nothing was done";
     let facts = Facts { retry_after_ms: Some(1_000), ..Facts::default() };
-    Err(sealed(Problem::new(ErrorCode::RateLimited, 0, detail).facts(facts)))
+    Err(with_status(Problem::new(ErrorCode::RateLimited, 0, detail).facts(facts)))
 }
 
 /// The id of the next try of one call.
-fn next_id(id: &RequestId) -> Result<RequestId, Fault> {
+fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
     let hash = URL_SAFE_NO_PAD.encode(Sha1::digest(id.as_str().as_bytes()));
     RequestId::new(format!("again-{hash}"))
         .map_err(|error| of_refusal(Refusal::bad_name("request", &error)))
 }
 
-fn create(path: &ZnodePath, data: Data, make: MakeParams) -> Result<Create, Fault> {
+fn create(path: &ZnodePath, data: Data, make: MakeParams) -> Result<Create, HttpError> {
     let (directory, name) = ZnodePath::for_create(path.as_str(), false)
         .map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))?;
     let MakeParams { kind, acl, parents } = make;
@@ -306,17 +289,17 @@ fn create(path: &ZnodePath, data: Data, make: MakeParams) -> Result<Create, Faul
     Ok(Create { directory, name, data, kind, sequential: false, acl, parents })
 }
 
-fn contradiction() -> Fault {
+fn contradiction() -> HttpError {
     let detail = "If-Match is about a node that exists, and this call creates one";
     let hint = "leave If-Match out, or the kind, list or sequence of a new node";
-    sealed(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+    with_status(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
 }
 
 /// The root was always there.
-fn of_root() -> Fault {
+fn of_root() -> HttpError {
     let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
     let problem = Problem::new(ErrorCode::NodeExists, 0, "the root exists from the beginning");
-    sealed(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
+    with_status(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
 }
 
 /// A node that was made.

@@ -16,12 +16,12 @@ use holdfast_service::{
 };
 use holdfast_types::{Revision, ZnodePath};
 
+use crate::call::CallContext;
 use crate::connection::Closing;
-use crate::exchange::Exchange;
 use crate::head::only;
 use crate::reply::Reply;
-use crate::sse::{self, Tell, accepts_events};
-use crate::status::{Fault, compacted, going_away, of_refusal};
+use crate::sse::{self, EventSource, accepts_events};
+use crate::status::{HttpError, compacted, of_refusal, shutting_down};
 
 /// An answer of a long poll is not begun beyond so many changes.
 const POLLED_MAX: usize = 1_000;
@@ -29,10 +29,10 @@ const POLLED_MAX: usize = 1_000;
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// `GET /v1/watch`
-pub(crate) async fn watch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
-    let headers = &exchange.parts.headers;
+pub(crate) async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let headers = &call.parts.headers;
     let resume = only(headers, &LAST_EVENT_ID)?;
-    let fields = exchange.query(&WatchParams::KEYS)?;
+    let fields = call.query(&WatchParams::KEYS)?;
     let params = WatchParams::parse(&fields, resume).map_err(of_refusal)?;
     drop(fields);
     let WatchParams { place, exact, since, wait } = params;
@@ -40,14 +40,13 @@ pub(crate) async fn watch(exchange: &mut Exchange<'_>) -> Result<Reply, Fault> {
         Ok(path) if exact => WatchFilter::Node(path),
         Ok(_) | Err(_) => WatchFilter::Prefix(place),
     };
-    let watch =
-        exchange.watch(WatchRequest { filter, since, identities: exchange.identities() })?;
+    let watch = call.watch(WatchRequest { filter, since, identities: call.identities() })?;
     if accepts_events(headers) {
-        let stream = Stream { watch, closing: exchange.front.closing(), ended: false };
-        return Ok(sse::stream("changes follow", exchange.front.config().stream_comment, stream));
+        let stream = Stream { watch, closing: call.front.closing(), ended: false };
+        return Ok(sse::stream("changes follow", call.front.config().stream_comment, stream));
     }
-    exchange.subject.wait = wait;
-    let resume = since.unwrap_or_else(|| exchange.front.service().revision());
+    call.log_fields.wait = wait;
+    let resume = since.unwrap_or_else(|| call.front.service().revision());
     poll(watch, resume, Instant::now() + wait).await
 }
 
@@ -56,7 +55,7 @@ async fn poll(
     mut watch: WatchStream,
     mut resume: Revision,
     deadline: Instant,
-) -> Result<Reply, Fault> {
+) -> Result<Reply, HttpError> {
     let mut events: Vec<ChangeBody> = Vec::new();
     loop {
         // A revision with more changes than fit is told whole, or a client would ask for it again and again.
@@ -76,7 +75,7 @@ async fn poll(
             Told::Compacted(restart_from) if events.is_empty() => {
                 return Err(compacted(restart_from));
             }
-            Told::ShuttingDown if events.is_empty() => return Err(going_away()),
+            Told::ShuttingDown if events.is_empty() => return Err(shutting_down()),
             // What has been told so far stands; the next call meets the gap, or another node.
             Told::Compacted(_) | Told::ShuttingDown => break,
         }
@@ -93,14 +92,14 @@ struct Stream {
     ended: bool,
 }
 
-impl Tell for Stream {
-    async fn tell(&mut self) -> Option<String> {
+impl EventSource for Stream {
+    async fn next_event(&mut self) -> Option<String> {
         if self.ended {
             return None;
         }
         Some(tokio::select! {
             watched = self.watch.next() => self.text(watched),
-            () = closed(&mut self.closing) => self.end("reconnect", &going_away()),
+            () = closed(&mut self.closing) => self.end("reconnect", &shutting_down()),
         })
     }
 }
@@ -113,18 +112,18 @@ impl Stream {
                 sse::numbered(resume, "bookmark", &serde_json::json!({ "revision": resume }))
             }
             Told::Compacted(restart_from) => self.end("compacted", &compacted(restart_from)),
-            Told::ShuttingDown => self.end("reconnect", &going_away()),
+            Told::ShuttingDown => self.end("reconnect", &shutting_down()),
         }
     }
 
     /// The last event: a problem, without an id, so that the client goes on from what it has seen.
-    fn end(&mut self, name: &str, fault: &Fault) -> String {
+    fn end(&mut self, name: &str, problem: &HttpError) -> String {
         self.ended = true;
-        sse::event(name, fault)
+        sse::event(name, problem)
     }
 }
 
-/// Resolves when the door begins to close, or is gone.
+/// Resolves when the front-end begins to shut down.
 pub(crate) async fn closed(closing: &mut signal::Receiver<Closing>) {
     drop(closing.wait_for(|closing| *closing != Closing::No).await);
 }

@@ -5,11 +5,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::{ClusterBody, NodeBody, Schemas};
 use holdfast_service::{ClusterMember, ClusterView, Role};
 
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::operation::{Answer, Operation, Scope};
 use crate::reply::Reply;
 use crate::routes::CLUSTER;
-use crate::status::Fault;
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Node,
@@ -18,11 +18,11 @@ pub(crate) static OPERATION: Operation = Operation {
         let about = "The cluster as this node sees it";
         vec![Answer::json(StatusCode::OK, about, Schemas::of::<ClusterBody>)]
     },
-    ..Operation::public("readCluster", &CLUSTER, |exchange| cluster(exchange).boxed())
+    ..Operation::public("readCluster", &CLUSTER, |call| cluster(call).boxed())
 };
 
-async fn cluster(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    let ClusterView { cluster, term, leader, nodes } = exchange.front.service().cluster().await;
+async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    let ClusterView { cluster, term, leader, nodes } = call.front.service().cluster().await;
     let nodes = nodes.into_iter().map(node).collect();
     Ok(Reply::json(StatusCode::OK, &ClusterBody { cluster, term, leader, nodes }))
 }

@@ -7,11 +7,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, CheckBody, HealthBody, Param, Schemas, params};
 use holdfast_service::Check;
 
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::operation::{Answer, Operation};
 use crate::reply::Reply;
 use crate::routes;
-use crate::status::Fault;
+use crate::status::HttpError;
 
 const VERBOSE: Param = Param::flag("verbose", "Changes nothing: every check is shown anyway");
 
@@ -19,14 +19,14 @@ pub(crate) static LIVE: Operation = Operation {
     summary: "Whether the process should go on",
     params: LiveParams::LIST,
     answers: || answers("The process should be replaced"),
-    ..Operation::public("isLive", &routes::LIVE, |exchange| ready(Ok(live(exchange))).boxed())
+    ..Operation::public("isLive", &routes::LIVE, |call| ready(Ok(live(call))).boxed())
 };
 
 pub(crate) static READY: Operation = Operation {
     summary: "Whether calls should come here",
     params: ReadyParams::LIST,
     answers: || answers("Calls should go to another node"),
-    ..Operation::public("isReady", &routes::READY, |exchange| ready(is_ready(exchange)).boxed())
+    ..Operation::public("isReady", &routes::READY, |call| ready(is_ready(call)).boxed())
 };
 
 params! {
@@ -49,13 +49,13 @@ fn answers(failed: &'static str) -> Vec<Answer> {
     ]
 }
 
-fn live(exchange: &Exchange<'_>) -> Reply {
-    health(exchange.front.service().health().live, None)
+fn live(call: &CallContext<'_>) -> Reply {
+    health(call.front.service().health().live, None)
 }
 
-fn is_ready(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    let ReadyParams { leader, .. } = exchange.params()?;
-    let service = exchange.front.service();
+fn is_ready(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    let ReadyParams { leader, .. } = call.params()?;
+    let service = call.front.service();
     let leads = leader.then(|| {
         let ok = service.leader() == Some(service.node());
         let detail = if ok { "this node leads" } else { "another node leads, or none" };

@@ -7,11 +7,11 @@ use futures_util::FutureExt as _;
 use holdfast_api::ErrorCode;
 use prometheus_client::encoding::text::encode;
 
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::operation::{Answer, Content, Operation, Scope};
 use crate::reply::Reply;
 use crate::routes::METRICS;
-use crate::status::{Fault, internal};
+use crate::status::{HttpError, internal};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -24,13 +24,13 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![answer.or("application/openmetrics-text", Content::Text)]
     },
     errors: &[ErrorCode::Internal],
-    ..Operation::public("readMetrics", &METRICS, |exchange| ready(metrics(exchange)).boxed())
+    ..Operation::public("readMetrics", &METRICS, |call| ready(metrics(call)).boxed())
 };
 
-fn metrics(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    exchange.front.service().refresh_metrics();
+fn metrics(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    call.front.service().refresh_metrics();
     let mut text = String::new();
-    encode(&mut text, exchange.front.registry())
+    encode(&mut text, call.front.registry())
         .map_err(|error| internal(format!("cannot encode the metrics: {error}")))?;
     Ok(Reply::text_as(OPENMETRICS, text))
 }

@@ -7,40 +7,40 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, Problem};
 
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::operation::{Operation, Scope};
 use crate::reply::Reply;
 use crate::routes::{OTHER, nearest};
-use crate::status::{Fault, sealed};
+use crate::status::{HttpError, with_status};
 
 /// Bytes of a path or a method that an error shows.
 const SHOWN_MAX: usize = 128;
 
 pub(crate) static WRONG_METHOD: Operation = Operation {
     scope: Scope::Static,
-    ..Operation::public("", &OTHER, |exchange| ready(wrong_method(exchange)).boxed())
+    ..Operation::public("", &OTHER, |call| ready(wrong_method(call)).boxed())
 };
 
 pub(crate) static NO_SUCH_PATH: Operation = Operation {
     scope: Scope::Static,
-    ..Operation::public("", &OTHER, |exchange| ready(no_such_path(exchange)).boxed())
+    ..Operation::public("", &OTHER, |call| ready(no_such_path(call)).boxed())
 };
 
 /// The router adds the header `Allow`, which is the whole answer to `OPTIONS`.
-fn wrong_method(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    if exchange.parts.method == Method::OPTIONS {
+fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    if call.parts.method == Method::OPTIONS {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     }
-    let (method, path) = (exchange.parts.method.as_str(), exchange.parts.uri.path());
+    let (method, path) = (call.parts.method.as_str(), call.parts.uri.path());
     let detail = format!("'{}' does not take {}", shown(path), shown(method));
     let hint = "the header Allow lists what it takes";
-    Err(sealed(Problem::new(ErrorCode::MethodNotAllowed, 0, detail).hint(hint)))
+    Err(with_status(Problem::new(ErrorCode::MethodNotAllowed, 0, detail).hint(hint)))
 }
 
 /// `OPTIONS *` asks for the methods of the whole API.
-fn no_such_path(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    let path = exchange.parts.uri.path();
-    if exchange.parts.method == Method::OPTIONS && path == "*" {
+fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    let path = call.parts.uri.path();
+    if call.parts.method == Method::OPTIONS && path == "*" {
         let methods = HeaderValue::from_static("GET,HEAD,PUT,POST,DELETE,OPTIONS");
         return Ok(Reply::empty(StatusCode::NO_CONTENT).with_header(ALLOW, methods));
     }
@@ -49,7 +49,7 @@ fn no_such_path(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
         missing.facts.nearest = Some(near.into());
         missing = missing.hint(format!("did you mean {near}?"));
     }
-    Err(sealed(missing))
+    Err(with_status(missing))
 }
 
 fn shown(text: &str) -> &str {

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{Schemas, VersionBody};
 
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::operation::{Answer, Operation};
 use crate::reply::Reply;
 use crate::routes::VERSION;
@@ -14,11 +14,11 @@ use crate::routes::VERSION;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "The release that runs",
     answers: || vec![Answer::json(StatusCode::OK, "The release", Schemas::of::<VersionBody>)],
-    ..Operation::public("readVersion", &VERSION, |exchange| ready(Ok(version(exchange))).boxed())
+    ..Operation::public("readVersion", &VERSION, |call| ready(Ok(version(call))).boxed())
 };
 
-fn version(exchange: &Exchange<'_>) -> Reply {
+fn version(call: &CallContext<'_>) -> Reply {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let commit = exchange.front.config().commit.clone();
+    let commit = call.front.config().commit.clone();
     Reply::json(StatusCode::OK, &VersionBody { version, commit })
 }

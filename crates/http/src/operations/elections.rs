@@ -46,7 +46,7 @@ pub(crate) static CAMPAIGN: Operation = Operation {
         ErrorCode::WaitTimeout,
         ErrorCode::TooManyWaiters,
     ],
-    handler: |exchange| elections::campaign(exchange).boxed(),
+    handler: |call| elections::campaign(call).boxed(),
 };
 
 const READ_LAST: Header = Header::text(
@@ -73,7 +73,7 @@ pub(crate) static READ: Operation = Operation {
         ]
     },
     errors: &[],
-    handler: |exchange| elections::read(exchange).boxed(),
+    handler: |call| elections::read(call).boxed(),
 };
 
 pub(crate) static RESIGN: Operation = Operation {
@@ -94,5 +94,5 @@ pub(crate) static RESIGN: Operation = Operation {
         ErrorCode::LimitMismatch,
         ErrorCode::SessionExpired,
     ],
-    handler: |exchange| elections::resign(exchange).boxed(),
+    handler: |call| elections::resign(call).boxed(),
 };

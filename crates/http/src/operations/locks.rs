@@ -49,7 +49,7 @@ pub(crate) static ACQUIRE: Operation = Operation {
         ErrorCode::WaitTimeout,
         ErrorCode::TooManyWaiters,
     ],
-    handler: |exchange| locks::acquire(exchange).boxed(),
+    handler: |call| locks::acquire(call).boxed(),
 };
 
 pub(crate) static SET_POLICY: Operation = Operation {
@@ -65,7 +65,7 @@ pub(crate) static SET_POLICY: Operation = Operation {
     scope: Scope::Write,
     answers: || vec![Answer::json(StatusCode::OK, "The rules", Schemas::of::<PolicyBody>)],
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
-    handler: |exchange| locks::set_policy(exchange).boxed(),
+    handler: |call| locks::set_policy(call).boxed(),
 };
 
 pub(crate) static ASK_RELEASE: Operation = Operation {
@@ -84,7 +84,7 @@ pub(crate) static ASK_RELEASE: Operation = Operation {
         vec![Answer::json(StatusCode::OK, "Who was asked is counted", Schemas::of::<AskedBody>)]
     },
     errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
-    handler: |exchange| custody::ask_release(exchange).boxed(),
+    handler: |call| custody::ask_release(call).boxed(),
 };
 
 const RELEASE_LEFT: Header = Header::number(
@@ -119,7 +119,7 @@ pub(crate) static RELEASE: Operation = Operation {
         ErrorCode::LimitMismatch,
         ErrorCode::SessionExpired,
     ],
-    handler: |exchange| locks::release(exchange).boxed(),
+    handler: |call| locks::release(call).boxed(),
 };
 
 pub(crate) static READ_LOCK: Operation = Operation {
@@ -139,7 +139,7 @@ pub(crate) static READ_LOCK: Operation = Operation {
         ]
     },
     errors: &[],
-    handler: |exchange| locks::read(exchange).boxed(),
+    handler: |call| locks::read(call).boxed(),
 };
 
 pub(crate) static LIST_LOCKS: Operation = Operation {
@@ -159,7 +159,7 @@ pub(crate) static LIST_LOCKS: Operation = Operation {
         ]
     },
     errors: &[],
-    handler: |exchange| locks::list(exchange).boxed(),
+    handler: |call| locks::list(call).boxed(),
 };
 
 pub(crate) static HISTORY: Operation = Operation {
@@ -174,7 +174,7 @@ pub(crate) static HISTORY: Operation = Operation {
     scope: Scope::Read,
     answers: || vec![Answer::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
     errors: &[],
-    handler: |exchange| explain::history(exchange).boxed(),
+    handler: |call| explain::history(call).boxed(),
 };
 
 pub(crate) static FENCE: Operation = Operation {
@@ -189,5 +189,5 @@ pub(crate) static FENCE: Operation = Operation {
     scope: Scope::Read,
     answers: || vec![Answer::json(StatusCode::OK, "It is good", Schemas::of::<FenceBody>)],
     errors: &[ErrorCode::StaleToken],
-    handler: |exchange| fence::check(exchange).boxed(),
+    handler: |call| fence::check(call).boxed(),
 };

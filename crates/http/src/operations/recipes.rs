@@ -35,7 +35,7 @@ pub(crate) static MAKE_LATCH: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
-    handler: |exchange| recipes::make_latch(exchange).boxed(),
+    handler: |call| recipes::make_latch(call).boxed(),
 };
 
 pub(crate) static COUNT_DOWN: Operation = Operation {
@@ -56,7 +56,7 @@ pub(crate) static COUNT_DOWN: Operation = Operation {
         )]
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
-    handler: |exchange| recipes::count_down(exchange).boxed(),
+    handler: |call| recipes::count_down(call).boxed(),
 };
 
 pub(crate) static AWAIT_LATCH: Operation = Operation {
@@ -71,7 +71,7 @@ pub(crate) static AWAIT_LATCH: Operation = Operation {
     scope: Scope::Read,
     answers: || vec![Answer::json(StatusCode::OK, "It is open", Schemas::of::<LatchBody>)],
     errors: &[ErrorCode::NotFound, ErrorCode::NotYet, ErrorCode::TooManyWaiters],
-    handler: |exchange| recipes::await_latch(exchange).boxed(),
+    handler: |call| recipes::await_latch(call).boxed(),
 };
 
 pub(crate) static DELETE_LATCH: Operation = Operation {
@@ -86,7 +86,7 @@ pub(crate) static DELETE_LATCH: Operation = Operation {
     scope: Scope::Write,
     answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "It is gone")],
     errors: &[],
-    handler: |exchange| recipes::delete_latch(exchange).boxed(),
+    handler: |call| recipes::delete_latch(call).boxed(),
 };
 
 pub(crate) static ARRIVE: Operation = Operation {
@@ -108,7 +108,7 @@ pub(crate) static ARRIVE: Operation = Operation {
         ErrorCode::CountMismatch,
         ErrorCode::BarrierBroken,
     ],
-    handler: |exchange| recipes::arrive(exchange, Gate::Barrier).boxed(),
+    handler: |call| recipes::arrive(call, Gate::Barrier).boxed(),
 };
 
 pub(crate) static READ_BARRIER: Operation = Operation {
@@ -123,7 +123,7 @@ pub(crate) static READ_BARRIER: Operation = Operation {
     scope: Scope::Read,
     answers: || vec![Answer::json(StatusCode::OK, "The barrier", Schemas::of::<GateBody>)],
     errors: &[],
-    handler: |exchange| recipes::read_gate(exchange, Gate::Barrier).boxed(),
+    handler: |call| recipes::read_gate(call, Gate::Barrier).boxed(),
 };
 
 pub(crate) static LEAVE: Operation = Operation {
@@ -138,7 +138,7 @@ pub(crate) static LEAVE: Operation = Operation {
     scope: Scope::Write,
     answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "It is left")],
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    handler: |exchange| recipes::leave(exchange, Gate::Barrier).boxed(),
+    handler: |call| recipes::leave(call, Gate::Barrier).boxed(),
 };
 
 pub(crate) static ENTER: Operation = Operation {
@@ -159,7 +159,7 @@ pub(crate) static ENTER: Operation = Operation {
         ErrorCode::TooManyWaiters,
         ErrorCode::CountMismatch,
     ],
-    handler: |exchange| recipes::arrive(exchange, Gate::Double).boxed(),
+    handler: |call| recipes::arrive(call, Gate::Double).boxed(),
 };
 
 pub(crate) static READ_DOUBLE_BARRIER: Operation = Operation {
@@ -174,7 +174,7 @@ pub(crate) static READ_DOUBLE_BARRIER: Operation = Operation {
     scope: Scope::Read,
     answers: || vec![Answer::json(StatusCode::OK, "The double barrier", Schemas::of::<GateBody>)],
     errors: &[],
-    handler: |exchange| recipes::read_gate(exchange, Gate::Double).boxed(),
+    handler: |call| recipes::read_gate(call, Gate::Double).boxed(),
 };
 
 pub(crate) static LEAVE_DOUBLE_BARRIER: Operation = Operation {
@@ -194,7 +194,7 @@ pub(crate) static LEAVE_DOUBLE_BARRIER: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::TooManyWaiters,
     ],
-    handler: |exchange| recipes::leave(exchange, Gate::Double).boxed(),
+    handler: |call| recipes::leave(call, Gate::Double).boxed(),
 };
 
 pub(crate) static READ_COUNTER: Operation = Operation {
@@ -215,7 +215,7 @@ pub(crate) static READ_COUNTER: Operation = Operation {
         ]
     },
     errors: &[],
-    handler: |exchange| recipes::read_counter(exchange).boxed(),
+    handler: |call| recipes::read_counter(call).boxed(),
 };
 
 pub(crate) static ADD_TO_COUNTER: Operation = Operation {
@@ -241,7 +241,7 @@ pub(crate) static ADD_TO_COUNTER: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::CounterOverflow,
     ],
-    handler: |exchange| recipes::change_counter(exchange, Some("add")).boxed(),
+    handler: |call| recipes::change_counter(call, Some("add")).boxed(),
 };
 
 pub(crate) static SET_COUNTER: Operation = Operation {
@@ -268,7 +268,7 @@ pub(crate) static SET_COUNTER: Operation = Operation {
         ErrorCode::CounterOverflow,
         ErrorCode::VersionMismatch,
     ],
-    handler: |exchange| recipes::change_counter(exchange, Some("value")).boxed(),
+    handler: |call| recipes::change_counter(call, Some("value")).boxed(),
 };
 
 pub(crate) static DELETE_COUNTER: Operation = Operation {
@@ -283,5 +283,5 @@ pub(crate) static DELETE_COUNTER: Operation = Operation {
     scope: Scope::Write,
     answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "It is gone")],
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
-    handler: |exchange| recipes::change_counter(exchange, None).boxed(),
+    handler: |call| recipes::change_counter(call, None).boxed(),
 };

@@ -30,7 +30,7 @@ pub(crate) static CREATE: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded],
-    handler: |exchange| sessions::create(exchange).boxed(),
+    handler: |call| sessions::create(call).boxed(),
 };
 
 pub(crate) static OPEN: Operation = Operation {
@@ -52,7 +52,7 @@ pub(crate) static OPEN: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired],
-    handler: |exchange| sessions::open(exchange).boxed(),
+    handler: |call| sessions::open(call).boxed(),
 };
 
 pub(crate) static KEEP_ALIVE: Operation = Operation {
@@ -72,7 +72,7 @@ pub(crate) static KEEP_ALIVE: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::SessionExpired],
-    handler: |exchange| sessions::keep_alive(exchange).boxed(),
+    handler: |call| sessions::keep_alive(call).boxed(),
 };
 
 pub(crate) static KEEP_MANY_ALIVE: Operation = Operation {
@@ -89,7 +89,7 @@ pub(crate) static KEEP_MANY_ALIVE: Operation = Operation {
         vec![Answer::json(StatusCode::OK, "What became of each", Schemas::of::<KeptManyBody>)]
     },
     errors: &[ErrorCode::BadName],
-    handler: |exchange| sessions::keep_many_alive(exchange).boxed(),
+    handler: |call| sessions::keep_many_alive(call).boxed(),
 };
 
 pub(crate) static CLOSE: Operation = Operation {
@@ -105,7 +105,7 @@ pub(crate) static CLOSE: Operation = Operation {
     scope: Scope::Write,
     answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "It has ended")],
     errors: &[ErrorCode::SessionExpired],
-    handler: |exchange| sessions::close(exchange).boxed(),
+    handler: |call| sessions::close(call).boxed(),
 };
 
 pub(crate) static READ: Operation = Operation {
@@ -120,7 +120,7 @@ pub(crate) static READ: Operation = Operation {
     scope: Scope::Read,
     answers: || vec![Answer::json(StatusCode::OK, "The session", Schemas::of::<SessionBody>)],
     errors: &[ErrorCode::SessionExpired],
-    handler: |exchange| sessions::read(exchange).boxed(),
+    handler: |call| sessions::read(call).boxed(),
 };
 
 pub(crate) static LIST: Operation = Operation {
@@ -137,5 +137,5 @@ pub(crate) static LIST: Operation = Operation {
         vec![Answer::json(StatusCode::OK, "A page of sessions", Schemas::of::<SessionsBody>)]
     },
     errors: &[],
-    handler: |exchange| sessions::list(exchange).boxed(),
+    handler: |call| sessions::list(call).boxed(),
 };

@@ -41,7 +41,7 @@ pub(crate) static ACQUIRE: Operation = Operation {
         ErrorCode::WaitTimeout,
         ErrorCode::TooManyWaiters,
     ],
-    handler: |exchange| several::acquire(exchange).boxed(),
+    handler: |call| several::acquire(call).boxed(),
 };
 
 pub(crate) static RELEASE: Operation = Operation {
@@ -57,5 +57,5 @@ pub(crate) static RELEASE: Operation = Operation {
     scope: Scope::Write,
     answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The places are given up")],
     errors: &[ErrorCode::NotFound, ErrorCode::NotHolder, ErrorCode::SessionExpired],
-    handler: |exchange| several::release(exchange).boxed(),
+    handler: |call| several::release(call).boxed(),
 };

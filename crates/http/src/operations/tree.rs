@@ -53,7 +53,7 @@ pub(crate) static PUT: Operation = Operation {
         ]
     },
     errors: &CHANGED,
-    handler: |exchange| tree::put(exchange).boxed(),
+    handler: |call| tree::put(call).boxed(),
 };
 
 pub(crate) static POST: Operation = Operation {
@@ -81,7 +81,7 @@ pub(crate) static POST: Operation = Operation {
         ErrorCode::NodeExists,
         ErrorCode::SessionExpired,
     ],
-    handler: |exchange| tree::post(exchange).boxed(),
+    handler: |call| tree::post(call).boxed(),
 };
 
 /// What a node says about itself beside its data.
@@ -130,7 +130,7 @@ pub(crate) static GET: Operation = Operation {
     scope: Scope::Read,
     answers: node_answers,
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    handler: |exchange| tree::get(exchange).boxed(),
+    handler: |call| tree::get(call).boxed(),
 };
 
 pub(crate) static DELETE: Operation = Operation {
@@ -157,7 +157,7 @@ pub(crate) static DELETE: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    handler: |exchange| tree::delete(exchange).boxed(),
+    handler: |call| tree::delete(call).boxed(),
 };
 
 pub(crate) static TXN: Operation = Operation {
@@ -188,7 +188,7 @@ pub(crate) static TXN: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    handler: |exchange| txn::run(exchange).boxed(),
+    handler: |call| txn::run(call).boxed(),
 };
 
 const WATCH_LAST: Header = Header::text(
@@ -213,5 +213,5 @@ pub(crate) static WATCH: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::RevisionCompacted],
-    handler: |exchange| watch::watch(exchange).boxed(),
+    handler: |call| watch::watch(call).boxed(),
 };

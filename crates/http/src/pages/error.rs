@@ -8,12 +8,12 @@ use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, unescape_path};
 
 use super::html::{self, Page, escaped, request_line};
-use crate::exchange::Exchange;
+use crate::call::CallContext;
 use crate::operation::{Answer, Content, Operation, Scope};
 use crate::operations::OPERATIONS;
 use crate::reply::Reply;
 use crate::routes::EXPLAIN;
-use crate::status::{Fault, of_code, problem};
+use crate::status::{HttpError, of_code, problem};
 
 pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Static,
@@ -23,7 +23,7 @@ pub(crate) static OPERATION: Operation = Operation {
         vec![page.or("text/plain", Content::Text).or("text/html", Content::Text)]
     },
     errors: &[ErrorCode::NotFound],
-    ..Operation::public("explainError", &EXPLAIN, |exchange| ready(explain(exchange)).boxed())
+    ..Operation::public("explainError", &EXPLAIN, |call| ready(explain(call)).boxed())
 };
 
 /// The text of `/errors/{code}`: the meaning of a code, whether to retry, and what to do next.
@@ -31,12 +31,12 @@ pub fn explanation(code: ErrorCode) -> String {
     code.page(of_code(code).as_u16())
 }
 
-fn explain(exchange: &Exchange<'_>) -> Result<Reply, Fault> {
-    let raw = exchange.parts.uri.path().strip_prefix(EXPLAIN.prefix()).unwrap_or_default();
+fn explain(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    let raw = call.parts.uri.path().strip_prefix(EXPLAIN.prefix()).unwrap_or_default();
     let name = unescape_path(raw).unwrap_or_default();
     let code: ErrorCode =
         name.parse().map_err(|error| problem(ErrorCode::NotFound, format!("{error}")))?;
-    if !accepts_html(&exchange.parts.headers) {
+    if !accepts_html(&call.parts.headers) {
         return Ok(Reply::text(StatusCode::OK, explanation(code)));
     }
     Ok(html::reply(page(code).into()))

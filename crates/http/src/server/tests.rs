@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::*;
 
 /// Long enough for a loaded machine, short enough for a failure.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 struct Server {
@@ -55,19 +55,19 @@ async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.address).await.unwrap()
 }
 
-/// Everything until the server closes, within patience.
+/// Everything until the server closes, within a time limit.
 async fn until_closed(stream: &mut TcpStream) -> String {
     let mut received = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received)).await;
+    let read = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut received)).await;
     // A reset is a way to close, too.
     drop(read.expect("the connection is still open"));
     String::from_utf8(received).unwrap()
 }
 
-async fn exchange(stream: &mut TcpStream) -> String {
+async fn call(stream: &mut TcpStream) -> String {
     stream.write_all(REQUEST).await.unwrap();
     let mut received = vec![0; 4096];
-    let read = tokio::time::timeout(PATIENCE, stream.read(&mut received)).await;
+    let read = tokio::time::timeout(TIMEOUT, stream.read(&mut received)).await;
     let length = read.expect("no answer").unwrap();
     String::from_utf8(received[..length].to_vec()).unwrap()
 }
@@ -78,7 +78,7 @@ async fn until_open(server: &Server, connections: i64) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, all).await.unwrap();
+    tokio::time::timeout(TIMEOUT, all).await.unwrap();
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_connection_serves_many_calls_and_is_closed_when_idle() {
     let server = start(hasty(), hello()).await;
     let mut stream = connect(&server).await;
     for _ in 0..3 {
-        assert!(exchange(&mut stream).await.ends_with("hello"));
+        assert!(call(&mut stream).await.ends_with("hello"));
     }
     assert_eq!(until_closed(&mut stream).await, "");
 }
@@ -105,7 +105,7 @@ async fn a_half_sent_head_is_closed_at_the_head_timeout() {
     stream.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
     assert_eq!(until_closed(&mut stream).await, "");
     let mut stream = connect(&server).await;
-    assert!(exchange(&mut stream).await.ends_with("hello"));
+    assert!(call(&mut stream).await.ends_with("hello"));
     stream.write_all(b"GET / HT").await.unwrap();
     assert_eq!(until_closed(&mut stream).await, "");
 }
@@ -125,9 +125,9 @@ async fn a_head_that_dribbles_gets_no_more_time_than_any_other() {
         }
     });
     let mut received = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut received)).await;
+    let read = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut received)).await;
     drop(read.expect("the dribbling connection is still open"));
-    tokio::time::timeout(PATIENCE, dribble).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, dribble).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -169,11 +169,11 @@ async fn one_connection_too_many_is_told_so_and_closed() {
     until_open(&server, 2).await;
     let told = until_closed(&mut connect(&server).await).await;
     assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("Retry-After: 1"), "{told}");
-    assert!(exchange(&mut first).await.ends_with("hello"));
+    assert!(call(&mut first).await.ends_with("hello"));
     assert_eq!(server.metrics.refused().get(), 1);
     drop(first);
     until_open(&server, 1).await;
-    assert!(exchange(&mut connect(&server).await).await.ends_with("hello"));
+    assert!(call(&mut connect(&server).await).await.ends_with("hello"));
 }
 
 /// A route that says when a call has come, and when its future is gone.
@@ -195,7 +195,7 @@ fn endless(events: mpsc::UnboundedSender<&'static str>) -> Router {
 }
 
 async fn next(events: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static str {
-    tokio::time::timeout(PATIENCE, events.recv()).await.unwrap().unwrap()
+    tokio::time::timeout(TIMEOUT, events.recv()).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -254,14 +254,14 @@ async fn shutdown_closes_idle_connections_and_finishes_calls_in_flight() {
     go.send(true).unwrap();
     let answer = until_closed(&mut busy).await;
     assert!(answer.contains("connection: close") && answer.ends_with("finished"), "{answer}");
-    tokio::time::timeout(PATIENCE, server.ended).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, server.ended).await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn shutdown_closes_connections_that_have_had_their_answers() {
     let server = start(HttpConfig::default(), hello()).await;
     let (mut used, mut half) = (connect(&server).await, connect(&server).await);
-    assert!(exchange(&mut used).await.ends_with("hello"));
+    assert!(call(&mut used).await.ends_with("hello"));
     half.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
     until_open(&server, 2).await;
     server.stop.send(()).unwrap();
@@ -279,6 +279,6 @@ async fn shutdown_cuts_what_is_not_finished_in_time() {
     assert_eq!(next(&mut events).await, "come");
     server.stop.send(()).unwrap();
     assert_eq!(next(&mut events).await, "gone");
-    tokio::time::timeout(PATIENCE, server.ended).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, server.ended).await.unwrap().unwrap();
     assert_eq!(until_closed(&mut stream).await, "");
 }

@@ -3,17 +3,17 @@
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds};
 
-use super::{Case, Fault, sealed};
+use super::{HttpError, ErrorContext, with_status};
 
-pub(super) fn limit_mismatch(limit: Option<u32>, case: &Case<'_>) -> Fault {
+pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let detail = match limit {
         Some(limit) => format!("its limit is {limit}"),
         None => "it is no semaphore: it has no limit".to_owned(),
     };
-    about(ErrorCode::LimitMismatch, detail, "name the limit it has, or have it changed", case)
+    about(ErrorCode::LimitMismatch, detail, "name the limit it has, or have it changed", context)
 }
 
-pub(super) fn segments_mismatch(segments: Option<u32>, case: &Case<'_>) -> Fault {
+pub(super) fn segments_mismatch(segments: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let (detail, hint) = match segments {
         Some(count) => (
             format!("it is cut into {count} segments, from 0 to {}", count.saturating_sub(1)),
@@ -24,43 +24,43 @@ pub(super) fn segments_mismatch(segments: Option<u32>, case: &Case<'_>) -> Fault
             "take it without segments, or PATCH it with segments=N while nobody uses it",
         ),
     };
-    let mut fault = about(ErrorCode::SegmentsMismatch, detail, hint, case);
-    fault.facts.segments = segments;
-    fault
+    let mut problem = about(ErrorCode::SegmentsMismatch, detail, hint, context);
+    problem.facts.segments = segments;
+    problem
 }
 
-pub(super) fn permits_mismatch(permits: u32, case: &Case<'_>) -> Fault {
+pub(super) fn permits_mismatch(permits: u32, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("the session has {permits} permits of it");
     let hint = "release them first, or name another owner to take more beside them";
-    about(ErrorCode::LimitMismatch, detail, hint, case)
+    about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 
-pub(super) fn mode_conflict(mode: Mode, case: &Case<'_>) -> Fault {
+pub(super) fn mode_conflict(mode: Mode, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("the session has it with mode={}", mode.as_str());
     let hint = "release it first; only mode=upgradable can become exclusive";
-    about(ErrorCode::ModeConflict, detail, hint, case)
+    about(ErrorCode::ModeConflict, detail, hint, context)
 }
 
-pub(super) fn not_reentrant(case: &Case<'_>) -> Fault {
+pub(super) fn not_reentrant(context: &ErrorContext<'_>) -> HttpError {
     let hint = "name another owner, or leave reentrant=false out";
-    about(ErrorCode::NotReentrant, "the owner has it already".to_owned(), hint, case)
+    about(ErrorCode::NotReentrant, "the owner has it already".to_owned(), hint, context)
 }
 
-pub(super) fn attempt_over(newest: Attempt, case: &Case<'_>) -> Fault {
+pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("attempts up to {newest} are over");
     let hint = "to take the lock, send the call with a larger attempt";
-    let mut fault = about(ErrorCode::AttemptOver, detail, hint, case);
-    fault.facts.newest_attempt = Some(newest);
-    fault
+    let mut problem = about(ErrorCode::AttemptOver, detail, hint, context);
+    problem.facts.newest_attempt = Some(newest);
+    problem
 }
 
-pub(super) fn in_use(contenders: u32, case: &Case<'_>) -> Fault {
+pub(super) fn in_use(contenders: u32, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("{contenders} hold it or wait for it");
     let hint = "whether it has a limit, or segments, is changed while nobody uses it";
-    about(ErrorCode::InUse, detail, hint, case)
+    about(ErrorCode::InUse, detail, hint, context)
 }
 
-pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
+pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> HttpError {
     let what = match what {
         OutOfBounds::Permits => "permits",
         OutOfBounds::Limit => "limit",
@@ -73,40 +73,45 @@ pub(super) fn out_of_bounds(what: OutOfBounds, case: &Case<'_>) -> Fault {
         OutOfBounds::Segments => "segments",
     };
     let detail = format!("{what} is out of its bounds");
-    about(ErrorCode::InvalidArgument, detail, "ask for less", case)
+    about(ErrorCode::InvalidArgument, detail, "ask for less", context)
 }
 
-pub(super) fn deadlock(cycle: &[Blocked], case: &Case<'_>) -> Fault {
+pub(super) fn deadlock(cycle: &[Blocked], context: &ErrorContext<'_>) -> HttpError {
     let waits = cycle.iter().map(|(session, _, lock)| format!("'{session}' waits for '{lock}'"));
     let waits: Vec<String> = waits.collect();
     let hint = "release what you hold, then ask again; what is to be handed on, release instead";
-    about(ErrorCode::Deadlock, waits.join(", "), hint, case)
+    about(ErrorCode::Deadlock, waits.join(", "), hint, context)
 }
 
-pub(super) fn nobody_holds(case: &Case<'_>) -> Fault {
+pub(super) fn nobody_holds(context: &ErrorContext<'_>) -> HttpError {
     let hint = "take it instead";
-    about(ErrorCode::NotHolder, "nobody holds it".to_owned(), hint, case)
+    about(ErrorCode::NotHolder, "nobody holds it".to_owned(), hint, context)
 }
 
-pub(super) fn holds_already(holder: &HolderView, case: &Case<'_>) -> Fault {
+pub(super) fn holds_already(holder: &HolderView, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("'{}' holds it already", holder.session);
-    about(ErrorCode::InUse, detail, "release it instead", case)
+    about(ErrorCode::InUse, detail, "release it instead", context)
 }
 
-pub(super) fn cannot_overtake(case: &Case<'_>) -> Fault {
+pub(super) fn cannot_overtake(context: &ErrorContext<'_>) -> HttpError {
     let detail = "a ZooKeeper client waits before the one it is to be handed to".to_owned();
     let hint = "release it instead, or hand it to a session that does not wait for it";
-    about(ErrorCode::InUse, detail, hint, case)
+    about(ErrorCode::InUse, detail, hint, context)
 }
 
-pub(super) fn has_place(lock: &LockName, case: &Case<'_>) -> Fault {
+pub(super) fn has_place(lock: &LockName, context: &ErrorContext<'_>) -> HttpError {
     let detail =
         format!("the owner holds '{lock}' already, or waits for it, but not as it asks now");
-    about(ErrorCode::InUse, detail, "release it first, or name another owner", case)
+    about(ErrorCode::InUse, detail, "release it first, or name another owner", context)
 }
 
-fn about(code: ErrorCode, detail: String, hint: &'static str, case: &Case<'_>) -> Fault {
-    let (lock, session) = (case.lock.cloned(), case.session.cloned());
+fn about(
+    code: ErrorCode,
+    detail: String,
+    hint: &'static str,
+    context: &ErrorContext<'_>,
+) -> HttpError {
+    let (lock, session) = (context.lock.cloned(), context.session.cloned());
     let facts = Facts { lock, session, ..Facts::default() };
-    sealed(Problem::new(code, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(code, 0, detail).hint(hint).facts(facts))
 }

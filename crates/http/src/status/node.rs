@@ -3,10 +3,10 @@
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Perms, Rejection, ZnodePath};
 
-use super::{Fault, internal, sealed};
+use super::{HttpError, internal, with_status};
 
 /// A change or a look at the tree that the machine refused.
-pub(super) fn of_rejection(rejection: Rejection) -> Fault {
+pub(super) fn of_rejection(rejection: Rejection) -> HttpError {
     match rejection {
         Rejection::NoNode { path } => {
             let detail = format!("there is no node '{path}'");
@@ -26,9 +26,9 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
         Rejection::BadVersion { path, actual } => {
             let detail = format!("'{path}' has version {actual}");
             let hint = "read it again, and decide again";
-            let mut fault = about(path, ErrorCode::VersionMismatch, detail, hint);
-            fault.facts.version = u64::try_from(actual).ok();
-            fault
+            let mut problem = about(path, ErrorCode::VersionMismatch, detail, hint);
+            problem.facts.version = u64::try_from(actual).ok();
+            problem
         }
         Rejection::NoChildrenForEphemerals { path } => {
             let detail = format!("'{path}' is an ephemeral node, or a place in a queue");
@@ -72,23 +72,23 @@ pub(super) fn of_rejection(rejection: Rejection) -> Fault {
     }
 }
 
-fn quota_exceeded(path: ZnodePath, limit: u64) -> Fault {
+fn quota_exceeded(path: ZnodePath, limit: u64) -> HttpError {
     let detail = format!("the quota of '{path}' is reached");
     let hint = "delete something below it, or raise its quota";
-    let mut fault = about(path, ErrorCode::QuotaExceeded, detail, hint);
-    fault.facts.limit = Some(limit);
-    fault
+    let mut problem = about(path, ErrorCode::QuotaExceeded, detail, hint);
+    problem.facts.limit = Some(limit);
+    problem
 }
 
-fn bad_acl(path: ZnodePath) -> Fault {
+fn bad_acl(path: ZnodePath) -> HttpError {
     let detail = "the access list is empty, or an entry of it names nobody".to_owned();
     let hint = "write scheme:id:perms with world:anyone, digest:name:hash, ip:address[/bits], or auth: for yourself (curl -u name:password)";
-    let mut fault = about(path, ErrorCode::InvalidArgument, detail, hint);
-    fault.facts.parameter = Some("acl".to_owned());
-    fault
+    let mut problem = about(path, ErrorCode::InvalidArgument, detail, hint);
+    problem.facts.parameter = Some("acl".to_owned());
+    problem
 }
 
-fn forbidden(path: ZnodePath, needed: Perms) -> Fault {
+fn forbidden(path: ZnodePath, needed: Perms) -> HttpError {
     let what = match needed {
         Perms::READ => "read it",
         Perms::WRITE => "write it",
@@ -98,12 +98,12 @@ fn forbidden(path: ZnodePath, needed: Perms) -> Fault {
     };
     let detail = format!("the access list of '{path}' does not let this caller {what}");
     let hint = "show an identity that it names: curl -u name:password";
-    let mut fault = about(path, ErrorCode::Forbidden, detail, hint);
-    fault.facts.needed = Some(needed.to_string());
-    fault
+    let mut problem = about(path, ErrorCode::Forbidden, detail, hint);
+    problem.facts.needed = Some(needed.to_string());
+    problem
 }
 
-fn about(path: ZnodePath, code: ErrorCode, detail: String, hint: &'static str) -> Fault {
+fn about(path: ZnodePath, code: ErrorCode, detail: String, hint: &'static str) -> HttpError {
     let facts = Facts { path: Some(path), ..Facts::default() };
-    sealed(Problem::new(code, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(code, 0, detail).hint(hint).facts(facts))
 }

@@ -6,10 +6,10 @@ use holdfast_api::{ErrorCode, Facts, Problem, RecipeFacts};
 use holdfast_service::NotYet;
 use holdfast_types::{Breach, RecipeRejection};
 
-use super::{Fault, sealed};
+use super::{HttpError, with_status};
 
 /// A change that the machine refused.
-pub(super) fn of_rejection(rejection: RecipeRejection) -> Fault {
+pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
     let none = RecipeFacts::default();
     match rejection {
         RecipeRejection::CountMismatch { count } => {
@@ -42,23 +42,23 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> Fault {
         RecipeRejection::CounterVersion { actual } => {
             let detail = format!("the counter has version {actual}");
             let hint = "read it again, and decide again";
-            let mut fault = about(ErrorCode::VersionMismatch, detail, hint, none);
-            fault.facts.version = Some(actual);
-            fault
+            let mut problem = about(ErrorCode::VersionMismatch, detail, hint, none);
+            problem.facts.version = Some(actual);
+            problem
         }
     }
 }
 
-fn broken(breach: &Breach) -> Fault {
+fn broken(breach: &Breach) -> HttpError {
     let detail = format!("'{}' went before all had arrived", breach.session);
     let hint = "to try again, arrive again under a new request id, all of you";
-    let mut fault = about(ErrorCode::BarrierBroken, detail, hint, RecipeFacts::of_breach(breach));
-    fault.facts.session = Some(breach.session.clone());
-    fault
+    let mut problem = about(ErrorCode::BarrierBroken, detail, hint, RecipeFacts::of_breach(breach));
+    problem.facts.session = Some(breach.session.clone());
+    problem
 }
 
 /// What has not happened in time.
-pub(super) fn not_yet(what: NotYet, waited: Duration) -> Fault {
+pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
     let none = RecipeFacts::default();
     let (detail, hint, facts) = match what {
         NotYet::Latch(view) => {
@@ -78,13 +78,13 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> Fault {
             (detail, "send the call again with &wait=60s to wait until all are out", facts)
         }
     };
-    let mut fault = about(ErrorCode::NotYet, detail, hint, facts);
-    fault.facts.waited_ms =
+    let mut problem = about(ErrorCode::NotYet, detail, hint, facts);
+    problem.facts.waited_ms =
         Some(waited).filter(|waited| !waited.is_zero()).map(holdfast_types::millis);
-    fault
+    problem
 }
 
-fn about(code: ErrorCode, detail: String, hint: &'static str, recipe: RecipeFacts) -> Fault {
+fn about(code: ErrorCode, detail: String, hint: &'static str, recipe: RecipeFacts) -> HttpError {
     let facts = Facts { recipe, ..Facts::default() };
-    sealed(Problem::new(code, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(code, 0, detail).hint(hint).facts(facts))
 }

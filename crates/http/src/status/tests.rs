@@ -25,14 +25,14 @@ fn holder() -> HolderView {
     }
 }
 
-fn faulted(failure: Failure) -> Fault {
+fn failed(failure: Failure) -> HttpError {
     let (lock, session) = (LockName::new("job").unwrap(), name("me"));
-    let case = Case { lock: Some(&lock), session: Some(&session), now: Stamp(3_000) };
-    of_failure(failure, &case)
+    let context = ErrorContext { lock: Some(&lock), session: Some(&session), now: Stamp(3_000) };
+    of_failure(failure, &context)
 }
 
-fn rejected(rejection: Rejection) -> Fault {
-    faulted(Failure::Rejected(rejection))
+fn rejected(rejection: Rejection) -> HttpError {
+    failed(Failure::Rejected(rejection))
 }
 
 #[test]
@@ -47,28 +47,28 @@ fn retryable_codes_are_those_that_pass_by_themselves() {
 
 #[test]
 fn a_busy_lock_names_its_holder_and_how_to_queue() {
-    let fault = rejected(Rejection::LockBusy { holder: holder().into(), waiters: 2 });
-    let json = serde_json::to_string(&*fault).unwrap();
+    let problem = rejected(Rejection::LockBusy { holder: holder().into(), waiters: 2 });
+    let json = serde_json::to_string(&*problem).unwrap();
     let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
     assert_eq!(json, expected);
 }
 
 #[test]
 fn a_release_by_another_names_the_holder() {
-    let fault = rejected(Rejection::NotHolder { holder: holder().into() });
-    assert_eq!(fault.status, 409);
-    assert_eq!(fault.detail, "'job' is held by 'web3-77', not by 'me'");
+    let problem = rejected(Rejection::NotHolder { holder: holder().into() });
+    assert_eq!(problem.status, 409);
+    assert_eq!(problem.detail, "'job' is held by 'web3-77', not by 'me'");
 }
 
 #[test]
 fn a_lost_session_says_how_to_go_on() {
-    let fault = rejected(Rejection::SessionExpired { session: name("me") });
-    assert_eq!((fault.status, fault.retryable), (410, false));
+    let problem = rejected(Rejection::SessionExpired { session: name("me") });
+    assert_eq!((problem.status, problem.retryable), (410, false));
     let hint =
         "use a new session id, or DELETE /v1/sessions/me to acknowledge the loss and reuse the id";
-    assert_eq!(fault.hint.as_deref(), Some(hint));
-    let fault = rejected(Rejection::NoSession { session: name("me") });
-    assert_eq!(fault.code, ErrorCode::SessionExpired);
+    assert_eq!(problem.hint.as_deref(), Some(hint));
+    let problem = rejected(Rejection::NoSession { session: name("me") });
+    assert_eq!(problem.code, ErrorCode::SessionExpired);
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn what_passes_says_when_to_come_back() {
         Failure::Overloaded { retry_after: Duration::from_secs(1) },
         Failure::TooManyWaiters { limit: 7 },
     ] {
-        let fault = faulted(failure);
-        assert!(fault.retryable && fault.facts.retry_after_ms >= Some(1_000), "{fault:?}");
+        let problem = failed(failure);
+        assert!(problem.retryable && problem.facts.retry_after_ms >= Some(1_000), "{problem:?}");
     }
 }
 
@@ -109,8 +109,8 @@ fn bounds_have_the_status_of_their_kind() {
         (Bound::OpsOfMulti, 413),
         (Bound::AclEntries, 413),
     ] {
-        let fault = rejected(Rejection::LimitReached { bound, limit: 5 });
-        assert_eq!((fault.status, fault.facts.limit), (status, Some(5)), "{bound:?}");
+        let problem = rejected(Rejection::LimitReached { bound, limit: 5 });
+        assert_eq!((problem.status, problem.facts.limit), (status, Some(5)), "{bound:?}");
     }
 }
 
@@ -118,11 +118,11 @@ fn bounds_have_the_status_of_their_kind() {
 fn a_refusal_about_a_node_names_the_node_and_its_version() {
     let path = ZnodePath::new("/cfg/x").unwrap();
     let moved = Rejection::BadVersion { path: path.clone(), actual: 7 };
-    let fault = rejected(Rejection::OpRefused { at: 2, why: Box::new(moved) });
-    assert_eq!((fault.status, fault.facts.version, fault.facts.at), (412, Some(7), Some(2)));
-    assert_eq!(fault.facts.path, Some(path.clone()));
-    let fault = rejected(Rejection::NotAllowed { path: path.clone(), needed: Perms::WRITE });
-    assert_eq!((fault.status, fault.facts.needed.as_deref()), (403, Some("w")));
+    let problem = rejected(Rejection::OpRefused { at: 2, why: Box::new(moved) });
+    assert_eq!((problem.status, problem.facts.version, problem.facts.at), (412, Some(7), Some(2)));
+    assert_eq!(problem.facts.path, Some(path.clone()));
+    let problem = rejected(Rejection::NotAllowed { path: path.clone(), needed: Perms::WRITE });
+    assert_eq!((problem.status, problem.facts.needed.as_deref()), (403, Some("w")));
     let below = Rejection::NoChildrenForEphemerals { path: path.clone() };
     for (rejection, status, code) in [
         (Rejection::NoNode { path: path.clone() }, 404, ErrorCode::NotFound),
@@ -133,15 +133,15 @@ fn a_refusal_about_a_node_names_the_node_and_its_version() {
         (Rejection::BadAcl { path: path.clone() }, 400, ErrorCode::InvalidArgument),
         (Rejection::QuotaExceeded { path, limit: 5 }, 403, ErrorCode::QuotaExceeded),
     ] {
-        let fault = rejected(rejection);
-        assert_eq!((fault.status, fault.code), (status, code));
-        assert!(fault.facts.path.is_some() && fault.hint.is_some(), "{fault:?}");
+        let problem = rejected(rejection);
+        assert_eq!((problem.status, problem.code), (status, code));
+        assert!(problem.facts.path.is_some() && problem.hint.is_some(), "{problem:?}");
     }
 }
 
 #[test]
 fn a_watch_that_comes_too_late_is_told_where_to_begin() {
-    let fault = faulted(Failure::Compacted { restart_from: Revision(90) });
-    assert_eq!((fault.status, fault.facts.restart_from), (410, Some(Revision(90))));
-    assert!(!fault.retryable);
+    let problem = failed(Failure::Compacted { restart_from: Revision(90) });
+    assert_eq!((problem.status, problem.facts.restart_from), (410, Some(Revision(90))));
+    assert!(!problem.retryable);
 }

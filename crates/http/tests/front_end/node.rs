@@ -1,4 +1,4 @@
-//! One real node, a cluster of its own, with its door on a free port.
+//! One real node, a cluster of its own, with its front-end on a free port.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::client::{PATIENCE, Reply, call, call_with};
+use crate::client::{Reply, TIMEOUT, call, call_with};
 
 /// A node under test. Its data goes when it is dropped.
 pub(crate) struct Node {
@@ -27,20 +27,20 @@ pub(crate) struct Node {
 
 /// Where a node will listen, bound before anybody is told.
 struct Sockets {
-    door: TcpListener,
+    front_end: TcpListener,
     peers: TcpListener,
 }
 
 impl Sockets {
     fn bind() -> Self {
-        let door = TcpListener::bind("127.0.0.1:0").unwrap();
-        door.set_nonblocking(true).unwrap();
-        Self { door, peers: TcpListener::bind("127.0.0.1:0").unwrap() }
+        let front_end = TcpListener::bind("127.0.0.1:0").unwrap();
+        front_end.set_nonblocking(true).unwrap();
+        Self { front_end, peers: TcpListener::bind("127.0.0.1:0").unwrap() }
     }
 
     fn member(&self) -> Member {
         Member {
-            http: self.door.local_addr().unwrap().to_string(),
+            http: self.front_end.local_addr().unwrap().to_string(),
             peer: self.peers.local_addr().unwrap().to_string(),
             zookeeper: "127.0.0.1:0".to_owned(),
         }
@@ -87,7 +87,7 @@ impl Node {
         service: ServiceConfig,
     ) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let address = sockets.door.local_addr().unwrap();
+        let address = sockets.front_end.local_addr().unwrap();
         let listen = PeerListen::Bound(sockets.peers);
         let raft = RaftConfig::new("test", id, members, data.path(), listen);
         let mut registry = Registry::with_prefix("holdfast");
@@ -95,7 +95,7 @@ impl Node {
         let counted = Metrics::register(&mut registry);
         let service = Service::start(service, raft, counted).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let listener = tokio::net::TcpListener::from_std(sockets.door).unwrap();
+        let listener = tokio::net::TcpListener::from_std(sockets.front_end).unwrap();
         let shutdown = async move { drop(stopped.await) };
         let registry = Arc::new(registry);
         let served = serve(listener, http, service.clone(), metrics, registry, shutdown);
@@ -143,7 +143,7 @@ impl Node {
                 }
             }
         };
-        let found = tokio::time::timeout(PATIENCE, asked).await;
+        let found = tokio::time::timeout(TIMEOUT, asked).await;
         found.unwrap_or_else(|_| panic!("never came true: {what}"))
     }
 
@@ -165,9 +165,9 @@ impl Node {
         self.until("the arrivals", barrier, |reply| arrived(reply) == Some(members)).await;
     }
 
-    /// Ends the door in good order.
+    /// Ends the front-end in good order.
     pub(crate) async fn stop(mut self) {
         let _told = self.stop.take().map(|stop| stop.send(()));
-        tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, self.served).await.unwrap().unwrap();
     }
 }

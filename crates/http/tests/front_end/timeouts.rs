@@ -8,7 +8,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::PATIENCE;
+use crate::client::TIMEOUT;
 use crate::node::Node;
 
 /// Both ends of every connection are in this process.
@@ -55,7 +55,7 @@ async fn two_thousand_half_sent_heads_do_not_disturb_others_and_are_closed() {
     }
     for mut dribbler in dribblers {
         let mut rest = Vec::new();
-        let read = tokio::time::timeout(PATIENCE, dribbler.read_to_end(&mut rest)).await;
+        let read = tokio::time::timeout(TIMEOUT, dribbler.read_to_end(&mut rest)).await;
         assert_eq!(read.expect("still open").unwrap(), 0);
     }
 }
@@ -84,7 +84,7 @@ async fn calls_sent_at_once_on_one_connection_are_answered_in_order() {
         GET /v1/locks/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(calls).await.unwrap();
     let mut received = String::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut received)).await;
+    let read = tokio::time::timeout(TIMEOUT, stream.read_to_string(&mut received)).await;
     read.expect("no answer").unwrap();
     let statuses: Vec<&str> =
         received.split("HTTP/1.1 ").skip(1).map(|reply| &reply[..3]).collect();

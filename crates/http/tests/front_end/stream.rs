@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::PATIENCE;
+use crate::client::TIMEOUT;
 
 /// One event as it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +95,7 @@ impl Events {
 
     /// Reads some more; false at the end.
     async fn read(&mut self) -> bool {
-        let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.raw)).await;
+        let read = tokio::time::timeout(TIMEOUT, self.stream.read_buf(&mut self.raw)).await;
         let more = read.expect("nothing came").unwrap_or(0) > 0;
         if !self.head.is_empty() {
             self.unchunk();

@@ -1,4 +1,4 @@
-//! One call as its handler sees it: what was asked, and the way to the service.
+//! One call as its handler sees it: the request, its parameters, and the service.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::body::BodyKind;
 use crate::front::Front;
 use crate::operation::Operation;
 use crate::reply::Reply;
-use crate::status::{Case, Fault, of_failure, of_refusal};
+use crate::status::{HttpError, ErrorContext, of_failure, of_refusal};
 
-/// A call in the hands of its handler.
-pub(crate) struct Exchange<'a> {
+/// One request and what its handler needs to answer it.
+pub(crate) struct CallContext<'a> {
     pub(crate) front: &'a Front,
     pub(crate) operation: &'static Operation,
     pub(crate) parts: &'a Parts,
@@ -30,32 +30,32 @@ pub(crate) struct Exchange<'a> {
     /// The parameters as text, from the query and the body.
     fields: Fields<'a>,
     pub(crate) context: RequestContext,
-    pub(crate) subject: Subject,
+    pub(crate) log_fields: LogFields,
 }
 
-/// What a call is about, for its log line and its problems.
+/// Names from the request, for the log line and for error texts.
 #[derive(Debug, Default)]
-pub(crate) struct Subject {
+pub(crate) struct LogFields {
     pub(crate) lock: Option<LockName>,
     pub(crate) path: Option<ZnodePath>,
     pub(crate) session: Option<SessionName>,
-    /// Time that the caller asked to wait.
+    /// The wait that the caller asked for; the log does not count it as slowness.
     pub(crate) wait: Duration,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> CallContext<'a> {
     pub(crate) fn new(
         front: &'a Front,
         operation: &'static Operation,
         parts: &'a Parts,
         context: RequestContext,
     ) -> Self {
-        let (body, fields, subject) = (Bytes::new(), Fields::default(), Subject::default());
-        Self { front, operation, parts, body, fields, context, subject }
+        let (body, fields, log_fields) = (Bytes::new(), Fields::default(), LogFields::default());
+        Self { front, operation, parts, body, fields, context, log_fields }
     }
 
     /// Reads the parameters as text.
-    pub(crate) fn read_fields(&mut self) -> Result<(), Fault> {
+    pub(crate) fn read_fields(&mut self) -> Result<(), HttpError> {
         let list = &self.operation.params;
         let mut fields = Fields::parse(self.parts.uri.query(), list).map_err(of_refusal)?;
         if self.operation.body == BodyKind::Fields && !self.body.is_empty() {
@@ -66,19 +66,25 @@ impl<'a> Exchange<'a> {
     }
 
     /// The parameters of the call.
-    pub(crate) fn params<P: CallParams>(&self) -> Result<P, Fault> {
+    pub(crate) fn params<P: CallParams>(&self) -> Result<P, HttpError> {
         P::read(&self.fields).map_err(of_refusal)
     }
 
-    /// A 307 to the leader, if the caller wants that and this node does not lead. During an election the node answers.
+    /// A 307 to the leader, if the caller asks for it and another node leads. Without a leader this node answers.
     pub(crate) fn redirect_to_leader(&self) -> Option<Reply> {
-        self.elsewhere(self.fields.flag("redirect"))
+        let service = self.front.service();
+        if !self.fields.flag("redirect") || service.leader()? == service.node() {
+            return None;
+        }
+        let target = self.parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let location = format!("http://{}{target}", service.leader_http()?);
+        Some(Reply::redirect(HeaderValue::try_from(location).ok()?))
     }
 }
 
-impl Exchange<'_> {
+impl CallContext<'_> {
     /// The parameters, from the query and the body.
-    pub(crate) fn fields(&self, keys: &ParamList) -> Result<Fields<'_>, Fault> {
+    pub(crate) fn fields(&self, keys: &ParamList) -> Result<Fields<'_>, HttpError> {
         let mut fields = Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)?;
         if !self.body.is_empty() {
             fields.merge_json(&self.body, keys).map_err(of_refusal)?;
@@ -87,39 +93,39 @@ impl Exchange<'_> {
     }
 
     /// The parameters of a call whose body is something else.
-    pub(crate) fn query(&self, keys: &ParamList) -> Result<Fields<'_>, Fault> {
+    pub(crate) fn query(&self, keys: &ParamList) -> Result<Fields<'_>, HttpError> {
         Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)
     }
 
     /// The node of the tree that the path names. Decoded once, then checked, never normalised.
-    pub(crate) fn znode(&mut self) -> Result<ZnodePath, Fault> {
+    pub(crate) fn znode(&mut self) -> Result<ZnodePath, HttpError> {
         let raw = self.parts.uri.path().strip_prefix("/v1/tree").unwrap_or_default();
         let raw = if raw.is_empty() { "/" } else { raw };
         let path = name_in_path(raw, "the path", |path| ZnodePath::new(path))?;
-        self.subject.path = Some(path.clone());
+        self.log_fields.path = Some(path.clone());
         Ok(path)
     }
 
     /// The lock named by the path behind a prefix. Decoded once, then checked, never normalised.
-    pub(crate) fn lock(&mut self, prefix: &str) -> Result<LockName, Fault> {
+    pub(crate) fn lock(&mut self, prefix: &str) -> Result<LockName, HttpError> {
         let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
         let lock = name_in_path(raw, "the lock name", |name| LockName::new(name))?;
-        self.subject.lock = Some(lock.clone());
+        self.log_fields.lock = Some(lock.clone());
         Ok(lock)
     }
 
     /// The latch, barrier or counter named by the path behind a prefix. Decoded once, then checked, never normalised.
-    pub(crate) fn recipe(&self, prefix: &str) -> Result<RecipeName, Fault> {
+    pub(crate) fn recipe(&self, prefix: &str) -> Result<RecipeName, HttpError> {
         let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
         name_in_path(raw, "the name", |name| RecipeName::new(name))
     }
 
     /// The session named by the path.
-    pub(crate) fn session(&mut self) -> Result<SessionName, Fault> {
+    pub(crate) fn session(&mut self) -> Result<SessionName, HttpError> {
         let raw = self.parts.uri.path().strip_prefix("/v1/sessions/").unwrap_or_default();
         let raw = raw.split_once('/').map_or(raw, |(id, _)| id);
         let session = name_in_path(raw, "the session id", |name| SessionName::new(name))?;
-        self.subject.session = Some(session.clone());
+        self.log_fields.session = Some(session.clone());
         Ok(session)
     }
 
@@ -127,59 +133,43 @@ impl Exchange<'_> {
         self.front.service()
     }
 
-    /// Awaits a call of the service. The call is on the heap: a handler keeps room for none of the calls that it does
-    /// not make, and a thousand callers that wait keep a thousand of the one.
-    pub(crate) fn ask<'a, T: 'a>(
+    /// Awaits a method of the service. Its future is boxed, so that the future of a handler stays small.
+    pub(crate) fn run<'a, T: 'a>(
         &'a self,
-        call: impl Future<Output = Result<Response<T>, Failure>> + Send + 'a,
-    ) -> impl Future<Output = Result<Response<T>, Fault>> + 'a {
-        call.boxed().map_err(|failure| self.fault(failure))
+        method: impl Future<Output = Result<Response<T>, Failure>> + Send + 'a,
+    ) -> impl Future<Output = Result<Response<T>, HttpError>> + 'a {
+        method.boxed().map_err(|failure| self.error(failure))
     }
 
-    /// Begins to follow what changes.
-    pub(crate) fn watch(&self, request: WatchRequest) -> Result<WatchStream, Fault> {
-        self.front.service().watch(request).map_err(|failure| self.fault(failure))
+    /// Opens a stream of changes.
+    pub(crate) fn watch(&self, request: WatchRequest) -> Result<WatchStream, HttpError> {
+        self.front.service().watch(request).map_err(|failure| self.error(failure))
     }
 
-    /// Whom the caller has proved to be.
     pub(crate) fn identities(&self) -> Vec<Identity> {
         self.context.principal.identities().to_vec()
     }
 
-    pub(crate) fn fault(&self, failure: Failure) -> Fault {
-        let (lock, session) = (self.subject.lock.as_ref(), self.subject.session.as_ref());
-        of_failure(failure, &Case { lock, session, now: self.now() })
+    pub(crate) fn error(&self, failure: Failure) -> HttpError {
+        let (lock, session) = (self.log_fields.lock.as_ref(), self.log_fields.session.as_ref());
+        of_failure(failure, &ErrorContext { lock, session, now: self.now() })
     }
 
-    /// A 307 to the leader, if the caller wants that and this node does not lead. During an election the call is
-    /// answered here.
-    pub(crate) fn elsewhere(&self, redirect: bool) -> Option<Reply> {
-        let service = self.front.service();
-        if !redirect || service.leader()? == service.node() {
-            return None;
-        }
-        let target = self.parts.uri.path_and_query().map_or("/", |target| target.as_str());
-        let location = format!("http://{}{target}", service.leader_http()?);
-        Some(Reply::redirect(HeaderValue::try_from(location).ok()?))
-    }
-
-    /// The log's time, from which answers count ages and ends of holds.
+    /// The log's time: ages and remaining times in answers are relative to it.
     pub(crate) fn now(&self) -> Stamp {
         self.front.service().log_time()
     }
 
-    /// Whether the caller wants the bare fact instead of JSON.
+    /// Whether `Accept` names `text/plain` and not JSON.
     pub(crate) fn wants_text(&self) -> bool {
         accepts_text(&self.parts.headers)
     }
 }
 
-/// How a read is made.
 pub(crate) fn read_mode(stale: bool) -> ReadMode {
     if stale { ReadMode::Stale } else { ReadMode::Linearizable }
 }
 
-/// `text/plain` is named, and JSON is not.
 fn accepts_text(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let media = accepted.flat_map(|value| value.split(','));
@@ -195,7 +185,7 @@ fn name_in_path<T>(
     raw: &str,
     what: &str,
     new: impl for<'n> FnOnce(&'n str) -> Result<T, NameError>,
-) -> Result<T, Fault> {
+) -> Result<T, HttpError> {
     let name = unescape_path(raw)
         .map_err(|error| of_refusal(Refusal::bad_escape(what, error, ErrorCode::BadName)))?;
     new(&name).map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use crate::described;
 
 /// Long enough for a loaded machine, short enough for a failure.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An answer, taken apart.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
-    tokio::time::timeout(PATIENCE, finish(&mut stream))
+    tokio::time::timeout(TIMEOUT, finish(&mut stream))
         .await
         .unwrap_or_else(|_| panic!("no answer to {head}"))
 }
@@ -109,7 +109,7 @@ pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
 /// Reads until the server closes.
 pub(crate) async fn finish(stream: &mut TcpStream) -> Reply {
     let mut received = Vec::new();
-    let read = tokio::time::timeout(2 * PATIENCE, stream.read_to_end(&mut received)).await;
+    let read = tokio::time::timeout(2 * TIMEOUT, stream.read_to_end(&mut received)).await;
     read.expect("no answer").unwrap();
     Reply::parse(&received)
 }

@@ -1,4 +1,4 @@
-//! The HTTP door in front of a real node: every promise of docs/http-api.md, and every bad input.
+//! The HTTP front-end in front of a real node: every promise of docs/http-api.md, and every bad input.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -15,16 +15,16 @@ mod documentation;
 mod elections;
 mod head;
 mod kinds;
-mod knowing;
 mod locks;
 mod lost;
 mod node;
-mod patience;
+mod queue_info;
 mod recipes;
 mod segments;
 mod self_report;
 mod sessions;
 mod stream;
+mod timeouts;
 mod tree;
 mod txn;
 mod watch;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::PATIENCE;
+use crate::client::TIMEOUT;
 use crate::node::Node;
 use crate::stream::Events;
 
@@ -229,10 +229,10 @@ async fn a_reader_that_has_stopped_reading_is_cut_off() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, cut).await.expect("the stuck connection stays");
+    tokio::time::timeout(TIMEOUT, cut).await.expect("the stuck connection stays");
     let mut rest = Vec::new();
     // What was under way arrives, then the end.
-    drop(tokio::time::timeout(PATIENCE, stuck.read_to_end(&mut rest)).await.unwrap());
+    drop(tokio::time::timeout(TIMEOUT, stuck.read_to_end(&mut rest)).await.unwrap());
 }
 
 #[tokio::test]
