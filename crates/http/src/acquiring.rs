@@ -22,7 +22,7 @@ use crate::activity::Activity;
 use crate::call::CallContext;
 use crate::reply::Reply;
 use crate::sse::{self, EventSource};
-use crate::status::{HttpError, ErrorContext, internal, of_failure};
+use crate::status::{ErrorContext, HttpError, internal, of_failure};
 
 /// A stream under way.
 struct Stream {

@@ -18,7 +18,7 @@ use crate::body::BodyKind;
 use crate::front::Front;
 use crate::operation::Operation;
 use crate::reply::Reply;
-use crate::status::{HttpError, ErrorContext, of_failure, of_refusal};
+use crate::status::{ErrorContext, HttpError, of_failure, of_refusal};
 
 /// One request and what its handler needs to answer it.
 pub(crate) struct CallContext<'a> {

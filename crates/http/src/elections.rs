@@ -22,7 +22,7 @@ use crate::connection::Closing;
 use crate::head::only;
 use crate::reply::Reply;
 use crate::sse::{self, EventSource, accepts_events};
-use crate::status::{HttpError, ErrorContext, of_failure, of_refusal, shutting_down};
+use crate::status::{ErrorContext, HttpError, of_failure, of_refusal, shutting_down};
 use crate::watch::{LAST_EVENT_ID, closed};
 
 const ELECTIONS: &str = "/v1/elections/";

@@ -3,7 +3,7 @@
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds};
 
-use super::{HttpError, ErrorContext, with_status};
+use super::{ErrorContext, HttpError, with_status};
 
 pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let detail = match limit {
