@@ -1,41 +1,20 @@
-//! PendingAcquire a lock and waiting for it.
-//!
-//! An acquire is one command. If it queues, the call is parked on this node and woken by this node's own apply.
-//! While it is parked, the node renews the caller's session on its behalf. The wait ends with the grant, with the
-//! loss of the place, with its deadline (a cancel command: if the grant was ordered first, the grant is the
-//! answer), with a shutdown, or with the caller disconnecting.
+//! Acquiring a lock: one command, or a renewal of the caller's hold. If the command queues, `queued.rs` waits.
 
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use holdfast_types::{
-    Acquire, AcquireReply, Cancel, Command, Grant, LockName, LossCause, Owner, Queued, Rejection,
-    Reply, Revision, SessionName, Standing,
-};
+use holdfast_types::{Acquire, AcquireReply, Command, Grant, Rejection, Reply, Revision, Standing};
 use tokio::sync::oneshot;
-use tokio::time::MissedTickBehavior;
 
 use crate::context::{RequestContext, Response};
-use crate::departure::{Departure, Orphan};
 use crate::failure::Failure;
 use crate::line::Following;
+use crate::queued::QueuedAcquire;
 use crate::service::Service;
-use crate::waiters::{Parked, Seat, Woken};
+use crate::waiting::{UnansweredSession, wait_of};
 
-/// Waiters listed with a lock at most; the total is always told.
+/// Waiters listed with a lock at most; the view also has their number.
 pub(crate) const WAITERS_SHOWN: usize = 100;
-
-/// A caller's place, as long as the call lives.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) lock: LockName,
-    pub(crate) session: SessionName,
-    pub(crate) owner: Owner,
-    /// The session was made for this call.
-    pub(crate) anonymous: bool,
-    pub(crate) queued: Queued,
-}
 
 /// The caller holds the lock.
 #[derive(Clone, Debug)]
@@ -48,26 +27,27 @@ pub struct Granted {
     pub expires_in: Duration,
 }
 
-/// One acquire under way.
-pub(crate) struct AcquireCall {
-    arrived: Instant,
-    /// When the last renewal that a quorum stands behind was begun.
-    renewed: Instant,
-    until: Instant,
+/// The times of one acquire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AcquireClock {
+    pub(crate) arrived: Instant,
+    /// When the last renewal of the session began that a quorum has confirmed.
+    pub(crate) confirmed_at: Instant,
+    /// When the wait ends.
+    pub(crate) until: Instant,
 }
 
-impl AcquireCall {
-    /// One that begins now and waits so long.
-    pub(crate) fn begin(wait: Duration) -> Self {
+impl AcquireClock {
+    pub(crate) fn start(wait: Duration) -> Self {
         let arrived = Instant::now();
-        Self { arrived, renewed: arrived, until: arrived + wait }
+        Self { arrived, confirmed_at: arrived, until: arrived + wait }
     }
 
-    pub(crate) fn answer(&self, grant: Grant, revision: Revision) -> Response<Granted> {
+    pub(crate) fn granted(&self, grant: Grant, revision: Revision) -> Response<Granted> {
         let now = Instant::now();
         let waited = now.duration_since(self.arrived);
-        let since_renewed = now.duration_since(self.renewed);
-        let expires_in = grant.ttl.as_duration().saturating_sub(since_renewed);
+        let since_confirmed = now.duration_since(self.confirmed_at);
+        let expires_in = grant.ttl.as_duration().saturating_sub(since_confirmed);
         Response::new(Granted { grant, waited, expires_in }, revision)
     }
 }
@@ -94,36 +74,36 @@ impl Service {
         position: Option<oneshot::Sender<Following>>,
     ) -> Result<Response<Granted>, Failure> {
         let wait = wait_of(acquire.wait, acquire.wait_ms);
-        let seat = self.admit(wait)?;
-        let attempt = AcquireCall::begin(wait);
-        if let Some(renewed) = self.renew_held(&acquire, &attempt).await? {
+        let permit = self.admit(wait)?;
+        let clock = AcquireClock::start(wait);
+        if let Some(renewed) = self.renew_held(&acquire, &clock).await? {
             return Ok(renewed);
         }
         let (open, owner) = (acquire.open.clone(), acquire.owner.clone());
-        let orphan = Orphan::of(self.clone(), &open);
+        let unanswered = UnansweredSession::new(self, &open);
         let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_acquire).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
-            orphan.settle();
+            unanswered.settle();
         }
         let Response { value, revision, .. } =
             proposed.inspect_err(|failure| self.count_busy(failure))?;
         let request = &context.request_id;
-        match (value, seat) {
+        match (value, permit) {
             (AcquireReply::Granted(grant), _) => {
                 tracing::debug!(request, lock = %grant.lock, session = %open.session, token = grant.token.0, "granted");
                 self.metrics().granted.inc();
-                Ok(attempt.answer(grant, revision))
+                Ok(clock.granted(grant, revision))
             }
-            (AcquireReply::Queued(queued), Some(seat)) => {
+            (AcquireReply::Queued(queued), Some(permit)) => {
                 let lock = queued.lock.clone();
                 tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
                 if let Some(position) = position {
                     // An error means that the caller has gone, and this call with it.
                     position.send(self.lines().follow(self, &lock, queued.ticket)).ok();
                 }
-                let place =
-                    Place { lock, session: open.session, owner, anonymous: open.anonymous, queued };
-                self.wait(attempt, place, seat).boxed().await
+                let (session, anonymous) = (open.session, open.anonymous);
+                let queued = QueuedAcquire { clock, lock, session, owner, anonymous, queued };
+                queued.wait(self, permit).boxed().await
             }
             (AcquireReply::Queued(_), None) => Err(Failure::UnexpectedReply),
         }
@@ -145,26 +125,11 @@ impl Service {
         }
     }
 
-    /// What can be refused before anything is written.
-    pub(crate) fn admit(&self, wait: Duration) -> Result<Option<Seat>, Failure> {
-        let max = self.tunables().wait_max;
-        if wait > max {
-            return Err(Failure::WaitTooLong { max });
-        }
-        if self.is_draining() {
-            return Err(Failure::ShuttingDown);
-        }
-        if wait.is_zero() {
-            return Ok(None);
-        }
-        self.waiters().seat().map(Some).map_err(|limit| Failure::TooManyWaiters { limit })
-    }
-
     /// The same call again by a holder is a renewal: no log entry, the same token.
     async fn renew_held(
         &self,
         acquire: &Acquire,
-        attempt: &AcquireCall,
+        clock: &AcquireClock,
     ) -> Result<Option<Response<Granted>>, Failure> {
         let Acquire { open, owner, .. } = acquire;
         if open.anonymous || acquire.attempt.is_some() {
@@ -189,227 +154,6 @@ impl Service {
         let contender = Some((held.lock, owner.clone()));
         let renewed = self.renew(&open.session, contender, self.deadline()).await?;
         let Some(Standing::Holding(grant)) = renewed.standing else { return Ok(None) };
-        Ok(Some(attempt.answer(Grant { renewed: true, ..grant }, renewed.revision)))
-    }
-
-    pub(crate) async fn wait(
-        &self,
-        mut attempt: AcquireCall,
-        place: Place,
-        seat: Seat,
-    ) -> Result<Response<Granted>, Failure> {
-        let parked = seat.park(place.queued.ticket);
-        let departure = Departure::of(self.clone(), place.clone(), seat, attempt.until);
-        let result = self.wait_parked(&mut attempt, &place, parked).await;
-        if is_definite(&result) {
-            departure.settle();
-        }
-        if result.is_ok() {
-            self.metrics().granted.inc();
-        }
-        result
-    }
-
-    async fn wait_parked(
-        &self,
-        attempt: &mut AcquireCall,
-        place: &Place,
-        mut parked: Parked,
-    ) -> Result<Response<Granted>, Failure> {
-        let ttl = place.queued.ttl.as_duration();
-        let mut renewals = tokio::time::interval_at(tokio::time::Instant::now() + ttl / 3, ttl / 3);
-        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let until = tokio::time::sleep_until(attempt.until.into());
-        tokio::pin!(until);
-        let mut renewal = None;
-        let mut woken = Woken::Look;
-        loop {
-            match woken {
-                Woken::Granted(grant) => {
-                    return self.granted_late(attempt, place, grant).boxed().await;
-                }
-                Woken::Left(cause) => return Err(self.left(attempt, place, cause)),
-                Woken::Look => match self.look(place) {
-                    Look::Granted(grant) => {
-                        return self.granted_late(attempt, place, grant).boxed().await;
-                    }
-                    Look::Waiting => {}
-                    Look::Gone => return Err(self.gone(attempt, place)),
-                },
-            }
-            woken = tokio::select! {
-                woken = parked.woken() => woken,
-                () = &mut until => return self.cancel(attempt, place).boxed().await,
-                () = self.draining().cancelled() => return self.turn_away(attempt, place).boxed().await,
-                _ = renewals.tick(), if renewal.is_none() => {
-                    renewal = Some(self.renew_waiting(place).boxed());
-                    Woken::Look
-                }
-                renewed = poll(&mut renewal), if renewal.is_some() => {
-                    renewal = None;
-                    attempt.renewed = renewed?.unwrap_or(attempt.renewed);
-                    Woken::Look
-                }
-            };
-        }
-    }
-
-    /// The state as this node has it; events may have come before the caller was parked, or were skipped.
-    fn look(&self, place: &Place) -> Look {
-        let Place { lock, session, owner, queued, .. } = place;
-        let (standing, revision) = self
-            .raft()
-            .read(|machine| (machine.standing(lock, session, owner), machine.revision()));
-        match standing {
-            Some(Standing::Holding(grant)) if grant.ticket == queued.ticket => Look::Granted(grant),
-            Some(Standing::Waiting(found)) if found.ticket == queued.ticket => Look::Waiting,
-            // This node has not applied the acquire yet.
-            Some(_) | None if revision < Revision(queued.ticket.0) => Look::Waiting,
-            Some(_) | None => Look::Gone,
-        }
-    }
-
-    /// Renews the session of a waiting caller; answers when the renewal that was acknowledged began.
-    async fn renew_waiting(&self, place: &Place) -> Result<Option<Instant>, Failure> {
-        let began = Instant::now();
-        match self.renew(&place.session, None, self.deadline()).await {
-            Ok(_) => Ok(Some(began)),
-            Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
-            // No leader just now: the place is safe, because nobody can expire the session either.
-            Err(failure) => {
-                tracing::debug!(session = %place.session, %failure, "renewal of a waiter postponed");
-                Ok(None)
-            }
-        }
-    }
-
-    /// A grant for a caller who waited. If its last renewal is so old that nothing is certainly left of the lease,
-    /// the caller is told that it holds only after another one.
-    async fn granted_late(
-        &self,
-        attempt: &mut AcquireCall,
-        place: &Place,
-        grant: Grant,
-    ) -> Result<Response<Granted>, Failure> {
-        if attempt.renewed.elapsed() >= grant.ttl.as_duration() {
-            let began = Instant::now();
-            let contender = Some((place.lock.clone(), place.owner.clone()));
-            let renewed = self.renew(&place.session, contender, self.deadline()).await;
-            let standing = match renewed {
-                Ok(renewed) => renewed.standing,
-                Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
-                Err(_) => return Err(Failure::OutcomeUnknown),
-            };
-            match standing {
-                Some(Standing::Holding(held)) if held.ticket == grant.ticket => {}
-                Some(_) | None => return Err(self.gone(attempt, place)),
-            }
-            attempt.renewed = began;
-        }
-        let revision = grant.granted_in;
-        tracing::debug!(lock = %grant.lock, session = %grant.session, token = grant.token.0, "granted after a wait");
-        Ok(attempt.answer(grant, revision))
-    }
-
-    /// The place is gone without a grant.
-    fn left(&self, attempt: &AcquireCall, place: &Place, cause: LossCause) -> Failure {
-        let session = place.session.clone();
-        match cause {
-            LossCause::SessionExpired => Failure::Rejected(Rejection::SessionExpired { session }),
-            LossCause::SessionClosed => Failure::Rejected(Rejection::NoSession { session }),
-            LossCause::Released
-            | LossCause::Deleted
-            | LossCause::MaxHold
-            | LossCause::Revoked
-            | LossCause::Broken
-            | LossCause::HandedOver
-            | LossCause::LimitLowered => self.timed_out(attempt, place),
-        }
-    }
-
-    /// The place is gone, and the event that would say why was not seen.
-    fn gone(&self, attempt: &AcquireCall, place: &Place) -> Failure {
-        match self.view(&place.session) {
-            Ok(_) => self.timed_out(attempt, place),
-            Err(ended) => ended,
-        }
-    }
-
-    fn timed_out(&self, attempt: &AcquireCall, place: &Place) -> Failure {
-        self.metrics().timed_out.inc();
-        let lock = self.raft().read(|machine| machine.lock(&place.lock, WAITERS_SHOWN));
-        Failure::WaitTimeout { lock: Box::new(lock), waited: attempt.arrived.elapsed() }
-    }
-
-    /// The wait is over; the log says whether the grant came first. While it does not say, the caller may be in the
-    /// queue or hold the lock, whatever kept the cancel from the log.
-    async fn cancel(
-        &self,
-        attempt: &AcquireCall,
-        place: &Place,
-    ) -> Result<Response<Granted>, Failure> {
-        match self.propose(place.cancel()).await {
-            Ok((Reply::Granted(grant), revision)) => Ok(attempt.answer(grant, revision)),
-            Ok(_) => Err(self.timed_out(attempt, place)),
-            Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
-            Err(_) => Err(Failure::OutcomeUnknown),
-        }
-    }
-
-    /// This node is about to stop. A caller with a session of its own keeps its place and asks another node.
-    async fn turn_away(
-        &self,
-        attempt: &AcquireCall,
-        place: &Place,
-    ) -> Result<Response<Granted>, Failure> {
-        if !place.anonymous {
-            return Err(Failure::ShuttingDown);
-        }
-        match self.cancel(attempt, place).await {
-            Err(Failure::WaitTimeout { .. }) => Err(Failure::ShuttingDown),
-            other => other,
-        }
-    }
-}
-
-/// How long an acquire waits; [`Duration::MAX`] if it names no end.
-pub(crate) fn wait_of(wait: bool, wait_ms: Option<u64>) -> Duration {
-    match (wait, wait_ms) {
-        (false, _) => Duration::ZERO,
-        (true, None) => Duration::MAX,
-        (true, Some(ms)) => Duration::from_millis(ms),
-    }
-}
-
-/// Where a parked caller stands, as this node has it.
-enum Look {
-    Granted(Grant),
-    Waiting,
-    Gone,
-}
-
-/// Whether the caller was told where it stands for certain.
-fn is_definite(result: &Result<Response<Granted>, Failure>) -> bool {
-    matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. }))
-}
-
-/// Waits for the renewal under way.
-async fn poll<T>(renewal: &mut Option<BoxFuture<'_, T>>) -> T {
-    match renewal {
-        Some(renewal) => renewal.await,
-        None => std::future::pending().await,
-    }
-}
-
-impl Place {
-    /// The command that gives the place up, unless the owner has asked for it again since.
-    pub(crate) fn cancel(&self) -> Command {
-        Command::Cancel(Cancel {
-            lock: self.lock.clone(),
-            session: self.session.clone(),
-            owner: self.owner.clone(),
-            ticket: self.queued.ticket,
-            asked: self.queued.asked,
-        })
+        Ok(Some(clock.granted(Grant { renewed: true, ..grant }, renewed.revision)))
     }
 }

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::hold::ConnectionHold;
 use crate::line::{Following, QueuePosition};
 use crate::service::Service;
-use crate::waiters::Seat;
+use crate::waiting::WaiterPermit;
 
 /// What a caller is told.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct PendingAcquire {
     queued: Option<oneshot::Receiver<Following>>,
     following: Option<Following>,
     /// Kept for a hold that lives as long as its connection.
-    seat: Option<Seat>,
+    permit: Option<WaiterPermit>,
 }
 
 impl Service {
@@ -51,13 +51,12 @@ impl Service {
         if self.is_draining() {
             return Err(Failure::ShuttingDown);
         }
-        let seat = for_connection.then(|| self.waiters().seat()).transpose();
-        let seat = seat.map_err(|limit| Failure::TooManyWaiters { limit })?;
+        let permit = for_connection.then(|| self.waiter_permits().take()).transpose()?;
         let (told, queued) = oneshot::channel();
         let service = self.clone();
         let call = async move { service.acquire_for(&context, acquire, Some(told)).await };
         let (call, queued) = (Box::pin(call), Some(queued));
-        Ok(PendingAcquire { service: self.clone(), call, queued, following: None, seat })
+        Ok(PendingAcquire { service: self.clone(), call, queued, following: None, permit })
     }
 }
 
@@ -82,7 +81,7 @@ impl PendingAcquire {
     /// Keeps a lock that was granted to an anonymous session, as long as this is kept. `None` unless the acquire was
     /// begun with `for_connection`.
     pub fn into_hold(self, granted: &Granted) -> Option<ConnectionHold> {
-        Some(ConnectionHold::new(self.service, granted, self.seat?))
+        Some(ConnectionHold::new(self.service, granted, self.permit?))
     }
 }
 

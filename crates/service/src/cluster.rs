@@ -202,7 +202,7 @@ impl Service {
         metrics.tree_bytes_max.set(limits.tree_bytes_max.cast_signed());
         metrics.locks_held.set(counts.locks_held.cast_signed());
         metrics.waiters.set(counts.waiters.cast_signed());
-        let parked = self.waiters().len() + self.gatherers().len();
+        let parked = self.lock_waiters().len() + self.recipe_waiters().len();
         metrics.parked.set(i64::try_from(parked).unwrap_or(i64::MAX));
         metrics.disk_free.set(status.disk_free_bytes.cast_signed());
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

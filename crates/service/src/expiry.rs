@@ -13,10 +13,9 @@ use holdfast_types::{Command, Limits, Stamp};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::lease::ExpiryOutcome;
-use crate::patience::Patience;
 use crate::pulse::Pulse;
-use crate::recipes::ArrivalPatience;
 use crate::service::Service;
+use crate::waiting::{OrphanedWaits, WaitSource};
 
 /// Sessions expired by one proposal at most, so that an expiry storm leaves room for others.
 const BATCH_MAX: usize = 128;
@@ -52,8 +51,7 @@ struct Clockwork {
     epoch: Option<LeaderEpoch>,
     ticks: Interval,
     pulse: Pulse,
-    patience: Patience,
-    arrivals: ArrivalPatience,
+    orphans: [OrphanedWaits; 2],
     last_sweep: Instant,
 }
 
@@ -63,8 +61,8 @@ impl Clockwork {
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let pulse = Pulse::new(now, tick);
-        let (patience, arrivals) = (Patience::default(), ArrivalPatience::default());
-        Self { service, epoch: None, ticks, pulse, patience, arrivals, last_sweep: now }
+        let orphans = orphaned_waits();
+        Self { service, epoch: None, ticks, pulse, orphans, last_sweep: now }
     }
 
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
@@ -78,7 +76,7 @@ impl Clockwork {
             (Some(_), None) => self.begin().await,
             (Some(_), Some(epoch)) => {
                 self.expire(&epoch).await;
-                self.end_waits(&epoch).await;
+                self.end_orphaned_waits(&epoch).await;
                 self.do_what_is_due(&epoch).await;
                 self.sweep(&epoch).await;
             }
@@ -114,8 +112,7 @@ impl Clockwork {
         self.service.raft().read(|machine| {
             self.service.leases().lock().reset(machine.leases(), Instant::now());
         });
-        self.patience = Patience::default();
-        self.arrivals = ArrivalPatience::default();
+        self.orphans = orphaned_waits();
         tracing::info!(term = epoch.term, "leases begin anew");
         self.set_limits(&epoch).await;
         self.epoch = Some(epoch);
@@ -163,27 +160,23 @@ impl Clockwork {
         }
     }
 
-    /// Ends waits whose callers' nodes did not: those nodes are gone.
-    async fn end_waits(&mut self, epoch: &LeaderEpoch) {
+    /// Ends waits whose callers' nodes did not: those nodes have failed.
+    async fn end_orphaned_waits(&mut self, epoch: &LeaderEpoch) {
         let (service, now) = (self.service.clone(), Instant::now());
         let grace = service.tunables().wait_grace;
-        let cancels = service.raft().read(|machine| {
-            self.patience.look(machine, now, grace);
-            self.arrivals.look(machine, now, grace);
-            let mut ends = self.patience.overdue(machine, now, CANCELS_MAX);
-            ends.extend(self.arrivals.overdue(machine, now, CANCELS_MAX));
-            ends
+        let ends: Vec<_> = service.raft().read(|machine| {
+            let overdue = |waits: &mut OrphanedWaits| {
+                waits.scan(machine, now, grace);
+                waits.overdue(machine, now, now + grace, CANCELS_MAX)
+            };
+            self.orphans.iter_mut().flat_map(overdue).collect()
         });
-        if cancels.is_empty() {
+        if ends.is_empty() {
             return;
         }
-        tracing::info!(count = cancels.len(), "ending waits whose callers are gone");
-        let proposed =
-            self.beating(service.raft().propose_as_leader(cancels.clone(), *epoch)).await;
-        if let Err(error) = proposed {
-            tracing::debug!(%error, "failed to end waits");
-            self.patience.again(&cancels, Instant::now() + grace);
-            self.arrivals.again(&cancels, Instant::now() + grace);
+        tracing::info!(count = ends.len(), "ending waits whose callers' nodes have failed");
+        if let Err(error) = self.beating(service.raft().propose_as_leader(ends, *epoch)).await {
+            tracing::debug!(%error, "failed to end orphaned waits");
         }
     }
 
@@ -229,6 +222,10 @@ impl Clockwork {
             tracing::debug!(%error, "failed to propose a sweep");
         }
     }
+}
+
+fn orphaned_waits() -> [OrphanedWaits; 2] {
+    [WaitSource::Locks, WaitSource::Barriers].map(OrphanedWaits::new)
 }
 
 fn forgiven(gap: Option<Duration>) {

@@ -7,17 +7,13 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use holdfast_types::{Grant, LossCause, Rejection, Standing};
-use tokio::time::{Interval, MissedTickBehavior};
+use holdfast_types::{Grant, LossCause, Rejection, Standing, Ticket};
 
 use crate::acquire::Granted;
-use crate::departure::close_within;
 use crate::failure::Failure;
-use crate::leader::Renewed;
+use crate::queued::QueueEvent;
 use crate::service::Service;
-use crate::waiters::{Parked, Seat, Woken};
+use crate::waiting::{Parked, Wait, WaitEvent, WaiterPermit, WakeUp, close_session_within};
 
 /// How long the end of a session is tried when the node is about to stop.
 const CLOSING_IN_A_HURRY: Duration = Duration::from_secs(3);
@@ -45,95 +41,65 @@ pub enum HoldEvent {
     Over(HoldEnd),
 }
 
-type Renewing = BoxFuture<'static, (Instant, Result<Renewed, Failure>)>;
-
-/// See the module. Dropping it gives the lock up.
+/// A hold that lives as long as its connection. Dropping it releases the lock.
 pub struct ConnectionHold {
     service: Service,
     grant: Grant,
-    renewed: Instant,
-    parked: Parked,
-    seat: Option<Seat>,
-    ticks: Interval,
-    renewing: Option<Renewing>,
+    parked: Parked<Ticket, QueueEvent>,
+    /// Its deadline is the end of the confirmed lease.
+    wait: Wait,
+    permit: Option<WaiterPermit>,
 }
 
 impl ConnectionHold {
-    pub(crate) fn new(service: Service, granted: &Granted, seat: Seat) -> Self {
-        let Granted { grant, expires_in, .. } = granted;
-        let ttl = grant.ttl.as_duration();
-        let now = Instant::now();
-        let renewed = now.checked_sub(ttl.saturating_sub(*expires_in)).unwrap_or(now);
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + ttl / 3, ttl / 3);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let parked = seat.park(grant.ticket);
-        let (grant, seat, renewing) = (grant.clone(), Some(seat), None);
-        Self { service, grant, renewed, parked, seat, ticks, renewing }
+    pub(crate) fn new(service: Service, granted: &Granted, permit: WaiterPermit) -> Self {
+        let grant = granted.grant.clone();
+        let parked = service.lock_waiters().park(grant.ticket);
+        let wait = Wait::until(&service, Instant::now() + granted.expires_in)
+            .renewing(grant.session.clone(), grant.ttl.as_duration())
+            .asking_about(grant.lock.clone(), grant.owner.clone());
+        Self { service, grant, parked, wait, permit: Some(permit) }
     }
 
-    /// What happens next; nothing but the end after the end. Dropping the future loses nothing.
+    /// What happens next; only the end after the end. Dropping the future loses nothing.
     pub async fn next(&mut self) -> HoldEvent {
-        let ttl = self.grant.ttl.as_duration();
         if let Some(end) = self.look() {
             return HoldEvent::Over(end);
         }
         loop {
-            let deadline = self.renewed + ttl;
-            let service = self.service.clone();
-            tokio::select! {
-                biased;
-                woken = self.parked.woken() => match woken {
-                    Woken::Left(cause) => return HoldEvent::Over(HoldEnd::Lost(cause)),
-                    Woken::Granted(_) => {}
-                    Woken::Look => if let Some(end) = self.look() {
+            match self.wait.next(self.parked.woken()).await {
+                WaitEvent::Woken(WakeUp::Event(QueueEvent::Left(cause))) => {
+                    return HoldEvent::Over(HoldEnd::Lost(cause));
+                }
+                WaitEvent::Woken(WakeUp::Event(QueueEvent::Granted(_))) => {}
+                WaitEvent::Woken(WakeUp::Look) => {
+                    if let Some(end) = self.look() {
                         return HoldEvent::Over(end);
-                    },
-                },
-                () = service.draining().cancelled() => return HoldEvent::Over(HoldEnd::ShuttingDown),
-                (began, renewed) = poll(&mut self.renewing), if self.renewing.is_some() => {
-                    self.renewing = None;
-                    if let Some(news) = self.heard(began, renewed) {
-                        return news;
                     }
                 }
-                () = tokio::time::sleep_until(deadline.into()) => {
-                    return HoldEvent::Over(HoldEnd::Unconfirmed);
+                WaitEvent::Renewed { began, renewed } => match renewed.standing {
+                    Some(Standing::Holding(held)) if held.token == self.grant.token => {
+                        return self.renewed(began);
+                    }
+                    // The hold is over: this node's own apply names the cause in a moment.
+                    Some(_) | None => {}
+                },
+                WaitEvent::SessionEnded(Rejection::SessionExpired { .. }) => {
+                    return HoldEvent::Over(HoldEnd::Lost(LossCause::SessionExpired));
                 }
-                _ = self.ticks.tick(), if self.renewing.is_none() => self.renew(),
+                WaitEvent::SessionEnded(_) => {
+                    return HoldEvent::Over(HoldEnd::Lost(LossCause::SessionClosed));
+                }
+                WaitEvent::Deadline => return HoldEvent::Over(HoldEnd::Unconfirmed),
+                WaitEvent::Draining => return HoldEvent::Over(HoldEnd::ShuttingDown),
             }
         }
     }
 
-    fn renew(&mut self) {
-        let (service, grant) = (self.service.clone(), self.grant.clone());
-        let renewing = async move {
-            let began = Instant::now();
-            let contender = Some((grant.lock, grant.owner));
-            (began, service.renew(&grant.session, contender, service.deadline()).await)
-        };
-        self.renewing = Some(renewing.boxed());
-    }
-
-    /// The leader's answer to a renewal.
-    fn heard(&mut self, began: Instant, renewed: Result<Renewed, Failure>) -> Option<HoldEvent> {
-        match renewed {
-            Ok(Renewed { standing: Some(Standing::Holding(held)), .. })
-                if held.token == self.grant.token =>
-            {
-                self.renewed = began;
-                let left = self.grant.ttl.as_duration().saturating_sub(began.elapsed());
-                Some(HoldEvent::Renewed { expires_in: left })
-            }
-            Err(Failure::Rejected(Rejection::SessionExpired { .. })) => {
-                Some(HoldEvent::Over(HoldEnd::Lost(LossCause::SessionExpired)))
-            }
-            Err(Failure::Rejected(_)) => {
-                Some(HoldEvent::Over(HoldEnd::Lost(LossCause::SessionClosed)))
-            }
-            // Either the hold is over, and this node's own apply tells why in a moment; or there is no leader just now,
-            // and the deadline decides.
-            Ok(_) | Err(_) => None,
-        }
+    fn renewed(&mut self, began: Instant) -> HoldEvent {
+        let ttl = self.grant.ttl.as_duration();
+        self.wait.extend_to(began + ttl);
+        HoldEvent::Renewed { expires_in: ttl.saturating_sub(began.elapsed()) }
     }
 
     /// The state as this node has it, if it says that the hold is over.
@@ -158,21 +124,14 @@ impl ConnectionHold {
     }
 }
 
-async fn poll(renewing: &mut Option<Renewing>) -> (Instant, Result<Renewed, Failure>) {
-    match renewing {
-        Some(renewing) => renewing.await,
-        None => std::future::pending().await,
-    }
-}
-
 impl Drop for ConnectionHold {
     fn drop(&mut self) {
         let (service, session) = (self.service.clone(), self.grant.session.clone());
-        let seat = self.seat.take();
+        let permit = self.permit.take();
         tokio::spawn(async move {
             let hurry = service.is_draining().then_some(CLOSING_IN_A_HURRY);
-            close_within(service, session, hurry).await;
-            drop(seat);
+            close_session_within(service, session, hurry).await;
+            drop(permit);
         });
     }
 }

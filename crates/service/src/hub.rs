@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
 use holdfast_raft::Observer;
-use holdfast_types::{Applied, Event, NodeId, SessionEnd};
+use holdfast_types::{Applied, Event, NodeId, SessionEnd, Ticket};
 use parking_lot::Mutex;
 
 use crate::audit::Notes;
@@ -25,19 +25,21 @@ use crate::lease::Leases;
 use crate::line::Lines;
 use crate::metrics::Metrics;
 use crate::notices::Listeners;
+use crate::queued::QueueEvent;
 use crate::reach::Reach;
-use crate::recipes::Gatherers;
+use crate::recipes::RecipeWaiters;
 use crate::service::{Service, ServiceConfig};
 use crate::stream::Streams;
-use crate::waiters::Waiters;
+use crate::waiting::{ParkedCalls, WaiterPermits};
 use crate::watch::History;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) leases: Mutex<Leases>,
-    pub(crate) waiters: Waiters,
-    pub(crate) gatherers: Gatherers,
+    pub(crate) permits: WaiterPermits,
+    pub(crate) lock_waiters: ParkedCalls<Ticket, QueueEvent>,
+    pub(crate) recipe_waiters: RecipeWaiters,
     pub(crate) notes: Mutex<Notes>,
     pub(crate) streams: Streams,
     pub(crate) history: History,
@@ -62,8 +64,9 @@ impl Hub {
         Arc::new(Self {
             chronicle: Chronicle::start(keep, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
-            waiters: Waiters::new(config.waiters_max, metrics.wake_ups.clone()),
-            gatherers: Gatherers::default(),
+            permits: WaiterPermits::new(config.waiters_max),
+            lock_waiters: ParkedCalls::new(metrics.wake_ups.clone()),
+            recipe_waiters: RecipeWaiters::default(),
             notes: Mutex::default(),
             streams: Streams::new(config.streams_max, config.watches_max),
             history: History::new(history_events_max, history_bytes_max, followers_max),
@@ -82,14 +85,20 @@ impl Hub {
         let _only_once = self.service.set(service);
     }
 
+    fn wake(&self, ticket: Ticket, event: &QueueEvent) {
+        self.lock_waiters.wake(ticket..=ticket, |_| Some(event.clone()));
+    }
+
     fn see(&self, event: &Event) {
         match event {
-            Event::Granted(grant) => self.waiters.granted(grant),
-            Event::Left { ticket, cause, .. } => self.waiters.left(*ticket, *cause),
+            Event::Granted(grant) => {
+                self.wake(grant.ticket, &QueueEvent::Granted(grant.clone()));
+            }
+            Event::Left { ticket, cause, .. } => self.wake(*ticket, &QueueEvent::Left(*cause)),
             Event::Lost { ticket, cause, .. } => {
                 self.metrics.lost(*cause).inc();
                 // A holder may wait to hold otherwise.
-                self.waiters.left(*ticket, *cause);
+                self.wake(*ticket, &QueueEvent::Left(*cause));
             }
             Event::SessionTouched { id, ttl, generation } => {
                 self.leases.lock().touch(*id, *ttl, *generation, Instant::now());
@@ -113,7 +122,7 @@ impl Hub {
             | Event::Broken { .. }
             | Event::ReleaseAsked { .. }
             | Event::NodeRegistered { .. } => {}
-            Event::Recipe(event) => self.gatherers.see(event),
+            Event::Recipe(event) => self.recipe_waiters.see(event),
             Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
         }
     }
@@ -144,8 +153,8 @@ impl Observer for Hub {
         drop(leases);
         self.notes.lock().skip_to(machine.revision());
         self.fullness.see(machine);
-        self.waiters.look();
-        self.gatherers.look();
+        self.lock_waiters.wake_all();
+        self.recipe_waiters.wake_all();
         self.streams.diverged();
         self.chronicle.restart(machine.revision());
         self.history.restart(machine.revision());

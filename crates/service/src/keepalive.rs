@@ -5,14 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use holdfast_types::{Revision, SessionName, SessionView};
-use tokio::time::MissedTickBehavior;
 
 use crate::context::Response;
 use crate::failure::Failure;
 use crate::notices::{SessionEvent, SessionEvents};
 use crate::service::Service;
+use crate::waiting::{Wait, WaitEvent};
 
 /// A keepalive that listens.
 #[derive(Clone, Debug)]
@@ -56,8 +55,7 @@ impl Service {
         // What an answer gave is no later than this; what nobody gave is not waited for.
         let since = since.map(|since| since.min(renewed.revision));
         self.catch_up(renewed.revision).await?;
-        let seat = self.waiters().seat();
-        let _seat = seat.map_err(|limit| Failure::TooManyWaiters { limit })?;
+        let _permit = self.waiter_permits().take()?;
         let ear = self.listeners().listen(&session, arrived);
         let ear = ear.map_err(|limit| Failure::TooManyWaiters { limit })?;
         if let Some(since) = since
@@ -71,68 +69,31 @@ impl Service {
         }
         let since = since.unwrap_or_else(|| self.revision());
         let ttl = renewed.ttl.as_duration();
-        let mut renewed_at = arrived;
-        let heard = self.hear(&session, since, &ear.woken, (arrived + wait, ttl, &mut renewed_at));
-        let heard = heard.await?;
-        let view = self.view(&session)?;
-        let expires_in = ttl.saturating_sub(renewed_at.elapsed());
-        let (waited, SessionEvents { events, cursor, gap }) = (arrived.elapsed(), heard);
-        Ok(Response::new(ListenReply { view, expires_in, waited, events, gap }, cursor))
-    }
-
-    /// Waits for something to tell.
-    async fn hear(
-        &self,
-        session: &SessionName,
-        since: Revision,
-        woken: &tokio::sync::Notify,
-        (until, ttl, renewed_at): (Instant, Duration, &mut Instant),
-    ) -> Result<SessionEvents, Failure> {
-        let mut renewals = tokio::time::interval_at(tokio::time::Instant::now() + ttl / 3, ttl / 3);
-        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut renewal = None;
-        loop {
-            let mut notified = std::pin::pin!(woken.notified());
-            notified.as_mut().enable();
+        let mut over = wait.is_zero();
+        let mut wait = Wait::until(self, arrived + wait).renewing(session.clone(), ttl);
+        let mut confirmed_at = arrived;
+        let heard = loop {
+            let mut woken = std::pin::pin!(ear.woken.notified());
+            woken.as_mut().enable();
             // A session that has ended is no listener any more; its view says how.
-            let Some(heard) = self.listeners().hear(session, since) else {
-                self.view(session)?;
+            let Some(heard) = self.listeners().hear(&session, since) else {
+                self.view(&session)?;
                 return Err(Failure::OutcomeUnknown);
             };
-            let now = Instant::now();
-            if !heard.events.is_empty() || heard.gap.is_some() || now >= until {
-                return Ok(heard);
+            if over || !heard.events.is_empty() || heard.gap.is_some() {
+                break heard;
             }
-            tokio::select! {
-                () = &mut notified => {}
-                () = tokio::time::sleep_until(until.into()) => {}
-                () = self.draining().cancelled() => return Err(Failure::ShuttingDown),
-                _ = renewals.tick(), if renewal.is_none() => {
-                    let renew = async {
-                        let began = Instant::now();
-                        (began, self.renew(session, None, self.deadline()).await)
-                    };
-                    renewal = Some(renew.boxed());
-                }
-                (began, renewed) = poll(&mut renewal), if renewal.is_some() => {
-                    renewal = None;
-                    match renewed {
-                        Ok(_) => *renewed_at = began,
-                        Err(Failure::Rejected(rejection)) => {
-                            return Err(Failure::Rejected(rejection));
-                        }
-                        // No leader just now, so nobody can expire the session either.
-                        Err(_) => {}
-                    }
-                }
+            match wait.next(woken).await {
+                WaitEvent::Woken(()) => {}
+                WaitEvent::Renewed { began, .. } => confirmed_at = began,
+                WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Deadline => over = true,
+                WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
-        }
-    }
-}
-
-async fn poll<T>(renewal: &mut Option<futures_util::future::BoxFuture<'_, T>>) -> T {
-    match renewal {
-        Some(renewal) => renewal.await,
-        None => std::future::pending().await,
+        };
+        let view = self.view(&session)?;
+        let expires_in = ttl.saturating_sub(confirmed_at.elapsed());
+        let (waited, SessionEvents { events, cursor, gap }) = (arrived.elapsed(), heard);
+        Ok(Response::new(ListenReply { view, expires_in, waited, events, gap }, cursor))
     }
 }

@@ -9,11 +9,12 @@ use holdfast_types::{
     AcquireAll, AcquireAllReply, Command, Grant, LockName, Queued, ReleaseAll, Reply, StandingAll,
 };
 
-use crate::acquire::{AcquireCall, Granted, Place, wait_of};
+use crate::acquire::{AcquireClock, Granted};
 use crate::context::{RequestContext, Response};
-use crate::departure::Orphan;
 use crate::failure::Failure;
+use crate::queued::QueuedAcquire;
 use crate::service::Service;
+use crate::waiting::{UnansweredSession, wait_of};
 
 /// The caller holds all the locks that it asked for.
 #[derive(Clone, Debug)]
@@ -38,40 +39,41 @@ impl Service {
         mut acquire: AcquireAll,
     ) -> Result<Response<GrantedMany>, Failure> {
         let wait = wait_of(acquire.wait, acquire.wait_ms);
-        let seat = self.admit(wait)?;
-        let attempt = AcquireCall::begin(wait);
+        let permit = self.admit(wait)?;
+        let clock = AcquireClock::start(wait);
         // A lock that is named twice stays so, and is rejected.
         acquire.locks.sort();
         let (locks, open, owner) =
             (acquire.locks.clone(), acquire.open.clone(), acquire.owner.clone());
-        let orphan = Orphan::of(self.clone(), &open);
+        let unanswered = UnansweredSession::new(self, &open);
         let proposed =
             self.propose_for(Command::AcquireAll(acquire), Reply::into_acquire_all).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
-            orphan.settle();
+            unanswered.settle();
         }
         let Response { value, revision, .. } =
             proposed.inspect_err(|failure| self.count_busy(failure))?;
         let (request, session) = (&context.request_id, open.session);
-        match (value, seat) {
+        match (value, permit) {
             (AcquireAllReply::Granted(grants), _) => {
                 tracing::debug!(request, %session, locks = locks.len(), "granted a multi-lock");
                 self.metrics().granted.inc();
                 let first = grants.first().cloned().ok_or(Failure::UnexpectedReply)?;
-                Ok(attempt.answer(first, revision).map(|granted| granted.with(grants)))
+                Ok(clock.granted(first, revision).map(|granted| granted.with(grants)))
             }
-            (AcquireAllReply::Queued(places), Some(seat)) => {
+            (AcquireAllReply::Queued(places), Some(permit)) => {
                 tracing::debug!(request, %session, locks = locks.len(), "queued for a multi-lock");
                 let (lock, queued) = first_busy(places).ok_or(Failure::UnexpectedReply)?;
                 let (ticket, anonymous) = (queued.ticket, open.anonymous);
-                let place = Place {
+                let queued = QueuedAcquire {
+                    clock,
                     lock,
                     session: session.clone(),
                     owner: owner.clone(),
                     anonymous,
                     queued,
                 };
-                let one = self.wait(attempt, place, seat).await?;
+                let one = queued.wait(self, permit).await?;
                 // If one of the locks was lost since, the caller asks again.
                 match self.raft().read(|machine| machine.standing_all(&locks, &session, &owner)) {
                     Some(StandingAll::Holding(grants))

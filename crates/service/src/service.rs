@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{Committed, Member, Observer, RaftConfig, RaftNode, StartError};
-use holdfast_types::{Command, Limits, NodeId, Reply, Revision, Stamp};
+use holdfast_types::{Command, Limits, NodeId, Reply, Revision, Stamp, Ticket};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -20,10 +20,11 @@ use crate::lease::Leases;
 use crate::line::Lines;
 use crate::metrics::Metrics;
 use crate::notices::Listeners;
+use crate::queued::QueueEvent;
 use crate::reach::Reach;
-use crate::recipes::Gatherers;
+use crate::recipes::RecipeWaiters;
 use crate::stream::{Ended, Renewals, Streams};
-use crate::waiters::Waiters;
+use crate::waiting::{ParkedCalls, WaiterPermits};
 use crate::watch::History;
 
 /// The service's tunables.
@@ -159,7 +160,7 @@ impl Service {
     pub async fn drain(&self) {
         self.0.draining.cancel();
         self.streams().end_all(Ended::ShuttingDown);
-        self.waiters().empty().await;
+        self.waiter_permits().drained().await;
     }
 
     /// Drains, hands leadership over and stops.
@@ -235,12 +236,16 @@ impl Service {
         &self.0.hub.leases
     }
 
-    pub(crate) fn waiters(&self) -> &Waiters {
-        &self.0.hub.waiters
+    pub(crate) fn waiter_permits(&self) -> &WaiterPermits {
+        &self.0.hub.permits
     }
 
-    pub(crate) fn gatherers(&self) -> &Gatherers {
-        &self.0.hub.gatherers
+    pub(crate) fn lock_waiters(&self) -> &ParkedCalls<Ticket, QueueEvent> {
+        &self.0.hub.lock_waiters
+    }
+
+    pub(crate) fn recipe_waiters(&self) -> &RecipeWaiters {
+        &self.0.hub.recipe_waiters
     }
 
     pub(crate) fn streams(&self) -> &Streams {
@@ -342,6 +347,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queued::QueuedAcquire;
 
     fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
         size_of::<F>()
@@ -354,8 +360,8 @@ mod tests {
             service.acquire(context, acquire)
         });
         assert!(acquire <= 3_072, "{acquire}");
-        let wait = size(|(service, attempt, place, seat): (&'static Service, _, _, _)| {
-            service.wait(attempt, place, seat)
+        let wait = size(|(service, queued, permit): (&'static Service, QueuedAcquire, _)| {
+            queued.wait(service, permit)
         });
         assert!(wait <= 2_048, "{wait}");
     }

@@ -166,7 +166,11 @@ fn lock_and_elect_learn_at_once_that_an_operator_took_their_lock() {
     gone(&ids);
     for end in [lock.wait(), elect.wait()] {
         assert_eq!(end.code, Some(76), "{}", end.stderr);
-        assert!(end.stderr.contains("an operator broke the lock (reason: stuck)"), "{}", end.stderr);
+        assert!(
+            end.stderr.contains("an operator broke the lock (reason: stuck)"),
+            "{}",
+            end.stderr
+        );
     }
     assert!(before.elapsed() < AT_ONCE * 2, "{:?}", before.elapsed());
 }

@@ -8,23 +8,20 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use holdfast_machine::Arrival;
 use holdfast_types::{
     Arrive, ArriveReply, Arrived, Command, Gate, GiveUp, Outcome, Owner, Passed, Recipe,
     RecipeEvent, RecipeName, RecipeRejection, RecipeReply, Rejection, RequestId, Revision,
     SessionName,
 };
-use tokio::time::MissedTickBehavior;
 
 use super::NotYet;
-use super::departing::Departing;
-use super::parked::{Parked, Topic, Woken};
+use super::parked::{ParkedMember, Topic};
 use crate::context::Response;
 use crate::failure::Failure;
 use crate::service::Service;
 use crate::session::random_bytes;
-use crate::waiters::Seat;
+use crate::waiting::{AbandonedPlace, Wait, WaitEvent, WaiterPermit, WakeUp};
 
 /// A caller's place, as long as the call lives.
 #[derive(Clone, Debug)]
@@ -65,18 +62,18 @@ impl Service {
     /// [`Failure::NotYet`] if others are missing when the wait ends; a rejection if the barrier breaks; else as any write.
     pub async fn arrive(&self, mut arrive: Arrive) -> Result<Response<Passed>, Failure> {
         let wait = arrive.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
-        let seat = self.admit(wait)?;
+        let permit = self.admit(wait)?;
         let began = Instant::now();
         let attempt = Attempt { began, until: began + wait };
         arrive.request = Some(arrive.request.map_or_else(generate_request_id, Ok)?);
         let Arrive { gate, name, open, owner, request, .. } = arrive.clone();
         let session = open.session;
         let arrived = self.propose_recipe(Recipe::Arrive(arrive), RecipeReply::into_arrive).await?;
-        match (arrived.value, seat) {
+        match (arrived.value, permit) {
             (ArriveReply::Passed(passed), _) => Ok(Response::new(passed, arrived.revision)),
-            (ArriveReply::Arrived(arrived), Some(seat)) => {
+            (ArriveReply::Arrived(arrived), Some(permit)) => {
                 let place = Place { gate, name, session, owner, request, arrived };
-                self.gather(attempt, place, seat).await
+                self.gather(attempt, place, permit).await
             }
             (ArriveReply::Arrived(_), None) => Err(Failure::UnexpectedReply),
         }
@@ -86,15 +83,15 @@ impl Service {
         &self,
         attempt: Attempt,
         place: Place,
-        seat: Seat,
+        permit: WaiterPermit,
     ) -> Result<Response<Passed>, Failure> {
         let generation = Some(place.arrived.generation).filter(|_| place.gate == Gate::Barrier);
         let topic = Topic::Gate(place.gate, place.name.clone());
-        let parked = self.gatherers().park(topic, generation);
-        let departing = Departing::of(self.clone(), place.clone(), seat, attempt.until);
+        let parked = self.recipe_waiters().park(topic, generation);
+        let abandoned = AbandonedPlace::new(self, place.give_up(), None, attempt.until, permit);
         let result = self.gather_parked(attempt, &place, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::NotYet { .. })) {
-            departing.settle();
+            abandoned.settle();
         }
         result
     }
@@ -103,38 +100,33 @@ impl Service {
         &self,
         attempt: Attempt,
         place: &Place,
-        mut parked: Parked,
+        mut parked: ParkedMember,
     ) -> Result<Response<Passed>, Failure> {
-        let third = place.arrived.ttl.as_duration() / 3;
-        let mut renewals = tokio::time::interval_at(tokio::time::Instant::now() + third, third);
-        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let until = tokio::time::sleep_until(attempt.until.into());
-        tokio::pin!(until);
-        let mut renewal: Option<BoxFuture<'_, Result<(), Failure>>> = None;
+        let (session, ttl) = (place.session.clone(), place.arrived.ttl.as_duration());
+        let mut wait = Wait::until(self, attempt.until).renewing(session, ttl);
         loop {
             if let Some(end) = self.look_at(place, &parked) {
                 return end;
             }
-            tokio::select! {
-                woken = parked.woken() => if let Woken::Over(event) = woken {
-                    return self.over(place, event);
-                },
-                () = &mut until => return self.stop_gathering(attempt, place, &parked).await,
-                () = self.draining().cancelled() => return Err(Failure::ShuttingDown),
-                _ = renewals.tick(), if renewal.is_none() => {
-                    renewal = Some(self.renew_gathering(place).boxed());
+            match wait.next(parked.woken()).await {
+                WaitEvent::Woken(WakeUp::Event(event)) => return self.over(place, event),
+                WaitEvent::Woken(WakeUp::Look) | WaitEvent::Renewed { .. } => {}
+                WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Deadline => {
+                    return self.stop_gathering(attempt, place, &parked).boxed().await;
                 }
-                renewed = poll(&mut renewal), if renewal.is_some() => {
-                    renewal = None;
-                    renewed?;
-                }
+                WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }
     }
 
     /// The state as this node has it; the end may have come before the caller was parked. None goes on waiting.
-    fn look_at(&self, place: &Place, parked: &Parked) -> Option<Result<Response<Passed>, Failure>> {
-        if let Some(event) = parked.over() {
+    fn look_at(
+        &self,
+        place: &Place,
+        parked: &ParkedMember,
+    ) -> Option<Result<Response<Passed>, Failure>> {
+        if let Some(event) = parked.event() {
             return Some(self.over(place, event));
         }
         let Place { gate, name, session, owner, request, arrived } = place;
@@ -181,20 +173,12 @@ impl Service {
         }
     }
 
-    async fn renew_gathering(&self, place: &Place) -> Result<(), Failure> {
-        match self.renew(&place.session, None, self.deadline()).await {
-            Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
-            // No leader just now: the place is safe, because nobody can expire the session either.
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
     /// The wait is over; the log says whether the barrier opened first.
     async fn stop_gathering(
         &self,
         attempt: Attempt,
         place: &Place,
-        parked: &Parked,
+        parked: &ParkedMember,
     ) -> Result<Response<Passed>, Failure> {
         let (reply, revision) = match self.propose(place.give_up()).await {
             Ok(done) => done,
@@ -204,7 +188,7 @@ impl Service {
         if let Some(passed) = reply.into_recipe().and_then(RecipeReply::into_passed) {
             return Ok(Response::new(passed, revision));
         }
-        if let Some(RecipeEvent::Opened { .. }) = parked.over() {
+        if let Some(RecipeEvent::Opened { .. }) = parked.event() {
             return Err(self.forgotten(place));
         }
         self.view(&place.session)?;
@@ -224,12 +208,4 @@ fn told(outcome: Outcome, revision: Revision) -> Result<Response<Passed>, Failur
 fn generate_request_id() -> Result<RequestId, Failure> {
     let id = format!("r-{:032x}", u128::from_le_bytes(random_bytes()?));
     RequestId::new(id).map_err(|error| Failure::Failed(error.to_string()))
-}
-
-/// Waits for the renewal under way.
-async fn poll<T>(renewal: &mut Option<BoxFuture<'_, T>>) -> T {
-    match renewal {
-        Some(renewal) => renewal.await,
-        None => std::future::pending().await,
-    }
 }

@@ -9,6 +9,7 @@ use super::parked::Topic;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
+use crate::waiting::{Wait, WaitEvent};
 
 impl Service {
     /// Waits until a latch is open. With a zero `wait` the call only looks.
@@ -22,12 +23,11 @@ impl Service {
         mode: ReadMode,
     ) -> Result<Response<LatchView>, Failure> {
         let arrived = Instant::now();
-        let _seat = self.admit(wait)?;
-        let mut parked = self.gatherers().park(Topic::Latch(latch.clone()), None);
+        let _permit = self.admit(wait)?;
+        let mut parked = self.recipe_waiters().park(Topic::Latch(latch.clone()), None);
         self.freshen(mode).await?;
         let (first, _) = self.latch(latch)?;
-        let until = tokio::time::sleep_until((arrived + wait).into());
-        tokio::pin!(until);
+        let mut wait = Wait::until(self, arrived + wait);
         loop {
             let (view, revision) = self.latch(latch)?;
             // Another latch of the same name is another one.
@@ -37,10 +37,10 @@ impl Service {
             if view.left == 0 {
                 return Ok(self.labelled(view, revision, mode));
             }
-            tokio::select! {
-                _look = parked.woken() => {}
-                () = &mut until => break,
-                () = self.draining().cancelled() => return Err(Failure::ShuttingDown),
+            match wait.next(parked.woken()).await {
+                WaitEvent::Woken(_) | WaitEvent::Renewed { .. } => {}
+                WaitEvent::Deadline | WaitEvent::SessionEnded(_) => break,
+                WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }
         // "Not yet" must be true of the cluster, not of a node that lags.

@@ -4,13 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_types::{Depart, DepartReply, Gate, Recipe, RecipeReply, Revision};
+use holdfast_types::{Depart, DepartReply, Gate, Recipe, RecipeReply};
 
 use super::NotYet;
 use super::parked::Topic;
 use crate::context::Response;
 use crate::failure::Failure;
 use crate::service::Service;
+use crate::waiting::{Wait, WaitEvent};
 
 impl Service {
     /// Leaves a barrier, which breaks it, or a double barrier, and then waits until the others have left it too. Returns
@@ -24,16 +25,15 @@ impl Service {
         wait: Duration,
     ) -> Result<Response<bool>, Failure> {
         let began = Instant::now();
-        let _seat = self.admit(wait)?;
+        let _permit = self.admit(wait)?;
         let (gate, name) = (depart.gate, depart.name.clone());
-        let mut parked = self.gatherers().park(Topic::Gate(Gate::Double, name.clone()), None);
+        let mut parked = self.recipe_waiters().park(Topic::Gate(Gate::Double, name.clone()), None);
         let left = self.propose_recipe(Recipe::Depart(depart), RecipeReply::into_depart).await?;
         let Response { value: DepartReply { leaving, changed }, revision, .. } = left;
         let (Some((round, mut inside)), Gate::Double) = (leaving, gate) else {
             return Ok(Response::new(changed, revision));
         };
-        let until = tokio::time::sleep_until((began + wait).into());
-        tokio::pin!(until);
+        let mut wait = Wait::until(self, began + wait);
         loop {
             let (now, seen) =
                 self.raft().read(|machine| (machine.round(&name), machine.revision()));
@@ -43,15 +43,14 @@ impl Service {
                 Some(_) | None if seen < revision => {}
                 Some(_) | None => return Ok(Response::new(changed, seen)),
             }
-            tokio::select! {
-                _look = parked.woken() => {}
-                () = &mut until => return Err(still_inside(round, inside, began)),
-                () = self.draining().cancelled() => return Err(Failure::ShuttingDown),
+            match wait.next(parked.woken()).await {
+                WaitEvent::Woken(_) | WaitEvent::Renewed { .. } => {}
+                WaitEvent::Deadline | WaitEvent::SessionEnded(_) => {
+                    let what = NotYet::Inside { round, inside };
+                    return Err(Failure::NotYet { what, waited: began.elapsed() });
+                }
+                WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }
     }
-}
-
-fn still_inside(round: Revision, inside: u32, began: Instant) -> Failure {
-    Failure::NotYet { what: NotYet::Inside { round, inside }, waited: began.elapsed() }
 }

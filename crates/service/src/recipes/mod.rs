@@ -1,14 +1,12 @@
 //! Latches, barriers, double barriers and counters, for callers of any protocol.
 //!
 //! Changes are commands. A call that waits is parked on this node and woken by this node's own apply (`parked.rs`); it
-//! takes a seat, like a call that waits for a lock. The state machine decides when a latch or a barrier opens.
+//! takes a permit, like a call that waits for a lock. The state machine decides when a latch or a barrier opens.
 
 mod arriving;
-mod departing;
 mod latch;
 mod leaving;
 mod parked;
-mod patience;
 
 use std::time::Duration;
 
@@ -21,8 +19,7 @@ use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
 
-pub(crate) use parked::Gatherers;
-pub(crate) use patience::ArrivalPatience;
+pub(crate) use parked::RecipeWaiters;
 
 /// What a caller waited for and has not happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

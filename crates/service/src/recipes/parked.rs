@@ -1,76 +1,47 @@
 //! Calls parked on this node until something happens to a latch or a barrier.
 //!
-//! Owns who is to be woken: everybody who waits for that one, because it opens for all. Of a barrier's generation the
-//! event itself is kept for the caller, so that it is told how it ended even if the machine has moved on since.
-//! Refuses to know why somebody waits. Bound: callers have seats, see `waiters.rs`.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! A latch or a barrier opens for all, so an event wakes every call that waits for that one. A call that waits in the
+//! generation that an event ends also gets the event, so that it learns how the generation ended even if the state machine
+//! has moved on since.
 
 use holdfast_types::{Gate, RecipeEvent, RecipeName, Revision};
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use prometheus_client::metrics::counter::Counter;
 
-/// What somebody waits for.
+use crate::waiting::{Parked, ParkedCalls};
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
     Latch(RecipeName),
     Gate(Gate, RecipeName),
 }
 
-/// Why a parked caller wakes.
-#[derive(Clone, Debug)]
-pub(super) enum Woken {
-    /// Something happened, perhaps: look at the state.
-    Look,
-    /// The generation that it waits in is over, and how.
-    Over(RecipeEvent),
-}
+/// What a call waits for, and the generation of the barrier that it waits in.
+type Key = (Topic, Option<Revision>);
 
-type Key = (Topic, u64);
+pub(super) type ParkedMember = Parked<Key, RecipeEvent>;
 
 #[derive(Debug)]
-struct Line {
-    /// The generation that the caller waits in.
-    generation: Option<Revision>,
-    woken: watch::Sender<Option<Woken>>,
+pub(crate) struct RecipeWaiters(ParkedCalls<Key, RecipeEvent>);
+
+impl Default for RecipeWaiters {
+    fn default() -> Self {
+        // The metric counts the wake-ups of lock waiters alone.
+        Self(ParkedCalls::new(Counter::default()))
+    }
 }
 
-/// The registry of parked callers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gatherers {
-    parked: Arc<Mutex<BTreeMap<Key, Line>>>,
-}
-
-/// One parked caller. Dropping it leaves the registry.
-#[derive(Debug)]
-pub(super) struct Parked {
-    gatherers: Gatherers,
-    key: Key,
-    woken: watch::Receiver<Option<Woken>>,
-}
-
-impl Gatherers {
-    /// Parks for a topic. From now on its events are kept; look at the state once after this.
-    pub(super) fn park(&self, topic: Topic, generation: Option<Revision>) -> Parked {
-        let (sender, woken) = watch::channel(None);
-        let mut parked = self.parked.lock();
-        let range = (topic.clone(), 0)..=(topic.clone(), u64::MAX);
-        let number = parked.range(range).next_back().map_or(0, |((_, last), _)| last + 1);
-        let key = (topic, number);
-        parked.insert(key.clone(), Line { generation, woken: sender });
-        drop(parked);
-        Parked { gatherers: self.clone(), key, woken }
+impl RecipeWaiters {
+    pub(super) fn park(&self, topic: Topic, generation: Option<Revision>) -> ParkedMember {
+        self.0.park((topic, generation))
     }
 
-    /// Callers parked now.
     pub(crate) fn len(&self) -> usize {
-        self.parked.lock().len()
+        self.0.len()
     }
 
-    /// Something happened.
+    /// Wakes the calls that an event concerns. Inside the apply step.
     pub(crate) fn see(&self, event: &RecipeEvent) {
-        let (topic, generation) = match event {
+        let (topic, ended) = match event {
             RecipeEvent::LatchOpened { latch } | RecipeEvent::LatchDeleted { latch } => {
                 (Topic::Latch(latch.clone()), None)
             }
@@ -84,63 +55,22 @@ impl Gatherers {
                 (Topic::Gate(Gate::Double, name.clone()), None)
             }
         };
-        let parked = self.parked.lock();
-        for (_, line) in parked.range((topic.clone(), 0)..=(topic, u64::MAX)) {
-            if generation.is_some() && line.generation == generation {
-                line.woken.send_replace(Some(Woken::Over(event.clone())));
-            } else {
-                line.look();
-            }
-        }
-    }
-
-    /// Wakes everybody to look at the state, after events were skipped.
-    pub(crate) fn look(&self) {
-        self.parked.lock().values().for_each(Line::look);
-    }
-}
-
-impl Line {
-    /// Never instead of the end of the generation.
-    fn look(&self) {
-        self.woken.send_if_modified(|woken| {
-            let over = matches!(woken, Some(Woken::Over(_)));
-            if !over {
-                *woken = Some(Woken::Look);
-            }
-            !over
+        let keys = (topic.clone(), None)..=(topic, Some(Revision(u64::MAX)));
+        self.0.wake(keys, |(_, generation)| {
+            (ended.is_some() && *generation == ended).then(|| event.clone())
         });
     }
-}
 
-impl Parked {
-    /// Waits for the next reason to wake.
-    pub(super) async fn woken(&mut self) -> Woken {
-        // The sender lives in the registry until `self` is dropped.
-        if self.woken.changed().await.is_err() {
-            return Woken::Look;
-        }
-        self.woken.borrow_and_update().clone().unwrap_or(Woken::Look)
-    }
-
-    /// How the generation ended, if it is known already.
-    pub(super) fn over(&self) -> Option<RecipeEvent> {
-        match &*self.woken.borrow() {
-            Some(Woken::Over(event)) => Some(event.clone()),
-            Some(Woken::Look) | None => None,
-        }
-    }
-}
-
-impl Drop for Parked {
-    fn drop(&mut self) {
-        self.gatherers.parked.lock().remove(&self.key);
+    /// Wakes every call to look at the state, after events were skipped.
+    pub(crate) fn wake_all(&self) {
+        self.0.wake_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::waiting::WakeUp;
 
     fn name(name: &str) -> RecipeName {
         RecipeName::new(name).unwrap()
@@ -152,29 +82,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_generation_stays_known() {
-        let gatherers = Gatherers::default();
+    async fn only_members_of_the_generation_get_the_event_that_ends_it() {
+        let waiters = RecipeWaiters::default();
         let topic = Topic::Gate(Gate::Barrier, name("a"));
-        let mut mine = gatherers.park(topic.clone(), Some(Revision(7)));
-        let mut next = gatherers.park(topic, Some(Revision(9)));
-        gatherers.see(&opened(7));
-        gatherers.look();
-        gatherers.see(&opened(8));
-        assert!(matches!(mine.woken().await, Woken::Over(event) if event == opened(7)));
-        assert_eq!(mine.over(), Some(opened(7)));
-        assert!(matches!(next.woken().await, Woken::Look));
-        assert_eq!(next.over(), None);
+        let mut mine = waiters.park(topic.clone(), Some(Revision(7)));
+        let mut next = waiters.park(topic, Some(Revision(9)));
+        waiters.see(&opened(7));
+        waiters.wake_all();
+        waiters.see(&opened(8));
+        assert_eq!(mine.event(), Some(opened(7)));
+        assert_eq!(mine.woken().await, WakeUp::Event(opened(7)));
+        assert_eq!(next.woken().await, WakeUp::Look);
+        assert_eq!(next.event(), None);
     }
 
     #[tokio::test]
-    async fn only_those_who_wait_for_it_wake() {
-        let gatherers = Gatherers::default();
-        let mut mine = gatherers.park(Topic::Latch(name("a")), None);
-        let mut other = gatherers.park(Topic::Latch(name("b")), None);
-        gatherers.see(&RecipeEvent::LatchOpened { latch: name("a") });
-        assert!(matches!(mine.woken().await, Woken::Look));
+    async fn only_calls_that_wait_for_the_latch_wake() {
+        let waiters = RecipeWaiters::default();
+        let mut mine = waiters.park(Topic::Latch(name("a")), None);
+        let mut other = waiters.park(Topic::Latch(name("b")), None);
+        waiters.see(&RecipeEvent::LatchOpened { latch: name("a") });
+        assert_eq!(mine.woken().await, WakeUp::Look);
         assert!(futures_util::poll!(std::pin::pin!(other.woken())).is_pending());
         drop((mine, other));
-        assert!(gatherers.parked.lock().is_empty());
+        assert_eq!(waiters.len(), 0);
     }
 }

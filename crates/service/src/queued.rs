@@ -1,0 +1,197 @@
+//! A queued acquire: waits on this node for its grant.
+//!
+//! The wait ends with the grant, with the loss of the place, with its deadline (a cancel command: if the grant was ordered
+//! first, the grant is the answer), with a shutdown, or with a disconnect (`waiting`).
+
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use holdfast_types::{
+    Cancel, Command, Grant, LockName, LossCause, Owner, Queued, Rejection, Reply, Revision,
+    SessionName, Standing, Ticket,
+};
+
+use crate::acquire::{AcquireClock, Granted, WAITERS_SHOWN};
+use crate::context::Response;
+use crate::failure::Failure;
+use crate::service::Service;
+use crate::waiting::{AbandonedPlace, Parked, Wait, WaitEvent, WaiterPermit, WakeUp};
+
+/// What happens to a place in a queue.
+#[derive(Clone, Debug)]
+pub(crate) enum QueueEvent {
+    Granted(Grant),
+    Left(LossCause),
+}
+
+pub(crate) struct QueuedAcquire {
+    pub(crate) clock: AcquireClock,
+    pub(crate) lock: LockName,
+    pub(crate) session: SessionName,
+    pub(crate) owner: Owner,
+    /// The session was made for this call.
+    pub(crate) anonymous: bool,
+    pub(crate) queued: Queued,
+}
+
+/// The state of a place, as this node has it.
+enum PlaceState {
+    Granted(Grant),
+    Waiting,
+    Gone,
+}
+
+impl QueuedAcquire {
+    pub(crate) async fn wait(
+        mut self,
+        service: &Service,
+        permit: WaiterPermit,
+    ) -> Result<Response<Granted>, Failure> {
+        let parked = service.lock_waiters().park(self.queued.ticket);
+        let anonymous = self.anonymous.then(|| self.session.clone());
+        let until = self.clock.until;
+        let place = AbandonedPlace::new(service, self.cancel_command(), anonymous, until, permit);
+        let result = self.wait_parked(service, parked).await;
+        if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. })) {
+            place.settle();
+        }
+        if result.is_ok() {
+            service.metrics().granted.inc();
+        }
+        result
+    }
+
+    async fn wait_parked(
+        &mut self,
+        service: &Service,
+        mut parked: Parked<Ticket, QueueEvent>,
+    ) -> Result<Response<Granted>, Failure> {
+        let (session, ttl) = (self.session.clone(), self.queued.ttl.as_duration());
+        let mut wait = Wait::until(service, self.clock.until).renewing(session, ttl);
+        loop {
+            match self.state(service) {
+                PlaceState::Granted(grant) => {
+                    return self.granted_late(service, grant).boxed().await;
+                }
+                PlaceState::Waiting => {}
+                PlaceState::Gone => return Err(self.gone(service)),
+            }
+            match wait.next(parked.woken()).await {
+                WaitEvent::Woken(WakeUp::Event(QueueEvent::Granted(grant))) => {
+                    return self.granted_late(service, grant).boxed().await;
+                }
+                WaitEvent::Woken(WakeUp::Event(QueueEvent::Left(cause))) => {
+                    return Err(self.left(service, cause));
+                }
+                WaitEvent::Woken(WakeUp::Look) => {}
+                WaitEvent::Renewed { began, .. } => self.clock.confirmed_at = began,
+                WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Deadline => return self.cancel(service).boxed().await,
+                WaitEvent::Draining => return self.turn_away(service).boxed().await,
+            }
+        }
+    }
+
+    fn state(&self, service: &Service) -> PlaceState {
+        let ticket = self.queued.ticket;
+        let (standing, revision) = service.raft().read(|machine| {
+            (machine.standing(&self.lock, &self.session, &self.owner), machine.revision())
+        });
+        match standing {
+            Some(Standing::Holding(grant)) if grant.ticket == ticket => PlaceState::Granted(grant),
+            Some(Standing::Waiting(found)) if found.ticket == ticket => PlaceState::Waiting,
+            // This node has not applied the acquire yet.
+            Some(_) | None if revision < Revision(ticket.0) => PlaceState::Waiting,
+            Some(_) | None => PlaceState::Gone,
+        }
+    }
+
+    /// A grant after a wait. If the last confirmed renewal is so old that nothing is certainly left of the lease, the
+    /// session is renewed before the caller learns that it holds the lock.
+    async fn granted_late(
+        &mut self,
+        service: &Service,
+        grant: Grant,
+    ) -> Result<Response<Granted>, Failure> {
+        if self.clock.confirmed_at.elapsed() >= grant.ttl.as_duration() {
+            let began = Instant::now();
+            let place = Some((self.lock.clone(), self.owner.clone()));
+            let standing = match service.renew(&self.session, place, service.deadline()).await {
+                Ok(renewed) => renewed.standing,
+                Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+                Err(_) => return Err(Failure::OutcomeUnknown),
+            };
+            match standing {
+                Some(Standing::Holding(held)) if held.ticket == grant.ticket => {}
+                Some(_) | None => return Err(self.gone(service)),
+            }
+            self.clock.confirmed_at = began;
+        }
+        let revision = grant.granted_in;
+        tracing::debug!(lock = %grant.lock, session = %grant.session, token = grant.token.0, "granted after a wait");
+        Ok(self.clock.granted(grant, revision))
+    }
+
+    /// The place is gone without a grant.
+    fn left(&self, service: &Service, cause: LossCause) -> Failure {
+        let session = self.session.clone();
+        match cause {
+            LossCause::SessionExpired => Failure::Rejected(Rejection::SessionExpired { session }),
+            LossCause::SessionClosed => Failure::Rejected(Rejection::NoSession { session }),
+            LossCause::Released
+            | LossCause::Deleted
+            | LossCause::MaxHold
+            | LossCause::Revoked
+            | LossCause::Broken
+            | LossCause::HandedOver
+            | LossCause::LimitLowered => self.timed_out(service),
+        }
+    }
+
+    /// The place is gone, and this node has not seen the event that names the cause.
+    fn gone(&self, service: &Service) -> Failure {
+        match service.view(&self.session) {
+            Ok(_) => self.timed_out(service),
+            Err(ended) => ended,
+        }
+    }
+
+    fn timed_out(&self, service: &Service) -> Failure {
+        service.metrics().timed_out.inc();
+        let lock = service.raft().read(|machine| machine.lock(&self.lock, WAITERS_SHOWN));
+        Failure::WaitTimeout { lock: Box::new(lock), waited: self.clock.arrived.elapsed() }
+    }
+
+    /// Ends the wait through the log, which decides whether the grant came first. Without an answer of the log the caller
+    /// may be in the queue or hold the lock.
+    async fn cancel(&self, service: &Service) -> Result<Response<Granted>, Failure> {
+        match service.propose(self.cancel_command()).await {
+            Ok((Reply::Granted(grant), revision)) => Ok(self.clock.granted(grant, revision)),
+            Ok(_) => Err(self.timed_out(service)),
+            Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
+            Err(_) => Err(Failure::OutcomeUnknown),
+        }
+    }
+
+    /// This node is about to stop. A caller with a named session keeps its place and asks another node.
+    async fn turn_away(&self, service: &Service) -> Result<Response<Granted>, Failure> {
+        if !self.anonymous {
+            return Err(Failure::ShuttingDown);
+        }
+        match self.cancel(service).await {
+            Err(Failure::WaitTimeout { .. }) => Err(Failure::ShuttingDown),
+            other => other,
+        }
+    }
+
+    /// Gives the place up, unless the owner has asked for it again since.
+    fn cancel_command(&self) -> Command {
+        Command::Cancel(Cancel {
+            lock: self.lock.clone(),
+            session: self.session.clone(),
+            owner: self.owner.clone(),
+            ticket: self.queued.ticket,
+            asked: self.queued.asked,
+        })
+    }
+}

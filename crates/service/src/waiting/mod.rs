@@ -1,0 +1,166 @@
+//! Waiting: everything that a call does between "not yet" and its answer, for every kind of call that waits.
+//!
+//! A call takes a [`WaiterPermit`] before anything is proposed, parks under a key ([`ParkedCalls`]), and reacts to one
+//! [`WaitEvent`] after the other. `apply` on this node wakes the calls whose key an event names. While a call waits, its
+//! node renews the caller's session at a third of its TTL. If the caller disconnects, an [`AbandonedPlace`] gives its place
+//! up; if the caller's node fails, the leader does ([`OrphanedWaits`]).
+//!
+//! Bound: `ServiceConfig::waiters_max` permits on one node, for all kinds of waits together.
+
+mod disconnect;
+mod orphans;
+mod parked;
+mod permits;
+
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdfast_types::{LockName, Owner, Rejection, SessionName};
+
+use crate::failure::Failure;
+use crate::leader::Renewed;
+use crate::service::Service;
+
+pub(crate) use disconnect::{AbandonedPlace, UnansweredSession, close_session_within};
+pub(crate) use orphans::{OrphanedWaits, WaitSource};
+pub(crate) use parked::{Parked, ParkedCalls, WakeUp};
+pub(crate) use permits::{WaiterPermit, WaiterPermits};
+
+/// What a waiting call reacts to next.
+#[derive(Debug)]
+pub(crate) enum WaitEvent<W> {
+    /// What the call waits for may have happened.
+    Woken(W),
+    /// A quorum confirmed a renewal of the caller's session that began then.
+    Renewed {
+        began: Instant,
+        renewed: Renewed,
+    },
+    /// The caller's session has ended.
+    SessionEnded(Rejection),
+    Deadline,
+    /// The node is about to stop.
+    Draining,
+}
+
+/// One wait: its deadline, and the renewals of the caller's session.
+pub(crate) struct Wait {
+    service: Service,
+    deadline: Instant,
+    renewals: Option<WaiterRenewals>,
+}
+
+struct WaiterRenewals {
+    session: SessionName,
+    /// The hold or place that each renewal asks about.
+    place: Option<(LockName, Owner)>,
+    period: Duration,
+    next_at: Instant,
+    in_flight: Option<BoxFuture<'static, (Instant, Result<Renewed, Failure>)>>,
+}
+
+impl Wait {
+    /// A wait of a caller without a session.
+    pub(crate) fn until(service: &Service, deadline: Instant) -> Self {
+        Self { service: service.clone(), deadline, renewals: None }
+    }
+
+    /// Renews a session during the wait.
+    pub(crate) fn renewing(self, session: SessionName, ttl: Duration) -> Self {
+        let period = ttl / 3;
+        let (next_at, place, in_flight) = (Instant::now() + period, None, None);
+        let renewals = WaiterRenewals { session, place, period, next_at, in_flight };
+        Self { renewals: Some(renewals), ..self }
+    }
+
+    /// Each renewal also asks where the session stands in a lock.
+    pub(crate) fn asking_about(mut self, lock: LockName, owner: Owner) -> Self {
+        if let Some(renewals) = &mut self.renewals {
+            renewals.place = Some((lock, owner));
+        }
+        self
+    }
+
+    pub(crate) fn extend_to(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
+    /// Waits for `woken`, renewing the session meanwhile. Dropping the future loses nothing.
+    pub(crate) async fn next<W>(&mut self, woken: impl Future<Output = W>) -> WaitEvent<W> {
+        tokio::pin!(woken);
+        loop {
+            let renew_at = self.renewals.as_ref().and_then(WaiterRenewals::next_at);
+            let timer = renew_at.map_or(self.deadline, |renew_at| renew_at.min(self.deadline));
+            tokio::select! {
+                biased;
+                woken = &mut woken => return WaitEvent::Woken(woken),
+                () = self.service.draining().cancelled() => return WaitEvent::Draining,
+                (began, renewed) = finished(&mut self.renewals) => match renewed {
+                    Ok(renewed) => return WaitEvent::Renewed { began, renewed },
+                    Err(Failure::Rejected(rejection)) => return WaitEvent::SessionEnded(rejection),
+                    // Without a leader nobody can expire the session either.
+                    Err(failure) => tracing::debug!(%failure, "a waiter's renewal is postponed"),
+                },
+                () = tokio::time::sleep_until(timer.into()) => {
+                    if Instant::now() >= self.deadline {
+                        return WaitEvent::Deadline;
+                    }
+                    if let Some(renewals) = &mut self.renewals {
+                        renewals.begin(&self.service);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl WaiterRenewals {
+    fn next_at(&self) -> Option<Instant> {
+        self.in_flight.is_none().then_some(self.next_at)
+    }
+
+    fn begin(&mut self, service: &Service) {
+        let (service, session, place) = (service.clone(), self.session.clone(), self.place.clone());
+        let began = Instant::now();
+        self.next_at = began + self.period;
+        let renewal =
+            async move { (began, service.renew(&session, place, service.deadline()).await) };
+        self.in_flight = Some(renewal.boxed());
+    }
+}
+
+/// When the renewal in flight began, and its result; never resolves without one.
+async fn finished(renewals: &mut Option<WaiterRenewals>) -> (Instant, Result<Renewed, Failure>) {
+    let Some(renewals) = renewals else { return std::future::pending().await };
+    let Some(in_flight) = &mut renewals.in_flight else { return std::future::pending().await };
+    let finished = in_flight.await;
+    renewals.in_flight = None;
+    finished
+}
+
+/// How long an acquire waits; [`Duration::MAX`] if it names no end.
+pub(crate) fn wait_of(wait: bool, wait_ms: Option<u64>) -> Duration {
+    match (wait, wait_ms) {
+        (false, _) => Duration::ZERO,
+        (true, None) => Duration::MAX,
+        (true, Some(ms)) => Duration::from_millis(ms),
+    }
+}
+
+impl Service {
+    /// Checks what can be refused before anything is proposed. A call that does not wait takes no permit.
+    pub(crate) fn admit(&self, wait: Duration) -> Result<Option<WaiterPermit>, Failure> {
+        let max = self.tunables().wait_max;
+        if wait > max {
+            return Err(Failure::WaitTooLong { max });
+        }
+        if self.is_draining() {
+            return Err(Failure::ShuttingDown);
+        }
+        if wait.is_zero() {
+            return Ok(None);
+        }
+        self.waiter_permits().take().map(Some)
+    }
+}

@@ -1,0 +1,231 @@
+//! The ends of orphaned waits: waits whose callers' nodes cannot end them any more.
+//!
+//! A waiting call is ended by the node it is parked on. If that node fails and the session is renewed elsewhere, the
+//! leader gives the place up, a grace later. Deadlines are in the leader's memory, on a monotonic clock that is handed in.
+//! A wait counts from when this leader first saw it, so a new leader is late rather than early.
+//!
+//! Bounds: [`SCAN_MAX`] waits are read at a time; at most twice as many deadlines as waits, and [`TRIM_SLACK`].
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use holdfast_machine::Machine;
+use holdfast_types::{Command, Recipe, Revision};
+
+/// Waits read in one turn.
+const SCAN_MAX: usize = 1_000;
+/// Deadlines of waits that ended otherwise, always tolerated.
+const TRIM_SLACK: usize = 10_000;
+
+/// Which waits of the state machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitSource {
+    Locks,
+    Barriers,
+}
+
+#[derive(Debug)]
+pub(crate) struct OrphanedWaits {
+    source: WaitSource,
+    /// Waits that began up to this revision have been read.
+    seen: Revision,
+    /// By deadline: the revision in which the wait began.
+    due: BTreeSet<(Instant, Revision)>,
+}
+
+impl WaitSource {
+    /// Waits that began after a revision: when, and how many milliseconds they last.
+    fn begun_after(self, machine: &Machine, seen: Revision) -> Vec<(Revision, u64)> {
+        match self {
+            Self::Locks => {
+                let waits = machine.waits_after(seen, SCAN_MAX).into_iter();
+                waits.map(|wait| (wait.cancel.asked, wait.wait_ms)).collect()
+            }
+            Self::Barriers => {
+                let waits = machine.arrival_waits_after(seen, SCAN_MAX).into_iter();
+                waits.map(|wait| (wait.give_up.asked, wait.wait_ms)).collect()
+            }
+        }
+    }
+
+    fn count(self, machine: &Machine) -> usize {
+        match self {
+            Self::Locks => machine.waits(),
+            Self::Barriers => machine.arrival_waits(),
+        }
+    }
+
+    /// The command that ends the wait which began in this revision, if it goes on.
+    fn end_of(self, machine: &Machine, began: Revision) -> Option<Command> {
+        match self {
+            Self::Locks => machine.wait_asked_in(began).map(|wait| Command::Cancel(wait.cancel)),
+            Self::Barriers => {
+                let wait = machine.arrival_asked_in(began)?;
+                Some(Command::Recipe(Recipe::GiveUp(wait.give_up)))
+            }
+        }
+    }
+}
+
+impl OrphanedWaits {
+    pub(crate) fn new(source: WaitSource) -> Self {
+        Self { source, seen: Revision::default(), due: BTreeSet::new() }
+    }
+
+    /// Notes waits that are new since the last call.
+    pub(crate) fn scan(&mut self, machine: &Machine, now: Instant, grace: Duration) {
+        for (began, wait_ms) in self.source.begun_after(machine, self.seen) {
+            self.seen = began;
+            let length = Duration::from_millis(wait_ms).saturating_add(grace);
+            // A wait without an end in sight needs nobody to end it.
+            if let Some(deadline) = now.checked_add(length) {
+                self.due.insert((deadline, began));
+            }
+        }
+        if self.due.len() > 2 * self.source.count(machine) + TRIM_SLACK {
+            let source = self.source;
+            self.due.retain(|(_, began)| source.end_of(machine, *began).is_some());
+        }
+    }
+
+    /// The commands that end up to `count_max` overdue waits. A wait that goes on nevertheless is overdue again at
+    /// `retry_at`.
+    pub(crate) fn overdue(
+        &mut self,
+        machine: &Machine,
+        now: Instant,
+        retry_at: Instant,
+        count_max: usize,
+    ) -> Vec<Command> {
+        let mut ends = Vec::new();
+        while ends.len() < count_max {
+            match self.due.first() {
+                Some((deadline, _)) if *deadline <= now => {}
+                Some(_) | None => break,
+            }
+            let Some((_, began)) = self.due.pop_first() else { break };
+            if let Some(end) = self.source.end_of(machine, began) {
+                self.due.insert((retry_at, began));
+                ends.push(end);
+            }
+        }
+        ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::{
+        Acquire, Arrive, Entry, Gate, Labels, LockName, OpenSession, Owner, RecipeName,
+        SessionName, Stamp,
+    };
+
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(10);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn open(session: &str) -> OpenSession {
+        OpenSession {
+            session: SessionName::new(session).unwrap(),
+            ttl: None,
+            anonymous: false,
+            labels: Labels::default(),
+            password: None,
+        }
+    }
+
+    fn acquire(session: &str, wait_ms: Option<u64>) -> Command {
+        let (lock, owner) = (LockName::new("a").unwrap(), Owner::unnamed());
+        Command::Acquire(Acquire { wait_ms, ..Acquire::new(lock, open(session), owner) })
+    }
+
+    fn arrive(session: &str) -> Command {
+        Command::Recipe(Recipe::Arrive(Arrive {
+            gate: Gate::Barrier,
+            name: RecipeName::new("a").unwrap(),
+            parties: 3,
+            open: open(session),
+            owner: Owner::unnamed(),
+            request: None,
+            wait_ms: Some(5_000),
+        }))
+    }
+
+    fn apply(machine: &mut Machine, commands: Vec<Command>) {
+        for outcome in machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes {
+            outcome.unwrap();
+        }
+    }
+
+    /// Two waits of five seconds and one without an end.
+    fn waiting() -> (Machine, OrphanedWaits, Instant) {
+        let mut machine = Machine::new();
+        let wait = |session| acquire(session, Some(5_000));
+        apply(&mut machine, vec![acquire("me", None), wait("w1"), acquire("w2", None), wait("w3")]);
+        let (mut orphans, t0) = (OrphanedWaits::new(WaitSource::Locks), Instant::now());
+        orphans.scan(&machine, t0, GRACE);
+        (machine, orphans, t0)
+    }
+
+    #[test]
+    fn a_wait_ends_a_grace_after_its_length_and_gives_its_place_up() {
+        let (mut machine, mut orphans, t0) = waiting();
+        let late = t0 + SECOND * 99;
+        assert_eq!(orphans.overdue(&machine, t0 + SECOND * 14, late, 10), []);
+        let ends = orphans.overdue(&machine, t0 + SECOND * 15, late, 10);
+        assert_eq!(ends.len(), 2);
+        apply(&mut machine, ends);
+        assert_eq!(machine.counts().waiters, 1, "a waiter without a deadline still waits");
+        assert_eq!(orphans.overdue(&machine, late, late, 10), []);
+    }
+
+    #[test]
+    fn a_repeated_acquire_is_another_wait() {
+        let (mut machine, mut orphans, t0) = waiting();
+        apply(&mut machine, vec![acquire("w1", Some(5_000))]);
+        orphans.scan(&machine, t0 + SECOND * 5, GRACE);
+        let late = t0 + SECOND * 99;
+        let first = orphans.overdue(&machine, t0 + SECOND * 15, late, 10);
+        assert_eq!(first.len(), 1, "the wait of the other session");
+        assert_eq!(orphans.overdue(&machine, t0 + SECOND * 20, late, 10).len(), 1);
+    }
+
+    #[test]
+    fn a_command_that_did_not_reach_the_log_is_tried_again() {
+        let (machine, mut orphans, t0) = waiting();
+        let due = t0 + SECOND * 15;
+        let again = due + SECOND;
+        let first = orphans.overdue(&machine, due, again, 1);
+        assert_eq!(orphans.overdue(&machine, due, again + SECOND, 10).len(), 1, "the other wait");
+        assert_eq!(orphans.overdue(&machine, again, again + SECOND, 10), first);
+    }
+
+    #[test]
+    fn deadlines_of_ended_waits_do_not_pile_up() {
+        let (mut machine, mut orphans, t0) = waiting();
+        for _ in 0..2 * TRIM_SLACK {
+            apply(&mut machine, vec![acquire("w1", Some(5_000))]);
+            orphans.scan(&machine, t0, GRACE);
+        }
+        assert!(orphans.due.len() <= 2 * machine.waits() + TRIM_SLACK + 1);
+    }
+
+    #[test]
+    fn a_wait_at_a_barrier_ends_a_grace_after_its_length() {
+        let (mut machine, mut orphans) = (Machine::new(), OrphanedWaits::new(WaitSource::Barriers));
+        let t0 = Instant::now();
+        apply(&mut machine, vec![arrive("w1")]);
+        orphans.scan(&machine, t0, GRACE);
+        apply(&mut machine, vec![arrive("w1")]);
+        orphans.scan(&machine, t0 + SECOND * 5, GRACE);
+        let again = t0 + SECOND * 21;
+        let early = orphans.overdue(&machine, t0 + SECOND * 19, again, 10);
+        assert_eq!(early, [], "the session has asked again");
+        let due = orphans.overdue(&machine, t0 + SECOND * 20, again, 10);
+        assert_eq!(due.len(), 1);
+        assert_eq!(orphans.overdue(&machine, again, again + SECOND, 10), due);
+        apply(&mut machine, due);
+        assert_eq!(machine.arrival_waits(), 0);
+    }
+}

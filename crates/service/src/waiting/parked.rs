@@ -1,0 +1,176 @@
+//! Calls parked on this node under a key until `apply` wakes them.
+//!
+//! Invariant: a call that parks and then reads the state misses nothing: what happens later is in its mailbox. A mailbox
+//! holds at most [`EVENTS_MAX`] events and one request to look at the state; further events become such a request.
+//! Callers hold permits, which bound the registry.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::Notify;
+
+/// Events that wait in one mailbox.
+const EVENTS_MAX: usize = 2;
+
+/// Why a parked call wakes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WakeUp<E> {
+    Event(E),
+    /// Something may have happened: read the state.
+    Look,
+}
+
+/// The registry of parked calls. Several may be parked under one key: each has a number of its own.
+#[derive(Debug)]
+pub(crate) struct ParkedCalls<K: Ord, E>(Arc<Registry<K, E>>);
+
+type Calls<K, E> = BTreeMap<(K, u64), Arc<Mailbox<E>>>;
+
+#[derive(Debug)]
+struct Registry<K: Ord, E> {
+    calls: Mutex<Calls<K, E>>,
+    wake_ups: Counter,
+}
+
+#[derive(Debug)]
+struct Mailbox<E> {
+    /// Events, and whether to look at the state after them.
+    content: Mutex<(VecDeque<E>, bool)>,
+    filled: Notify,
+}
+
+/// One parked call. Dropping it leaves the registry.
+#[derive(Debug)]
+pub(crate) struct Parked<K: Ord, E> {
+    registry: Arc<Registry<K, E>>,
+    key: (K, u64),
+    mailbox: Arc<Mailbox<E>>,
+}
+
+impl<K: Ord + Clone, E> ParkedCalls<K, E> {
+    /// `wake_ups` counts the reasons to wake that reach a mailbox.
+    pub(crate) fn new(wake_ups: Counter) -> Self {
+        Self(Arc::new(Registry { calls: Mutex::default(), wake_ups }))
+    }
+
+    /// Parks a call. From now on its events are kept; read the state once after this.
+    pub(crate) fn park(&self, key: K) -> Parked<K, E> {
+        let content = Mutex::new((VecDeque::new(), false));
+        let mailbox = Arc::new(Mailbox { content, filled: Notify::new() });
+        let mut calls = self.0.calls.lock();
+        let last = calls.range((key.clone(), 0)..=(key.clone(), u64::MAX)).next_back();
+        let key = (key, last.map_or(0, |((_, number), _)| number + 1));
+        calls.insert(key.clone(), mailbox.clone());
+        drop(calls);
+        Parked { registry: self.0.clone(), key, mailbox }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.calls.lock().len()
+    }
+
+    /// Wakes the calls parked under these keys, with the event that `event` makes for a key, or to look at the state.
+    pub(crate) fn wake(&self, keys: RangeInclusive<K>, event: impl Fn(&K) -> Option<E>) {
+        let (first, last) = keys.into_inner();
+        let calls = self.0.calls.lock();
+        for ((key, _), mailbox) in calls.range((first, 0)..=(last, u64::MAX)) {
+            self.post(mailbox, event(key));
+        }
+    }
+
+    /// Wakes every call to look at the state, after events were skipped.
+    pub(crate) fn wake_all(&self) {
+        self.0.calls.lock().values().for_each(|mailbox| self.post(mailbox, None));
+    }
+
+    fn post(&self, mailbox: &Mailbox<E>, event: Option<E>) {
+        let mut content = mailbox.content.lock();
+        let (events, look) = &mut *content;
+        match event {
+            Some(event) if events.len() < EVENTS_MAX => events.push_back(event),
+            Some(_) | None if *look => return,
+            Some(_) | None => *look = true,
+        }
+        drop(content);
+        self.0.wake_ups.inc();
+        mailbox.filled.notify_one();
+    }
+}
+
+impl<K: Ord, E: Clone> Parked<K, E> {
+    /// Waits for the next reason to wake. Dropping the future loses nothing.
+    pub(crate) async fn woken(&mut self) -> WakeUp<E> {
+        loop {
+            {
+                let mut content = self.mailbox.content.lock();
+                if let Some(event) = content.0.pop_front() {
+                    return WakeUp::Event(event);
+                }
+                if std::mem::take(&mut content.1) {
+                    return WakeUp::Look;
+                }
+            }
+            self.mailbox.filled.notified().await;
+        }
+    }
+
+    /// The next event, if one has come; it stays in the mailbox.
+    pub(crate) fn event(&self) -> Option<E> {
+        self.mailbox.content.lock().0.front().cloned()
+    }
+}
+
+impl<K: Ord, E> Drop for Parked<K, E> {
+    fn drop(&mut self) {
+        self.registry.calls.lock().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_calls_under_the_key_wake() {
+        let wake_ups = Counter::default();
+        let calls = ParkedCalls::new(wake_ups.clone());
+        let (mut one, mut other, mut same) = (calls.park(1), calls.park(2), calls.park(1));
+        calls.wake(1..=1, |_| Some("left"));
+        assert_eq!(one.woken().await, WakeUp::Event("left"));
+        assert_eq!(same.woken().await, WakeUp::Event("left"));
+        assert!(futures_util::poll!(std::pin::pin!(other.woken())).is_pending());
+        assert_eq!(wake_ups.get(), 2, "and no other is counted");
+        drop((one, other, same));
+        assert_eq!(calls.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_event_stays_known_whatever_comes_after_it() {
+        let calls = ParkedCalls::new(Counter::default());
+        let mut parked = calls.park(7);
+        calls.wake_all();
+        calls.wake(7..=7, |_| Some("opened"));
+        calls.wake_all();
+        calls.wake(0..=9, |_| None);
+        assert_eq!(parked.event(), Some("opened"));
+        assert_eq!(parked.woken().await, WakeUp::Event("opened"));
+        assert_eq!(parked.woken().await, WakeUp::Look);
+        assert!(futures_util::poll!(std::pin::pin!(parked.woken())).is_pending());
+    }
+
+    #[tokio::test]
+    async fn a_full_mailbox_asks_for_a_look_at_the_state() {
+        let calls = ParkedCalls::new(Counter::default());
+        let mut parked = calls.park(());
+        for event in 0..2 * EVENTS_MAX {
+            calls.wake(()..=(), |()| Some(event));
+        }
+        for event in 0..EVENTS_MAX {
+            assert_eq!(parked.woken().await, WakeUp::Event(event));
+        }
+        assert_eq!(parked.woken().await, WakeUp::Look);
+    }
+}
