@@ -58,8 +58,8 @@ pub enum Kind {
     ServiceReply = 12,
     /// The commands of a log record, with their stamp.
     Batch = 13,
-    /// The data directories that founded a cluster.
-    Roster = 14,
+    /// The data directories that agreed to become one cluster.
+    InitialMembers = 14,
     /// Holds of locks that are over, in a node's own history.
     PastHolds = 16,
 }
@@ -146,6 +146,25 @@ pub fn encode<T: Serialize + ?Sized>(kind: Kind, value: &T) -> Result<Vec<u8>, E
 /// # Errors
 /// [`DecodeError`] says what is wrong with the bytes; nothing larger than they are is allocated.
 pub fn decode<T: DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, DecodeError> {
+    let payload = payload(kind, bytes)?;
+    options()
+        .deserialize(payload)
+        .map_err(|error| DecodeError::Payload { kind, reason: error.to_string() })
+}
+
+/// Unwraps an envelope that must be exactly `bytes`, and decodes only the value at the beginning of its payload.
+///
+/// # Errors
+/// [`DecodeError`] as for [`decode`].
+pub fn decode_prefix<T: DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, DecodeError> {
+    let payload = payload(kind, bytes)?;
+    options()
+        .allow_trailing_bytes()
+        .deserialize(payload)
+        .map_err(|error| DecodeError::Payload { kind, reason: error.to_string() })
+}
+
+fn payload(kind: Kind, bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let header = bytes
         .first_chunk::<HEADER_LEN>()
         .ok_or(DecodeError::Short { have: bytes.len(), need: HEADER_LEN })?;
@@ -160,9 +179,7 @@ pub fn decode<T: DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, Decode
     if bytes.len() > need || stored != checksum(bytes) {
         return Err(DecodeError::Checksum);
     }
-    options()
-        .deserialize(&bytes[HEADER_LEN..])
-        .map_err(|error| DecodeError::Payload { kind, reason: error.to_string() })
+    Ok(&bytes[HEADER_LEN..])
 }
 
 /// The length of the whole envelope that begins with `header`, checked against the limit: what a reader of a stream

@@ -52,6 +52,14 @@ fn payload_with_bytes_left_over_is_refused() {
 }
 
 #[test]
+fn a_prefix_of_a_payload_is_decoded_from_a_whole_envelope_only() {
+    let bytes = encode(Kind::Record, &(1_u64, "rest".to_owned())).unwrap();
+    assert_eq!(decode_prefix::<u64>(Kind::Record, &bytes), Ok(1));
+    assert!(decode_prefix::<u64>(Kind::Record, &bytes[..bytes.len() - 1]).is_err());
+    assert!(decode_prefix::<u64>(Kind::Vote, &bytes).is_err());
+}
+
+#[test]
 fn another_kind_and_a_newer_version_are_named() {
     let mut bytes = encode(Kind::Vote, &1_u8).unwrap();
     assert_eq!(

@@ -242,7 +242,7 @@ fn zk_config(config: &Config, door: &ZooKeeperDoor) -> ZkConfig {
 }
 
 fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
-    let member = |member: &crate::config::Member| holdfast_raft::Member {
+    let member = |member: &crate::config::Member| holdfast_raft::MemberAddresses {
         peer: member.peer.to_string(),
         http: member.http.to_string(),
         zookeeper: member.zookeeper.to_string(),

@@ -1,10 +1,11 @@
-//! Reads that see every write acknowledged before them.
+//! The read barrier: a read after it sees every write acknowledged before it.
 //!
-//! Owns the queue of those who wait for a leader to be confirmed, and the worker that serves all who wait with one
-//! round: on the leader a heartbeat to a quorum, elsewhere one call to the leader. Whoever comes while a round runs
-//! is served by the next one, since a round proves nothing about what came after its start. A round that failed is
-//! repeated until the deadlines of those who wait. Bounds: [`QUEUE_MAX`] waiters in the queue, [`LAGGING_MAX`] that wait
-//! until this node has applied what the leader named; one round at a time.
+//! One worker confirms a leader for all waiting callers in one *round*: on the leader with a heartbeat to a quorum,
+//! elsewhere with one call to the leader. A round proves nothing about later arrivals, so a caller that arrives during a
+//! round is served by the next one. A failed round is repeated until the deadlines of its waiters.
+//!
+//! Bounds: [`QUEUE_MAX`] waiters in the queue, [`LAGGING_MAX`] waiters until this node has applied the leader's position,
+//! one round at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +20,12 @@ use crate::error::ReadError;
 use crate::failure::Failure;
 use crate::leadership::Leadership;
 use crate::peers::Peers;
-use crate::type_config::{LeaderEpoch, LogId, Raft};
-use crate::wire::{Purpose, ReplyBody, RequestBody};
+use crate::state_machine::Raft;
+use crate::type_config::{LeaderEpoch, LogId};
+use crate::wire::{Purpose, ReadIndex};
 
 const QUEUE_MAX: usize = 65_536;
-/// Waiters of rounds that were won, whose position is not applied here yet.
+/// Waiters whose leader is confirmed, while this node has not applied the leader's position yet.
 const LAGGING_MAX: usize = 16_384;
 /// Waiters served by one round.
 const ROUND_MAX: usize = 8_192;
@@ -32,43 +34,42 @@ const ROUND_BOUND: Duration = Duration::from_secs(2);
 /// Between two rounds that failed, unless the leader changes.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// What a round proved.
+/// The result of a successful round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
-    /// Everything acknowledged before the round lies at or before this position.
+    /// Every write acknowledged before the round is at or before this position.
     pub(crate) index: u64,
-    /// The leadership that was confirmed, if it is this node's.
+    /// The confirmed leadership, if it is this node's.
     pub(crate) epoch: Option<LeaderEpoch>,
 }
 
-/// What somebody waits for.
+/// What a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
-    /// That this node has applied everything acknowledged; any leader will do.
+enum Goal {
+    /// This node has applied every acknowledged write, whichever node leads.
     Read,
-    /// The same, and that this node leads.
+    /// The same, and this node leads.
     Lead,
-    /// The position alone, and that this node leads.
+    /// This node leads; only the position matters.
     Index,
 }
 
 struct Waiter {
-    want: Want,
+    goal: Goal,
     deadline: Instant,
     reply: oneshot::Sender<Result<Served, ReadError>>,
 }
 
-/// What a round that was won means to a waiter.
+/// What a successful round means for a waiter.
 #[derive(Debug)]
 enum Served {
-    /// All it wanted.
+    /// Its goal is reached.
     Now(Proof),
-    /// This node must catch up first; says when it has.
+    /// This node must catch up first; the receiver resolves when it has.
     Lagging(oneshot::Receiver<Proof>),
 }
 
-/// What the worker works with.
-pub(crate) struct Means {
+pub(crate) struct BarrierContext {
     pub(crate) raft: Raft,
     pub(crate) node: NodeId,
     pub(crate) peers: Arc<Peers>,
@@ -86,35 +87,35 @@ pub(crate) struct Barrier {
 
 impl Barrier {
     pub(crate) fn new(
-        means: Means,
+        context: BarrierContext,
         failure: Failure,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, receiver) = mpsc::channel(QUEUE_MAX);
-        let lagging = Lagging::new(means.applied.clone(), LAGGING_MAX);
-        (Self { queue, failure }, Worker { means, queue: receiver, lagging }.run())
+        let lagging = Lagging::new(context.applied.clone(), LAGGING_MAX);
+        (Self { queue, failure }, Worker { context, queue: receiver, lagging }.run())
     }
 
     /// Resolves when this node has applied everything acknowledged before the call.
     pub(crate) async fn read(&self, deadline: Instant) -> Result<(), ReadError> {
-        self.wait(Want::Read, deadline).await.map(drop)
+        self.wait(Goal::Read, deadline).await.map(drop)
     }
 
-    /// The same, on the leader; gives its epoch.
+    /// The same, on the leader only. Returns its epoch.
     pub(crate) async fn lead(&self, deadline: Instant) -> Result<LeaderEpoch, ReadError> {
-        self.wait(Want::Lead, deadline).await?.epoch.ok_or(ReadError::NoLeader)
+        self.wait(Goal::Lead, deadline).await?.epoch.ok_or(ReadError::NoLeader)
     }
 
-    /// The position a read must see, on the leader.
+    /// The position that a read must see, on the leader only.
     pub(crate) async fn index(&self, deadline: Instant) -> Result<u64, ReadError> {
-        self.wait(Want::Index, deadline).await.map(|proof| proof.index)
+        self.wait(Goal::Index, deadline).await.map(|proof| proof.index)
     }
 
-    async fn wait(&self, want: Want, deadline: Instant) -> Result<Proof, ReadError> {
+    async fn wait(&self, goal: Goal, deadline: Instant) -> Result<Proof, ReadError> {
         if self.failure.is_set() {
             return Err(ReadError::Failed);
         }
         let (reply, receiver) = oneshot::channel();
-        self.queue.try_send(Waiter { want, deadline, reply }).map_err(|error| match error {
+        self.queue.try_send(Waiter { goal, deadline, reply }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ReadError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => self.stopped(),
         })?;
@@ -135,39 +136,39 @@ impl Barrier {
 }
 
 struct Worker {
-    means: Means,
+    context: BarrierContext,
     queue: mpsc::Receiver<Waiter>,
     lagging: Lagging,
 }
 
-/// Those who wait until this node has applied a position.
+/// Waiters until this node has applied a position.
 struct Lagging {
     applied: watch::Receiver<Option<LogId>>,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Lagging {
     fn new(applied: watch::Receiver<Option<LogId>>, count_max: usize) -> Self {
-        Self { applied, seats: Arc::new(Semaphore::new(count_max)) }
+        Self { applied, permits: Arc::new(Semaphore::new(count_max)) }
     }
 
     fn has_reached(&self, index: u64) -> bool {
         reached(*self.applied.borrow(), index)
     }
 
-    /// Tells when the position is applied; the next round need not wait for it. Whoever finds no seat is sent away:
-    /// there is a task for each of at most as many waiters as there are seats, until their deadline.
+    /// Answers the waiters when the position is applied, in a task, so that the next round need not wait for it.
+    /// Waiters without a permit are rejected.
     fn admit(&self, waiters: Vec<Waiter>, proof: Proof) {
         let Some(deadline) = waiters.iter().map(|waiter| waiter.deadline).max() else { return };
         let count = u32::try_from(waiters.len()).unwrap_or(u32::MAX);
-        let Ok(seats) = self.seats.clone().try_acquire_many_owned(count) else {
+        let Ok(permits) = self.permits.clone().try_acquire_many_owned(count) else {
             for waiter in waiters {
                 waiter.reply.send(Err(ReadError::Overloaded)).ok();
             }
             return;
         };
         let mut applied = self.applied.clone();
-        let waiting: Vec<_> = waiters.into_iter().map(Waiter::lags).collect();
+        let waiting: Vec<_> = waiters.into_iter().map(Waiter::into_lagging).collect();
         tokio::spawn(async move {
             let reached = applied.wait_for(|applied| reached(*applied, proof.index));
             if timeout_at(deadline, reached).await.is_ok_and(|result| result.is_ok()) {
@@ -175,14 +176,14 @@ impl Lagging {
                     waiter.send(proof).ok();
                 }
             }
-            drop(seats);
+            drop(permits);
         });
     }
 }
 
 impl Waiter {
-    /// Tells it that the round was won, and gives the means to tell it that this node has caught up.
-    fn lags(self) -> oneshot::Sender<Proof> {
+    /// Tells the caller that this node has to catch up. Returns the sender for when it has.
+    fn into_lagging(self) -> oneshot::Sender<Proof> {
         let (caught_up, receiver) = oneshot::channel();
         self.reply.send(Ok(Served::Lagging(receiver))).ok();
         caught_up
@@ -215,7 +216,7 @@ impl Worker {
                 let Ok(waiter) = self.queue.try_recv() else { break };
                 waiters.push(waiter);
             }
-            self.means.leadership.borrow_and_update();
+            self.context.leadership.borrow_and_update();
             match self.round(&mut waiters).await {
                 Some(proof) => self.serve(std::mem::take(&mut waiters), proof),
                 None => self.pause(&mut waiters).await,
@@ -224,12 +225,12 @@ impl Worker {
     }
 
     async fn round(&self, waiters: &mut Vec<Waiter>) -> Option<Proof> {
-        let leader = self.means.leadership.borrow().leader;
-        self.means.counters.read_rounds.add(1);
-        if leader == Some(self.means.node) {
-            return self.round_here().await;
+        let leader = self.context.leadership.borrow().leader;
+        self.context.counters.read_rounds.add(1);
+        if leader == Some(self.context.node) {
+            return self.confirm_own_leadership().await;
         }
-        for waiter in waiters.extract_if(.., |waiter| waiter.want != Want::Read) {
+        for waiter in waiters.extract_if(.., |waiter| waiter.goal != Goal::Read) {
             waiter.reply.send(Err(ReadError::NoLeader)).ok();
         }
         let leader = leader?;
@@ -237,26 +238,23 @@ impl Worker {
             return None;
         }
         let deadline = Instant::now() + ROUND_BOUND;
-        let call = self.means.peers.call(leader, Purpose::Calls, &RequestBody::ReadIndex, deadline);
-        match call.await {
-            Ok(ReplyBody::ReadIndex(Some(index))) => Some(Proof { index, epoch: None }),
-            Ok(_) | Err(_) => None,
-        }
+        let call = self.context.peers.call(leader, Purpose::Calls, ReadIndex, deadline);
+        Some(Proof { index: call.await.ok()?, epoch: None })
     }
 
-    async fn round_here(&self) -> Option<Proof> {
+    async fn confirm_own_leadership(&self) -> Option<Proof> {
         let deadline = Instant::now() + ROUND_BOUND;
-        let asking = self.means.raft.get_read_linearizer(ReadPolicy::ReadIndex);
+        let asking = self.context.raft.get_read_linearizer(ReadPolicy::ReadIndex);
         let linearizer = timeout_at(deadline, asking).await.ok()?.ok()?;
         let read = linearizer.read_log_id();
-        let epoch = LeaderEpoch::of(*read.committed_leader_id());
+        let epoch = LeaderEpoch::new(*read.committed_leader_id());
         Some(Proof { index: read.index(), epoch: Some(epoch) })
     }
 
     fn serve(&self, waiters: Vec<Waiter>, proof: Proof) {
-        self.means.counters.reads.add(waiters.len());
+        self.context.counters.reads.add(waiters.len());
         let (now, later): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|waiter| {
-            waiter.want == Want::Index || self.lagging.has_reached(proof.index)
+            waiter.goal == Goal::Index || self.lagging.has_reached(proof.index)
         });
         for waiter in now {
             waiter.reply.send(Ok(Served::Now(proof))).ok();
@@ -267,7 +265,7 @@ impl Worker {
     async fn pause(&mut self, waiters: &mut Vec<Waiter>) {
         tokio::select! {
             () = sleep(PAUSE) => {}
-            _ = self.means.leadership.changed() => {}
+            _ = self.context.leadership.changed() => {}
         }
         let now = Instant::now();
         for waiter in waiters.extract_if(.., |waiter| waiter.deadline <= now) {
@@ -286,19 +284,19 @@ mod tests {
 
     type Answer = oneshot::Receiver<Result<Served, ReadError>>;
 
-    fn waiters(count: usize, patience: Duration) -> (Vec<Waiter>, Vec<Answer>) {
+    fn waiters(count: usize, timeout: Duration) -> (Vec<Waiter>, Vec<Answer>) {
         let waiter = |_| {
             let (reply, receiver) = oneshot::channel();
-            let deadline = Instant::now() + patience;
-            (Waiter { want: Want::Read, deadline, reply }, receiver)
+            let deadline = Instant::now() + timeout;
+            (Waiter { goal: Goal::Read, deadline, reply }, receiver)
         };
         (0..count).map(waiter).unzip()
     }
 
-    async fn outcome(answer: Answer, patience: Duration) -> Result<Proof, ReadError> {
+    async fn outcome(answer: Answer, timeout: Duration) -> Result<Proof, ReadError> {
         match answer.await.unwrap()? {
             Served::Now(proof) => Ok(proof),
-            Served::Lagging(caught_up) => caught_up_by(caught_up, Instant::now() + patience).await,
+            Served::Lagging(caught_up) => caught_up_by(caught_up, Instant::now() + timeout).await,
         }
     }
 
@@ -307,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_lags_behind_holds_only_so_many_readers() {
+    async fn a_lagging_node_bounds_its_waiting_readers() {
         let position = watch::Sender::new(Some(applied(3)));
         let lagging = Lagging::new(position.subscribe(), 3);
         let (first, answers) = waiters(2, LONG);
@@ -324,13 +322,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_is_not_served_in_time_learns_why_and_gives_its_seat_back() {
+    async fn a_reader_that_is_not_served_in_time_gets_the_reason_and_returns_its_permit() {
         let position = watch::Sender::new(Some(applied(3)));
         let lagging = Lagging::new(position.subscribe(), 1);
         let (first, mut answers) = waiters(1, Duration::ZERO);
         lagging.admit(first, PROOF);
         let answer = outcome(answers.remove(0), Duration::from_millis(20)).await;
         assert_eq!(answer, Err(ReadError::Lagging));
-        let _seat = lagging.seats.acquire().await.unwrap();
+        let _permit = lagging.permits.acquire().await.unwrap();
     }
 }

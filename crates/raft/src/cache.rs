@@ -1,8 +1,8 @@
 //! The newest entries of the log, in memory.
 //!
-//! Owns one contiguous run of entries that ends at the log's end. Every entry is read once for each follower and once
-//! to be applied, so the tail must not come from the engine. Bound: `bytes_max`, except that an entry which the engine
-//! may not be able to read yet is never evicted; those are bounded by what is in flight.
+//! The cache holds one contiguous run of entries up to the end of the log. Every entry is read once for each follower
+//! and once for `apply`, so reads of the tail avoid the storage engine. Bound: `bytes_max`. Entries that the engine may
+//! not be able to read yet are never evicted; the entries in flight bound those.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::type_config::RaftEntry;
 
-/// What an entry costs besides its bytes, roughly.
+/// The approximate memory of an entry besides its bytes.
 const ENTRY_OVERHEAD: usize = 256;
 
 struct Cached {
@@ -19,12 +19,11 @@ struct Cached {
     len: usize,
 }
 
-/// See the module.
 pub(crate) struct Cache {
     entries: VecDeque<Cached>,
-    /// Index of the first entry; meaningless when there is none.
+    /// Index of the first entry; meaningless if there is none.
     first: u64,
-    /// Sum over the entries.
+    /// Sum of `len` over the entries.
     bytes: usize,
     bytes_max: usize,
     /// Entries below this index can be read from the engine.
@@ -36,7 +35,7 @@ impl Cache {
         Self { entries: VecDeque::new(), first: 0, bytes: 0, bytes_max, readable_end: 0 }
     }
 
-    /// Adds the next entry. An entry that does not follow the last one starts a new run.
+    /// Adds the next entry. An entry that does not follow the last one replaces the whole run.
     pub(crate) fn push(&mut self, entry: RaftEntry, record: &Bytes) {
         let index = entry.log_id.index;
         if self.end() != Some(index) {
@@ -48,7 +47,7 @@ impl Cache {
         self.entries.push_back(Cached { entry, len });
     }
 
-    /// The engine can read everything below `end` now.
+    /// Notes that the engine can read everything below `end`.
     pub(crate) fn readable(&mut self, end: u64) {
         self.readable_end = self.readable_end.max(end);
         while self.bytes > self.bytes_max && self.first < self.readable_end {
@@ -58,7 +57,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the entries from `end` on.
+    /// Removes the entries from `end` on.
     pub(crate) fn truncate(&mut self, end: u64) {
         self.readable_end = self.readable_end.min(end);
         while self.end().is_some_and(|own| own > end) {
@@ -67,7 +66,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the entries through `index`.
+    /// Removes the entries through `index`.
     pub(crate) fn purge(&mut self, index: u64) {
         while self.first <= index {
             let Some(cached) = self.entries.pop_front() else { break };
@@ -76,13 +75,12 @@ impl Cache {
         }
     }
 
-    /// The first index held.
     pub(crate) fn first(&self) -> Option<u64> {
         (!self.entries.is_empty()).then_some(self.first)
     }
 
-    /// Entries from `start` on and below `end`, until their bytes reach `bytes_max`; the first always.
-    /// `start` must not lie below [`Self::first`].
+    /// Entries from `start` on and below `end`, until their bytes reach `bytes_max`; always at least one, if any exists.
+    /// `start` must not be below [`Self::first`].
     pub(crate) fn read(&self, start: u64, end: u64, bytes_max: usize) -> Vec<RaftEntry> {
         let Some(skip) = start.checked_sub(self.first) else { return Vec::new() };
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);

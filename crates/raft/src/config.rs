@@ -1,8 +1,6 @@
-//! What a node is told at its start.
+//! The configuration of a node: tunables with their defaults, and their translation into openraft's settings.
 //!
-//! Owns the tunables with their defaults, the check that they do not contradict each other, and the translation into
-//! openraft's settings. Everything that reads the outside world (wall clock, free bytes of the disk) is a closure
-//! here, so that tests can lie.
+//! The wall clock and the free bytes of the disk are closures, so that tests can replace them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,14 +15,14 @@ use openraft::SnapshotPolicy;
 
 use crate::error::StartError;
 
-/// Tells the wall clock, which may jump: stamps slew towards it (`stamps.rs`).
+/// Reads the wall clock, which may jump: stamps slew towards it (`stamps.rs`).
 pub type Clock = Arc<dyn Fn() -> Stamp + Send + Sync>;
-/// Tells the free bytes of the disk a directory is on.
+/// Reads the free bytes of the disk of a directory.
 pub type FreeBytes = Arc<dyn Fn(&Path) -> std::io::Result<u64> + Send + Sync>;
 
-/// Addresses of a member, `host:port` each, as others reach it.
+/// The addresses of a member, `host:port` each, as others reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct MemberAddresses {
     /// For nodes.
     pub peer: String,
     /// For HTTP clients.
@@ -36,14 +34,13 @@ pub struct Member {
 /// Where this node listens for its peers.
 #[derive(Debug)]
 pub enum PeerListen {
-    /// Bind this.
     Address(SocketAddr),
-    /// Somebody bound it already.
+    /// An already bound listener.
     Bound(TcpListener),
 }
 
-/// How fast a silent leader is replaced. A follower waits `election_max` (the lease) and then between `election_min`
-/// and `election_max` more; when the leader's connections broke, the second wait is a few milliseconds.
+/// How fast a silent leader is replaced. A follower waits `election_max` (the lease), and then between `election_min` and
+/// `election_max` more. When the leader's connections close, the second wait is a few milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Between two heartbeats; 150 ms.
@@ -64,29 +61,26 @@ impl Default for Timing {
     }
 }
 
-/// Everything a node is told at its start. [`RaftConfig::new`] has the defaults.
+/// The configuration of a node. [`RaftConfig::new`] has the defaults.
 pub struct RaftConfig {
     /// Name of the cluster, the same on all nodes.
     pub cluster: String,
-    /// Which member this is.
     pub node: NodeId,
-    /// All members, this one included. Peers are reached at the addresses given here, whatever others are told.
-    pub members: BTreeMap<NodeId, Member>,
-    /// Where log, snapshots and identity are kept.
+    /// All members, this node included. This node calls its peers at these addresses, whatever other nodes configure.
+    pub members: BTreeMap<NodeId, MemberAddresses>,
+    /// The directory of the log, the snapshots and the identity.
     pub data_dir: PathBuf,
-    /// Where to listen for peers.
     pub peer_listen: PeerListen,
-    /// How fast a silent leader is replaced.
     pub timing: Timing,
-    /// Below this many free bytes nothing is appended; 64 MiB.
+    /// Below this many free bytes the node appends nothing; 64 MiB.
     pub disk_reserve_bytes: u64,
-    /// How often the free bytes are looked at; 1 s.
+    /// How often the node checks the free bytes; 1 s.
     pub disk_check: Duration,
-    /// A snapshot is made when so many bytes were applied since the last one; 64 MiB.
+    /// The node builds a snapshot when this many bytes were applied since the last one; 64 MiB.
     pub snapshot_log_bytes: u64,
-    /// Entries kept in the log behind a snapshot, so that a node that was away briefly needs none; 4096.
+    /// Entries kept in the log before a snapshot, so that a briefly absent node needs no snapshot; 4096.
     pub log_keep_entries: u64,
-    /// Bytes of the log's tail kept in memory; 32 MiB. Exceeded only by what is not on the disk yet.
+    /// Bytes of the log's tail kept in memory; 32 MiB. Only entries that are not on the disk yet can exceed it.
     pub log_cache_bytes: usize,
     /// Commands waiting to be proposed; 16384.
     pub propose_queue_max: usize,
@@ -96,23 +90,20 @@ pub struct RaftConfig {
     pub batch_commands_max: usize,
     /// Bytes of commands in one entry, unless a single one is larger; 64 KiB.
     pub batch_bytes_max: usize,
-    /// Found the cluster without waiting for members that are absent, as long as a majority is there. An operator's
-    /// decision: refused by a node that has a log.
+    /// Bootstraps the cluster without absent members if a majority is present. A node with a log refuses to start with it.
     pub bootstrap: bool,
     /// A log to use in place of the one in `data_dir`, for tests: in memory, or on a disk that fails.
     pub log: Option<Log>,
     /// The wall clock, which stamps follow slowly (`stamps.rs`).
     pub clock: Clock,
-    /// Free bytes of the disk.
     pub free_bytes: FreeBytes,
 }
 
 impl RaftConfig {
-    /// A configuration with the default of every tunable.
     pub fn new(
         cluster: impl Into<String>,
         node: NodeId,
-        members: BTreeMap<NodeId, Member>,
+        members: BTreeMap<NodeId, MemberAddresses>,
         data_dir: impl Into<PathBuf>,
         peer_listen: PeerListen,
     ) -> Self {
@@ -140,27 +131,27 @@ impl RaftConfig {
     }
 
     pub(crate) fn check(&self) -> Result<(), StartError> {
-        let refuse = |what: String| Err(StartError::Config(what));
+        let reject = |what: String| Err(StartError::Config(what));
         if self.cluster.is_empty() || self.cluster.len() > 128 {
-            return refuse("`cluster` must have 1 to 128 bytes".into());
+            return reject("`cluster` must have 1 to 128 bytes".into());
         }
         if self.node.0 == 0 || self.members.contains_key(&NodeId(0)) {
-            return refuse("node ids start from 1".into());
+            return reject("node ids start from 1".into());
         }
         if !self.members.contains_key(&self.node) {
-            return refuse(format!("node {} is not among the members", self.node));
+            return reject(format!("node {} is not among the members", self.node));
         }
         if self.timing.election_min < self.timing.heartbeat * 3 {
-            return refuse("`election_min` must be at least three heartbeats".into());
+            return reject("`election_min` must be at least three heartbeats".into());
         }
         if self.timing.election_max <= self.timing.election_min {
-            return refuse("`election_max` must be larger than `election_min`".into());
+            return reject("`election_max` must be larger than `election_min`".into());
         }
         if self.propose_queue_max == 0
             || self.propose_inflight_max == 0
             || self.batch_commands_max == 0
         {
-            return refuse("the proposer's bounds must not be 0".into());
+            return reject("the proposer's bounds must not be 0".into());
         }
         Ok(())
     }
@@ -173,9 +164,9 @@ impl RaftConfig {
             election_timeout_min: holdfast_types::millis(self.timing.election_min),
             election_timeout_max: election_max,
             enable_pre_vote: Some(true),
-            // Lease bookkeeping starts with a leadership, so a restarted leader must begin a new one.
+            // Session leases start with a leadership, so a restarted leader must begin a new one.
             enable_leader_restore: Some(false),
-            // Breaks the deadlock of a leader that some followers still hear, but no quorum does.
+            // Ends the leadership of a node that reaches some followers but no quorum.
             quorum_loss_probe_interval: Some(2 * election_max),
             max_payload_entries: 1024,
             max_append_entries: Some(4096),

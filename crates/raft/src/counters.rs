@@ -1,8 +1,7 @@
-//! What the metrics page counts. Each only grows while the process lives.
+//! The counters of the crate. Each counts from the start of the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One count.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -16,7 +15,6 @@ impl Count {
     }
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) proposed_entries: Count,
@@ -33,30 +31,29 @@ pub(crate) struct Counters {
     pub(crate) snapshots_refused: Count,
 }
 
-/// The counts at one moment.
+/// The values of all counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RaftCounts {
-    /// Entries this node appended as leader for clients.
+    /// Log entries with commands that this node proposed as the leader.
     pub proposed_entries: u64,
-    /// Commands in them.
+    /// Commands that this node proposed as the leader.
     pub proposed_commands: u64,
-    /// Batches this node forwarded to the leader.
+    /// Batches that this node forwarded to the leader.
     pub forwarded_batches: u64,
-    /// Commands in them.
+    /// Commands that this node forwarded to the leader.
     pub forwarded_commands: u64,
-    /// Commands whose outcome stayed unknown.
+    /// Commands with an unknown outcome.
     pub unknown_outcomes: u64,
-    /// Rounds in which a leader was confirmed.
+    /// Rounds that confirmed a leader for the read barrier.
     pub read_rounds: u64,
-    /// Reads, renewals and read indexes that those rounds served.
+    /// Reads, renewals and read indexes that these rounds served.
     pub reads: u64,
-    /// Entries applied, those of a restart included.
+    /// Applied log entries, including those that a restart applied again.
     pub applied_entries: u64,
-    /// Commands in them.
+    /// Commands in applied log entries.
     pub applied_commands: u64,
-    /// Snapshots made.
     pub snapshots_built: u64,
-    /// Snapshots installed, those of a restart included.
+    /// Installed snapshots, including the one that a restart loaded.
     pub snapshots_installed: u64,
     /// Snapshots of peers that were damaged or could not be loaded.
     pub snapshots_refused: u64,

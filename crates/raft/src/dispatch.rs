@@ -1,47 +1,54 @@
-//! What this node answers its peers.
+//! Answers the requests of peers.
 //!
-//! Owns the table from request to answer. A node that failed answers nothing but that; one whose disk is below its
-//! reserve refuses what would make its log grow, and goes on with heartbeats, votes and reads.
+//! A failed node refuses every request. A node whose disk is below its reserve refuses what would make its log grow;
+//! it still answers heartbeats, votes and reads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use holdfast_types::{Command, NodeId};
+use holdfast_codec::Kind;
+use holdfast_types::NodeId;
 use openraft::raft::AppendEntriesRequest;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::barrier::Barrier;
-use crate::contact::Contact;
+use crate::bootstrap::Bootstrap;
 use crate::disk::DiskGauge;
 use crate::error::ProposeError;
 use crate::failure::Failure;
-use crate::founding::Founding;
+use crate::leader_contact::LeaderContact;
 use crate::log_store::LogStore;
-use crate::proposer::{Committed, Proposer};
-use crate::snapshot::{Arrival, SnapshotStore};
-use crate::state_machine::LocalMachine;
-use crate::transport::handshake::Visitor;
-use crate::type_config::{Payload, Raft, RaftEntry};
+use crate::proposer::{Proposal, Proposer};
+use crate::snapshot::{IncomingSnapshot, SnapshotStore};
+use crate::state_machine::{LocalMachine, Raft};
+use crate::transport::handshake::Peer;
+use crate::type_config::{Payload, RaftEntry};
 use crate::wire::{
-    AppendDto, AppendReplyDto, ProposeRefusal, Purpose, ReplyBody, RequestBody, SnapshotMetaDto,
-    StatusDto, VoteDto, decode_record,
+    AcceptMembers, Append, AppendReply, CommandRun, Committed, PeerCall, Ping, PreVote, Propose,
+    ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
+    RequestBody, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto,
+    TransferLeader, Vote, VoteDto, decode_record,
 };
 
-/// What a connection has begun and not yet finished.
-pub(crate) struct Visit {
-    visitor: Visitor,
-    arrival: Option<Arrival>,
+/// The reply to one call, or why it is refused; nothing was done then.
+type Answer<T> = Result<T, String>;
+
+/// The state of one connection from a peer.
+pub(crate) struct PeerSession {
+    peer: Peer,
+    /// The snapshot that the peer has begun to send.
+    incoming: Option<IncomingSnapshot>,
 }
 
-impl Visit {
-    pub(crate) fn new(visitor: Visitor) -> Self {
-        Self { visitor, arrival: None }
+impl PeerSession {
+    pub(crate) fn new(peer: Peer) -> Self {
+        Self { peer, incoming: None }
     }
 }
 
-/// See the module.
 pub(crate) struct Dispatch {
     pub(crate) raft: Raft,
     pub(crate) local: Arc<LocalMachine>,
@@ -49,78 +56,100 @@ pub(crate) struct Dispatch {
     pub(crate) snapshots: SnapshotStore,
     pub(crate) proposer: Proposer,
     pub(crate) barrier: Barrier,
-    pub(crate) founding: Arc<Founding>,
+    pub(crate) bootstrap: Arc<Bootstrap>,
     pub(crate) disk: Arc<DiskGauge>,
-    pub(crate) contact: Arc<Contact>,
+    pub(crate) contact: Arc<LeaderContact>,
     pub(crate) failure: Failure,
-    /// Who hung up, for those who wait for it; a full queue has enough to do already.
-    pub(crate) hung_up: mpsc::Sender<NodeId>,
+    /// Peers that disconnected, for `fast_election`. More than fit are dropped: the queue then has work already.
+    pub(crate) disconnected: mpsc::Sender<NodeId>,
 }
 
 impl Dispatch {
-    /// A peer's connection has ended.
-    pub(crate) fn hung_up(&self, visitor: Visitor) {
-        if visitor.purpose != Purpose::Founding {
-            self.hung_up.try_send(visitor.node).ok();
+    /// Notes that a peer's connection has ended.
+    pub(crate) fn disconnected(&self, peer: Peer) {
+        if peer.purpose != Purpose::Bootstrap {
+            self.disconnected.try_send(peer.node).ok();
         }
     }
 
-    /// Answers one request. Whoever came to ask about founding may be anybody, and gets an answer about nothing else.
+    /// Returns the frame of the reply; `None` if it cannot be encoded.
     pub(crate) async fn answer(
         &self,
-        visit: &mut Visit,
-        body: RequestBody,
-        deadline: Instant,
-    ) -> ReplyBody {
+        session: &mut PeerSession,
+        request: Request,
+    ) -> Option<Vec<u8>> {
+        let deadline = Instant::now() + Duration::from_millis(request.remaining_ms.into());
+        let id = request.id;
         if self.failure.is_set() {
-            return ReplyBody::Refused("this node has failed".into());
+            return encode_refusal(id, "the peer has failed");
         }
-        let stranger = visit.visitor.purpose == Purpose::Founding;
-        match body {
-            RequestBody::Ping => ReplyBody::Pong,
-            RequestBody::Survey if stranger => self.founding.survey(visit.visitor).await,
-            RequestBody::Found(roster) if stranger => {
-                self.founding.agree(visit.visitor, roster).await
+        if session.peer.purpose == Purpose::Bootstrap {
+            return self.answer_bootstrap(session.peer, id, request.body).await;
+        }
+        match request.body {
+            RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
+            RequestBody::Append(call) => encode::<Append>(id, self.append(call).await),
+            RequestBody::Vote(Vote(dto)) => {
+                let answer = refuse_error(self.raft.vote(dto.into()).await);
+                encode::<Vote>(id, answer.map(Into::into))
             }
-            _ if stranger => ReplyBody::Refused("this connection is for founding alone".into()),
-            RequestBody::Survey | RequestBody::Found(_) => {
-                ReplyBody::Refused("this connection is not for founding".into())
+            RequestBody::PreVote(PreVote(dto)) => {
+                let answer = refuse_error(self.raft.pre_vote(dto.into()).await);
+                encode::<PreVote>(id, answer.map(Into::into))
             }
-            RequestBody::Append(append) => self.append(append).await,
-            RequestBody::Vote(request) => {
-                reply(self.raft.vote(request.into()).await, |vote| ReplyBody::Vote(vote.into()))
+            RequestBody::TransferLeader(TransferLeader(dto)) => {
+                let answer = refuse_error(self.raft.handle_transfer_leader(dto.into()).await);
+                encode::<TransferLeader>(id, answer.map(Into::into))
             }
-            RequestBody::PreVote(request) => {
-                reply(self.raft.pre_vote(request.into()).await, |vote| ReplyBody::Vote(vote.into()))
+            RequestBody::SnapshotBegin(call) => {
+                encode::<SnapshotBegin>(id, self.snapshot_begin(session, call))
             }
-            RequestBody::Transfer(request) => {
-                let answer = self.raft.handle_transfer_leader(request.into()).await;
-                reply(answer, |answer| ReplyBody::Transfer(answer.into()))
+            RequestBody::SnapshotPiece(SnapshotPiece(bytes)) => {
+                encode::<SnapshotPiece>(id, self.snapshot_piece(session, bytes).await)
             }
-            RequestBody::SnapshotBegin { vote, meta } => self.snapshot_begin(visit, vote, meta),
-            RequestBody::SnapshotPiece(bytes) => self.snapshot_piece(visit, bytes).await,
-            RequestBody::SnapshotEnd => self.snapshot_end(visit).await,
-            RequestBody::Propose(commands) => self.propose(commands, deadline).await,
-            RequestBody::ProposeRuns(runs) => self.propose_runs(runs, deadline).await,
-            RequestBody::ReadIndex => ReplyBody::ReadIndex(self.barrier.index(deadline).await.ok()),
-            RequestBody::Status => ReplyBody::Status(self.status()),
-            RequestBody::Service(request) => {
-                self.service(visit.visitor.node, request, deadline).await
+            RequestBody::SnapshotEnd(_) => {
+                encode::<SnapshotEnd>(id, self.snapshot_end(session).await)
+            }
+            RequestBody::Propose(Propose(runs)) => {
+                encode::<Propose>(id, Ok(self.propose(runs, deadline).await))
+            }
+            RequestBody::ReadIndex(_) => {
+                encode::<ReadIndex>(id, refuse_error(self.barrier.index(deadline).await))
+            }
+            RequestBody::ReadStatus(_) => encode::<ReadStatus>(id, Ok(self.status())),
+            RequestBody::ServiceRequest(ServiceRequest(bytes)) => {
+                let answer = self.call_service(session.peer.node, bytes, deadline).await;
+                encode::<ServiceRequest>(id, answer)
+            }
+            RequestBody::ReadBootstrapState(_) | RequestBody::AcceptMembers(_) => {
+                encode_refusal(id, "the connection is not for the bootstrap")
             }
         }
     }
 
-    async fn append(&self, append: AppendDto) -> ReplyBody {
+    /// The caller may have an unregistered data directory, so it gets no other answers.
+    async fn answer_bootstrap(&self, peer: Peer, id: u64, body: RequestBody) -> Option<Vec<u8>> {
+        match body {
+            RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
+            RequestBody::ReadBootstrapState(_) => {
+                encode::<ReadBootstrapState>(id, Ok(self.bootstrap.state(peer).await))
+            }
+            RequestBody::AcceptMembers(AcceptMembers(members)) => {
+                encode::<AcceptMembers>(id, self.bootstrap.accept_members(peer, members).await)
+            }
+            _ => encode_refusal(id, "the connection is for the bootstrap only"),
+        }
+    }
+
+    async fn append(&self, append: Append) -> Answer<AppendReply> {
         let leader = NodeId(append.vote.node);
         let entries: Result<Vec<_>, _> =
             append.records.iter().map(|record| decode_record(record)).collect();
-        let mut entries = match entries {
-            Ok(entries) => entries,
-            Err(error) => return ReplyBody::Refused(format!("not a log record: {error}")),
-        };
-        let cut = self.disk.is_low() && cut_at_new_commands(&mut entries, self.log.last_index());
-        if cut && entries.is_empty() {
-            return ReplyBody::DiskFull;
+        let mut entries = entries.map_err(|error| format!("not a log record: {error}"))?;
+        let truncated =
+            self.disk.is_low() && truncate_at_new_commands(&mut entries, self.log.last_index());
+        if truncated && entries.is_empty() {
+            return disk_full();
         }
         let last = entries.last().map(|entry| entry.log_id.into());
         let request = AppendEntriesRequest {
@@ -129,82 +158,54 @@ impl Dispatch {
             entries,
             leader_commit: append.commit.map(Into::into),
         };
-        match self.raft.append_entries(request).await.map(Into::into) {
-            Ok(AppendReplyDto::HigherVote(vote)) => {
-                ReplyBody::Append(AppendReplyDto::HigherVote(vote))
-            }
-            Ok(dto) => {
-                self.contact.heard(leader);
-                let partial = cut && dto == AppendReplyDto::Success;
-                ReplyBody::Append(if partial { AppendReplyDto::Partial(last) } else { dto })
-            }
-            Err(error) => ReplyBody::Refused(error.to_string()),
+        let reply: AppendReply = refuse_error(self.raft.append_entries(request).await)?.into();
+        if matches!(reply, AppendReply::HigherVote(_)) {
+            return Ok(reply);
         }
+        self.contact.heard(leader);
+        let partial = truncated && reply == AppendReply::Success;
+        Ok(if partial { AppendReply::Partial(last) } else { reply })
     }
 
-    fn snapshot_begin(&self, visit: &mut Visit, vote: VoteDto, meta: SnapshotMetaDto) -> ReplyBody {
-        visit.arrival = None;
+    fn snapshot_begin(&self, session: &mut PeerSession, call: SnapshotBegin) -> Answer<()> {
+        session.incoming = None;
         if self.disk.is_low() {
-            return ReplyBody::DiskFull;
+            return disk_full();
         }
-        match self.snapshots.receive(vote.into(), meta) {
-            Ok(arrival) => {
-                visit.arrival = Some(arrival);
-                ReplyBody::SnapshotNext
-            }
-            Err(error) => ReplyBody::Refused(error.to_string()),
-        }
+        session.incoming = Some(refuse_error(self.snapshots.receive(call.vote.into(), call.meta))?);
+        Ok(())
     }
 
-    async fn snapshot_piece(&self, visit: &mut Visit, bytes: Bytes) -> ReplyBody {
-        let Some(arrival) = visit.arrival.take() else {
-            return ReplyBody::Refused("no snapshot was begun".into());
-        };
+    async fn snapshot_piece(&self, session: &mut PeerSession, bytes: Bytes) -> Answer<()> {
+        let incoming = session.incoming.take().ok_or("no snapshot was begun")?;
         if self.disk.is_low() {
-            return ReplyBody::DiskFull;
+            return disk_full();
         }
-        match arrival.add(bytes).await {
-            Ok(arrival) => {
-                visit.arrival = Some(arrival);
-                ReplyBody::SnapshotNext
-            }
-            Err(error) => ReplyBody::Refused(error.to_string()),
-        }
+        session.incoming = Some(refuse_error(incoming.add(bytes).await)?);
+        Ok(())
     }
 
-    async fn snapshot_end(&self, visit: &mut Visit) -> ReplyBody {
-        let Some(arrival) = visit.arrival.take() else {
-            return ReplyBody::Refused("no snapshot was begun".into());
-        };
-        let (vote, snapshot) = match arrival.finish().await {
-            Ok(whole) => whole,
-            Err(error) => {
-                self.local.refused_snapshot();
-                tracing::error!(from = %visit.visitor.node, %error, "refused a snapshot of a peer");
-                return ReplyBody::Refused(format!("the snapshot cannot be used: {error}"));
-            }
-        };
-        let installed = self.raft.install_full_snapshot(vote, snapshot).await;
-        reply(installed, |response| ReplyBody::SnapshotInstalled(response.vote.into()))
+    async fn snapshot_end(&self, session: &mut PeerSession) -> Answer<VoteDto> {
+        let incoming = session.incoming.take().ok_or("no snapshot was begun")?;
+        let (vote, snapshot) = incoming.finish().await.map_err(|error| {
+            self.local.count_refused_snapshot();
+            tracing::error!(from = %session.peer.node, %error, "refused a snapshot of a peer");
+            format!("the snapshot cannot be used: {error}")
+        })?;
+        let installed = refuse_error(self.raft.install_full_snapshot(vote, snapshot).await)?;
+        Ok(installed.vote.into())
     }
 
-    async fn propose(&self, commands: Vec<Command>, deadline: Instant) -> ReplyBody {
-        let proposals = commands.into_iter().map(|command| async {
-            let proposed = self.proposer.propose(command, deadline, true).await;
-            proposed.map(|done| (done.outcome, done.revision)).map_err(|error| refusal(&error))
+    async fn propose(
+        &self,
+        runs: Vec<CommandRun>,
+        deadline: Instant,
+    ) -> Vec<Result<Vec<Committed>, ProposeRefusal>> {
+        let proposals = runs.into_iter().map(|CommandRun { commands, urgency }| async move {
+            let proposal = Proposal { commands, urgency, deadline, forwarded: true };
+            self.proposer.propose(proposal).await.map_err(|error| propose_refusal(&error))
         });
-        ReplyBody::Propose(join_all(proposals).await)
-    }
-
-    async fn propose_runs(&self, runs: Vec<Vec<Command>>, deadline: Instant) -> ReplyBody {
-        let proposals = runs.into_iter().map(|run| async {
-            let proposed = self.proposer.propose_run(run, deadline, true).await;
-            let pair = |done: Committed| (done.outcome, done.revision);
-            proposed
-                .map(|done| done.into_iter().map(pair).collect())
-                .map_err(|error| refusal(&error))
-        });
-        ReplyBody::ProposeRuns(join_all(proposals).await)
+        join_all(proposals).await
     }
 
     fn status(&self) -> StatusDto {
@@ -215,20 +216,32 @@ impl Dispatch {
         }
     }
 
-    async fn service(&self, from: NodeId, request: Bytes, deadline: Instant) -> ReplyBody {
-        let Some(observer) = self.local.observer() else {
-            return ReplyBody::Refused("this node is not ready".into());
-        };
-        match timeout_at(deadline, observer.called(from, request)).await {
-            Ok(answer) => ReplyBody::Service(answer),
-            Err(_) => ReplyBody::Refused("no answer in time".into()),
-        }
+    async fn call_service(&self, from: NodeId, request: Bytes, deadline: Instant) -> Answer<Bytes> {
+        let observer = self.local.observer().ok_or("the peer is still starting")?;
+        let answer = observer.called(from, request, deadline.into());
+        timeout_at(deadline, answer).await.map_err(|_| "no reply in time".into())
     }
 }
 
-/// Leaves what a full disk still takes: entries it has, which a new leader sends again until it knows, and the blank
-/// one of that leader, without which nobody could even read. True if anything was cut off.
-fn cut_at_new_commands(entries: &mut Vec<RaftEntry>, last: Option<u64>) -> bool {
+fn encode<C: PeerCall>(id: u64, result: Answer<C::Reply>) -> Option<Vec<u8>> {
+    holdfast_codec::encode(Kind::PeerReply, &Reply { id, result }).ok()
+}
+
+fn encode_refusal(id: u64, reason: &str) -> Option<Vec<u8>> {
+    encode::<Ping>(id, Err(reason.to_owned()))
+}
+
+fn refuse_error<T, E: ToString>(result: Result<T, E>) -> Answer<T> {
+    result.map_err(|error| error.to_string())
+}
+
+fn disk_full<T>() -> Answer<T> {
+    Err("the peer's disk is below its reserve".into())
+}
+
+/// Keeps the entries that a full disk still accepts: entries that it has, which a new leader sends again, and that
+/// leader's blank entry, without which no read is possible. Returns whether it removed any.
+fn truncate_at_new_commands(entries: &mut Vec<RaftEntry>, last: Option<u64>) -> bool {
     let grows = |entry: &RaftEntry| {
         matches!(entry.payload, Payload::Normal(_)) && Some(entry.log_id.index) > last
     };
@@ -239,16 +252,9 @@ fn cut_at_new_commands(entries: &mut Vec<RaftEntry>, last: Option<u64>) -> bool 
     commands.is_some()
 }
 
-fn reply<T, E: ToString>(result: Result<T, E>, ok: impl FnOnce(T) -> ReplyBody) -> ReplyBody {
-    match result {
-        Ok(value) => ok(value),
-        Err(error) => ReplyBody::Refused(error.to_string()),
-    }
-}
-
-fn refusal(error: &ProposeError) -> ProposeRefusal {
+fn propose_refusal(error: &ProposeError) -> ProposeRefusal {
     match error {
-        // Not appended, and another node may well lead by now.
+        // Not appended, and another node may lead by now.
         ProposeError::NoLeader | ProposeError::ShuttingDown | ProposeError::Failed => {
             ProposeRefusal::NotLeader
         }

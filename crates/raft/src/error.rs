@@ -1,20 +1,21 @@
-//! What can go wrong, said so that the caller knows what to do next.
+//! The errors of the crate's interface.
 //!
-//! Owns the error types of the crate's surface and the one distinction that matters for retries: whether a command
-//! was certainly not appended, or nobody can tell. Refuses to carry any type of the consensus library.
+//! One distinction decides about retries: a command was certainly not appended, or its outcome is unknown. No error
+//! contains an openraft type.
 
 use std::path::PathBuf;
 
 use holdfast_types::NodeId;
 use thiserror::Error;
 
-/// Why a proposal has no outcome. All but [`ProposeError::Unknown`] mean: certainly not appended, a retry is safe.
+/// Why a proposal has no outcome. All errors except [`ProposeError::Unknown`] mean that the command was certainly not
+/// appended, so that a retry is safe.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProposeError {
-    /// No leader accepted it in time. Retry.
+    /// No leader accepted the command in time. Retry.
     #[error("no leader: the command was not applied, retry")]
     NoLeader,
-    /// It may or may not take effect. Ask again in a way that is safe to repeat.
+    /// The command may or may not take effect. Repeat it only if repeating is safe.
     #[error("outcome unknown: the command may or may not take effect")]
     Unknown,
     /// The queue is full. Back off, then retry.
@@ -26,59 +27,57 @@ pub enum ProposeError {
     /// The command is larger than a log entry may be. Send less data.
     #[error("the command is too large for a log entry: send less data")]
     TooLarge,
-    /// This node is stopping. Ask another one.
-    #[error("this node is shutting down: ask another one")]
+    /// This node is shutting down. Use another node.
+    #[error("this node is shutting down: use another node")]
     ShuttingDown,
-    /// This node no longer trusts its disk. Ask another one.
-    #[error("this node has failed: ask another one")]
+    /// This node has failed, e.g. because of its disk. Use another node.
+    #[error("this node has failed: use another node")]
     Failed,
 }
 
-/// Why a read could not be made linearizable. Nothing was changed; a retry is always safe.
+/// Why a linearizable read failed. A retry is always safe.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
-    /// No leader confirmed itself in time, or this node is not it. Retry, there or here.
+    /// No leader confirmed its leadership in time, or this node does not lead. Retry.
     #[error("no leader confirmed the read: retry")]
     NoLeader,
     /// Too many reads are waiting. Back off, then retry.
     #[error("too many reads are waiting: back off, then retry")]
     Overloaded,
-    /// A leader confirmed the read, but this node did not catch up with it in time. Ask another node.
-    #[error("this node lags behind: ask another one")]
+    /// A leader confirmed the read, but this node did not catch up with it in time. Use another node.
+    #[error("this node is behind the leader: use another node")]
     Lagging,
-    /// This node is stopping. Ask another one.
-    #[error("this node is shutting down: ask another one")]
+    /// This node is shutting down. Use another node.
+    #[error("this node is shutting down: use another node")]
     ShuttingDown,
-    /// This node no longer trusts its disk. Ask another one.
-    #[error("this node has failed: ask another one")]
+    /// This node has failed, e.g. because of its disk. Use another node.
+    #[error("this node has failed: use another node")]
     Failed,
 }
 
-/// Why a call to a peer has no answer.
+/// Why a call to a peer has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// The peer certainly did not get the request.
-    #[error("the peer did not get the request: {0}")]
+    /// The peer certainly did not receive the request.
+    #[error("the peer did not receive the request: {0}")]
     NotSent(String),
-    /// The peer may have got the request.
-    #[error("the peer may have got the request: {0}")]
+    /// The peer received the request and did nothing.
+    #[error("the peer refused the request: {0}")]
+    Refused(String),
+    /// The peer may have received the request.
+    #[error("the peer may have received the request: {0}")]
     Unknown(String),
 }
 
 /// Why a node does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The configuration contradicts itself.
+    /// The configuration is inconsistent.
     #[error("invalid configuration: {0}")]
     Config(String),
     /// The data directory cannot be used.
     #[error("failed to use the data directory {}: {source}", dir.display())]
-    DataDir {
-        /// Which directory.
-        dir: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    DataDir { dir: PathBuf, source: std::io::Error },
     /// Another process has the data directory open.
     #[error("{} is in use by another process: stop it, or configure another data_dir", .0.display())]
     InUse(PathBuf),
@@ -87,49 +86,27 @@ pub enum StartError {
         "{} belongs to node {found} of cluster {cluster:?}, but this is node {expected}: fix `node` or `data_dir`",
         dir.display()
     )]
-    OtherNode {
-        /// Which directory.
-        dir: PathBuf,
-        /// Its cluster.
-        cluster: String,
-        /// Whose it is.
-        found: NodeId,
-        /// Who wanted it.
-        expected: NodeId,
-    },
+    OtherNode { dir: PathBuf, cluster: String, found: NodeId, expected: NodeId },
     /// The data directory belongs to another cluster.
     #[error(
         "{} belongs to cluster {found:?}, but this node is configured for {expected:?}: fix `cluster` or `data_dir`",
         dir.display()
     )]
-    OtherCluster {
-        /// Which directory.
-        dir: PathBuf,
-        /// Whose it is.
-        found: String,
-        /// Who wanted it.
-        expected: String,
-    },
-    /// The data directory holds a log, but not the file that says whose it is.
+    OtherCluster { dir: PathBuf, found: String, expected: String },
+    /// The data directory holds only a part of its files.
     #[error(
-        "{} is not whole: a log, its snapshots, the roster or the identity file is missing; restore it whole, or start this node under a new id with an empty data_dir",
+        "{} is incomplete: the log, the snapshots, the file `initial-members` or the file `identity` is missing; restore the whole directory, or start this node under a new id with an empty data_dir",
         .0.display()
     )]
     NoIdentity(PathBuf),
-    /// The cluster was to be founded by a node that belongs to one.
+    /// `--bootstrap` was given to a node that belongs to a cluster.
     #[error(
         "this node belongs to a cluster already: start it without --bootstrap, which is for one start of a new cluster"
     )]
-    Bootstrapped,
-    /// The peers' address cannot be listened on.
+    AlreadyBootstrapped,
     #[error("failed to listen for peers on {address}: {source}")]
-    Listen {
-        /// Which address.
-        address: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// What is on the disk cannot be trusted, or not be read.
+    Listen { address: String, source: std::io::Error },
+    /// The files in the data directory are damaged, or cannot be read.
     #[error("failed to open the store: {0}")]
     Store(String),
 }

@@ -1,11 +1,9 @@
-//! The one place where a node learns that it can no longer trust itself.
+//! Whether this node has failed, e.g. because of a disk error.
 //!
-//! Owns the reason of the first failure, which stays. Everybody else asks here before serving. Knows nothing of what
-//! failed.
+//! The first failure is final. Every part checks it before it serves a request.
 
 use tokio::sync::watch;
 
-/// Shared by everything that can fail for good, and by everything that must stop then.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     reason: watch::Sender<Option<String>>,
@@ -16,7 +14,7 @@ impl Failure {
         Self { reason: watch::Sender::new(None) }
     }
 
-    /// Records a reason, unless there is one.
+    /// Records the failure, unless one was recorded before.
     pub(crate) fn report(&self, reason: impl Into<String>) {
         let reason = reason.into();
         self.reason.send_if_modified(|first| {
@@ -37,7 +35,7 @@ impl Failure {
         self.reason.borrow().is_some()
     }
 
-    /// Resolves with the reason once there is one.
+    /// Resolves with the reason when the node has failed.
     pub(crate) async fn wait(&self) -> String {
         let mut receiver = self.reason.subscribe();
         // The sender lives as long as `self`.

@@ -1,8 +1,8 @@
-//! Giving leadership away.
+//! Transfers leadership to another voter.
 //!
-//! Owns the choice of the successor: a voter that has everything, so that the cluster is without a leader only for one
-//! election. While a transfer runs openraft refuses writes, and it never gives up by itself: so a successor that is not
-//! there, or lags, must not be chosen, and everything here has a bound.
+//! The successor is a voter that has every entry, so that the cluster is without a leader for one election only. openraft
+//! refuses writes during a transfer and never ends it by itself. So the successor must be reachable and caught up, and
+//! every step here has a time limit.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,52 +12,52 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::proposer::Means;
-use crate::wire::{Purpose, ReplyBody, RequestBody};
+use crate::proposer::ProposerContext;
+use crate::wire::{Purpose, ReadStatus};
 
-/// A follower that acknowledged nothing for so long is not chosen.
+/// A follower that acknowledged nothing for this long is not chosen.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
-/// openraft tells the voters once that they need not wait for this leader's lease to end. One that missed it, because
-/// it has only just come back, refuses the successor its vote, so all are told again after so long.
+/// How long one attempt takes. openraft tells the voters once that they need not wait for this leader's lease to end. A
+/// voter that has just reconnected may miss that and refuse its vote, so the next attempt tells all of them again.
 const ATTEMPT: Duration = Duration::from_millis(300);
-/// Between two looks while no follower has caught up.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Between two checks while no follower has caught up.
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 /// Between two attempts of a leader whose disk is full.
 const DISK_PAUSE: Duration = Duration::from_secs(10);
-/// A peer is asked about its disk for so long.
+/// How long a peer may take to report its disk.
 const ASK_BOUND: Duration = Duration::from_millis(500);
 
-/// Hands leadership to the voter that has the most, among those that `may`; gives up after `bound`.
-/// Returns at once if this node does not lead.
+/// Transfers leadership to a caught-up voter for which `may` is true. Returns after `bound`, or at once if this node
+/// does not lead.
 pub(crate) async fn to_the_most_current(
-    means: &Means,
+    context: &ProposerContext,
     bound: Duration,
     may: impl Fn(NodeId) -> bool,
 ) {
     let transfer = async {
-        let mut leadership = means.leadership.clone();
-        while let Some(successor) = choose(means, &may).await {
-            tracing::info!(successor = successor.0, "handing leadership over");
-            if means.raft.trigger().transfer_leader(successor.0).await.is_err() {
+        let mut leadership = context.leadership.clone();
+        while let Some(successor) = choose(context, &may).await {
+            tracing::info!(successor = successor.0, "transferring leadership");
+            if context.raft.trigger().transfer_leader(successor.0).await.is_err() {
                 return;
             }
-            // Somebody else leads, or openraft has stopped.
+            // Another node leads, or openraft has stopped.
             let gone =
-                leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != means.node));
+                leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != context.node));
             if timeout(ATTEMPT, gone).await.is_ok() {
                 return;
             }
         }
     };
     if timeout(bound, transfer).await.is_err() {
-        tracing::warn!("nobody took leadership over in time");
+        tracing::warn!("no voter took over the leadership in time");
     }
 }
 
-/// Waits for a voter that has every entry of this leader; none if this node does not lead or is alone.
-async fn choose(means: &Means, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> {
+/// Waits for a voter that has every entry of this leader; `None` if this node does not lead or is the only voter.
+async fn choose(context: &ProposerContext, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> {
     loop {
-        let metrics = means.raft.metrics().borrow_watched().clone();
+        let metrics = context.raft.metrics().borrow_watched().clone();
         if metrics.state != ServerState::Leader || metrics.membership_config.voter_ids().count() < 2
         {
             return None;
@@ -67,7 +67,7 @@ async fn choose(means: &Means, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> 
         let caught_up = metrics.membership_config.voter_ids().find(|id| {
             let matched = replication.get(id).copied().flatten().map(|position| position.index);
             let heard = heartbeat.get(id).and_then(Option::as_ref).map(|at| at.elapsed());
-            *id != means.node.0
+            *id != context.node.0
                 && may(NodeId(*id))
                 && matched >= metrics.last_log_index
                 && heard.is_some_and(|age| age < SILENCE_MAX)
@@ -75,35 +75,36 @@ async fn choose(means: &Means, may: &impl Fn(NodeId) -> bool) -> Option<NodeId> 
         if let Some(id) = caught_up {
             return Some(NodeId(id));
         }
-        sleep(LOOK_EVERY).await;
+        sleep(CHECK_EVERY).await;
     }
 }
 
-/// A leader that may not write any more gives way to a follower that may.
-pub(crate) async fn when_disk_is_low(means: Means, members: BTreeSet<NodeId>) {
-    let mut low = means.disk.watch();
+/// Transfers leadership to a follower with free disk space while this leader's disk is below its reserve.
+pub(crate) async fn when_disk_is_low(context: ProposerContext, members: BTreeSet<NodeId>) {
+    let mut low = context.disk.watch();
     while low.wait_for(|low| *low).await.is_ok() {
-        if means.leadership.borrow().leader == Some(means.node) {
-            let roomy = roomy(&means, &members).await;
-            if !roomy.is_empty() {
-                to_the_most_current(&means, ASK_BOUND * 4, |id| roomy.contains(&id)).await;
+        if context.leadership.borrow().leader == Some(context.node) {
+            let able = members_with_free_disk(&context, &members).await;
+            if !able.is_empty() {
+                to_the_most_current(&context, ASK_BOUND * 4, |id| able.contains(&id)).await;
             }
         }
-        // Whichever comes first: room here, or the next attempt.
+        // Until this disk has space again, or the next attempt is due.
         timeout(DISK_PAUSE, low.wait_for(|low| !*low)).await.ok();
     }
 }
 
-async fn roomy(means: &Means, members: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
-    let mut roomy = BTreeSet::new();
-    for id in members.iter().filter(|id| **id != means.node) {
+async fn members_with_free_disk(
+    context: &ProposerContext,
+    members: &BTreeSet<NodeId>,
+) -> BTreeSet<NodeId> {
+    let mut able = BTreeSet::new();
+    for id in members.iter().filter(|id| **id != context.node) {
         let deadline = Instant::now() + ASK_BOUND;
-        let reply = means.peers.call(*id, Purpose::Calls, &RequestBody::Status, deadline).await;
-        if let Ok(ReplyBody::Status(status)) = reply
-            && !status.disk_low
-        {
-            roomy.insert(*id);
+        let status = context.peers.call(*id, Purpose::Calls, ReadStatus, deadline).await;
+        if status.is_ok_and(|status| !status.disk_low) {
+            able.insert(*id);
         }
     }
-    roomy
+    able
 }

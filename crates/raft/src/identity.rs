@@ -12,7 +12,7 @@ use holdfast_types::{Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StartError;
-use crate::founding::roster::ROSTER_FILE;
+use crate::initial_members::INITIAL_MEMBERS_FILE;
 
 const IDENTITY_FILE: &str = "identity";
 const LOCK_FILE: &str = "lock";
@@ -21,7 +21,7 @@ pub(crate) const LOG_DIR: &str = "log";
 /// Where snapshots live within a data directory.
 pub(crate) const SNAPSHOT_DIR: &str = "snapshots";
 
-/// What the identity file says.
+/// The content of the identity file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) cluster: String,
@@ -42,15 +42,15 @@ impl DataDir {
         let failed = |source| StartError::DataDir { dir: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
-        // Whoever wrote down with whom it founds a cluster had a log by then.
-        if path.join(ROSTER_FILE).exists() && !path.join(LOG_DIR).exists() {
+        // A node that has stored initial members has had a log.
+        if path.join(INITIAL_MEMBERS_FILE).exists() && !path.join(LOG_DIR).exists() {
             return Err(StartError::NoIdentity(path.to_owned()));
         }
         let identity = match read(path)? {
             Some(identity) => {
                 let identity = check(path, identity, cluster, node)?;
-                // Without its log this is not the node its peers know, unless it never got as far as having one:
-                // either way it is another incarnation.
+                // Without its log this is not the node that its peers know, or it has never had a log: either way it
+                // gets a new incarnation.
                 if path.join(LOG_DIR).exists() { identity } else { create(path, cluster, node)? }
             }
             None => create(path, cluster, node)?,
@@ -83,7 +83,7 @@ fn read(dir: &Path) -> Result<Option<Identity>, StartError> {
         StartError::Store(format!("{}: {reason}: restore the file", path.display()))
     };
     let bytes = holdfast_storage::read_file(&path).map_err(|error| damaged(error.to_string()))?;
-    let bytes = bytes.ok_or_else(|| damaged("it vanished".into()))?;
+    let bytes = bytes.ok_or_else(|| damaged("it was removed".into()))?;
     let identity = holdfast_codec::decode(Kind::Identity, &bytes)
         .map_err(|error| damaged(error.to_string()))?;
     Ok(Some(identity))
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restarted_node_finds_its_own_directory() {
+    fn a_restarted_node_keeps_its_incarnation() {
         let dir = tempfile::tempdir().unwrap();
         let first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
         std::fs::create_dir(dir.path().join(LOG_DIR)).unwrap();
@@ -139,9 +139,9 @@ mod tests {
         assert_eq!(first, second);
     }
 
-    /// A node that forgot its log must not vote as the one its peers know.
+    /// A node without its log has forgotten its votes, so it must not vote as the node that its peers know.
     #[test]
-    fn a_directory_whose_log_is_gone_is_another_incarnation() {
+    fn a_directory_without_its_log_gets_a_new_incarnation() {
         let dir = tempfile::tempdir().unwrap();
         let first = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
         let second = DataDir::open(dir.path(), "a", NodeId(1)).unwrap().identity;
@@ -170,10 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn a_founder_that_lost_its_log_is_refused_and_does_not_start_anew() {
+    fn an_initial_member_that_lost_its_log_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         drop(DataDir::open(dir.path(), "a", NodeId(1)).unwrap());
-        std::fs::write(dir.path().join(ROSTER_FILE), "anything").unwrap();
+        std::fs::write(dir.path().join(INITIAL_MEMBERS_FILE), "anything").unwrap();
         let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
         assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
     }

@@ -1,24 +1,24 @@
 //! Who leads, as far as this node knows.
 //!
-//! Owns the watch that says so, and the moment at which a new leader may act: only once its own first entry is
-//! applied has it seen everything its predecessors committed, and only from then on does it have an epoch here. A leader
-//! that a restarted node remembers from its vote is none until it has been heard.
+//! A new leader has an epoch only once its own first entry is applied: then it has applied everything that its
+//! predecessors committed. A leader that a restarted node knows from its stored vote does not count until the node hears
+//! from it.
 
 use holdfast_types::NodeId;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::watch;
 
-use crate::type_config::{LeaderEpoch, LogId, Raft, TypeConfig};
+use crate::state_machine::Raft;
+use crate::type_config::{LeaderEpoch, LogId, TypeConfig};
 
-/// Who leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
     /// The newest term this node has seen.
     pub term: u64,
-    /// The leader, if one is known. Only a hint: it may have gone.
+    /// The leader, if known. It may have lost its leadership since.
     pub leader: Option<NodeId>,
-    /// This node's own leadership. Some only while it leads, and once all that was committed before is applied here.
+    /// This node's own leadership. `None` unless this node leads and has applied everything committed before.
     pub epoch: Option<LeaderEpoch>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn follow(
         if sender.send_if_modified(|old| std::mem::replace(old, now) != now) {
             log(&before, &now);
         }
-        // Only a leader that has not applied its first entry yet cares for each applied one.
+        // Only a leader that has not applied its first entry yet depends on the applied position.
         let waits = server.state == ServerState::Leader && now.epoch.is_none();
         let ended = tokio::select! {
             changed = metrics.changed() => changed.is_err(),
@@ -54,7 +54,6 @@ pub(crate) async fn follow(
     }
 }
 
-/// Whoever leads is the first thing to know in any incident.
 fn log(before: &Leadership, now: &Leadership) {
     let same_term = before.term == now.term;
     match now.leader {
@@ -62,7 +61,7 @@ fn log(before: &Leadership, now: &Leadership) {
             tracing::info!(leader = leader.0, term = now.term, "the leader is known");
         }
         None if before.leader.is_some() => {
-            tracing::warn!(term = now.term, "the leader is not known any more");
+            tracing::warn!(term = now.term, "the leader is unknown");
         }
         Some(_) | None => {}
     }
@@ -83,6 +82,6 @@ fn view(server: &ServerMetrics, applied: Option<LogId>, heard: Option<NodeId>) -
                 leads || heard == Some(NodeId(*leader))
             })
             .map(NodeId),
-        epoch: leads.then(|| LeaderEpoch::of(leader_id)),
+        epoch: leads.then(|| LeaderEpoch::new(leader_id)),
     }
 }

@@ -1,39 +1,53 @@
-//! Consensus: the only crate that names openraft.
-//!
-//! Owns the log's meaning as Raft (its disk is `storage`'s), the copy of the state machine on this node, the
-//! connections between nodes, and the way of a command from whoever proposes it to its outcome. Refuses to know
-//! clients, leases and HTTP: it hands applied events to an [`Observer`] and asks nobody above.
+//! Consensus: the replicated log, the connections between nodes, and the way of a command into the log. The only crate
+//! that names openraft.
 //!
 //! ```text
-//! propose ─ proposer (packs) ─┬─ leader: openraft ─ log_store ─ storage
-//!                             └─ follower: peers ─ transport ─ the leader's dispatch ─ its proposer
-//! committed ─ state_machine ─ Machine::apply ─ Observer::applied ─ the proposer's answers
-//! read_barrier ─ barrier (one round for all who wait) ─ leader: a quorum's heartbeat │ follower: one call
+//! write  RaftNode::propose ─► proposer ─┬─ leader:   openraft ─► log_store ─► storage
+//!                                       └─ follower: peers ─► transport ═► the leader's dispatch ─► its proposer
+//! apply  committed entry ─► state_machine ─► Machine::apply ─► Observer ─► result to the proposer's caller
+//! read   RaftNode::read_barrier ─► barrier ─┬─ leader:   heartbeats to a quorum
+//!                                           └─ follower: one call to the leader
 //! ```
 //!
-//! Why no queue can grow: each module names the bounds of its own; the proposer's, the barrier's and the
-//! connections' are in `proposer`, `barrier` and `transport`, and the log's cache in `cache`.
+//! Where to find what:
+//!
+//! - `node`: the public interface, and the order of start and shutdown. Start reading here.
+//! - `proposer`: batches of commands, in this node's log or forwarded to the leader. Its first page explains retries.
+//! - `barrier`: linearizable reads. `leadership`: who leads, and since when this node may act as the leader.
+//! - `transport`, `peers`, `network`, `dispatch`: TCP between nodes, calls, and their answers. `wire`: their bytes.
+//! - `log_store`, `cache`, `snapshot`, `state_machine`: openraft's storage traits over `holdfast_storage` and
+//!   `holdfast_machine`.
+//! - `bootstrap`, `initial_members`, `membership_registry`, `identity`: how a cluster starts, and which data directory
+//!   belongs to which node id.
+//! - `fast_election`, `handover`: a short time without a leader after a crash and at a shutdown.
+//! - `stamps`: the time in the log. `disk`, `failure`, `supervisor`: what stops a node or its writes.
+//!
+//! The crate does not know clients, sessions and HTTP, nor what commands do. It notifies an [`Observer`] of everything
+//! applied.
+//!
+//! Bounds: `proposer`, `barrier` and `transport` name the bounds of their queues, `cache` the bound of the log's tail.
 
 mod barrier;
+mod bootstrap;
 mod cache;
-mod campaign;
 mod config;
-mod contact;
 mod counters;
 mod disk;
 mod dispatch;
 mod error;
 mod failure;
-mod founding;
+mod fast_election;
 mod handover;
 mod identity;
+mod initial_members;
+mod leader_contact;
 mod leadership;
 mod log_store;
+mod membership_registry;
 mod network;
 mod node;
 mod peers;
 mod proposer;
-mod registrar;
 mod snapshot;
 mod stamps;
 mod state_machine;
@@ -43,15 +57,15 @@ mod transport;
 mod type_config;
 mod wire;
 
-pub use config::{Clock, FreeBytes, Member, PeerListen, RaftConfig, Timing};
+pub use config::{Clock, MemberAddresses, FreeBytes, PeerListen, RaftConfig, Timing};
 pub use counters::RaftCounts;
 pub use error::{CallError, ProposeError, ReadError, StartError};
 pub use leadership::Leadership;
 pub use node::RaftNode;
-pub use proposer::Committed;
 pub use state_machine::Observer;
 pub use status::{PeerStatus, RaftStatus, Role};
 pub use type_config::LeaderEpoch;
+pub use wire::{Committed, Urgency};
 
 #[cfg(test)]
 mod tests;

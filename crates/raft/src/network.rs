@@ -1,7 +1,6 @@
-//! openraft's way to its peers.
+//! openraft's network: translates its requests and replies into calls to peers, each with a time limit.
 //!
-//! Owns the translation of its requests and replies, and how long each may take: appends with entries have a bound of
-//! seconds, whatever the heartbeat interval is, since a disk may stall that long.
+//! An append with entries may take seconds whatever the heartbeat interval is, because a disk may stall that long.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,7 +23,10 @@ use crate::error::CallError;
 use crate::peers::Peers;
 use crate::snapshot::SnapshotFile;
 use crate::type_config::TypeConfig;
-use crate::wire::{AppendDto, Purpose, ReplyBody, RequestBody, SnapshotMetaDto, encode_record};
+use crate::wire::{
+    Append, PeerCall, PreVote, Purpose, SnapshotBegin, SnapshotEnd, SnapshotMetaDto, SnapshotPiece,
+    TransferLeader, Vote, encode_record,
+};
 
 /// An append with entries takes at most this long.
 const APPEND_BOUND: Duration = Duration::from_secs(5);
@@ -62,43 +64,27 @@ impl RaftNetworkFactory<TypeConfig> for NetworkFactory {
     }
 }
 
-/// One peer.
+/// Calls one peer.
 pub(crate) struct Network {
     peers: Arc<Peers>,
     target: NodeId,
-    /// Which lane appends take.
+    /// Which channel carries appends.
     append: Purpose,
 }
 
 impl Network {
-    async fn call(
+    async fn call<C: PeerCall>(
         &self,
         purpose: Purpose,
-        body: &RequestBody,
+        call: C,
         bound: Duration,
-    ) -> RpcResult<ReplyBody> {
+    ) -> RpcResult<C::Reply> {
         let deadline = Instant::now() + bound;
-        match self.peers.call(self.target, purpose, body, deadline).await {
-            // Unreachable makes openraft pause before it asks again.
-            Ok(ReplyBody::DiskFull) => Err(unreachable("the peer's disk is below its reserve")),
-            Ok(ReplyBody::Refused(reason)) | Err(CallError::NotSent(reason)) => {
-                Err(unreachable(&reason))
-            }
-            Ok(reply) => Ok(reply),
-            Err(CallError::Unknown(reason)) => Err(network(&reason)),
-        }
-    }
-
-    async fn vote_call(
-        &self,
-        body: RequestBody,
-        option: &RPCOption,
-    ) -> RpcResult<VoteResponse<TypeConfig>> {
-        let reply = self.call(Purpose::Control, &body, option.hard_ttl()).await?;
-        let ReplyBody::Vote(dto) = reply else {
-            return Err(network("the reply is not one to a vote"));
-        };
-        Ok(dto.into())
+        self.peers.call(self.target, purpose, call, deadline).await.map_err(|error| match error {
+            // `Unreachable` makes openraft pause before it calls again.
+            CallError::Refused(reason) | CallError::NotSent(reason) => unreachable(&reason),
+            CallError::Unknown(reason) => network(&reason),
+        })
     }
 
     async fn send_snapshot(
@@ -107,26 +93,15 @@ impl Network {
         snapshot: SnapshotOf<TypeConfig, SnapshotFile>,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let meta = SnapshotMetaDto::from(&snapshot.meta);
-        let begin = RequestBody::SnapshotBegin { vote: vote.into(), meta };
-        self.send_piece(&begin).await?;
+        let begin = SnapshotBegin { vote: vote.into(), meta };
+        self.call(Purpose::Snapshot, begin, PIECE_BOUND).await?;
         let mut pieces =
             snapshot.snapshot.into_pieces(PIECE_BYTES).map_err(|error| network_io(&error))?;
         while let Some(piece) = pieces.next().await.map_err(|error| network_io(&error))? {
-            self.send_piece(&RequestBody::SnapshotPiece(piece)).await?;
+            self.call(Purpose::Snapshot, SnapshotPiece(piece), PIECE_BOUND).await?;
         }
-        let end = RequestBody::SnapshotEnd;
-        let reply = self.call(Purpose::Snapshot, &end, SNAPSHOT_BOUND).await?;
-        let ReplyBody::SnapshotInstalled(vote) = reply else {
-            return Err(network("the reply is not one to a snapshot").into());
-        };
+        let vote = self.call(Purpose::Snapshot, SnapshotEnd, SNAPSHOT_BOUND).await?;
         Ok(SnapshotResponse::new(vote.into()))
-    }
-
-    async fn send_piece(&self, body: &RequestBody) -> RpcResult<()> {
-        let ReplyBody::SnapshotNext = self.call(Purpose::Snapshot, body, PIECE_BOUND).await? else {
-            return Err(network("the reply is not one to a snapshot"));
-        };
-        Ok(())
     }
 }
 
@@ -140,16 +115,13 @@ impl RaftNetworkV2<TypeConfig> for Network {
     ) -> RpcResult<AppendEntriesResponse<TypeConfig>> {
         let records: Result<Vec<_>, _> = rpc.entries.iter().map(encode_record).collect();
         let bound = if rpc.entries.is_empty() { option.hard_ttl() } else { APPEND_BOUND };
-        let body = RequestBody::Append(AppendDto {
+        let append = Append {
             vote: rpc.vote.into(),
             previous: rpc.prev_log_id.map(Into::into),
             commit: rpc.leader_commit.map(Into::into),
             records: records.map_err(|error| network(&error.to_string()))?,
-        });
-        let ReplyBody::Append(dto) = self.call(self.append, &body, bound).await? else {
-            return Err(network("the reply is not one to an append"));
         };
-        Ok(dto.into())
+        Ok(self.call(self.append, append, bound).await?.into())
     }
 
     async fn vote(
@@ -157,7 +129,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
-        self.vote_call(RequestBody::Vote(rpc.into()), &option).await
+        Ok(self.call(Purpose::Control, Vote(rpc.into()), option.hard_ttl()).await?.into())
     }
 
     async fn pre_vote(
@@ -165,7 +137,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
-        self.vote_call(RequestBody::PreVote(rpc.into()), &option).await
+        Ok(self.call(Purpose::Control, PreVote(rpc.into()), option.hard_ttl()).await?.into())
     }
 
     async fn full_snapshot(
@@ -183,7 +155,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
             }
         };
         if result.is_err() {
-            // The peer forgets the half it got when the connection ends.
+            // The peer drops the partial snapshot when the connection closes.
             self.peers.close(self.target, Purpose::Snapshot);
         }
         result
@@ -194,12 +166,8 @@ impl RaftNetworkV2<TypeConfig> for Network {
         request: TransferLeaderRequest<TypeConfig>,
         option: RPCOption,
     ) -> RpcResult<TransferLeaderResponse<TypeConfig>> {
-        let body = RequestBody::Transfer(request.into());
-        let reply = self.call(Purpose::Control, &body, option.hard_ttl()).await?;
-        let ReplyBody::Transfer(dto) = reply else {
-            return Err(network("the reply is not one to a transfer"));
-        };
-        Ok(dto.into())
+        let call = TransferLeader(request.into());
+        Ok(self.call(Purpose::Control, call, option.hard_ttl()).await?.into())
     }
 }
 

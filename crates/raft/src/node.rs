@@ -1,8 +1,8 @@
-//! One node: everything put together.
+//! One node: all parts of the crate together.
 //!
-//! Owns the order of starting and stopping, and the tasks. Starting verifies the disk before anything listens, and
-//! applies what was committed before anybody is answered. Stopping hands leadership over first, then stops openraft,
-//! then drains the log. A failure (see [`RaftNode::failed`]) stops listening and openraft at once.
+//! A start verifies the disk before it listens, and applies the committed entries before it answers any request. A
+//! shutdown transfers leadership, then stops openraft, then drains the log. A failure (see [`RaftNode::failed`]) stops
+//! listening and openraft at once.
 
 mod api;
 mod start;
@@ -21,17 +21,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::barrier::Barrier;
-use crate::contact::Contact;
+use crate::bootstrap::Bootstrap;
 use crate::counters::Counters;
 use crate::disk::DiskGauge;
 use crate::failure::Failure;
-use crate::founding::Founding;
 use crate::identity::DataDir;
+use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
 use crate::peers::Peers;
-use crate::proposer::{Means, Packing, Proposer};
-use crate::state_machine::LocalMachine;
-use crate::type_config::Raft;
+use crate::proposer::{BatchLimits, Proposer, ProposerContext};
+use crate::state_machine::{LocalMachine, Raft};
 
 /// A running node. Clones are the same node; it runs until [`RaftNode::shutdown`] or [`RaftNode::halt`].
 #[derive(Clone)]
@@ -46,18 +45,18 @@ struct Inner {
     log: Log,
     local: Arc<LocalMachine>,
     proposer: Proposer,
-    means: Means,
-    packing: Packing,
+    context: ProposerContext,
+    limits: BatchLimits,
     barrier: Barrier,
-    founding: Arc<Founding>,
+    bootstrap: Arc<Bootstrap>,
     peers: Arc<Peers>,
     disk: Arc<DiskGauge>,
-    contact: Arc<Contact>,
+    contact: Arc<LeaderContact>,
     counters: Arc<Counters>,
     failure: Failure,
     leadership: watch::Receiver<Leadership>,
     peer_address: std::net::SocketAddr,
-    /// A transfer of leadership takes at most about this long.
+    /// The longest time that a shutdown waits for a leadership transfer.
     transfer_bound: Duration,
     closing: AtomicBool,
     tasks: Mutex<JoinSet<()>>,

@@ -1,7 +1,6 @@
-//! The other members, and the lanes to them.
+//! The other members, with one channel for each member and purpose.
 //!
-//! Owns one lane for each member and purpose. Addresses come from this node's own configuration: the membership in the
-//! log holds ids only.
+//! Addresses come from this node's own configuration: the membership in the log holds ids only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,65 +8,65 @@ use std::sync::Arc;
 use holdfast_types::NodeId;
 use tokio::time::Instant;
 
-use crate::config::Member;
+use crate::config::MemberAddresses;
 use crate::error::CallError;
-use crate::transport::handshake::Doorman;
-use crate::transport::lane::Lane;
-use crate::transport::reach::Reach;
-use crate::wire::{Purpose, ReplyBody, RequestBody};
+use crate::transport::channel::PeerChannel;
+use crate::transport::handshake::PeerHandshake;
+use crate::transport::reachability::Reachability;
+use crate::wire::{PeerCall, Purpose};
 
 const PURPOSES: [Purpose; 5] =
-    [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls, Purpose::Founding];
+    [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls, Purpose::Bootstrap];
 
-/// See the module.
 pub(crate) struct Peers {
-    lanes: BTreeMap<(NodeId, Purpose), Arc<Lane>>,
+    channels: BTreeMap<(NodeId, Purpose), Arc<PeerChannel>>,
 }
 
 impl Peers {
     pub(crate) fn new(
-        doorman: &Arc<Doorman>,
+        handshake: &Arc<PeerHandshake>,
         own: NodeId,
-        members: &BTreeMap<NodeId, Member>,
+        members: &BTreeMap<NodeId, MemberAddresses>,
     ) -> Self {
         let others = members.iter().filter(|(id, _)| **id != own);
-        let lanes = others.flat_map(|(id, member)| {
+        let channels = others.flat_map(|(id, member)| {
             let (id, address) = (*id, &member.peer);
-            let reach = Arc::new(Reach::new(id, address.clone()));
+            let reachability = Arc::new(Reachability::new(id, address.clone()));
             PURPOSES.map(|purpose| {
-                let lane = Lane::new(doorman.clone(), id, address.clone(), purpose, reach.clone());
-                ((id, purpose), Arc::new(lane))
+                let (handshake, reachability) = (handshake.clone(), reachability.clone());
+                let channel =
+                    PeerChannel::new(handshake, id, address.clone(), purpose, reachability);
+                ((id, purpose), Arc::new(channel))
             })
         });
-        Self { lanes: lanes.collect() }
+        Self { channels: channels.collect() }
     }
 
-    /// Asks a peer, connecting first if need be.
-    pub(crate) async fn call(
+    /// Calls a peer; connects first if necessary.
+    pub(crate) async fn call<C: PeerCall>(
         &self,
         to: NodeId,
         purpose: Purpose,
-        body: &RequestBody,
+        call: C,
         deadline: Instant,
-    ) -> Result<ReplyBody, CallError> {
-        match self.lanes.get(&(to, purpose)) {
-            Some(lane) => lane.call(body, deadline).await,
+    ) -> Result<C::Reply, CallError> {
+        match self.channels.get(&(to, purpose)) {
+            Some(channel) => channel.call(call, deadline).await,
             None => Err(CallError::NotSent(format!("node {to} is not among the members"))),
         }
     }
 
-    /// Gives up the connection for a purpose: what was asked on it is not wanted any more.
+    /// Closes the connection for a purpose, which ends the peer's part of an unfinished snapshot.
     pub(crate) fn close(&self, to: NodeId, purpose: Purpose) {
-        if let Some(lane) = self.lanes.get(&(to, purpose)) {
-            lane.close();
+        if let Some(channel) = self.channels.get(&(to, purpose)) {
+            channel.close();
         }
     }
 
-    /// Whether any connection to a peer is open, but for one about founding.
+    /// Whether any connection to a peer is open, except one for the bootstrap.
     pub(crate) fn is_connected(&self, to: NodeId) -> bool {
-        PURPOSES
-            .iter()
-            .filter(|purpose| **purpose != Purpose::Founding)
-            .any(|purpose| self.lanes.get(&(to, *purpose)).is_some_and(|lane| lane.is_open()))
+        PURPOSES.iter().filter(|purpose| **purpose != Purpose::Bootstrap).any(|purpose| {
+            self.channels.get(&(to, *purpose)).is_some_and(|channel| channel.is_open())
+        })
     }
 }

@@ -1,167 +1,86 @@
-//! The way of a command into the log (design D9, D10).
+//! How a command gets into the log (design D9, D10).
 //!
-//! Owns the queue of commands that wait and the worker that packs them. While a few entries are in flight, whatever
-//! arrives waits together and leaves together. One timer: a command that would only queue waits up to 1 ms for another
-//! command's entry (ADR 0005). On the leader a pack becomes one entry; elsewhere it
-//! becomes one call to the leader, whose own worker packs again. A pack that was certainly not appended is tried
-//! again until its callers' deadlines; one that may have been appended never is. Commands that one caller proposes as
-//! a run are never torn apart: they are in one entry, or in none.
+//! ```text
+//! propose ─► queue ─► worker ─┬─ this node leads:    one log entry
+//!                             └─ another node leads: one call to it, where the runs enter that node's queue
+//! ```
 //!
-//! Bounds: `propose_queue_max` commands wait in the queue and as many between two attempts;
-//! `propose_inflight_max` packs are in flight, each of at most `batch_commands_max` commands and
-//! `batch_bytes_max` bytes, or of one command of at most [`COMMAND_BYTES_MAX`].
+//! 1. [`Proposer::propose`] puts a *run* into the queue: commands of one caller that share a log entry, in order. A run
+//!    is never split: all its commands are in one entry, or none is in the log.
+//! 2. The worker packs waiting runs into a *batch* while fewer than `propose_inflight_max` batches are in flight. Runs
+//!    that arrive while all places are taken leave together in the next batch.
+//! 3. One timer exists. A run with [`Urgency::MayWait`](crate::Urgency::MayWait) waits up to 1 ms on the leader for the entry of another run
+//!    (ADR 0005). Every other run leaves as soon as a place in flight is free.
+//! 4. A batch that was certainly not appended returns to the front of the queue. The worker sends it again until its
+//!    callers' deadlines. A batch that may have been appended is never sent again: its callers get
+//!    [`ProposeError::Unknown`]. `send.rs` draws that line.
+//! 5. The leader never forwards a run that a peer forwarded: one hop is the most.
+//!
+//! Bounds: `propose_queue_max` runs wait in the queue, and as many between two attempts. At most `propose_inflight_max`
+//! batches are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
+//! command of at most [`COMMAND_BYTES_MAX`].
 
-mod flight;
+mod context;
 mod pending;
+mod send;
 mod worker;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_types::{Command, NodeId, Outcome, Revision, Stamp};
-use tokio::sync::{mpsc, oneshot, watch};
+use holdfast_types::Command;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::flight::write_as_leader;
+pub(crate) use self::context::{BatchLimits, ProposerContext};
 use self::pending::{Pending, Ticket};
+pub(crate) use self::pending::{Proposal, ProposeResult};
+pub(crate) use self::send::write_as_leader;
 use self::worker::Worker;
-use crate::config::{Clock, RaftConfig};
-use crate::counters::Counters;
-use crate::disk::DiskGauge;
 use crate::error::ProposeError;
 use crate::failure::Failure;
-use crate::leadership::Leadership;
-use crate::peers::Peers;
-use crate::state_machine::LocalMachine;
-use crate::type_config::Raft;
 
 /// The largest command, bytes: the largest znode with room to spare.
 pub(crate) const COMMAND_BYTES_MAX: usize = 2 << 20;
 
-/// A command that was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
-    /// The machine's answer.
-    pub outcome: Outcome,
-    /// The command's own revision.
-    pub revision: Revision,
-}
-
-/// What packs are made by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Packing {
-    pub(crate) queue_max: usize,
-    pub(crate) inflight_max: usize,
-    pub(crate) commands_max: usize,
-    pub(crate) bytes_max: usize,
-    /// How long a command waits for a leader to appear.
-    pub(crate) leader_wait: Duration,
-}
-
-impl Packing {
-    pub(crate) fn of(config: &RaftConfig) -> Self {
-        Self {
-            queue_max: config.propose_queue_max,
-            inflight_max: config.propose_inflight_max,
-            commands_max: config.batch_commands_max,
-            bytes_max: config.batch_bytes_max,
-            leader_wait: config.timing.election_max * 4,
-        }
-    }
-}
-
-/// What the worker works with.
-#[derive(Clone)]
-pub(crate) struct Means {
-    pub(crate) raft: Raft,
-    pub(crate) node: NodeId,
-    pub(crate) peers: Arc<Peers>,
-    pub(crate) leadership: watch::Receiver<Leadership>,
-    pub(crate) disk: Arc<DiskGauge>,
-    pub(crate) wall_clock: Clock,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) local: Arc<LocalMachine>,
-}
-
-impl Means {
-    /// Whether all that commands would do, proposed here and now, is to queue.
-    fn only_queue(&self, commands: &[Command]) -> bool {
-        self.leadership.borrow().leader == Some(self.node)
-            && self.local.read(|machine| commands.iter().all(|one| machine.only_queues(one)))
-    }
-
-    /// The stamp of an entry proposed now.
-    pub(crate) fn stamp(&self) -> Stamp {
-        self.local.stamps().read(std::time::Instant::now(), (self.wall_clock)())
-    }
-}
-
-/// Puts commands into the queue. Cheap to clone.
+/// Puts runs into the queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Proposer {
     queue: mpsc::Sender<Pending>,
-    means: Means,
     failure: Failure,
 }
 
 impl Proposer {
-    /// Starts the worker; it ends when openraft has stopped or the future returned is dropped.
+    /// Returns the proposer and its worker, which ends when openraft stops.
     pub(crate) fn new(
-        means: Means,
-        packing: Packing,
+        context: ProposerContext,
+        limits: BatchLimits,
         failure: Failure,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (queue, receiver) = mpsc::channel(packing.queue_max);
-        let worker = Worker::new(means.clone(), packing, receiver);
-        (Self { queue, means, failure }, worker.run())
+        let (queue, receiver) = mpsc::channel(limits.queue_max);
+        (Self { queue, failure }, Worker::new(context, limits, receiver).run())
     }
 
-    /// Proposes a command. One that a peer `forwarded` is not forwarded again.
-    pub(crate) async fn propose(
-        &self,
-        command: Command,
-        deadline: Instant,
-        forwarded: bool,
-    ) -> Result<Committed, ProposeError> {
-        let mut done = self.propose_run(vec![command], deadline, forwarded).await?;
-        done.pop().ok_or(ProposeError::Unknown)
-    }
-
-    /// Proposes a run of commands, which fit into one entry.
-    pub(crate) async fn propose_run(
-        &self,
-        commands: Vec<Command>,
-        deadline: Instant,
-        forwarded: bool,
-    ) -> Result<Vec<Committed>, ProposeError> {
+    /// Proposes a run, which must fit into one entry. Returns one result for each command.
+    pub(crate) async fn propose(&self, proposal: Proposal) -> ProposeResult {
         if self.failure.is_set() {
             return Err(ProposeError::Failed);
         }
-        let bytes = commands.iter().map(command_len).sum::<Result<usize, _>>()?;
-        let patient = self.means.only_queue(&commands);
+        let bytes = proposal.commands.iter().map(command_len).sum::<Result<usize, _>>()?;
+        let deadline = proposal.deadline;
         let ticket = Arc::new(Ticket::default());
         let (reply, receiver) = oneshot::channel();
-        let pending = Pending {
-            commands,
-            bytes,
-            forwarded,
-            patient,
-            deadline,
-            since: Instant::now(),
-            ticket: ticket.clone(),
-            reply,
-        };
+        let since = Instant::now();
+        let pending = Pending { proposal, bytes, since, ticket: ticket.clone(), reply };
         self.queue.try_send(pending).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => self.stopped(),
         })?;
-        // A caller that goes away must not have its command proposed behind its back.
-        let _gone = GiveUp(ticket.clone());
+        let _guard = WithdrawOnDrop(ticket.clone());
         match timeout_at(deadline, receiver).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) if ticket.give_up() => Err(self.stopped()),
-            Err(_) if ticket.give_up() => Err(ProposeError::NoLeader),
+            Ok(Err(_)) if ticket.withdraw() => Err(self.stopped()),
+            Err(_) if ticket.withdraw() => Err(ProposeError::NoLeader),
             Ok(Err(_)) | Err(_) => Err(ProposeError::Unknown),
         }
     }
@@ -171,16 +90,16 @@ impl Proposer {
     }
 }
 
-/// Calls a command back when its caller's future is dropped, unless it is in flight or answered by then.
-struct GiveUp(Arc<Ticket>);
+/// Withdraws a run when the future of its caller is dropped, unless the run is in flight or answered by then.
+struct WithdrawOnDrop(Arc<Ticket>);
 
-impl Drop for GiveUp {
+impl Drop for WithdrawOnDrop {
     fn drop(&mut self) {
-        self.0.give_up();
+        self.0.withdraw();
     }
 }
 
-/// How many bytes a command takes in an entry.
+/// The bytes of a command in an entry.
 pub(crate) fn command_len(command: &Command) -> Result<usize, ProposeError> {
     match holdfast_codec::encoded_len(Kind::Batch, command) {
         Ok(bytes) if bytes <= COMMAND_BYTES_MAX => Ok(bytes),

@@ -86,13 +86,13 @@ impl Pieces {
 }
 
 /// A snapshot on its way in.
-pub(crate) struct Arrival {
+pub(crate) struct IncomingSnapshot {
     receiver: SnapshotReceiver,
     vote: Vote,
     meta: SnapshotMeta,
 }
 
-impl Arrival {
+impl IncomingSnapshot {
     /// Takes the next piece.
     pub(crate) async fn add(mut self, piece: Bytes) -> io::Result<Self> {
         let add = move || self.receiver.append(&piece).map(|()| self).map_err(io::Error::other);
@@ -125,10 +125,14 @@ impl SnapshotStore {
     }
 
     /// Begins to receive a snapshot.
-    pub(crate) fn receive(&self, vote: Vote, meta: SnapshotMetaDto) -> io::Result<Arrival> {
+    pub(crate) fn receive(
+        &self,
+        vote: Vote,
+        meta: SnapshotMetaDto,
+    ) -> io::Result<IncomingSnapshot> {
         let meta = meta.into_meta().map_err(io::Error::other)?;
         let receiver = self.snapshots.receive(&name(&meta)).map_err(io::Error::other)?;
-        Ok(Arrival { receiver, vote, meta })
+        Ok(IncomingSnapshot { receiver, vote, meta })
     }
 
     /// Writes a frozen machine, and makes it the snapshot that counts. Blocks.

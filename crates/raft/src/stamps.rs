@@ -1,10 +1,11 @@
 //! The log's time: the clock that stamps entries (design D15).
 //!
 //! A node continues from the last applied stamp with the time that its monotonic clock measures. Its wall clock only
-//! changes the rate, by at most one part in [`SLEW`]. So two stamps of the log never differ by more than the time
-//! between them plus a thousandth of it, whatever the wall clocks of the nodes show, whoever leads, and however late a
-//! node applied. Only a node that has applied no stamp takes its wall clock as it is: the first leader of a new
-//! cluster. Time in which no node runs does not count. Pure: both clocks are arguments.
+//! changes the rate, by at most one part in [`SLEW`]. So two stamps never differ by more than the time between them plus
+//! a thousandth of it. That holds whatever the wall clocks show, whichever node leads, and however late a node applied.
+//!
+//! A node that has applied no stamp uses its wall clock directly: the first leader of a new cluster. Time in which no
+//! node runs does not count. The code is pure: both clocks are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -38,13 +39,13 @@ impl LogTime {
         let (free, wall) = (last.after(now), Duration::from_millis(wall.0));
         let most = now.saturating_duration_since(last.at) / SLEW;
         let time = wall.clamp(free.saturating_sub(most), free.saturating_add(most));
-        // Two threads may come here in another order than they read the clock.
+        // Two threads may arrive in another order than they read the clock.
         self.0 = Some(Reading { time, at: now.max(last.at) });
         stamp(time)
     }
 
-    /// A stamp of another node is where time continues from, even if this node's own time is ahead: a lock may have
-    /// been granted at that stamp. A stamp of this node is one that it read: its time has gone on from there since.
+    /// Time continues from a stamp of another node even if this node's own time is ahead: a lock may have been granted at
+    /// that stamp. This node read its own stamps itself, and its time has advanced from there since.
     fn applied(&mut self, applied: Stamp, ours: bool, now: Instant) {
         let time = Duration::from_millis(applied.0);
         if !ours || self.0.is_none_or(|last| last.after(now) < time) {
@@ -65,7 +66,7 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    pub(crate) fn of(node: NodeId) -> Self {
+    pub(crate) fn new(node: NodeId) -> Self {
         Self { node, time: Mutex::default() }
     }
 
@@ -74,7 +75,7 @@ impl Stamps {
         self.time.lock().read(now, wall)
     }
 
-    /// The machine has reached the stamp `applied`, by an entry of the leader `by` or, if `None`, by a snapshot.
+    /// Notes that the machine has reached the stamp `applied`: by an entry of the leader `by`, or by a snapshot (`None`).
     pub(crate) fn applied(&self, applied: Stamp, by: Option<NodeId>, now: Instant) {
         self.time.lock().applied(applied, by == Some(self.node), now);
     }

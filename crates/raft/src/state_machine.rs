@@ -1,8 +1,8 @@
-//! openraft's state machine, around `machine`.
+//! openraft's state machine, around `holdfast_machine::Machine`.
 //!
-//! Owns the machine, the position it has reached and the membership at that position, all three behind one lock, so
-//! that nobody ever sees them apart. The observer is told inside the step, before any caller gets its reply. Entries
-//! applied again at a restart are not told: when the node is ready, the observer is shown the machine as a whole.
+//! One lock guards the machine, its applied position and the membership at that position, so that readers see them
+//! together. The [`Observer`] is notified inside the apply step, before any caller gets its reply. It is not notified of
+//! entries that a restart applies again: once the node is ready, it gets the whole machine.
 
 use std::io;
 use std::sync::Arc;
@@ -27,63 +27,66 @@ use crate::type_config::{
     BatchReply, LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig,
 };
 
-/// Learns what is applied on this node.
+/// Receives what this node applies, and the calls of other nodes' services.
 pub trait Observer: Send + Sync + 'static {
-    /// An entry was applied. Called inside the apply step, with the machine locked for writing: must be quick, must
-    /// not block, and must not read the machine through the node.
+    /// An entry was applied. Called inside the apply step, with the machine locked for writing: the implementation must be
+    /// quick, must not block, and must not read the machine through the node.
     fn applied(&self, machine: &Machine, applied: &Applied);
-    /// The machine was loaded as a whole, at the start or from a snapshot: events were skipped. The same rules apply.
+    /// The machine was replaced, at the start or by a snapshot, without events. The same rules apply.
     fn restored(&self, machine: &Machine);
-    /// A peer's service asks. Bounded by the peer's deadline: the future is dropped then.
-    fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes>;
+    /// Another node's service calls. The future is dropped at `deadline`.
+    fn called(&self, from: NodeId, request: Bytes, deadline: Instant) -> BoxFuture<'static, Bytes>;
 }
 
-struct Core {
+/// What one log position determines.
+struct AppliedState {
     machine: Machine,
     last: Option<LogId>,
     membership: StoredMembership,
 }
 
-/// What the node and openraft share of the machine.
+/// The state machine of this node, shared by the node and openraft.
 pub(crate) struct LocalMachine {
-    core: RwLock<Core>,
+    state: RwLock<AppliedState>,
     applied: watch::Sender<Option<LogId>>,
     observer: RwLock<Option<Arc<dyn Observer>>>,
-    /// Whether the observer is told of each entry.
+    /// Whether the observer is notified.
     live: AtomicBool,
     bytes_since_snapshot: AtomicU64,
     snapshot_bytes: u64,
     snapshot_due: Notify,
-    /// Continues from every stamp applied.
+    /// Continues from every applied stamp.
     stamps: Arc<Stamps>,
     counters: Arc<Counters>,
 }
 
 impl LocalMachine {
-    /// The empty machine of `node`, which asks for a snapshot after every `snapshot_bytes` applied.
+    /// An empty machine. A snapshot is due after every `snapshot_bytes` of applied entries.
     pub(crate) fn new(node: NodeId, snapshot_bytes: u64, counters: Arc<Counters>) -> Self {
-        let core =
-            Core { machine: Machine::new(), last: None, membership: StoredMembership::default() };
+        let state = AppliedState {
+            machine: Machine::new(),
+            last: None,
+            membership: StoredMembership::default(),
+        };
         Self {
-            core: RwLock::new(core),
+            state: RwLock::new(state),
             applied: watch::Sender::new(None),
             observer: RwLock::new(None),
             live: AtomicBool::new(false),
             bytes_since_snapshot: AtomicU64::new(0),
             snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
-            stamps: Arc::new(Stamps::of(node)),
+            stamps: Arc::new(Stamps::new(node)),
             counters,
         }
     }
 
-    /// The clock that continues from every stamp applied.
     pub(crate) fn stamps(&self) -> Arc<Stamps> {
         self.stamps.clone()
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Machine) -> T) -> T {
-        read(&self.core.read().machine)
+        read(&self.state.read().machine)
     }
 
     /// The last applied position.
@@ -95,64 +98,63 @@ impl LocalMachine {
         self.observer.read().clone()
     }
 
-    /// Shows the observer the machine; from here on it is told of each entry.
-    pub(crate) fn go_live(&self, observer: Arc<dyn Observer>) {
-        let core = self.core.write();
-        observer.restored(&core.machine);
+    /// Passes the machine to the observer, which is notified of each entry from now on.
+    pub(crate) fn start_observing(&self, observer: Arc<dyn Observer>) {
+        let state = self.state.write();
+        observer.restored(&state.machine);
         *self.observer.write() = Some(observer);
         self.live.store(true, Ordering::Release);
     }
 
-    /// Forgets the observer, which may hold the node that holds this.
-    pub(crate) fn go_dark(&self) {
+    /// Drops the observer, which may own the node that owns `self`.
+    pub(crate) fn stop_observing(&self) {
         self.live.store(false, Ordering::Release);
         self.observer.write().take();
     }
 
-    /// A peer's snapshot could not be used.
-    pub(crate) fn refused_snapshot(&self) {
+    pub(crate) fn count_refused_snapshot(&self) {
         self.counters.snapshots_refused.add(1);
     }
 
-    /// Resolves when enough was applied for the next snapshot.
+    /// Resolves when the next snapshot is due.
     pub(crate) async fn snapshot_due(&self) {
         self.snapshot_due.notified().await;
     }
 
-    fn tell(&self, tell: impl FnOnce(&dyn Observer)) {
+    fn notify(&self, notify: impl FnOnce(&dyn Observer)) {
         if self.live.load(Ordering::Acquire)
             && let Some(observer) = &*self.observer.read()
         {
-            tell(observer.as_ref());
+            notify(observer.as_ref());
         }
     }
 
     fn apply(&self, entry: RaftEntry) -> io::Result<BatchReply> {
-        let mut core = self.core.write();
+        let mut state = self.state.write();
         let reply = match entry.payload {
             Payload::Blank => BatchReply::default(),
             Payload::Membership(membership) => {
-                core.membership = StoredMembership::new(Some(entry.log_id), membership);
+                state.membership = StoredMembership::new(Some(entry.log_id), membership);
                 BatchReply::default()
             }
             Payload::Normal(batch) => {
-                self.grew(batch.bytes().len());
-                let applied = core.machine.apply(batch.take().map_err(io::Error::other)?);
+                self.count_bytes(batch.bytes().len());
+                let applied = state.machine.apply(batch.take().map_err(io::Error::other)?);
                 let by = NodeId(entry.log_id.leader_id.node_id);
-                self.stamps.applied(core.machine.now(), Some(by), Instant::now());
+                self.stamps.applied(state.machine.now(), Some(by), Instant::now());
                 self.counters.applied_commands.add(applied.outcomes.len());
-                self.tell(|observer| observer.applied(&core.machine, &applied));
+                self.notify(|observer| observer.applied(&state.machine, &applied));
                 BatchReply { outcomes: applied.outcomes, revision: applied.revision }
             }
         };
-        core.last = Some(entry.log_id);
-        drop(core);
+        state.last = Some(entry.log_id);
+        drop(state);
         self.counters.applied_entries.add(1);
         self.applied.send_replace(Some(entry.log_id));
         Ok(reply)
     }
 
-    fn grew(&self, bytes: usize) {
+    fn count_bytes(&self, bytes: usize) {
         let before = self.bytes_since_snapshot.fetch_add(bytes as u64, Ordering::Relaxed);
         let after = before + bytes as u64;
         if before / self.snapshot_bytes != after / self.snapshot_bytes {
@@ -160,44 +162,45 @@ impl LocalMachine {
         }
     }
 
-    fn freeze(&self) -> (Machine, SnapshotMeta) {
-        let core = self.core.read();
+    fn copy(&self) -> (Machine, SnapshotMeta) {
+        let state = self.state.read();
         let meta =
-            SnapshotMeta { last_log_id: core.last, last_membership: core.membership.clone() };
-        (core.machine.clone(), meta)
+            SnapshotMeta { last_log_id: state.last, last_membership: state.membership.clone() };
+        (state.machine.clone(), meta)
     }
 
     fn replace(&self, machine: Machine, meta: &SnapshotMeta) {
-        let mut core = self.core.write();
-        core.machine = machine;
-        core.last = meta.last_log_id;
-        core.membership = meta.last_membership.clone();
-        self.stamps.applied(core.machine.now(), None, Instant::now());
-        self.tell(|observer| observer.restored(&core.machine));
-        drop(core);
+        let mut state = self.state.write();
+        state.machine = machine;
+        state.last = meta.last_log_id;
+        state.membership = meta.last_membership.clone();
+        self.stamps.applied(state.machine.now(), None, Instant::now());
+        self.notify(|observer| observer.restored(&state.machine));
+        drop(state);
         self.bytes_since_snapshot.store(0, Ordering::Relaxed);
         self.applied.send_replace(meta.last_log_id);
     }
 }
 
-/// See the module.
+pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
+
 pub(crate) struct StateMachine {
     local: Arc<LocalMachine>,
     store: SnapshotStore,
-    /// Held while a snapshot is made or installed, so that an older one never replaces a newer one.
-    turn: Arc<Mutex<()>>,
+    /// Held while a snapshot is built or installed, so that an older one never replaces a newer one.
+    snapshot_lock: Arc<Mutex<()>>,
 }
 
 impl StateMachine {
     pub(crate) fn new(local: Arc<LocalMachine>, store: SnapshotStore) -> Self {
-        Self { local, store, turn: Arc::default() }
+        Self { local, store, snapshot_lock: Arc::default() }
     }
 
-    fn builder(&self, turn: OwnedMutexGuard<()>) -> SnapshotBuilder {
-        let (machine, meta) = self.local.freeze();
+    fn builder(&self, guard: OwnedMutexGuard<()>) -> SnapshotBuilder {
+        let (machine, meta) = self.local.copy();
         self.local.bytes_since_snapshot.store(0, Ordering::Relaxed);
         let (store, counters) = (self.store.clone(), self.local.counters.clone());
-        SnapshotBuilder { frozen: Some((machine, meta)), store, counters, _turn: turn }
+        SnapshotBuilder { copy: Some((machine, meta)), store, counters, _guard: guard }
     }
 }
 
@@ -208,8 +211,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn applied_state(
         &mut self,
     ) -> io::Result<(Option<LogIdOf<TypeConfig>>, StoredMembershipOf<TypeConfig>)> {
-        let core = self.local.core.read();
-        Ok((core.last, core.membership.clone()))
+        let state = self.local.state.read();
+        Ok((state.last, state.membership.clone()))
     }
 
     async fn apply<S>(&mut self, mut entries: S) -> io::Result<()>
@@ -226,17 +229,17 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<SnapshotBuilder> {
-        let turn = if force {
-            self.turn.clone().lock_owned().await
+        let guard = if force {
+            self.snapshot_lock.clone().lock_owned().await
         } else {
-            self.turn.clone().try_lock_owned().ok()?
+            self.snapshot_lock.clone().try_lock_owned().ok()?
         };
-        Some(self.builder(turn))
+        Some(self.builder(guard))
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
-        let turn = self.turn.clone().lock_owned().await;
-        self.builder(turn)
+        let guard = self.snapshot_lock.clone().lock_owned().await;
+        self.builder(guard)
     }
 
     async fn install_snapshot(
@@ -244,7 +247,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         meta: &SnapshotMetaOf<TypeConfig>,
         snapshot: SnapshotFile,
     ) -> io::Result<()> {
-        let _turn = self.turn.lock().await;
+        let _guard = self.snapshot_lock.lock().await;
         let (store, expected) = (self.store.clone(), meta.clone());
         let install = move || store.install(snapshot, &expected);
         let machine = tokio::task::spawn_blocking(install).await.map_err(io::Error::other)??;
@@ -261,21 +264,21 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 }
 
-/// A frozen machine on its way to a file.
+/// Writes a copy of the machine to a file.
 pub(crate) struct SnapshotBuilder {
-    frozen: Option<(Machine, SnapshotMeta)>,
+    copy: Option<(Machine, SnapshotMeta)>,
     store: SnapshotStore,
     counters: Arc<Counters>,
-    _turn: OwnedMutexGuard<()>,
+    _guard: OwnedMutexGuard<()>,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
     type SnapshotData = SnapshotFile;
 
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<TypeConfig, SnapshotFile>> {
-        let frozen = self.frozen.take();
+        let copy = self.copy.take();
         let (machine, meta) =
-            frozen.ok_or_else(|| io::Error::other("this snapshot was made already"))?;
+            copy.ok_or_else(|| io::Error::other("this snapshot was built already"))?;
         let store = self.store.clone();
         let build = move || store.build(&machine, meta);
         let snapshot = tokio::task::spawn_blocking(build).await.map_err(io::Error::other)??;

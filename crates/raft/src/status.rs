@@ -1,48 +1,43 @@
-//! What a node says about itself, for metrics, health checks and the view of the cluster.
+//! The status of a node, for metrics, health checks and the cluster view.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_types::{NodeId, Revision};
+use serde::{Deserialize, Serialize};
 
 use crate::counters::RaftCounts;
 
-/// What a node is in the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The Raft role of a node. Sent between services: append-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
-    /// It leads.
     Leader,
-    /// It follows, or waits for a leader.
+    /// Follows a leader, or waits for one.
     Follower,
-    /// It stands for election.
     Candidate,
-    /// It has no vote.
+    /// Receives the log and has no vote.
     Learner,
-    /// It has stopped, or failed.
+    /// Shut down, or failed.
     Stopped,
 }
 
-/// How far the leader knows a peer to be.
+/// A peer as this node sees it. The leader alone knows `matched` and `contact`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// The last position it acknowledged.
+    /// The last log position that the peer acknowledged.
     pub matched: Option<u64>,
-    /// How long ago it last acknowledged anything, as far as the leader knows.
+    /// The time since the peer last acknowledged anything.
     pub contact: Option<Duration>,
-    /// Whether a connection to it is open.
+    /// Whether a connection to the peer is open.
     pub connected: bool,
 }
 
-/// A node at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaftStatus {
-    /// Which node.
     pub node: NodeId,
-    /// What it is.
     pub role: Role,
-    /// The newest term it has seen.
+    /// The highest term that the node has seen.
     pub term: u64,
-    /// The leader, if one is known.
     pub leader: Option<NodeId>,
     /// Revision of the last applied command.
     pub applied_revision: Revision,
@@ -56,18 +51,16 @@ pub struct RaftStatus {
     pub snapshot_index: Option<u64>,
     /// The last position purged from the log.
     pub purged_index: Option<u64>,
-    /// How long ago the leader was last heard; on the leader, how long ago a quorum was.
+    /// The time since the node last heard from the leader; on the leader, from a quorum.
     pub leader_contact: Option<Duration>,
-    /// Bytes free on the disk of the data directory at the last look.
+    /// Free bytes on the disk of the data directory at the last check.
     pub disk_free_bytes: u64,
-    /// Whether that is below the reserve.
+    /// Whether `disk_free_bytes` is below the reserve.
     pub disk_low: bool,
     /// What a node without a log waits for, and what an operator can do about it.
     pub waits_for: Option<String>,
-    /// Who has a vote.
     pub voters: Vec<NodeId>,
     /// The other members.
     pub peers: BTreeMap<NodeId, PeerStatus>,
-    /// What the metrics count.
     pub counts: RaftCounts,
 }

@@ -1,4 +1,4 @@
-//! Watching over a running node: its failure, and the length of its log.
+//! Background tasks of a running node: stop on failure, and snapshots that bound the log.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use tokio::time::sleep;
 use crate::disk::DiskGauge;
 use crate::failure::Failure;
 use crate::snapshot::SnapshotStore;
-use crate::state_machine::LocalMachine;
-use crate::type_config::Raft;
+use crate::state_machine::{LocalMachine, Raft};
 
-/// Between two looks at whether a snapshot fits on the disk.
-const ROOM_PAUSE: Duration = Duration::from_secs(5);
+/// Between two checks whether a snapshot fits on the disk.
+const SPACE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Serves until the node fails; then stops openraft, so that it neither votes nor leads.
+/// Runs `serving` until the node fails; then stops openraft, so that the node neither votes nor leads.
 pub(crate) async fn until_failure(serving: impl Future<Output = ()>, raft: Raft, failure: Failure) {
     tokio::select! {
         () = serving => {}
@@ -27,7 +26,7 @@ pub(crate) async fn until_failure(serving: impl Future<Output = ()>, raft: Raft,
     }
 }
 
-/// Reports the error that openraft stopped with. A regular stop is no failure.
+/// Reports the error with which openraft stopped. A regular stop is not a failure.
 pub(crate) async fn watch_openraft(raft: Raft, failure: Failure) {
     let mut metrics = raft.metrics();
     loop {
@@ -41,13 +40,13 @@ pub(crate) async fn watch_openraft(raft: Raft, failure: Failure) {
             }
         }
         if metrics.changed().await.is_err() {
-            failure.report("openraft ended without a word");
+            failure.report("openraft ended without an error");
             return;
         }
     }
 }
 
-/// Makes a snapshot when the log has grown enough, which lets the log be purged.
+/// Builds a snapshot when enough was applied, so that the log can be purged.
 pub(crate) struct Compactor {
     pub(crate) raft: Raft,
     pub(crate) local: Arc<LocalMachine>,
@@ -60,9 +59,9 @@ impl Compactor {
     pub(crate) async fn run(self) {
         loop {
             self.local.snapshot_due().await;
-            // A snapshot must never be what fills the disk: that would end the node.
-            while !self.has_room() {
-                sleep(ROOM_PAUSE).await;
+            // A snapshot that fills the disk would stop the node.
+            while !self.has_space() {
+                sleep(SPACE_PAUSE).await;
             }
             if self.raft.trigger().snapshot().await.is_err() {
                 return;
@@ -70,7 +69,7 @@ impl Compactor {
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         let needed = self.snapshots.bytes().saturating_mul(2);
         !self.disk.is_low() && self.disk.free_bytes() >= self.reserve.saturating_add(needed)
     }

@@ -1,8 +1,7 @@
-//! The types this crate fills openraft in with, and short names for what comes out.
+//! The type parameters of openraft, and short names for its types.
 //!
-//! Owns the payload of a log entry ([`Batch`]) and the reply to one ([`BatchReply`]). A batch is encoded once, when
-//! it is proposed or received, and carries those bytes with it: the log, every follower and the snapshot's byte count
-//! use them as they are.
+//! A log entry carries a [`Batch`] and its reply is a [`BatchReply`]. A batch is encoded once, when it is proposed or
+//! received, and carries its bytes: the log, every follower and the snapshot's byte count use them unchanged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +14,7 @@ use openraft::{EmptyNode, RaftTypeConfig};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::state_machine::StateMachine;
-
 openraft::declare_raft_types!(
-    /// What openraft is filled in with.
     pub(crate) TypeConfig:
         D = Batch,
         R = BatchReply,
@@ -27,7 +23,6 @@ openraft::declare_raft_types!(
         AsyncRuntime = openraft_rt_tokio::TokioRuntime,
 );
 
-pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
 pub(crate) type RaftEntry = <TypeConfig as RaftTypeConfig>::Entry;
 pub(crate) type LeaderId = <TypeConfig as RaftTypeConfig>::LeaderId;
 pub(crate) type Payload = <TypeConfig as RaftTypeConfig>::Payload;
@@ -37,18 +32,15 @@ pub(crate) type Vote = VoteOf<TypeConfig>;
 pub(crate) type StoredMembership = StoredMembershipOf<TypeConfig>;
 pub(crate) type SnapshotMeta = SnapshotMetaOf<TypeConfig>;
 
-/// One leadership: no two leaders ever share one. A term alone is not enough, since two nodes may lead in one term,
-/// one after the other.
+/// One leadership. A term alone does not identify it: two nodes may lead in one term, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaderEpoch {
-    /// The term.
     pub term: u64,
-    /// Who leads.
     pub node: NodeId,
 }
 
 impl LeaderEpoch {
-    pub(crate) fn of(id: LeaderId) -> Self {
+    pub(crate) fn new(id: LeaderId) -> Self {
         Self { term: id.term, node: NodeId(id.node_id) }
     }
 
@@ -63,12 +55,12 @@ impl fmt::Display for LeaderEpoch {
     }
 }
 
-/// The commands of one log entry, as the bytes they are stored and sent as. Clones are the same batch.
+/// The commands of one log entry, with the bytes in which they are stored and sent. Clones share both.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Batch {
     bytes: Bytes,
-    /// What the bytes mean, until somebody takes it to apply it: the log's cache keeps many entries that were applied,
-    /// and decoded they need several times the room.
+    /// The decoded entry until it is taken for `apply`. The log's cache keeps many applied entries, and a decoded entry
+    /// needs several times the memory of its bytes.
     #[serde(skip)]
     decoded: Arc<Mutex<Option<Entry>>>,
 }
@@ -76,19 +68,19 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn encode(entry: Entry) -> Result<Self, EncodeError> {
         let bytes = holdfast_codec::encode(Kind::Batch, &entry)?.into();
-        Ok(Self::of(bytes, entry))
+        Ok(Self::new(bytes, entry))
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let entry = holdfast_codec::decode(Kind::Batch, &bytes)?;
-        Ok(Self::of(bytes, entry))
+        Ok(Self::new(bytes, entry))
     }
 
-    fn of(bytes: Bytes, entry: Entry) -> Self {
+    fn new(bytes: Bytes, entry: Entry) -> Self {
         Self { bytes, decoded: Arc::new(Mutex::new(Some(entry))) }
     }
 
-    /// The entry, to be applied. Decodes the bytes if it was taken before.
+    /// The entry for `apply`. Decodes the bytes if the entry was taken before.
     pub(crate) fn take(&self) -> Result<Entry, DecodeError> {
         let decoded = self.decoded.lock().take();
         decoded.map_or_else(|| holdfast_codec::decode(Kind::Batch, &self.bytes), Ok)
@@ -119,10 +111,10 @@ impl fmt::Display for Batch {
     }
 }
 
-/// What applying one entry answered. Blank and membership entries answer nothing.
+/// The result of applying one entry; empty for blank and membership entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchReply {
-    /// One to each command, in order.
+    /// One for each command, in order.
     pub(crate) outcomes: Vec<Outcome>,
     /// Revision of the last command.
     pub(crate) revision: Revision,
@@ -141,7 +133,7 @@ mod tests {
         let batch = Batch::encode(entry.clone()).unwrap();
         let clone = batch.clone();
         assert_eq!(clone.take().unwrap(), entry);
-        assert!(batch.decoded.lock().is_none(), "a clone keeps what was taken");
+        assert!(batch.decoded.lock().is_none(), "a clone keeps the taken entry");
         assert_eq!(batch.take().unwrap(), entry);
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{NodeId, Revision};
 
-use crate::leader::{PeerReply, PeerRequest};
 use crate::service::Service;
+use crate::service_call::{NodeDigests, ReadDigests};
 
 /// A note is taken at the first entry that reaches a further multiple of this many revisions.
 const EVERY: u64 = 1_024;
@@ -21,7 +21,7 @@ const KEPT: usize = 64;
 const PERIOD: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Nodes of the same build make the same digests.
-pub(crate) const BUILD: &str = env!("CARGO_PKG_VERSION");
+const BUILD: &str = env!("CARGO_PKG_VERSION");
 
 /// A digest at a revision.
 pub(crate) type Note = (Revision, u64);
@@ -116,17 +116,13 @@ async fn ask_others(service: &Service) -> Vec<Vec<Note>> {
 }
 
 async fn ask(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<Note>> {
-    match service.ask(node, &PeerRequest::Notes, deadline).await {
-        PeerReply::Notes { build, notes } if build == BUILD => Some(notes),
-        PeerReply::Renewed(_)
-        | PeerReply::Remaining { .. }
-        | PeerReply::Report(_)
-        | PeerReply::Rejected(_)
-        | PeerReply::Notes { .. }
-        | PeerReply::RenewedMany(_)
-        | PeerReply::RenewedNamed(_)
-        | PeerReply::Leases(_)
-        | PeerReply::NotLeader => None,
+    let reply = service.call_service(node, ReadDigests, deadline).await.ok()?;
+    (reply.build == BUILD).then_some(reply.digests)
+}
+
+impl Service {
+    pub(crate) fn digests(&self) -> NodeDigests {
+        NodeDigests { build: BUILD.to_owned(), digests: self.notes() }
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{Member, Role as RaftRole};
+use holdfast_raft::{MemberAddresses, Role as RaftRole};
 use holdfast_types::{NodeId, Revision};
-use serde::{Deserialize, Serialize};
 
-use crate::leader::{PeerReply, PeerRequest};
 use crate::service::Service;
+use crate::service_call::{NodeReport, ReadReport};
 
 /// How long a member has to answer before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -83,46 +82,23 @@ pub struct Health {
     pub ready: Vec<Check>,
 }
 
-/// What a node says about itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct NodeReport {
-    term: u64,
-    leader: Option<NodeId>,
-    role: u8,
-    applied: Revision,
-    digest: u64,
-    failed: bool,
-}
-
-/// This node's own report.
-pub(crate) fn report(service: &Service) -> NodeReport {
-    let status = service.raft().status();
-    let (applied, digest) = service.raft().read(|machine| (machine.revision(), machine.digest()));
-    let role = match status.role {
-        RaftRole::Leader => 0,
-        RaftRole::Follower => 1,
-        RaftRole::Candidate => 2,
-        RaftRole::Learner => 3,
-        RaftRole::Stopped => 4,
-    };
-    let failed = service.failed().is_some();
-    NodeReport { term: status.term, leader: status.leader, role, applied, digest, failed }
-}
-
-fn role(number: u8) -> Role {
-    match number {
-        0 => Role::Leader,
-        1 => Role::Follower,
-        2 => Role::Candidate,
-        3 => Role::Learner,
-        _ => Role::Stopped,
-    }
-}
-
 impl Service {
+    pub(crate) fn report(&self) -> NodeReport {
+        let status = self.raft().status();
+        let (applied, digest) = self.raft().read(|machine| (machine.revision(), machine.digest()));
+        NodeReport {
+            term: status.term,
+            leader: status.leader,
+            role: status.role,
+            applied,
+            digest,
+            failed: self.failed().is_some(),
+        }
+    }
+
     /// Asks every member how it is. Takes at most about half a second.
     pub async fn cluster(&self) -> ClusterView {
-        let own = report(self);
+        let own = self.report();
         let asked =
             self.config().members.iter().map(|(id, member)| self.ask_member(*id, member, &own));
         let nodes = futures_util::future::join_all(asked).await;
@@ -130,21 +106,11 @@ impl Service {
         ClusterView { cluster, term: own.term, leader: own.leader, nodes }
     }
 
-    async fn ask_member(&self, id: NodeId, member: &Member, own: &NodeReport) -> ClusterMember {
+    async fn ask_member(&self, id: NodeId, member: &MemberAddresses, own: &NodeReport) -> ClusterMember {
         let found = if id == self.node() {
             Some(own.clone())
         } else {
-            match self.ask(id, &PeerRequest::Report, Instant::now() + PATIENCE).await {
-                PeerReply::Report(report) => Some(report),
-                PeerReply::Renewed(_)
-                | PeerReply::Remaining { .. }
-                | PeerReply::Rejected(_)
-                | PeerReply::Notes { .. }
-                | PeerReply::RenewedMany(_)
-                | PeerReply::RenewedNamed(_)
-                | PeerReply::Leases(_)
-                | PeerReply::NotLeader => None,
-            }
+            self.call_service(id, ReadReport, Instant::now() + PATIENCE).await.ok()
         };
         ClusterMember {
             id,
@@ -209,5 +175,15 @@ impl Service {
         metrics.streams.set(gauge(self.streams().len()));
         metrics.watches.set(gauge(self.watch_counts().watches));
         metrics.followers.set(gauge(self.watch_history().followers()));
+    }
+}
+
+fn role(role: RaftRole) -> Role {
+    match role {
+        RaftRole::Leader => Role::Leader,
+        RaftRole::Follower => Role::Follower,
+        RaftRole::Candidate => Role::Candidate,
+        RaftRole::Learner => Role::Learner,
+        RaftRole::Stopped => Role::Stopped,
     }
 }

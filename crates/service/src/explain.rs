@@ -15,8 +15,8 @@ use crate::contention::LockTimes;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::history::{PastHold, Question};
-use crate::leases::LeaseView;
 use crate::service::Service;
+use crate::service_call::LeaseView;
 
 /// A lock with all that is known about it.
 #[derive(Clone, Debug)]

@@ -162,11 +162,11 @@ impl Observer for Hub {
         self.reach.reached(machine.revision());
     }
 
-    fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {
+    fn called(&self, from: NodeId, request: Bytes, deadline: Instant) -> BoxFuture<'static, Bytes> {
         match self.service.get().cloned() {
-            Some(service) => async move { service.called(from, &request).await }.boxed(),
-            // A moment after the start; the peer asks again.
-            None => async { crate::leader::not_leader() }.boxed(),
+            Some(service) => async move { service.called(from, &request, deadline).await }.boxed(),
+            // A moment after the start; the peer calls again.
+            None => async { crate::service_call::unavailable() }.boxed(),
         }
     }
 }

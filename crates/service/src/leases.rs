@@ -1,51 +1,21 @@
-//! Many sessions at once: renewed in one round of the quorum, or looked at in the leader's lease table.
+//! Many sessions at once: renewed with one quorum round, or read from the leader's lease table.
 //!
-//! Owns what a batch of names means: one answer to each, in order, whatever happens to the others. Bounds: at most
-//! [`RENEWED_MAX`] names a call; those whose expiry is on its way are renewed through the log, one after another.
+//! Each session has its own result, in order, whatever the results of the others. Bounds: at most [`RENEWED_MAX`]
+//! sessions a call. Sessions whose expiry command is in flight are renewed through the log, one after another.
 
 use std::time::{Duration, Instant};
 
-use holdfast_types::{LockView, Rejection, SessionName, Ttl};
-use serde::{Deserialize, Serialize};
+use holdfast_types::{LockView, SessionName, Ttl};
 
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::leader::{PeerReply, PeerRequest, Renewed, find};
+use crate::leader::find;
 use crate::lease::Renewal;
 use crate::service::Service;
+use crate::service_call::{CallRefusal, LeaseView, NamedRenewal, ReadLeases, RenewNamed, Renewed};
 
-/// Sessions renewed by one call at most.
+/// The most sessions that one call renews.
 pub const RENEWED_MAX: usize = 1_000;
-
-/// What became of one renewal by name. Append-only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum NamedRenewal {
-    /// A quorum stands behind it.
-    Renewed {
-        /// What it lives from then on.
-        ttl: Ttl,
-    },
-    /// The machine refuses.
-    Rejected(Rejection),
-    /// Nobody can tell.
-    Unknown,
-}
-
-/// A session's lease as its leader keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseView {
-    /// What a renewal gives.
-    pub ttl: Ttl,
-    /// When it runs out unless it is renewed, milliseconds from now.
-    pub left_ms: u64,
-}
-
-impl LeaseView {
-    /// How long ago it was renewed. Too small when the leader has given time back, after a pause of its own.
-    pub fn renewed_ago_ms(&self) -> u64 {
-        u64::from(self.ttl.as_millis()).saturating_sub(self.left_ms)
-    }
-}
 
 /// The result of one renewal of many.
 #[derive(Clone, Debug)]
@@ -65,10 +35,8 @@ impl Service {
         sessions: Vec<SessionName>,
     ) -> Result<Response<Vec<KeptAlive>>, Failure> {
         let began = Instant::now();
-        let names = sessions.clone();
-        let request = |within_ms| PeerRequest::RenewNamed { sessions: names, within_ms };
-        let reply = self.ask_leader(request, self.deadline()).await?;
-        let PeerReply::RenewedNamed(renewals) = reply else { return Err(Failure::OutcomeUnknown) };
+        let call = RenewNamed { sessions: sessions.clone() };
+        let renewals = self.call_leader(call, self.deadline()).await?;
         if renewals.len() != sessions.len() {
             return Err(Failure::OutcomeUnknown);
         }
@@ -86,14 +54,12 @@ impl Service {
         Ok(Response::new(kept, self.revision()))
     }
 
-    pub(crate) async fn renew_named_here(
+    pub(crate) async fn renew_named_as_leader(
         &self,
         sessions: Vec<SessionName>,
         deadline: Instant,
-    ) -> PeerReply {
-        if self.raft().confirm_leadership(deadline).await.is_err() {
-            return PeerReply::NotLeader;
-        }
+    ) -> Result<Vec<NamedRenewal>, CallRefusal> {
+        self.confirm_leadership(deadline).await?;
         let found: Vec<_> = self.raft().read(|machine| {
             let (mut leases, now) = (self.leases().lock(), Instant::now());
             let renew = |session: SessionName| {
@@ -114,36 +80,28 @@ impl Service {
                 }
                 Ok((Renewal::Expiring, renewed)) => {
                     match self.renew_through_the_log(session, renewed, deadline).await {
-                        PeerReply::Renewed(renewed) => NamedRenewal::Renewed { ttl: renewed.ttl },
-                        PeerReply::Rejected(rejection) => NamedRenewal::Rejected(rejection),
-                        PeerReply::Remaining { .. }
-                        | PeerReply::Report(_)
-                        | PeerReply::NotLeader
-                        | PeerReply::Notes { .. }
-                        | PeerReply::RenewedMany(_)
-                        | PeerReply::RenewedNamed(_)
-                        | PeerReply::Leases(_) => NamedRenewal::Unknown,
+                        Ok(renewed) => NamedRenewal::Renewed { ttl: renewed.ttl },
+                        Err(CallRefusal::Rejected(rejection)) => NamedRenewal::Rejected(rejection),
+                        Err(CallRefusal::Unavailable) => NamedRenewal::Unknown,
                     }
                 }
             });
         }
-        PeerReply::RenewedNamed(renewals)
+        Ok(renewals)
     }
 
-    pub(crate) async fn leases_here(
+    pub(crate) async fn leases_as_leader(
         &self,
         sessions: &[SessionName],
         deadline: Instant,
-    ) -> PeerReply {
-        if self.raft().confirm_leadership(deadline).await.is_err() {
-            return PeerReply::NotLeader;
-        }
+    ) -> Result<Vec<Option<LeaseView>>, CallRefusal> {
+        self.confirm_leadership(deadline).await?;
         let now = Instant::now();
-        PeerReply::Leases(self.raft().read(|machine| {
+        Ok(self.raft().read(|machine| {
             let leases = self.leases().lock();
             let view = |session: &SessionName| {
                 let (id, ttl) = machine.session_id(session)?;
-                // A leadership so young that the lease has not begun to run leaves all of it.
+                // Under a leadership so young that the lease has not begun to run, all of it is left.
                 let left = leases.remaining(id, now).unwrap_or(ttl.as_duration());
                 Some(LeaseView { ttl, left_ms: u64::try_from(left.as_millis()).ok()? })
             };
@@ -151,7 +109,7 @@ impl Service {
         }))
     }
 
-    /// The leases of those who hold a lock, as far as a leader can be asked in time.
+    /// Returns the leases of a lock's holders; `None` for each if no leader answers in time.
     pub(crate) async fn leases_of_holders(&self, lock: &LockView) -> Vec<Option<LeaseView>> {
         let sessions: Vec<_> = lock.holders.iter().map(|holder| holder.session.clone()).collect();
         if sessions.is_empty() {
@@ -159,9 +117,8 @@ impl Service {
         }
         let count = sessions.len();
         let deadline = Instant::now() + self.tunables().patience.min(Duration::from_secs(1));
-        let request = |within_ms| PeerRequest::Leases { sessions, within_ms };
-        match self.ask_leader(request, deadline).await {
-            Ok(PeerReply::Leases(leases)) if leases.len() == count => leases,
+        match self.call_leader(ReadLeases { sessions }, deadline).await {
+            Ok(leases) if leases.len() == count => leases,
             Ok(_) | Err(_) => vec![None; count],
         }
     }

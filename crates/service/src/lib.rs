@@ -42,6 +42,7 @@ mod queued;
 mod reach;
 mod recipes;
 mod service;
+mod service_call;
 mod session;
 mod stream;
 mod tree;
@@ -59,7 +60,7 @@ pub use history::{HistoryBounds, PastHold};
 pub use hold::{ConnectionHold, HoldEnd, HoldEvent};
 pub use holdfast_machine::{BlockingLink, Counts, LockFilter};
 pub use keepalive::{ListenReply, ListenRequest};
-pub use leases::{KeptAlive, LeaseView, RENEWED_MAX};
+pub use leases::{KeptAlive, RENEWED_MAX};
 pub use line::QueuePosition;
 pub use lock::{FenceMode, TokenCheck};
 pub use metrics::Metrics;
@@ -67,6 +68,7 @@ pub use multi_lock::GrantedMany;
 pub use notices::SessionEvent;
 pub use recipes::{CountedDown, MadeLatch, NotYet};
 pub use service::{Service, ServiceConfig};
+pub use service_call::LeaseView;
 pub use session::{SessionLease, generate_session_name, session_or_anonymous};
 pub use stream::{
     Attached, Ended, Notice, NoticeKind, Outbox, Outgoing, Stream, StreamAnswer, StreamLimits,

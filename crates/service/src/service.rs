@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{Committed, Member, Observer, RaftConfig, RaftNode, StartError};
+use holdfast_raft::{
+    Committed, MemberAddresses, Observer, RaftConfig, RaftNode, StartError, Urgency,
+};
 use holdfast_types::{Command, Limits, NodeId, Reply, Revision, Stamp, Ticket};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -91,7 +93,7 @@ impl Default for ServiceConfig {
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) cluster: String,
-    pub(crate) members: BTreeMap<NodeId, Member>,
+    pub(crate) members: BTreeMap<NodeId, MemberAddresses>,
 }
 
 struct Inner {
@@ -318,9 +320,12 @@ impl Service {
         (done, error.map(|error| self.propose_failure(error)))
     }
 
-    /// Proposes one command and waits for the reply of the state machine.
+    /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
+    /// for the log entry of another command (ADR 0005).
     pub(crate) async fn propose(&self, command: Command) -> Result<(Reply, Revision), Failure> {
-        let proposed = self.0.raft.propose(command, self.deadline()).await;
+        let only_queues = self.raft().read(|machine| machine.only_queues(&command));
+        let urgency = if only_queues { Urgency::MayWait } else { Urgency::Immediate };
+        let proposed = self.0.raft.propose(command, urgency, self.deadline()).await;
         let Committed { outcome, revision } =
             proposed.map_err(|error| self.propose_failure(error))?;
         Ok((outcome.map_err(Failure::Rejected)?, revision))

@@ -204,7 +204,7 @@ fn json_log_lines_carry_plain_values_and_each_field_once() {
         found.unwrap_or_else(|| panic!("no line {message:?} in {log}"))
     };
     assert_eq!(find("the leader is known")["leader"], 1);
-    assert_eq!(find("made a new cluster")["members"], "1");
+    assert_eq!(find("bootstrapped a new cluster")["members"], "1");
     assert!(find("leases begin anew")["term"].is_u64());
     assert_eq!(find("granted")["token"], token);
     let audit = find("an operator took a lock away");

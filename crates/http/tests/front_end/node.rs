@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_http::{HttpConfig, HttpMetrics, serve};
-use holdfast_raft::{Member, PeerListen, RaftConfig};
+use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{Metrics, Service, ServiceConfig};
 use holdfast_types::NodeId;
 use prometheus_client::registry::Registry;
@@ -38,8 +38,8 @@ impl Sockets {
         Self { front_end, peers: TcpListener::bind("127.0.0.1:0").unwrap() }
     }
 
-    fn member(&self) -> Member {
-        Member {
+    fn member(&self) -> MemberAddresses {
+        MemberAddresses {
             http: self.front_end.local_addr().unwrap().to_string(),
             peer: self.peers.local_addr().unwrap().to_string(),
             zookeeper: "127.0.0.1:0".to_owned(),
@@ -81,7 +81,7 @@ impl Node {
 
     async fn start_as(
         id: NodeId,
-        members: BTreeMap<NodeId, Member>,
+        members: BTreeMap<NodeId, MemberAddresses>,
         sockets: Sockets,
         http: HttpConfig,
         service: ServiceConfig,

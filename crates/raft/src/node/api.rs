@@ -1,4 +1,4 @@
-//! What the rest of holdfast asks a node.
+//! The interface of a node for the rest of holdfast.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,36 +16,49 @@ use tokio::time::timeout;
 use super::RaftNode;
 use crate::error::{CallError, ProposeError, ReadError};
 use crate::leadership::Leadership;
-use crate::proposer::{Committed, command_len, write_as_leader};
+use crate::proposer::{Proposal, ProposeResult, command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{LeaderEpoch, TypeConfig};
-use crate::wire::{Purpose, ReplyBody, RequestBody};
+use crate::wire::{Committed, Purpose, ServiceRequest, Urgency};
 
-/// A write of the leader's own takes at most this long; then its outcome is unknown: openraft may hold it, or take it or
-/// refuse it later. The caller proposes again what it can propose twice.
+/// How long a write of the leader itself may take. After that its outcome is unknown: openraft may still append it. The
+/// caller may repeat commands that can be applied twice.
 const OWN_WRITE_BOUND: Duration = Duration::from_secs(10);
 
 type Metrics = openraft::RaftMetrics<TypeConfig>;
 
 impl RaftNode {
-    /// Proposes a command, from any node: it is packed with others, and forwarded to the leader if need be.
+    /// Proposes a command on any node. It shares a log entry with other commands, and is forwarded if another node leads.
     ///
     /// # Errors
-    /// [`ProposeError`]; all but [`ProposeError::Unknown`] mean that the command was certainly not appended.
+    /// [`ProposeError`]; all except [`ProposeError::Unknown`] mean that the command was certainly not appended.
     pub async fn propose(
         &self,
         command: Command,
+        urgency: Urgency,
         deadline: Instant,
     ) -> Result<Committed, ProposeError> {
+        let mut done = self.propose_run(vec![command], urgency, deadline).await?;
+        done.pop().ok_or(ProposeError::Unknown)
+    }
+
+    async fn propose_run(
+        &self,
+        commands: Vec<Command>,
+        urgency: Urgency,
+        deadline: Instant,
+    ) -> ProposeResult {
         if self.inner.closing.load(Ordering::Acquire) {
             return Err(ProposeError::ShuttingDown);
         }
-        self.inner.proposer.propose(command, deadline.into(), false).await
+        let deadline = deadline.into();
+        let proposal = Proposal { commands, urgency, deadline, forwarded: false };
+        self.inner.proposer.propose(proposal).await
     }
 
-    /// Proposes commands of one caller in their order, from any node. Those that fit go into one entry together; what
-    /// does not fit is proposed when the entry before is committed. So if one of them is not applied for certain, none
-    /// after it is. Answers those that were applied, and why the next one was not, if any is left.
+    /// Proposes commands of one caller in order, on any node. Commands that fit share one entry; the rest is proposed when
+    /// the entry before it is committed. So if one command is certainly not applied, none after it is. Returns the
+    /// applied commands, and the error of the next one if any is left.
     pub async fn propose_in_order(
         &self,
         commands: Vec<Command>,
@@ -53,14 +66,11 @@ impl RaftNode {
     ) -> (Vec<Committed>, Option<ProposeError>) {
         let mut done = Vec::with_capacity(commands.len());
         let runs = match self.split(commands) {
-            Ok(_) if self.inner.closing.load(Ordering::Acquire) => {
-                return (done, Some(ProposeError::ShuttingDown));
-            }
             Ok(runs) => runs,
             Err(error) => return (done, Some(error)),
         };
         for run in runs {
-            match self.inner.proposer.propose_run(run, deadline.into(), false).await {
+            match self.propose_run(run, Urgency::Immediate, deadline).await {
                 Ok(committed) => done.extend(committed),
                 Err(error) => return (done, Some(error)),
             }
@@ -68,8 +78,8 @@ impl RaftNode {
         (done, None)
     }
 
-    /// Proposes commands of the leader's own, if it still leads in `epoch`; never forwarded. They go into one entry,
-    /// or into several if they are many, and then the first failure ends it.
+    /// Proposes commands of the leader itself, if it still leads in `epoch`. They are never forwarded. Many commands take
+    /// several entries, and the first failure ends the call.
     ///
     /// # Errors
     /// [`ProposeError::NoLeader`] if the epoch has ended, and otherwise as [`RaftNode::propose`]. If an earlier entry
@@ -81,8 +91,8 @@ impl RaftNode {
     ) -> Result<Vec<Outcome>, ProposeError> {
         self.check_leader(epoch)?;
         let mut outcomes = Vec::with_capacity(commands.len());
-        for pack in self.split(commands)? {
-            let writing = write_as_leader(&self.inner.means, pack, epoch);
+        for run in self.split(commands)? {
+            let writing = write_as_leader(&self.inner.context, run, epoch);
             let written = timeout(OWN_WRITE_BOUND, writing).await;
             match written.unwrap_or(Err(ProposeError::Unknown)) {
                 Ok(reply) => outcomes.extend(reply.outcomes),
@@ -104,28 +114,26 @@ impl RaftNode {
     }
 
     fn split(&self, commands: Vec<Command>) -> Result<Vec<Vec<Command>>, ProposeError> {
-        let packing = &self.inner.packing;
-        let mut packs: Vec<Vec<Command>> = Vec::new();
+        let limits = &self.inner.limits;
+        let mut runs: Vec<Vec<Command>> = Vec::new();
         let mut bytes = 0;
         for command in commands {
             let len = command_len(&command)?;
-            match packs.last_mut() {
-                Some(pack)
-                    if pack.len() < packing.commands_max && bytes + len <= packing.bytes_max =>
-                {
-                    pack.push(command);
+            match runs.last_mut() {
+                Some(run) if run.len() < limits.commands_max && bytes + len <= limits.bytes_max => {
+                    run.push(command);
                     bytes += len;
                 }
                 _ => {
-                    packs.push(vec![command]);
+                    runs.push(vec![command]);
                     bytes = len;
                 }
             }
         }
-        Ok(packs)
+        Ok(runs)
     }
 
-    /// Resolves when [`RaftNode::read`] on this node sees every write acknowledged anywhere before the call.
+    /// Resolves when [`RaftNode::read`] on this node sees every write that any node acknowledged before the call.
     ///
     /// # Errors
     /// [`ReadError`]; a retry is always safe.
@@ -142,53 +150,44 @@ impl RaftNode {
         self.inner.barrier.lead(deadline.into()).await
     }
 
-    /// Reads the machine as it is on this node now, however old that is. Applying waits for `read`: be quick.
+    /// Reads the machine of this node, which may be behind the leader's. `read` blocks the apply step and must be quick.
     pub fn read<T>(&self, read: impl FnOnce(&Machine) -> T) -> T {
         self.inner.local.read(read)
     }
 
-    /// The stamp that an entry would get if this node proposed it now.
+    /// The stamp of an entry that this node would propose now.
     pub fn stamp(&self) -> Stamp {
-        self.inner.means.stamp()
+        self.inner.context.stamp()
     }
 
-    /// Who leads, as it changes.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.inner.leadership.clone()
     }
 
-    /// Asks the service of another node.
+    /// Calls the service of another node; see [`Observer::called`](crate::Observer::called).
     ///
     /// # Errors
-    /// [`CallError::NotSent`] if it certainly did not get the request.
+    /// [`CallError`]; only after [`CallError::Unknown`] the service may have received the request.
     pub async fn call_peer(
         &self,
         to: NodeId,
         request: Bytes,
         deadline: Instant,
     ) -> Result<Bytes, CallError> {
-        let body = RequestBody::Service(request);
-        let reply = self.inner.peers.call(to, Purpose::Calls, &body, deadline.into()).await?;
-        if let ReplyBody::Refused(reason) = reply {
-            return Err(CallError::NotSent(reason));
-        }
-        let ReplyBody::Service(answer) = reply else {
-            return Err(CallError::Unknown("the reply is not one to a call".into()));
-        };
-        Ok(answer)
+        let call = ServiceRequest(request);
+        self.inner.peers.call(to, Purpose::Calls, call, deadline.into()).await
     }
 
-    /// Which node this is.
     pub fn node(&self) -> NodeId {
         self.inner.node
     }
 
-    /// Where this node listens for its peers.
+    /// The address on which this node listens for its peers.
     pub fn peer_address(&self) -> SocketAddr {
         self.inner.peer_address
     }
 
-    /// Why this node stopped voting and serving, if it did: its disk, or a bug. It does not recover; stop the process.
+    /// Why this node stopped voting and serving, if it did. It does not recover; stop the process.
     pub fn failed(&self) -> Option<String> {
         self.inner.failure.reason()
     }
@@ -198,7 +197,6 @@ impl RaftNode {
         self.inner.failure.wait().await
     }
 
-    /// What this node says about itself.
     pub fn status(&self) -> RaftStatus {
         let inner = &self.inner;
         let metrics = inner.raft.metrics().borrow_watched().clone();
@@ -218,7 +216,7 @@ impl RaftNode {
             leader_contact: if leads { quorum_contact } else { inner.contact.age() },
             disk_free_bytes: inner.disk.free_bytes(),
             disk_low: inner.disk.is_low(),
-            waits_for: inner.founding.waits_for.lock().clone(),
+            waits_for: inner.bootstrap.waits_for.lock().clone(),
             voters: self.voters(),
             peers: self.peer_status(&metrics),
             counts: inner.counters.read(),

@@ -1,4 +1,4 @@
-//! Starting a node.
+//! The start of a node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,49 +13,49 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{Inner, RaftNode};
-use crate::barrier::{self, Barrier};
-use crate::campaign::Campaign;
+use crate::barrier::{Barrier, BarrierContext};
+use crate::bootstrap::{Bootstrap, list_ids};
 use crate::config::{PeerListen, RaftConfig};
-use crate::contact::Contact;
 use crate::counters::Counters;
-use crate::disk::{DiskGauge, Inspector};
+use crate::disk::{DiskGauge, DiskMonitor};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::founding::roster::RosterBook;
-use crate::founding::{Founding, listed};
+use crate::fast_election::FastElection;
 use crate::handover;
 use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
+use crate::initial_members::InitialMembersFile;
+use crate::leader_contact::LeaderContact;
 use crate::leadership::{self, Leadership};
 use crate::log_store::LogStore;
+use crate::membership_registry::MembershipRegistry;
 use crate::network::NetworkFactory;
 use crate::peers::Peers;
-use crate::proposer::{Means, Packing, Proposer};
-use crate::registrar::Registrar;
+use crate::proposer::{BatchLimits, Proposer, ProposerContext};
 use crate::snapshot::SnapshotStore;
-use crate::state_machine::{LocalMachine, Observer, StateMachine};
+use crate::state_machine::{LocalMachine, Observer, Raft, StateMachine};
 use crate::supervisor;
-use crate::transport::handshake::Doorman;
+use crate::transport::handshake::PeerHandshake;
 use crate::transport::server;
-use crate::type_config::Raft;
 
-/// Peers that may hang up before anybody looks.
-const HUNG_UP_MAX: usize = 16;
+/// Disconnected peers that wait for `fast_election`.
+const DISCONNECTED_MAX: usize = 16;
 
-/// What is on the disk, open and verified.
+/// The open and verified parts of the data directory.
 struct Opened {
     data_dir: DataDir,
-    roster: Arc<RosterBook>,
+    initial_members: Arc<InitialMembersFile>,
     log: Log,
     log_store: LogStore,
     snapshots: SnapshotStore,
 }
 
 impl RaftNode {
-    /// Starts a node. `observer` is made once the node can be read, and is told of everything applied from then on.
+    /// Starts a node. `observer` is called once the node can be read; its result is notified of everything applied from
+    /// then on.
     ///
     /// # Errors
-    /// [`StartError`] says what to fix; nothing is left running.
+    /// [`StartError`]; nothing is left running.
     pub async fn start(
         config: RaftConfig,
         observer: impl FnOnce(RaftNode) -> Arc<dyn Observer>,
@@ -79,7 +79,7 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
     let given = config.log.clone();
     let open = move || {
         let data_dir = DataDir::open(&dir, &cluster, node)?;
-        let roster = Arc::new(RosterBook::open(&dir)?);
+        let initial_members = Arc::new(InitialMembersFile::open(&dir)?);
         let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
         let snapshots =
             SnapshotStore::open(&dir.join(SNAPSHOT_DIR)).map_err(|error| store(&error))?;
@@ -88,7 +88,7 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
         let log_store = LogStore::open(log.clone(), failure, cache_bytes)
             .inspect_err(|_| log.shutdown())
             .map_err(|error| store(&error))?;
-        Ok(Opened { data_dir, roster, log, log_store, snapshots })
+        Ok(Opened { data_dir, initial_members, log, log_store, snapshots })
     };
     tokio::task::spawn_blocking(open).await.map_err(|error| StartError::Store(error.to_string()))?
 }
@@ -100,25 +100,25 @@ async fn build(
     observer: impl FnOnce(RaftNode) -> Arc<dyn Observer>,
 ) -> Result<RaftNode, StartError> {
     if config.bootstrap {
-        refuse_unless_blank(opened.log_store.clone()).await?;
+        reject_unless_blank(opened.log_store.clone()).await?;
     }
     let listener = listen(&config).await?;
     let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
     let counters = Arc::new(Counters::default());
     let local =
         Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, counters.clone()));
-    let doorman = Arc::new(doorman(&config, &opened, local.clone()));
-    let peers = Arc::new(Peers::new(&doorman, config.node, &config.members));
+    let handshake = Arc::new(peer_handshake(&config, &opened, local.clone()));
+    let peers = Arc::new(Peers::new(&handshake, config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;
-    let (disk, inspector) = gauge(&config).await;
+    let (disk, disk_monitor) = disk(&config).await;
 
     let (leadership_sender, leadership) = watch::channel(Leadership::default());
     let mut tasks = JoinSet::new();
-    let contact = Arc::new(Contact::new());
+    let contact = Arc::new(LeaderContact::new());
     let (applied, heard) = (local.applied(), contact.leader());
     tasks.spawn(leadership::follow(raft.clone(), applied, heard, leadership_sender));
-    tasks.spawn(inspector.run(disk.clone()));
-    let means = Means {
+    tasks.spawn(disk_monitor.run(disk.clone()));
+    let context = ProposerContext {
         raft: raft.clone(),
         node: config.node,
         peers: peers.clone(),
@@ -128,12 +128,12 @@ async fn build(
         counters: counters.clone(),
         local: local.clone(),
     };
-    let packing = Packing::of(&config);
-    let (proposer, packer) = Proposer::new(means.clone(), packing, failure.clone());
-    tasks.spawn(packer);
-    let (barrier, rounds) = barrier(&means, &local, &failure);
-    tasks.spawn(rounds);
-    let founding = Arc::new(founding(&config, &opened, &means, &doorman, &failure));
+    let limits = BatchLimits::new(&config);
+    let (proposer, proposer_worker) = Proposer::new(context.clone(), limits, failure.clone());
+    tasks.spawn(proposer_worker);
+    let (barrier, barrier_worker) = barrier(&context, &local, &failure);
+    tasks.spawn(barrier_worker);
+    let bootstrap = Arc::new(bootstrap(&config, &opened, &context, &handshake, &failure));
 
     let inner = Arc::new(Inner {
         node: config.node,
@@ -142,10 +142,10 @@ async fn build(
         log: opened.log,
         local,
         proposer,
-        means,
-        packing,
+        context,
+        limits,
         barrier,
-        founding,
+        bootstrap,
         peers,
         disk,
         contact,
@@ -159,54 +159,51 @@ async fn build(
         data_dir: Mutex::new(Some(opened.data_dir)),
     });
     let node = RaftNode { inner };
-    node.inner.local.go_live(observer(node.clone()));
-    node.run(&config, listener, doorman, opened.snapshots, opened.log_store);
-    node.compare_members();
+    node.inner.local.start_observing(observer(node.clone()));
+    node.run(&config, listener, handshake, opened.snapshots, opened.log_store);
+    node.warn_of_other_members();
     Ok(node)
 }
 
-/// The disk as it is now, and who goes on looking at it.
-async fn gauge(config: &RaftConfig) -> (Arc<DiskGauge>, Inspector) {
-    let (disk, inspector) = (Arc::new(DiskGauge::new()), inspector(config));
-    inspector.look(&disk).await;
-    (disk, inspector)
-}
-
-fn doorman(config: &RaftConfig, opened: &Opened, local: Arc<LocalMachine>) -> Doorman {
-    let registered = move |node| local.read(|machine| machine.incarnation(node));
-    let members = config.members.keys().copied().collect();
-    let identity = opened.data_dir.identity.clone();
-    Doorman::new(identity, members, Arc::new(registered), opened.roster.clone())
-}
-
-fn founding(
-    config: &RaftConfig,
-    opened: &Opened,
-    means: &Means,
-    doorman: &Arc<Doorman>,
-    failure: &Failure,
-) -> Founding {
-    Founding {
-        raft: means.raft.clone(),
-        node: config.node,
-        incarnation: opened.data_dir.identity.incarnation,
-        members: config.members.keys().copied().collect(),
-        book: opened.roster.clone(),
-        doorman: doorman.clone(),
-        peers: means.peers.clone(),
-        failure: failure.clone(),
-        alone: config.bootstrap,
-        waits_for: Mutex::default(),
-        turn: tokio::sync::Mutex::default(),
-    }
-}
-
-fn inspector(config: &RaftConfig) -> Inspector {
-    Inspector {
+/// The gauge after a first check, and the monitor that keeps it current.
+async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
+    let monitor = DiskMonitor {
         dir: config.data_dir.clone(),
         free_bytes: config.free_bytes.clone(),
         reserve: config.disk_reserve_bytes,
         every: config.disk_check,
+    };
+    let gauge = Arc::new(DiskGauge::new());
+    monitor.check(&gauge).await;
+    (gauge, monitor)
+}
+
+fn peer_handshake(config: &RaftConfig, opened: &Opened, local: Arc<LocalMachine>) -> PeerHandshake {
+    let registered = move |node| local.read(|machine| machine.incarnation(node));
+    let members = config.members.keys().copied().collect();
+    let identity = opened.data_dir.identity.clone();
+    PeerHandshake::new(identity, members, Arc::new(registered), opened.initial_members.clone())
+}
+
+fn bootstrap(
+    config: &RaftConfig,
+    opened: &Opened,
+    context: &ProposerContext,
+    handshake: &Arc<PeerHandshake>,
+    failure: &Failure,
+) -> Bootstrap {
+    Bootstrap {
+        raft: context.raft.clone(),
+        node: config.node,
+        incarnation: opened.data_dir.identity.incarnation,
+        members: config.members.keys().copied().collect(),
+        file: opened.initial_members.clone(),
+        handshake: handshake.clone(),
+        peers: context.peers.clone(),
+        failure: failure.clone(),
+        without_absent: config.bootstrap,
+        waits_for: Mutex::default(),
+        storing: tokio::sync::Mutex::default(),
     }
 }
 
@@ -220,37 +217,37 @@ async fn raft(
     let network = NetworkFactory { peers: peers.clone() };
     let state_machine = StateMachine::new(local.clone(), opened.snapshots.clone());
     let log_store = opened.log_store.clone();
-    // Loads the snapshot and applies what is known to be committed.
+    // Loads the snapshot and applies the entries that are known to be committed.
     Raft::build(config.node.0, settings, network, log_store, state_machine)
         .await
         .map_err(|error| StartError::Store(error.to_string()))
 }
 
-/// The flag is for one start: left in place, it would found a new cluster after the loss of a majority's disks.
-async fn refuse_unless_blank(mut log: LogStore) -> Result<(), StartError> {
+/// The flag is for one start: left in place, it would bootstrap a new cluster after the loss of a majority's disks.
+async fn reject_unless_blank(mut log: LogStore) -> Result<(), StartError> {
     let failed = |error: std::io::Error| StartError::Store(error.to_string());
     let state = log.get_log_state().await.map_err(failed)?;
     let vote = log.read_vote().await.map_err(failed)?;
     if state.last_log_id.is_some() || vote.is_some_and(|vote| vote.leader_id.term > 0) {
-        return Err(StartError::Bootstrapped);
+        return Err(StartError::AlreadyBootstrapped);
     }
     Ok(())
 }
 
 fn barrier(
-    means: &Means,
+    context: &ProposerContext,
     local: &LocalMachine,
     failure: &Failure,
 ) -> (Barrier, impl Future<Output = ()> + Send + 'static) {
-    let means = barrier::Means {
-        raft: means.raft.clone(),
-        node: means.node,
-        peers: means.peers.clone(),
-        leadership: means.leadership.clone(),
+    let context = BarrierContext {
+        raft: context.raft.clone(),
+        node: context.node,
+        peers: context.peers.clone(),
+        leadership: context.leadership.clone(),
         applied: local.applied(),
-        counters: means.counters.clone(),
+        counters: context.counters.clone(),
     };
-    Barrier::new(means, failure.clone())
+    Barrier::new(context, failure.clone())
 }
 
 async fn listen(config: &RaftConfig) -> Result<TcpListener, StartError> {
@@ -279,12 +276,12 @@ impl RaftNode {
         &self,
         config: &RaftConfig,
         listener: TcpListener,
-        doorman: Arc<Doorman>,
+        handshake: Arc<PeerHandshake>,
         snapshots: SnapshotStore,
         log: LogStore,
     ) {
         let inner = &self.inner;
-        let (hung_up, hang_ups) = mpsc::channel(HUNG_UP_MAX);
+        let (disconnected, disconnections) = mpsc::channel(DISCONNECTED_MAX);
         let dispatch = Arc::new(Dispatch {
             raft: inner.raft.clone(),
             local: inner.local.clone(),
@@ -292,13 +289,13 @@ impl RaftNode {
             snapshots: snapshots.clone(),
             proposer: inner.proposer.clone(),
             barrier: inner.barrier.clone(),
-            founding: inner.founding.clone(),
+            bootstrap: inner.bootstrap.clone(),
             disk: inner.disk.clone(),
             contact: inner.contact.clone(),
             failure: inner.failure.clone(),
-            hung_up,
+            disconnected,
         });
-        let campaign = Campaign {
+        let fast_election = FastElection {
             raft: inner.raft.clone(),
             node: inner.node,
             members: inner.members.clone(),
@@ -306,10 +303,10 @@ impl RaftNode {
             leadership: inner.leadership.clone(),
             lease: config.timing.election_max,
         };
-        let registrar = Registrar {
-            means: inner.means.clone(),
+        let membership_registry = MembershipRegistry {
+            context: inner.context.clone(),
             local: inner.local.clone(),
-            doorman: doorman.clone(),
+            handshake: handshake.clone(),
             members: inner.members.clone(),
         };
         let compactor = supervisor::Compactor {
@@ -321,23 +318,23 @@ impl RaftNode {
         };
         inner.raft.run();
         let mut tasks = inner.tasks.lock();
-        tasks.spawn(campaign.run(hang_ups));
-        tasks.spawn(registrar.run(inner.leadership.clone()));
-        tasks.spawn(inner.founding.clone().run());
+        tasks.spawn(fast_election.run(disconnections));
+        tasks.spawn(membership_registry.run(inner.leadership.clone()));
+        tasks.spawn(inner.bootstrap.clone().run());
         tasks.spawn(compactor.run());
-        tasks.spawn(handover::when_disk_is_low(inner.means.clone(), inner.members.clone()));
-        let serving = server::serve(listener, doorman, dispatch);
+        tasks.spawn(handover::when_disk_is_low(inner.context.clone(), inner.members.clone()));
+        let serving = server::serve(listener, handshake, dispatch);
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
     }
 
-    fn compare_members(&self) {
+    fn warn_of_other_members(&self) {
         let voters: Vec<NodeId> = self.voters();
         if !voters.is_empty() && !voters.iter().eq(self.inner.members.iter()) {
             tracing::warn!(
-                configured = %listed(&self.inner.members),
-                voters = %listed(&voters),
-                "the members of the configuration are not those of the log, which count"
+                configured = %list_ids(&self.inner.members),
+                voters = %list_ids(&voters),
+                "the configured members differ from the members in the log; the log decides"
             );
         }
     }

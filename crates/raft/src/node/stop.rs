@@ -6,18 +6,18 @@ use super::RaftNode;
 use crate::handover;
 
 impl RaftNode {
-    /// Stops: refuses new work, hands leadership to a caught-up voter if this node leads (within about twice the
-    /// longest election timeout), stops openraft, and closes the log once everything queued is on the disk.
+    /// Shuts down: rejects new commands, transfers leadership to a caught-up voter if this node leads (within about twice
+    /// the longest election timeout), stops openraft, and closes the log once everything queued is on the disk.
     pub async fn shutdown(&self) {
         self.inner.closing.store(true, Ordering::Release);
         if self.inner.failure.reason().is_none() {
             let bound = self.inner.transfer_bound;
-            handover::to_the_most_current(&self.inner.means, bound, |_| true).await;
+            handover::to_the_most_current(&self.inner.context, bound, |_| true).await;
         }
         self.stop().await;
     }
 
-    /// Stops at once, without handing anything over: what its peers see of a killed process.
+    /// Stops at once, without a leadership transfer, as peers see a killed process.
     pub async fn halt(&self) {
         self.inner.closing.store(true, Ordering::Release);
         self.stop().await;
@@ -29,7 +29,7 @@ impl RaftNode {
         if let Err(error) = self.inner.raft.shutdown().await {
             tracing::error!(%error, "openraft did not stop cleanly");
         }
-        self.inner.local.go_dark();
+        self.inner.local.stop_observing();
         let log = self.inner.log.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || log.shutdown()).await {
             tracing::error!(%error, "the log did not close cleanly");

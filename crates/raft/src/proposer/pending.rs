@@ -1,4 +1,4 @@
-//! Commands on their way, whether they can still be called back, and when they are to leave.
+//! Runs in the queue: whether their caller can still withdraw them, and when they have to leave.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,37 +9,47 @@ use holdfast_types::Command;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Committed;
 use crate::error::ProposeError;
+use crate::wire::{Committed, Urgency};
 
-/// The longest that commands which only queue wait for the entry of one that does more (ADR 0005).
-const PATIENCE: Duration = Duration::from_millis(1);
+/// The longest that a run with [`Urgency::MayWait`] waits for the log entry of another run (ADR 0005).
+const MAY_WAIT_MAX: Duration = Duration::from_millis(1);
+
+/// Commands of one caller that share a log entry, in order.
+pub(crate) struct Proposal {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) urgency: Urgency,
+    pub(crate) deadline: Instant,
+    /// A peer forwarded them: they are proposed on this node or not at all.
+    pub(crate) forwarded: bool,
+}
+
+pub(crate) type ProposeResult = Result<Vec<Committed>, ProposeError>;
 
 const WAITING: u8 = 0;
-const TAKEN: u8 = 1;
-const GIVEN_UP: u8 = 2;
+const IN_FLIGHT: u8 = 1;
+const WITHDRAWN: u8 = 2;
 const ABANDONED: u8 = 3;
 
-/// Says who may decide about commands: its caller while it waits, the worker while it is in flight.
+/// Decides between the caller, which may withdraw a waiting run, and the worker, which may send it.
 #[derive(Debug, Default)]
 pub(crate) struct Ticket(AtomicU8);
 
 impl Ticket {
-    /// The worker takes them into flight; false if the caller has given up.
+    /// The worker sends the run; false if the caller withdrew it.
     pub(crate) fn take(&self) -> bool {
-        self.change(WAITING, TAKEN)
+        self.change(WAITING, IN_FLIGHT)
     }
 
-    /// The worker brings them back: they were certainly not appended.
+    /// The worker returns a run that was certainly not appended; false if its caller has gone.
     pub(crate) fn put_back(&self) -> bool {
-        self.change(TAKEN, WAITING)
+        self.change(IN_FLIGHT, WAITING)
     }
 
-    /// The caller gives up; false if they are in flight.
-    pub(crate) fn give_up(&self) -> bool {
-        // One in flight stays there, but is not brought back: nobody waits for a second try.
-        self.change(WAITING, GIVEN_UP) || {
-            self.change(TAKEN, ABANDONED);
+    /// The caller withdraws the run; false if it is in flight. A run in flight is then not sent a second time.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.change(WAITING, WITHDRAWN) || {
+            self.change(IN_FLIGHT, ABANDONED);
             false
         }
     }
@@ -49,34 +59,33 @@ impl Ticket {
     }
 }
 
-/// A run in the queue: commands of one caller that go into one entry together, in order.
+/// A run in the queue.
 pub(crate) struct Pending {
-    pub(crate) commands: Vec<Command>,
-    /// Their length in an entry.
+    pub(crate) proposal: Proposal,
+    /// Bytes of the commands in an entry.
     pub(crate) bytes: usize,
-    /// They came from a peer: they are proposed here or not at all.
-    pub(crate) forwarded: bool,
-    /// They do no more than queue: they may wait for another's entry.
-    pub(crate) patient: bool,
-    pub(crate) deadline: Instant,
     pub(crate) since: Instant,
     pub(crate) ticket: Arc<Ticket>,
-    pub(crate) reply: oneshot::Sender<Result<Vec<Committed>, ProposeError>>,
+    pub(crate) reply: oneshot::Sender<ProposeResult>,
 }
 
 impl Pending {
-    /// Answers the caller, who may have gone.
-    pub(crate) fn answer(self, result: Result<Vec<Committed>, ProposeError>) {
+    pub(crate) fn may_wait(&self) -> bool {
+        self.proposal.urgency == Urgency::MayWait
+    }
+
+    /// Sends the result to the caller, which may have gone.
+    pub(crate) fn answer(self, result: ProposeResult) {
         self.reply.send(result).ok();
     }
 }
 
-/// When these are to leave together; none if there are none. Only commands that all do no more than queue wait, and not for
-/// more than a `full` pack of them.
+/// When the waiting runs have to leave; `None` if there are none. They wait only if all of them may, and are fewer
+/// than `full`.
 pub(crate) fn due(waiting: &VecDeque<Pending>, full: usize) -> Option<Instant> {
     let oldest = waiting.front()?.since;
-    let patient = waiting.len() < full && waiting.iter().all(|item| item.patient);
-    Some(if patient { oldest + PATIENCE } else { oldest })
+    let may_wait = waiting.len() < full && waiting.iter().all(Pending::may_wait);
+    Some(if may_wait { oldest + MAY_WAIT_MAX } else { oldest })
 }
 
 #[cfg(test)]
@@ -84,42 +93,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_only_queue_leave_with_the_first_that_does_more_or_when_they_are_many_or_late()
-    {
+    fn runs_that_may_wait_leave_with_an_immediate_run_or_when_they_are_many_or_late() {
+        use Urgency::{Immediate, MayWait};
         let now = Instant::now();
-        let item = |patient, ms| Pending {
-            commands: Vec::new(),
+        let item = |urgency, ms| Pending {
+            proposal: Proposal { commands: Vec::new(), urgency, deadline: now, forwarded: false },
             bytes: 0,
-            forwarded: false,
-            patient,
-            deadline: now,
             since: now + Duration::from_millis(ms),
             ticket: Arc::default(),
             reply: oneshot::channel().0,
         };
-        let late = now + PATIENCE;
+        let late = now + MAY_WAIT_MAX;
         assert_eq!(due(&VecDeque::new(), 3), None);
-        assert_eq!(due(&[item(true, 0)].into(), 3), Some(late));
-        assert_eq!(due(&[item(true, 0), item(true, 5)].into(), 3), Some(late));
-        assert_eq!(due(&[item(true, 0), item(false, 5)].into(), 3), Some(now));
-        assert_eq!(due(&[item(false, 0), item(true, 5)].into(), 3), Some(now));
-        assert_eq!(due(&[item(true, 0), item(true, 5), item(true, 6)].into(), 3), Some(now));
+        assert_eq!(due(&[item(MayWait, 0)].into(), 3), Some(late));
+        assert_eq!(due(&[item(MayWait, 0), item(MayWait, 5)].into(), 3), Some(late));
+        assert_eq!(due(&[item(MayWait, 0), item(Immediate, 5)].into(), 3), Some(now));
+        assert_eq!(due(&[item(Immediate, 0), item(MayWait, 5)].into(), 3), Some(now));
+        let full = [item(MayWait, 0), item(MayWait, 5), item(MayWait, 6)];
+        assert_eq!(due(&full.into(), 3), Some(now));
     }
 
     #[test]
-    fn a_caller_gives_up_only_what_is_not_in_flight() {
+    fn a_caller_withdraws_only_a_run_that_is_not_in_flight() {
         let ticket = Ticket::default();
         assert!(ticket.take());
         assert!(ticket.put_back());
-        assert!(ticket.give_up());
+        assert!(ticket.withdraw());
         assert!(!ticket.take());
     }
 
     #[test]
-    fn a_command_in_flight_whose_caller_is_gone_is_not_tried_again() {
+    fn a_run_in_flight_whose_caller_is_gone_is_not_sent_again() {
         let ticket = Ticket::default();
         assert!(ticket.take());
-        assert!(!ticket.give_up());
+        assert!(!ticket.withdraw());
         assert!(!ticket.put_back());
     }
 }

@@ -1,8 +1,7 @@
-//! Packs what waits and sends it off, as soon as a place in flight is free.
+//! Packs waiting runs into batches and sends each as soon as a place in flight is free.
 //!
-//! Owns the order: what came back goes before what is new. Commands that would only queue wait for company, for a moment, and
-//! nothing else does (`pending.rs`). It pauses after a pack came back, until the leader changes
-//! or [`PAUSE`] has passed, so that a cluster without a leader is asked calmly.
+//! Returned runs are sent before new ones. After a batch was returned, the worker pauses until the leader changes or
+//! [`PAUSE`] has passed, so that it does not flood a cluster without a leader.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,58 +12,61 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::flight::{Landing, Route, fly};
+use super::context::{BatchLimits, ProposerContext};
 use super::pending::{Pending, due};
-use super::{Means, Packing};
+use super::send::{Returned, Route, send_batch};
 use crate::error::ProposeError;
 
 /// Between two attempts, unless the leader changes.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// See the module.
 pub(crate) struct Worker {
-    means: Means,
-    packing: Packing,
+    context: ProposerContext,
+    limits: BatchLimits,
     queue: mpsc::Receiver<Pending>,
-    /// Certainly not appended, oldest first: what came back, and what waits for company.
-    returned: VecDeque<Pending>,
-    flights: FuturesUnordered<BoxFuture<'static, Landing>>,
+    /// Runs taken from the queue but not in flight, oldest first: returned ones, and ones that may wait.
+    waiting: VecDeque<Pending>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Returned>>,
     paused_until: Option<Instant>,
 }
 
 impl Worker {
-    pub(crate) fn new(means: Means, packing: Packing, queue: mpsc::Receiver<Pending>) -> Self {
+    pub(crate) fn new(
+        context: ProposerContext,
+        limits: BatchLimits,
+        queue: mpsc::Receiver<Pending>,
+    ) -> Self {
         Self {
-            means,
-            packing,
+            context,
+            limits,
             queue,
-            returned: VecDeque::new(),
-            flights: FuturesUnordered::new(),
+            waiting: VecDeque::new(),
+            in_flight: FuturesUnordered::new(),
             paused_until: None,
         }
     }
 
     pub(crate) async fn run(mut self) {
         loop {
-            self.launch();
+            self.send_batches();
             let paused = self.paused_until;
-            let hungry = paused.is_none() && self.flights.len() < self.packing.inflight_max;
-            // What is still here then waits for company.
-            let due = due(&self.returned, self.packing.commands_max);
+            let can_send = paused.is_none() && self.in_flight.len() < self.limits.inflight_max;
+            // The runs that `send_batches` left may wait for another run's entry.
+            let due = self.due();
             tokio::select! {
-                Some(landing) = self.flights.next(), if !self.flights.is_empty() => {
-                    self.land(landing);
+                Some(returned) = self.in_flight.next(), if !self.in_flight.is_empty() => {
+                    self.take_back(returned);
                 }
-                item = self.queue.recv(), if hungry => match item {
-                    Some(item) => self.returned.push_back(item),
+                run = self.queue.recv(), if can_send => match run {
+                    Some(run) => self.waiting.push_back(run),
                     None => return,
                 },
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if hungry && due.is_some() => {}
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if can_send && due.is_some() => {}
                 () = sleep_until(paused.unwrap_or_else(Instant::now)), if paused.is_some() => {
                     self.paused_until = None;
-                    self.dismiss();
+                    self.expire_waiting();
                 }
-                changed = self.means.leadership.changed(), if paused.is_some() => {
+                changed = self.context.leadership.changed(), if paused.is_some() => {
                     if changed.is_err() {
                         return;
                     }
@@ -74,108 +76,116 @@ impl Worker {
         }
     }
 
-    /// Sends off packs while there is something to pack, somewhere to send it, and a place in flight.
-    fn launch(&mut self) {
-        while self.paused_until.is_none() && self.flights.len() < self.packing.inflight_max {
+    /// Sends batches while there are due runs, a known leader, and a free place in flight.
+    fn send_batches(&mut self) {
+        while self.paused_until.is_none() && self.in_flight.len() < self.limits.inflight_max {
             if !self.is_due(Instant::now()) {
                 return;
             }
             let Some(first) = self.next() else { return };
             let Some(route) = self.route() else {
-                self.returned.push_front(first);
+                self.waiting.push_front(first);
                 self.pause();
                 return;
             };
-            if route == Route::Here && self.means.disk.is_low() {
+            if route == Route::Local && self.context.disk.is_low() {
                 first.answer(Err(ProposeError::DiskFull));
                 continue;
             }
-            let pack = self.pack(first, route);
-            if !pack.is_empty() {
-                self.flights.push(Box::pin(fly(self.means.clone(), route, pack)));
+            let batch = self.pack(first, route);
+            if !batch.is_empty() {
+                self.in_flight.push(Box::pin(send_batch(self.context.clone(), route, batch)));
             }
         }
     }
 
-    /// Whether there is something to pack that need not wait for company.
     fn is_due(&mut self, now: Instant) -> bool {
-        let full = self.packing.commands_max;
-        while self.returned.len() < full && self.returned.back().is_none_or(|last| last.patient) {
-            let Ok(item) = self.queue.try_recv() else { break };
-            self.returned.push_back(item);
+        let full = self.limits.commands_max;
+        while self.waiting.len() < full && self.waiting.back().is_none_or(Pending::may_wait) {
+            let Ok(run) = self.queue.try_recv() else { break };
+            self.waiting.push_back(run);
         }
-        due(&self.returned, full).is_some_and(|due| due <= now)
+        self.due().is_some_and(|due| due <= now)
     }
 
-    /// A new leader proposes only after it has applied what its predecessors committed: its stamps continue from there.
+    /// When the waiting runs have to leave. On a follower they leave at once: the leader decides what may wait.
+    fn due(&self) -> Option<Instant> {
+        match self.route() {
+            Some(Route::Local) => due(&self.waiting, self.limits.commands_max),
+            Some(Route::Leader(_)) | None => self.waiting.front().map(|run| run.since),
+        }
+    }
+
+    /// A new leader appends only after it applied what its predecessors committed: its stamps continue from there.
     fn route(&self) -> Option<Route> {
-        let now = *self.means.leadership.borrow();
+        let now = *self.context.leadership.borrow();
         match now.leader? {
-            leader if leader != self.means.node => Some(Route::To(leader)),
-            _ => now.epoch.map(|_| Route::Here),
+            leader if leader != self.context.node => Some(Route::Leader(leader)),
+            _ => now.epoch.map(|_| Route::Local),
         }
     }
 
     fn next(&mut self) -> Option<Pending> {
-        self.returned.pop_front().or_else(|| self.queue.try_recv().ok())
+        self.waiting.pop_front().or_else(|| self.queue.try_recv().ok())
     }
 
     fn pack(&mut self, first: Pending, route: Route) -> Vec<Pending> {
-        let mut pack = Vec::new();
+        let mut batch = Vec::new();
         let (mut bytes, mut count) = (0, 0);
         let mut next = Some(first);
-        while let Some(item) = next {
-            let full = bytes + item.bytes > self.packing.bytes_max
-                || count + item.commands.len() > self.packing.commands_max;
-            if full && !pack.is_empty() {
-                self.returned.push_front(item);
+        while let Some(run) = next {
+            let commands = run.proposal.commands.len();
+            let full = bytes + run.bytes > self.limits.bytes_max
+                || count + commands > self.limits.commands_max;
+            if full && !batch.is_empty() {
+                self.waiting.push_front(run);
                 break;
             }
-            if item.forwarded && route != Route::Here {
-                // One hop only: its sender finds the leader itself.
-                item.answer(Err(ProposeError::NoLeader));
-            } else if item.ticket.take() {
-                bytes += item.bytes;
-                count += item.commands.len();
-                pack.push(item);
+            if run.proposal.forwarded && route != Route::Local {
+                // One hop only: the forwarding node finds the new leader itself.
+                run.answer(Err(ProposeError::NoLeader));
+            } else if run.ticket.take() {
+                bytes += run.bytes;
+                count += commands;
+                batch.push(run);
             }
-            if count >= self.packing.commands_max {
+            if count >= self.limits.commands_max {
                 break;
             }
             next = self.next();
         }
-        pack
+        batch
     }
 
-    fn land(&mut self, landing: Landing) {
-        if landing.is_empty() {
+    fn take_back(&mut self, returned: Returned) {
+        if returned.is_empty() {
             return;
         }
-        for item in landing.into_iter().rev() {
-            if item.ticket.put_back() {
-                self.returned.push_front(item);
+        for run in returned.into_iter().rev() {
+            if run.ticket.put_back() {
+                self.waiting.push_front(run);
             }
         }
         self.pause();
     }
 
     fn pause(&mut self) {
-        self.means.leadership.borrow_and_update();
+        self.context.leadership.borrow_and_update();
         self.paused_until = Some(Instant::now() + PAUSE);
     }
 
-    /// Tells those who waited too long for a leader. Looks at the whole queue, which has room for them.
-    fn dismiss(&mut self) {
-        while self.returned.len() < self.packing.queue_max {
-            let Ok(item) = self.queue.try_recv() else { break };
-            self.returned.push_back(item);
+    /// Answers runs that waited too long for a leader, in the whole queue: `waiting` has room for all of it.
+    fn expire_waiting(&mut self) {
+        while self.waiting.len() < self.limits.queue_max {
+            let Ok(run) = self.queue.try_recv() else { break };
+            self.waiting.push_back(run);
         }
-        let (now, wait) = (Instant::now(), self.packing.leader_wait);
-        for item in std::mem::take(&mut self.returned) {
-            if now.duration_since(item.since) < wait {
-                self.returned.push_back(item);
-            } else if item.ticket.give_up() {
-                item.answer(Err(ProposeError::NoLeader));
+        let (now, wait) = (Instant::now(), self.limits.leader_wait);
+        for run in std::mem::take(&mut self.waiting) {
+            if now.duration_since(run.since) < wait {
+                self.waiting.push_back(run);
+            } else if run.ticket.withdraw() {
+                run.answer(Err(ProposeError::NoLeader));
             }
         }
     }

@@ -1,8 +1,8 @@
-//! One open connection, seen from the node that asks.
+//! The calling side of one open connection.
 //!
-//! Owns the requests that wait for a reply, by number, and the task that reads replies. Whoever asks writes the frame
-//! itself. A connection that broke, or went silent while somebody waited, answers everybody and takes no more; a new
-//! one is the lane's business. Bounds: [`IN_FLIGHT_MAX`] requests, one frame being written.
+//! Each caller writes its own frame and waits for the reply with its number; one task reads all replies. A connection
+//! that breaks, or on which a due reply does not arrive in time, fails all waiting calls and accepts no more. Bounds:
+//! [`IN_FLIGHT_MAX`] requests, one frame being written.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,25 +22,24 @@ use super::IN_FLIGHT_MAX;
 use super::frame::read_frame;
 use crate::config::SNAPSHOT_BOUND;
 use crate::error::CallError;
-use crate::wire::{Outgoing, Purpose, Reply, ReplyBody, RequestBody};
+use crate::wire::{PeerCall, Ping, Purpose, Reply, Request};
 
-/// An idle connection is tried this often, well below the server's patience.
+/// How often an idle connection is pinged: well below the server's idle limit.
 const PING_IDLE: Duration = Duration::from_secs(5);
-/// So is one on which calls wait: they may take long, but the peer must show that it lives.
+/// How often a connection for calls is pinged while calls wait: they may take long, but the peer must be alive.
 const PING_WAITING: Duration = Duration::from_secs(1);
 
-/// A connection on which nothing came for so long, while a reply was due, is given up.
+/// How long a connection may stay silent while a reply is due, before it closes.
 fn silence_max(purpose: Purpose) -> Duration {
     match purpose {
-        Purpose::Control | Purpose::Founding => Duration::from_secs(2),
+        Purpose::Control | Purpose::Bootstrap => Duration::from_secs(2),
         Purpose::Calls => Duration::from_secs(3),
         Purpose::Replication => Duration::from_secs(5),
-        // Installing takes as long as it takes; the one caller has a deadline.
+        // Installing a snapshot may take long; its one caller has a deadline.
         Purpose::Snapshot => SNAPSHOT_BOUND,
     }
 }
 
-/// See the module.
 pub(crate) struct Connection {
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
     shared: Arc<Shared>,
@@ -55,13 +54,14 @@ struct Shared {
 }
 
 struct Waiting {
-    replies: BTreeMap<u64, oneshot::Sender<ReplyBody>>,
-    /// Since when a reply is due and nothing came; requests whose caller gave up count.
+    /// Where to send the frame of each reply, by the number of its request.
+    replies: BTreeMap<u64, oneshot::Sender<Vec<u8>>>,
+    /// Since when a reply is due and nothing arrived. Requests whose caller is gone count.
     silent_since: Option<Instant>,
 }
 
 impl Connection {
-    /// Takes over a stream whose handshake is done.
+    /// Takes over a stream after its handshake.
     pub(crate) fn new(stream: TcpStream, purpose: Purpose) -> Arc<Self> {
         let (read, write) = stream.into_split();
         let waiting = Waiting { replies: BTreeMap::new(), silent_since: None };
@@ -81,33 +81,39 @@ impl Connection {
         })
     }
 
-    /// Whether it takes requests.
     pub(crate) fn is_open(&self) -> bool {
         !self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Asks, and waits for the answer until `deadline`.
-    pub(crate) async fn call(
+    pub(crate) async fn call<C: PeerCall>(
         &self,
-        body: &RequestBody,
+        call: C,
         deadline: Instant,
-    ) -> Result<ReplyBody, CallError> {
+    ) -> Result<C::Reply, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let remaining = deadline.saturating_duration_since(Instant::now()).as_millis();
         let remaining_ms = u32::try_from(remaining).unwrap_or(u32::MAX);
-        let frame = holdfast_codec::encode(Kind::PeerRequest, &Outgoing { id, remaining_ms, body })
+        let request = Request { id, remaining_ms, body: call.into() };
+        let frame = holdfast_codec::encode(Kind::PeerRequest, &request)
             .map_err(|error| CallError::NotSent(error.to_string()))?;
-        let reply = self.expect(id)?;
+        let reply = self.expect_reply(id)?;
         let _forget = Forget { shared: &self.shared, id };
         self.send(&frame, deadline).await?;
-        match timeout_at(deadline, reply).await {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(_)) => Err(CallError::Unknown("the connection broke".into())),
-            Err(_) => Err(CallError::Unknown("no reply in time".into())),
+        let frame = match timeout_at(deadline, reply).await {
+            Ok(Ok(frame)) => frame,
+            Ok(Err(_)) => return Err(CallError::Unknown("the connection broke".into())),
+            Err(_) => return Err(CallError::Unknown("no reply in time".into())),
+        };
+        match holdfast_codec::decode::<Reply<C::Reply>>(Kind::PeerReply, &frame) {
+            Ok(reply) => reply.result.map_err(CallError::Refused),
+            Err(error) => {
+                self.shared.close();
+                Err(CallError::Unknown(format!("undecodable reply: {error}")))
+            }
         }
     }
 
-    fn expect(&self, id: u64) -> Result<oneshot::Receiver<ReplyBody>, CallError> {
+    fn expect_reply(&self, id: u64) -> Result<oneshot::Receiver<Vec<u8>>, CallError> {
         let mut waiting = self.shared.waiting.lock();
         let now = Instant::now();
         if waiting.silent_since.is_some_and(|since| now - since > silence_max(self.purpose)) {
@@ -119,7 +125,7 @@ impl Connection {
             return Err(CallError::NotSent("the connection broke".into()));
         }
         if waiting.replies.len() >= IN_FLIGHT_MAX {
-            return Err(CallError::NotSent("too many requests wait for this peer".into()));
+            return Err(CallError::NotSent("too many requests wait for the peer".into()));
         }
         waiting.silent_since.get_or_insert(now);
         let (sender, receiver) = oneshot::channel();
@@ -129,14 +135,16 @@ impl Connection {
 
     async fn send(&self, frame: &[u8], deadline: Instant) -> Result<(), CallError> {
         let Ok(mut writer) = timeout_at(deadline, self.writer.lock()).await else {
-            return Err(CallError::NotSent("no turn to write in time".into()));
+            return Err(CallError::NotSent(
+                "other requests were written until the deadline".into(),
+            ));
         };
-        // Half a frame spoils the stream: unless the whole is written, the connection ends, even if the caller
-        // goes away in the middle.
-        let mut spoil = Spoil { shared: &self.shared, armed: true };
+        // A partial frame makes the stream unusable: the connection closes unless the frame is written completely,
+        // even if the caller is dropped in the middle.
+        let mut guard = CloseOnPartialWrite { shared: &self.shared, armed: true };
         match timeout_at(deadline, writer.write_all(frame)).await {
             Ok(Ok(())) => {
-                spoil.armed = false;
+                guard.armed = false;
                 Ok(())
             }
             Ok(Err(error)) => Err(CallError::Unknown(error.to_string())),
@@ -172,12 +180,12 @@ impl Drop for Forget<'_> {
     }
 }
 
-struct Spoil<'a> {
+struct CloseOnPartialWrite<'a> {
     shared: &'a Shared,
     armed: bool,
 }
 
-impl Drop for Spoil<'_> {
+impl Drop for CloseOnPartialWrite<'_> {
     fn drop(&mut self) {
         if self.armed {
             self.shared.close();
@@ -187,17 +195,17 @@ impl Drop for Spoil<'_> {
 
 async fn read_replies<R: AsyncRead + Unpin>(mut stream: R, shared: Arc<Shared>) {
     while let Ok(Some(frame)) = read_frame(&mut stream).await {
-        let Ok(reply) = holdfast_codec::decode::<Reply>(Kind::PeerReply, &frame) else { break };
+        let Ok(id) = holdfast_codec::decode_prefix::<u64>(Kind::PeerReply, &frame) else { break };
         let mut waiting = shared.waiting.lock();
         waiting.silent_since = None;
-        let sender = waiting.replies.remove(&reply.id);
+        let sender = waiting.replies.remove(&id);
         if !waiting.replies.is_empty() {
             waiting.silent_since = Some(Instant::now());
         }
         drop(waiting);
         if let Some(sender) = sender {
-            // The caller may have gone.
-            sender.send(reply.body).ok();
+            // The caller may be gone.
+            sender.send(frame).ok();
         }
     }
     shared.close();
@@ -210,13 +218,13 @@ async fn ping(connection: Weak<Connection>) {
         let Some(connection) = connection.upgrade() else { return };
         let waiting = !connection.shared.waiting.lock().replies.is_empty();
         idle = if waiting { Duration::ZERO } else { idle + PING_WAITING };
-        // The other lanes answer in turn: a ping would wait behind what it asks about.
+        // Connections for other purposes answer in turn: a ping would wait behind the slow request.
         let due = if waiting { connection.purpose == Purpose::Calls } else { idle >= PING_IDLE };
         if !due {
             continue;
         }
         idle = Duration::ZERO;
-        if connection.call(&RequestBody::Ping, Instant::now() + PING_IDLE).await.is_err() {
+        if connection.call(Ping, Instant::now() + PING_IDLE).await.is_err() {
             connection.shared.close();
             return;
         }

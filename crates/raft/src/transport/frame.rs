@@ -1,6 +1,4 @@
-//! Frames: envelopes on a stream.
-//!
-//! Owns the bound on their size, checked before anything is allocated.
+//! Frames: envelopes on a stream. Their size is checked before anything is allocated.
 
 use std::io;
 
@@ -8,7 +6,7 @@ use holdfast_codec::{DecodeError, HEADER_LEN};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The largest frame, bytes: an append of one huge entry, or a piece of a snapshot, with room to spare.
+/// The largest frame, bytes: an append of one entry of the largest size, or a piece of a snapshot, with room to spare.
 pub(crate) const FRAME_MAX: usize = 16 << 20;
 
 /// Why there is no next frame.
@@ -22,7 +20,7 @@ pub(crate) enum FrameError {
     TooLong(usize),
 }
 
-/// Reads one frame; none at the end of the stream.
+/// Reads one frame; `None` at the end of the stream.
 pub(crate) async fn read_frame<R>(stream: &mut R) -> Result<Option<Vec<u8>>, FrameError>
 where
     R: AsyncRead + Unpin,

@@ -1,9 +1,9 @@
-//! Who may talk to whom.
+//! The handshake on a connection between nodes, both sides.
 //!
-//! Owns both sides of the first exchange on a connection: same protocol, same cluster, the node that was meant, and
-//! the very incarnation that the log or the founding of the cluster names (design D14). Nobody else is talked to, except
-//! about founding: a node that nobody knows yet is remembered then, and the leader registers it before it counts.
-//! Bounds: one hello, within [`HELLO_BOUND`]; what is remembered is one line a member.
+//! Both sides check the protocol version, the cluster, the node id, and the data directory: its incarnation must be the
+//! one that the log or the initial members name (design D14). The exception is a connection for the bootstrap. There a
+//! node that is not registered is accepted, and remembered until the leader registers it.
+//! Bounds: one hello within [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,77 +17,76 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
-use crate::founding::roster::RosterBook;
 use crate::identity::Identity;
+use crate::initial_members::InitialMembersFile;
 use crate::wire::{Hello, HelloReply, PROTOCOL, Purpose, Refusal};
 
 /// A handshake takes at most this long.
 pub(crate) const HELLO_BOUND: Duration = Duration::from_secs(2);
 
-/// Tells which incarnation the cluster has registered for a node.
+/// Returns the incarnation that the log has registered for a node.
 pub(crate) type Registered = Arc<dyn Fn(NodeId) -> Option<Incarnation> + Send + Sync>;
 
-/// A peer that was let in.
+/// A peer that passed the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Visitor {
+pub(crate) struct Peer {
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) purpose: Purpose,
 }
 
-/// Whether a peer said that it knows this node's id by another data directory.
-pub(crate) fn disowned(reason: &str) -> bool {
+/// Whether a peer refused the handshake because the cluster knows this node's id with another data directory.
+pub(crate) fn is_other_incarnation(reason: &str) -> bool {
     reason == refused(&Refusal::Incarnation)
 }
 
 fn refused(refusal: &Refusal) -> String {
-    format!("refused: {refusal}")
+    format!("the peer refused the connection: {refusal}")
 }
 
-/// See the module.
-pub(crate) struct Doorman {
+pub(crate) struct PeerHandshake {
     identity: Identity,
     members: BTreeSet<NodeId>,
     registered: Registered,
-    roster: Arc<RosterBook>,
-    /// Members without a log that nobody knows, as they last presented themselves.
-    newcomers: Mutex<BTreeMap<NodeId, Incarnation>>,
-    /// Why each member was last refused, so that each reason is logged once.
+    initial_members: Arc<InitialMembersFile>,
+    /// Members without a log that are not registered, with the incarnation of their last hello.
+    unregistered: Mutex<BTreeMap<NodeId, Incarnation>>,
+    /// The last refusal of each member, so that each reason is logged once.
     refused: Mutex<BTreeMap<NodeId, Refusal>>,
 }
 
-impl Doorman {
+impl PeerHandshake {
     pub(crate) fn new(
         identity: Identity,
         members: BTreeSet<NodeId>,
         registered: Registered,
-        roster: Arc<RosterBook>,
+        initial_members: Arc<InitialMembersFile>,
     ) -> Self {
-        let (newcomers, refused) = (Mutex::default(), Mutex::default());
-        Self { identity, members, registered, roster, newcomers, refused }
+        let (unregistered, refused) = (Mutex::default(), Mutex::default());
+        Self { identity, members, registered, initial_members, unregistered, refused }
     }
 
-    /// The one incarnation of a node that may vote and be replicated to, if it is known.
-    pub(crate) fn known(&self, node: NodeId) -> Option<Incarnation> {
-        (self.registered)(node).or_else(|| self.roster.incarnation(node))
+    /// The only incarnation of a node that may vote and be replicated to; `None` if the node is not registered.
+    pub(crate) fn expected_incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        (self.registered)(node).or_else(|| self.initial_members.incarnation(node))
     }
 
     /// The incarnation to register for a node that the log does not know.
     pub(crate) fn to_register(&self, node: NodeId) -> Option<Incarnation> {
-        let founder = self.roster.incarnation(node);
-        founder.or_else(|| self.newcomers.lock().get(&node).copied())
+        let initial = self.initial_members.incarnation(node);
+        initial.or_else(|| self.unregistered.lock().get(&node).copied())
     }
 
-    /// Whether this node would talk to another one about anything but founding.
-    pub(crate) fn expects(&self, node: NodeId, purpose: Purpose) -> Result<(), String> {
-        if purpose == Purpose::Founding || self.known(node).is_some() {
+    /// Checks that this node may call a peer; the error is the reason.
+    pub(crate) fn may_call(&self, node: NodeId, purpose: Purpose) -> Result<(), String> {
+        if purpose == Purpose::Bootstrap || self.expected_incarnation(node).is_some() {
             return Ok(());
         }
-        Err("its data directory is not registered yet".into())
+        Err("the peer's data directory is not registered yet".into())
     }
 
-    /// Introduces this node on a fresh stream.
-    pub(crate) async fn introduce(
+    /// The calling side of the handshake.
+    pub(crate) async fn initiate(
         &self,
         stream: &mut TcpStream,
         to: NodeId,
@@ -105,36 +104,36 @@ impl Doorman {
             let frame = holdfast_codec::encode(Kind::Hello, &hello).map_err(|e| e.to_string())?;
             stream.write_all(&frame).await.map_err(|e| e.to_string())?;
             let frame = read_frame(stream).await.map_err(|e| e.to_string())?;
-            let frame = frame.ok_or("the peer hung up")?;
+            let frame = frame.ok_or("the peer closed the connection during the handshake")?;
             holdfast_codec::decode::<HelloReply>(Kind::Hello, &frame).map_err(|e| e.to_string())
         };
-        let reply = timeout(HELLO_BOUND, exchange).await.map_err(|_| "no hello in time")??;
-        self.judge_reply(to, purpose, reply)
+        let reply = timeout(HELLO_BOUND, exchange).await.map_err(|_| "no handshake in time")??;
+        self.check_reply(to, purpose, reply)
     }
 
-    fn judge_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<(), String> {
+    fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<(), String> {
         match reply {
-            // Whoever has no log asks anybody.
-            HelloReply::Welcome { node, .. } if node == to && purpose == Purpose::Founding => {
+            // A node without a log may call any member.
+            HelloReply::Accepted { node, .. } if node == to && purpose == Purpose::Bootstrap => {
                 Ok(())
             }
-            HelloReply::Welcome { node, incarnation } if node == to => {
-                self.judge_incarnation(node, incarnation).map_err(|refusal| refusal.to_string())
+            HelloReply::Accepted { node, incarnation } if node == to => {
+                self.check_incarnation(node, incarnation).map_err(|refusal| refusal.to_string())
             }
-            HelloReply::Welcome { node, .. } => Err(Refusal::NotMe { ours: node }.to_string()),
+            HelloReply::Accepted { node, .. } => Err(Refusal::WrongNode { ours: node }.to_string()),
             HelloReply::Refused(refusal) => Err(refused(&refusal)),
         }
     }
 
-    /// Answers the introduction of another node; gives who it is, if it may stay.
-    pub(crate) async fn receive(&self, stream: &mut TcpStream) -> Option<Visitor> {
+    /// The accepting side of the handshake. Returns the peer, or `None` if the connection is refused or broken.
+    pub(crate) async fn accept(&self, stream: &mut TcpStream) -> Option<Peer> {
         let frame = timeout(HELLO_BOUND, read_frame(stream)).await.ok()?.ok()??;
         let hello: Hello = holdfast_codec::decode(Kind::Hello, &frame).ok()?;
-        let verdict = self.judge(&hello);
-        self.note(&hello, verdict.as_ref().err());
-        let accepted = verdict.is_ok();
-        let reply = match verdict {
-            Ok(()) => HelloReply::Welcome {
+        let checked = self.check_hello(&hello);
+        self.log_refusal(&hello, checked.as_ref().err());
+        let accepted = checked.is_ok();
+        let reply = match checked {
+            Ok(()) => HelloReply::Accepted {
                 node: self.identity.node,
                 incarnation: self.identity.incarnation,
             },
@@ -143,10 +142,10 @@ impl Doorman {
         let frame = holdfast_codec::encode(Kind::Hello, &reply).ok()?;
         timeout(HELLO_BOUND, stream.write_all(&frame)).await.ok()?.ok()?;
         let Hello { from: node, incarnation, purpose, .. } = hello;
-        accepted.then_some(Visitor { node, incarnation, purpose })
+        accepted.then_some(Peer { node, incarnation, purpose })
     }
 
-    fn judge(&self, hello: &Hello) -> Result<(), Refusal> {
+    fn check_hello(&self, hello: &Hello) -> Result<(), Refusal> {
         if hello.protocol != PROTOCOL {
             return Err(Refusal::Protocol { ours: PROTOCOL });
         }
@@ -154,30 +153,30 @@ impl Doorman {
             return Err(Refusal::Cluster { ours: self.identity.cluster.clone() });
         }
         if hello.to != self.identity.node {
-            return Err(Refusal::NotMe { ours: self.identity.node });
+            return Err(Refusal::WrongNode { ours: self.identity.node });
         }
         if hello.from == self.identity.node || !self.members.contains(&hello.from) {
-            return Err(Refusal::Stranger);
+            return Err(Refusal::NotMember);
         }
-        match self.judge_incarnation(hello.from, hello.incarnation) {
-            Err(Refusal::Unregistered) if hello.purpose == Purpose::Founding => {
-                self.newcomers.lock().insert(hello.from, hello.incarnation);
+        match self.check_incarnation(hello.from, hello.incarnation) {
+            Err(Refusal::Unregistered) if hello.purpose == Purpose::Bootstrap => {
+                self.unregistered.lock().insert(hello.from, hello.incarnation);
                 Ok(())
             }
-            verdict => verdict,
+            result => result,
         }
     }
 
-    fn judge_incarnation(&self, node: NodeId, incarnation: Incarnation) -> Result<(), Refusal> {
-        match self.known(node) {
-            Some(known) if known == incarnation => Ok(()),
+    fn check_incarnation(&self, node: NodeId, incarnation: Incarnation) -> Result<(), Refusal> {
+        match self.expected_incarnation(node) {
+            Some(expected) if expected == incarnation => Ok(()),
             Some(_) => Err(Refusal::Incarnation),
             None => Err(Refusal::Unregistered),
         }
     }
 
     /// Logs a refusal, each reason of a member once.
-    fn note(&self, hello: &Hello, refusal: Option<&Refusal>) {
+    fn log_refusal(&self, hello: &Hello, refusal: Option<&Refusal>) {
         let mut refused = self.refused.lock();
         let Some(refusal) = refusal else {
             refused.remove(&hello.from);
@@ -195,18 +194,18 @@ impl Doorman {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::founding::roster::Roster;
+    use crate::wire::InitialMembers;
 
-    /// Node 2 is registered in the log, node 3 founded the cluster, and nobody knows node 4.
-    fn doorman(dir: &tempfile::TempDir) -> Doorman {
+    /// Node 2 is registered in the log, node 3 is an initial member, and node 4 is not registered.
+    fn handshake(dir: &tempfile::TempDir) -> PeerHandshake {
         let identity =
             Identity { cluster: "a".into(), node: NodeId(1), incarnation: Incarnation(11) };
         let members = BTreeSet::from([NodeId(1), NodeId(2), NodeId(3), NodeId(4)]);
         let registered = |node| (node == NodeId(2)).then_some(Incarnation(22));
-        let roster = Arc::new(RosterBook::open(dir.path()).unwrap());
-        let founders = BTreeMap::from([(NodeId(1), Incarnation(11)), (NodeId(3), Incarnation(33))]);
-        roster.write(Roster { founder: Incarnation(11), members: founders }).unwrap();
-        Doorman::new(identity, members, Arc::new(registered), roster)
+        let file = Arc::new(InitialMembersFile::open(dir.path()).unwrap());
+        let initial = BTreeMap::from([(NodeId(1), Incarnation(11)), (NodeId(3), Incarnation(33))]);
+        file.write(InitialMembers { initiator: Incarnation(11), members: initial }).unwrap();
+        PeerHandshake::new(identity, members, Arc::new(registered), file)
     }
 
     fn hello() -> Hello {
@@ -221,68 +220,68 @@ mod tests {
     }
 
     #[test]
-    fn each_mismatch_is_refused_for_what_it_is() {
+    fn each_mismatch_is_refused_with_its_reason() {
         let dir = tempfile::tempdir().unwrap();
-        let doorman = doorman(&dir);
-        assert_eq!(doorman.judge(&hello()), Ok(()));
-        let other = Hello { protocol: 2, ..hello() };
-        assert_eq!(doorman.judge(&other), Err(Refusal::Protocol { ours: PROTOCOL }));
+        let handshake = handshake(&dir);
+        assert_eq!(handshake.check_hello(&hello()), Ok(()));
+        let other = Hello { protocol: PROTOCOL + 1, ..hello() };
+        assert_eq!(handshake.check_hello(&other), Err(Refusal::Protocol { ours: PROTOCOL }));
         let other = Hello { cluster: "b".into(), ..hello() };
-        assert_eq!(doorman.judge(&other), Err(Refusal::Cluster { ours: "a".into() }));
+        assert_eq!(handshake.check_hello(&other), Err(Refusal::Cluster { ours: "a".into() }));
         let other = Hello { to: NodeId(3), ..hello() };
-        assert_eq!(doorman.judge(&other), Err(Refusal::NotMe { ours: NodeId(1) }));
+        assert_eq!(handshake.check_hello(&other), Err(Refusal::WrongNode { ours: NodeId(1) }));
         let other = Hello { from: NodeId(9), ..hello() };
-        assert_eq!(doorman.judge(&other), Err(Refusal::Stranger));
+        assert_eq!(handshake.check_hello(&other), Err(Refusal::NotMember));
         let other = Hello { incarnation: Incarnation(23), ..hello() };
-        assert_eq!(doorman.judge(&other), Err(Refusal::Incarnation));
-        let founding = Hello { purpose: Purpose::Founding, ..other };
-        assert_eq!(doorman.judge(&founding), Err(Refusal::Incarnation));
+        assert_eq!(handshake.check_hello(&other), Err(Refusal::Incarnation));
+        let bootstrap = Hello { purpose: Purpose::Bootstrap, ..other };
+        assert_eq!(handshake.check_hello(&bootstrap), Err(Refusal::Incarnation));
     }
 
     #[test]
-    fn a_founder_is_known_before_the_log_says_so() {
+    fn an_initial_member_is_accepted_before_the_log_registers_it() {
         let dir = tempfile::tempdir().unwrap();
-        let doorman = doorman(&dir);
-        let founder = Hello { from: NodeId(3), incarnation: Incarnation(33), ..hello() };
-        assert_eq!(doorman.judge(&founder), Ok(()));
-        let wiped = Hello { incarnation: Incarnation(34), ..founder };
-        assert_eq!(doorman.judge(&wiped), Err(Refusal::Incarnation));
+        let handshake = handshake(&dir);
+        let initial = Hello { from: NodeId(3), incarnation: Incarnation(33), ..hello() };
+        assert_eq!(handshake.check_hello(&initial), Ok(()));
+        let wiped = Hello { incarnation: Incarnation(34), ..initial };
+        assert_eq!(handshake.check_hello(&wiped), Err(Refusal::Incarnation));
     }
 
-    /// An unknown node gets no vote and no entry, only an ear: it counts when the log says which one it is.
+    /// An unregistered node gets neither votes nor entries until the log registers its incarnation.
     #[test]
-    fn a_node_that_nobody_knows_is_heard_about_founding_only() {
+    fn an_unregistered_node_is_accepted_for_the_bootstrap_only() {
         let dir = tempfile::tempdir().unwrap();
-        let doorman = doorman(&dir);
+        let handshake = handshake(&dir);
         let unknown = Hello { from: NodeId(4), incarnation: Incarnation(44), ..hello() };
         for purpose in [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls] {
             let asks = Hello { purpose, ..unknown.clone() };
-            assert_eq!(doorman.judge(&asks), Err(Refusal::Unregistered));
-            assert!(doorman.expects(NodeId(4), purpose).is_err());
+            assert_eq!(handshake.check_hello(&asks), Err(Refusal::Unregistered));
+            assert!(handshake.may_call(NodeId(4), purpose).is_err());
         }
-        assert_eq!(doorman.to_register(NodeId(4)), None);
-        let asks = Hello { purpose: Purpose::Founding, ..unknown.clone() };
-        assert_eq!(doorman.judge(&asks), Ok(()));
-        assert_eq!(doorman.to_register(NodeId(4)), Some(Incarnation(44)));
-        assert_eq!(doorman.judge(&unknown), Err(Refusal::Unregistered));
+        assert_eq!(handshake.to_register(NodeId(4)), None);
+        let asks = Hello { purpose: Purpose::Bootstrap, ..unknown.clone() };
+        assert_eq!(handshake.check_hello(&asks), Ok(()));
+        assert_eq!(handshake.to_register(NodeId(4)), Some(Incarnation(44)));
+        assert_eq!(handshake.check_hello(&unknown), Err(Refusal::Unregistered));
     }
 
     #[test]
-    fn an_answer_of_a_wiped_or_unknown_node_is_refused() {
+    fn a_reply_of_a_wiped_or_unregistered_node_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let doorman = doorman(&dir);
-        let judge = |node, incarnation| {
-            let welcome =
-                HelloReply::Welcome { node: NodeId(node), incarnation: Incarnation(incarnation) };
-            doorman.judge_reply(NodeId(2), Purpose::Calls, welcome)
+        let handshake = handshake(&dir);
+        let check = |node, incarnation| {
+            let accepted =
+                HelloReply::Accepted { node: NodeId(node), incarnation: Incarnation(incarnation) };
+            handshake.check_reply(NodeId(2), Purpose::Calls, accepted)
         };
-        assert!(judge(2, 22).is_ok());
-        assert!(judge(2, 99).is_err());
-        assert!(judge(3, 22).is_err());
-        let welcome = HelloReply::Welcome { node: NodeId(4), incarnation: Incarnation(44) };
-        assert!(doorman.judge_reply(NodeId(4), Purpose::Calls, welcome).is_err());
+        assert!(check(2, 22).is_ok());
+        assert!(check(2, 99).is_err());
+        assert!(check(3, 22).is_err());
+        let accepted = HelloReply::Accepted { node: NodeId(4), incarnation: Incarnation(44) };
+        assert!(handshake.check_reply(NodeId(4), Purpose::Calls, accepted).is_err());
         let refused = HelloReply::Refused(Refusal::Incarnation);
-        let reason = doorman.judge_reply(NodeId(2), Purpose::Founding, refused).unwrap_err();
-        assert!(disowned(&reason), "{reason}");
+        let reason = handshake.check_reply(NodeId(2), Purpose::Bootstrap, refused).unwrap_err();
+        assert!(is_other_incarnation(&reason), "{reason}");
     }
 }

@@ -1,30 +1,31 @@
-//! The first words on a connection between nodes: who calls, what for, and whom the caller believes to reach.
+//! The handshake on a connection between nodes: the caller's identity, the connection's purpose, and the node that the
+//! caller expects to reach.
 
 use std::fmt;
 
 use holdfast_types::{Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
-/// Version of the peer protocol. Two nodes talk only if theirs are equal.
-pub(crate) const PROTOCOL: u16 = 1;
+/// Version of the peer protocol. Two nodes exchange requests only if their versions are equal.
+pub(crate) const PROTOCOL: u16 = 2;
 
-/// What a connection is for. Each purpose has a connection of its own, so that a large append or a snapshot never
-/// delays a heartbeat.
+/// What a connection is for. Each purpose has its own connection, so that a large append or a snapshot never delays a
+/// heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Purpose {
     /// Appends with entries.
     Replication,
-    /// Heartbeats, votes and transfers of leadership.
+    /// Heartbeats, votes and leadership transfers.
     Control,
     /// Snapshots.
     Snapshot,
-    /// Forwarded proposals, read indexes and the service's own calls.
+    /// Forwarded proposals, read indexes and calls between services.
     Calls,
-    /// What a node without a log asks. The one purpose for which nodes need not know each other's data directories.
-    Founding,
+    /// Requests of a node without a log. The only purpose for which nodes need not know each other's data directories.
+    Bootstrap,
 }
 
-/// What the connecting node says.
+/// Sent by the connecting node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u16,
@@ -35,17 +36,10 @@ pub(crate) struct Hello {
     pub(crate) purpose: Purpose,
 }
 
-/// What the other node answers.
+/// Sent by the accepting node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HelloReply {
-    /// Go on.
-    Welcome {
-        /// Who answers.
-        node: NodeId,
-        /// Its data directory.
-        incarnation: Incarnation,
-    },
-    /// Go away.
+    Accepted { node: NodeId, incarnation: Incarnation },
     Refused(Refusal),
 }
 
@@ -56,39 +50,39 @@ pub(crate) enum Refusal {
     Protocol { ours: u16 },
     /// The names of the clusters differ.
     Cluster { ours: String },
-    /// Another node was meant.
-    NotMe { ours: NodeId },
-    /// The caller is not in our configuration.
-    Stranger,
-    /// The cluster knows the caller's id by another data directory.
+    /// The caller expects another node at this address.
+    WrongNode { ours: NodeId },
+    /// The caller is not among the configured members.
+    NotMember,
+    /// The cluster knows the caller's id with another data directory.
     Incarnation,
     /// Too many connections.
     Busy,
-    /// Neither the log nor the founding of the cluster tells the caller's data directory.
+    /// Neither the log nor the initial members name the caller's data directory.
     Unregistered,
 }
 
 impl Purpose {
-    /// One word for the log.
+    /// The value of the log field `purpose`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Replication => "replication",
             Self::Control => "control",
             Self::Snapshot => "snapshot",
             Self::Calls => "calls",
-            Self::Founding => "founding",
+            Self::Bootstrap => "bootstrap",
         }
     }
 }
 
 impl Refusal {
-    /// One word for the log of the node that refuses; the text is for the node that is refused.
+    /// The value of the log field `refusal` on the refusing node. The `Display` text is for the refused node.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Protocol { .. } => "protocol",
             Self::Cluster { .. } => "cluster",
-            Self::NotMe { .. } => "not-me",
-            Self::Stranger => "stranger",
+            Self::WrongNode { .. } => "wrong-node",
+            Self::NotMember => "not-member",
             Self::Incarnation => "incarnation",
             Self::Busy => "busy",
             Self::Unregistered => "unregistered",
@@ -99,32 +93,29 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Protocol { ours } => {
-                write!(
-                    f,
-                    "it speaks version {ours} of the peer protocol, not {PROTOCOL}: run the same version on all nodes"
-                )
+            Self::Protocol { ours } => write!(
+                f,
+                "the peer uses version {ours} of the peer protocol, this node version {PROTOCOL}: run the same version on all nodes"
+            ),
+            Self::Cluster { ours } => write!(
+                f,
+                "the peer belongs to cluster {ours:?}: fix `cluster` or the addresses of the members"
+            ),
+            Self::WrongNode { ours } => {
+                write!(f, "the peer is node {ours}: fix the addresses of the members")
             }
-            Self::Cluster { ours } => {
-                write!(
-                    f,
-                    "it belongs to cluster {ours:?}: fix `cluster` or the addresses of the members"
-                )
-            }
-            Self::NotMe { ours } => {
-                write!(f, "it is node {ours}: fix the addresses of the members")
-            }
-            Self::Stranger => {
-                write!(f, "its configuration has no such member: use the same members on all nodes")
-            }
+            Self::NotMember => write!(
+                f,
+                "this node is not in the peer's configuration: use the same members on all nodes"
+            ),
             Self::Incarnation => write!(
                 f,
-                "the cluster knows this node's id by another data directory: restore that directory, or join under a new id"
+                "the cluster knows this node's id with another data directory: restore that directory, or join under a new id"
             ),
-            Self::Busy => write!(f, "it has too many connections"),
+            Self::Busy => write!(f, "the peer has too many connections"),
             Self::Unregistered => write!(
                 f,
-                "it does not know the caller's data directory: it belongs to no cluster yet, or has not applied the registration yet"
+                "the peer does not know this node's data directory: it belongs to no cluster yet, or has not applied the registration yet"
             ),
         }
     }

@@ -1,21 +1,23 @@
-//! What this crate writes to disk and sends to peers, as types of our own.
+//! The serialized form of everything that this crate writes to disk and sends to peers.
 //!
-//! Owns the conversions between openraft's values and bytes (`docs/formats/peer-protocol.md`). No openraft type has a
-//! serialized form here: their layout may change with any release, ours only with a new version. Enums are
-//! append-only.
+//! No openraft type is serialized: the layout of its types may change with any release. `docs/formats/peer-protocol.md`
+//! describes the formats, and golden bytes in `tests.rs` pin them. Enums are append-only.
 
+mod calls;
 mod entry;
 mod hello;
-mod rpc;
 mod vote;
 
+pub(crate) use calls::{
+    AcceptMembers, Append, AppendReply, BootstrapState, CommandRun, InitialMembers, PeerCall, Ping,
+    PreVote, Propose, ProposeRefusal, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
+    RequestBody, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto,
+    TransferLeader, Vote,
+};
+pub use calls::{Committed, Urgency};
 pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 pub(crate) use hello::{Hello, HelloReply, PROTOCOL, Purpose, Refusal};
-pub(crate) use rpc::{
-    AppendDto, AppendReplyDto, Outgoing, ProposeRefusal, Reply, ReplyBody, Request, RequestBody,
-    StatusDto, SurveyDto,
-};
-pub(crate) use vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
+pub(crate) use vote::VoteDto;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Golden bytes: what version 1 writes must be read forever.
+//! Golden bytes. Bytes on disk must be readable forever; other bytes between nodes need a new `PROTOCOL`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::founding::roster::Roster;
 use crate::type_config::{
     Batch, LeaderId, LogId, Membership, Payload, RaftEntry, SnapshotMeta, StoredMembership,
 };
@@ -123,7 +122,7 @@ fn hellos_keep_their_bytes() {
     golden(
         Kind::Hello,
         &hello,
-        "48460108270000002caa05e901000100000000000000630100000000000000ab000000000000\
+        "4846010827000000aea9078802000100000000000000630100000000000000ab000000000000\
          00020000000000000003000000",
     );
     golden(
@@ -133,96 +132,91 @@ fn hellos_keep_their_bytes() {
     );
 }
 
+#[track_caller]
+fn golden_request(call: impl Into<RequestBody>, expected: &str) {
+    let request = Request { id: 9, remaining_ms: 250, body: call.into() };
+    golden(Kind::PeerRequest, &request, expected);
+}
+
+#[track_caller]
+fn golden_reply<C: PeerCall>(result: Result<C::Reply, String>, expected: &str)
+where
+    C::Reply: PartialEq + std::fmt::Debug,
+{
+    golden(Kind::PeerReply, &Reply { id: 9, result }, expected);
+}
+
 #[test]
-fn requests_and_replies_keep_their_bytes() {
-    let append = AppendDto {
-        vote: VoteDto { term: 7, node: 2, committed: true },
-        previous: Some(log_id().into()),
-        commit: None,
-        records: vec![Bytes::from_static(b"r")],
-    };
-    let request = Request { id: 9, remaining_ms: 250, body: RequestBody::Append(append) };
-    golden(
-        Kind::PeerRequest,
-        &request,
+fn requests_keep_their_bytes() {
+    golden_request(
+        Append {
+            vote: VoteDto { term: 7, node: 2, committed: true },
+            previous: Some(log_id().into()),
+            commit: None,
+            records: vec![Bytes::from_static(b"r")],
+        },
         "484601094c000000aa2c344e0900000000000000fa0000000100000007000000000000000200\
          0000000000000101070000000000000002000000000000000201000000000000000100000000\
          000000010000000000000072",
     );
-    let outgoing = Outgoing { id: 9, remaining_ms: 250, body: &request.body };
-    assert_eq!(
-        holdfast_codec::encode(Kind::PeerRequest, &outgoing).unwrap(),
-        holdfast_codec::encode(Kind::PeerRequest, &request).unwrap(),
+    let session = SessionName::new("me").unwrap();
+    let command = Command::CloseSession { session, attachment: None, incarnation: None };
+    golden_request(
+        Propose(vec![CommandRun { commands: vec![command], urgency: Urgency::MayWait }]),
+        "4846010934000000c6cf03140900000000000000fa0000000800000001000000000000000100\
+         0000000000000200000002000000000000006d65000001000000",
     );
-    let service = Request { id: 1, remaining_ms: 0, body: RequestBody::Service(Bytes::new()) };
-    golden(
-        Kind::PeerRequest,
-        &service,
-        "48460109180000007e1ca54a0100000000000000000000000b0000000000000000000000",
+    golden_request(
+        ServiceRequest(Bytes::new()),
+        "4846010918000000d47954310900000000000000fa0000000b0000000000000000000000",
     );
-    let refused = vec![Err(ProposeRefusal::Unknown)];
-    let reply = Reply { id: 9, body: ReplyBody::Propose(refused) };
-    golden(
-        Kind::PeerReply,
-        &reply,
-        "4846010a1c0000003b07f3390900000000000000060000000100000000000000010000000400\
-         0000",
-    );
-    let runs = Request { id: 1, remaining_ms: 0, body: RequestBody::ProposeRuns(Vec::new()) };
-    golden(
-        Kind::PeerRequest,
-        &runs,
-        "48460109180000008e9813be0100000000000000000000000e0000000000000000000000",
-    );
-    let runs = Reply { id: 9, body: ReplyBody::ProposeRuns(vec![Err(ProposeRefusal::NotLeader)]) };
-    golden(
-        Kind::PeerReply,
-        &runs,
-        "4846010a1c000000d1fd22fd09000000000000000e00000001000000000000000100000000000000",
-    );
-    let reply = Reply { id: 9, body: ReplyBody::Refused("no".into()) };
-    golden(
-        Kind::PeerReply,
-        &reply,
-        "4846010a16000000085a16ca09000000000000000b00000002000000000000006e6f",
+    golden_request(ReadBootstrapState, "4846010910000000b8a751b50900000000000000fa0000000c000000");
+    golden_request(
+        AcceptMembers(initial_members()),
+        "48460109300000002763c95e0900000000000000fa0000000d000000ab000000000000000100\
+         0000000000000100000000000000ab00000000000000",
     );
 }
 
 #[test]
-fn the_words_about_founding_keep_their_bytes() {
+fn replies_keep_their_bytes() {
+    golden_reply::<Propose>(
+        Ok(vec![Err(ProposeRefusal::Unknown)]),
+        "4846010a1c000000b5367b8a09000000000000000000000001000000000000000100000004000000",
+    );
+    golden_reply::<ReadIndex>(
+        Ok(7),
+        "4846010a140000008fea12fb0900000000000000000000000700000000000000",
+    );
+    golden_reply::<ReadIndex>(
+        Err("no".into()),
+        "4846010a1600000056b7fac909000000000000000100000002000000000000006e6f",
+    );
+    let state = BootstrapState {
+        incarnation: Incarnation(7),
+        blank: true,
+        knows_caller: false,
+        initial_members: None,
+    };
+    golden_reply::<ReadBootstrapState>(
+        Ok(state),
+        "4846010a17000000c1308bd00900000000000000000000000700000000000000010000",
+    );
+    golden_reply::<AcceptMembers>(Ok(()), "4846010a0c000000d70aa102090000000000000000000000");
+}
+
+fn initial_members() -> InitialMembers {
     let members = BTreeMap::from([(NodeId(1), Incarnation(0xAB))]);
-    let roster = Roster { founder: Incarnation(0xAB), members };
+    InitialMembers { initiator: Incarnation(0xAB), members }
+}
+
+#[test]
+fn initial_members_keep_their_bytes() {
     golden(
-        Kind::Roster,
-        &roster,
+        Kind::InitialMembers,
+        &initial_members(),
         "4846010e20000000a474b66aab0000000000000001000000000000000100000000000000ab00\
          000000000000",
-    );
-    let request = Request { id: 1, remaining_ms: 0, body: RequestBody::Survey };
-    golden(Kind::PeerRequest, &request, "48460109100000007047804b0100000000000000000000000c000000");
-    let request = Request { id: 1, remaining_ms: 0, body: RequestBody::Found(roster) };
-    golden(
-        Kind::PeerRequest,
-        &request,
-        "4846010930000000a05d9f4f0100000000000000000000000d000000ab000000000000000100\
-         0000000000000100000000000000ab00000000000000",
-    );
-    let survey =
-        SurveyDto { incarnation: Incarnation(7), blank: true, knows_you: false, roster: None };
-    golden(
-        Kind::PeerReply,
-        &Reply { id: 9, body: ReplyBody::Survey(survey) },
-        "4846010a170000002fc11f7909000000000000000c0000000700000000000000010000",
-    );
-    golden(
-        Kind::PeerReply,
-        &Reply { id: 9, body: ReplyBody::Founded },
-        "4846010a0c0000007af2825209000000000000000d000000",
-    );
-    golden(
-        Kind::Hello,
-        &HelloReply::Refused(Refusal::Unregistered),
-        "484601080800000054d951840100000006000000",
     );
 }
 

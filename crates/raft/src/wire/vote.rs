@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::LogIdDto;
+use super::entry::LogIdDto;
 use crate::type_config::{LeaderId, TypeConfig, Vote};
 
 type VoteRequest = openraft::raft::VoteRequest<TypeConfig>;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use holdfast_raft::ProposeError;
+use holdfast_raft::{ProposeError, Urgency};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -81,6 +81,6 @@ async fn with_full_disks_everywhere_writes_are_refused_and_reads_go_on() {
         low(&lab, id, false).await;
     }
     let deadline = Instant::now() + Duration::from_secs(30);
-    lab.node(2).propose(open_session("after"), deadline).await.unwrap();
+    lab.node(2).propose(open_session("after"), Urgency::Immediate, deadline).await.unwrap();
     assert!(!has_session(lab.node(before.node.0), "refused"));
 }

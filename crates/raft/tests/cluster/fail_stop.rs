@@ -1,6 +1,6 @@
 //! A node that cannot trust its disk stops voting and serving; it never guesses.
 
-use holdfast_raft::{ProposeError, ReadError, Role};
+use holdfast_raft::{ProposeError, ReadError, Role, Urgency};
 use holdfast_storage::{FaultyDisk, Log, StoreError};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
@@ -17,7 +17,7 @@ async fn a_node_whose_disk_fails_stops_and_the_others_go_on() {
     lab.open(1, "before").await.unwrap();
     disk.fail_at(0, StoreError::Full { doing: "a test".into() });
     // Any write reaches its disk, whoever leads; the answer may be anything but a false success.
-    let provoked = lab.node(1).propose(open_session("provoked"), soon());
+    let provoked = lab.node(1).propose(open_session("provoked"), Urgency::Immediate, soon());
     let failed = lab.node(1).wait_failed();
     let (provoked, reason) = futures_util::future::join(provoked, failed).await;
     assert!(reason.contains("disk is full"), "{reason}");
@@ -26,7 +26,10 @@ async fn a_node_whose_disk_fails_stops_and_the_others_go_on() {
         (lab.node(1).status().role == Role::Stopped).then_some(())
     })
     .await;
-    assert_eq!(lab.node(1).propose(open_session("x"), soon()).await, Err(ProposeError::Failed));
+    assert_eq!(
+        lab.node(1).propose(open_session("x"), Urgency::Immediate, soon()).await,
+        Err(ProposeError::Failed)
+    );
     assert_eq!(lab.node(1).read_barrier(soon()).await, Err(ReadError::Failed));
 
     lab.kill(1).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{ProposeError, ReadError, Timing};
+use holdfast_raft::{ProposeError, ReadError, Timing, Urgency};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -57,7 +57,8 @@ async fn through_a_failover_every_answer_is_true() {
                 while !done.load(Ordering::Relaxed) {
                     let name = format!("n{id}w{writer}s{}", results.len());
                     let deadline = Instant::now() + Duration::from_millis(700);
-                    let result = node.propose(open_session(&name), deadline).await;
+                    let result =
+                        node.propose(open_session(&name), Urgency::Immediate, deadline).await;
                     acknowledged.fetch_add(u64::from(result.is_ok()), Ordering::Relaxed);
                     results.push((name, result.map(drop)));
                 }
@@ -137,7 +138,7 @@ async fn a_leader_that_was_cut_off_promises_nothing_and_gives_way() {
     assert_eq!(confirmed, Err(ReadError::NoLeader));
     let read = lab.node(old).read_barrier(short()).await;
     assert_eq!(read, Err(ReadError::NoLeader));
-    let written = lab.node(old).propose(open_session("old"), short()).await;
+    let written = lab.node(old).propose(open_session("old"), Urgency::Immediate, short()).await;
     assert!(written.is_err(), "{written:?}");
     lab.links.isolate(old, false);
     lab.agree().await;
@@ -170,6 +171,9 @@ async fn a_leader_that_shuts_down_hands_over_without_waiting_for_a_lease() {
     println!("handed over after {:?}", began.elapsed());
     assert!(after.term > before.term);
     assert!(began.elapsed() < Duration::from_secs(30), "the lease had to run out");
-    assert_eq!(node.propose(open_session("x"), soon()).await, Err(ProposeError::ShuttingDown));
+    assert_eq!(
+        node.propose(open_session("x"), Urgency::Immediate, soon()).await,
+        Err(ProposeError::ShuttingDown)
+    );
     lab.open(after.node.0, "after").await.unwrap();
 }

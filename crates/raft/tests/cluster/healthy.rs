@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use holdfast_machine::Machine;
-use holdfast_raft::{CallError, LeaderEpoch, ProposeError, ReadError, Role};
+use holdfast_raft::{CallError, LeaderEpoch, ProposeError, ReadError, Role, Urgency};
 use holdfast_types::{Command, Create, CreateKind, Multi, NodeId, Op, ZnodePath};
 
 use crate::lab::{Lab, has_session, open_session, soon};
@@ -161,9 +161,9 @@ async fn a_command_too_large_for_an_entry_is_refused_before_anything() {
         });
         Command::Multi(Multi { then: vec![create], ..Multi::default() })
     };
-    let refused = lab.node(1).propose(create(3 << 20), soon()).await;
+    let refused = lab.node(1).propose(create(3 << 20), Urgency::Immediate, soon()).await;
     assert_eq!(refused, Err(ProposeError::TooLarge));
-    let fits = lab.node(1).propose(create((1 << 20) - 1), soon()).await;
+    let fits = lab.node(1).propose(create((1 << 20) - 1), Urgency::Immediate, soon()).await;
     assert!(fits.unwrap().outcome.is_ok());
 }
 
@@ -172,7 +172,7 @@ async fn without_a_quorum_nobody_is_promised_anything() {
     let mut lab = Lab::prepare(3, |_| {}).await;
     lab.boot(1).await.unwrap();
     let deadline = Instant::now() + Duration::from_millis(300);
-    let refused = lab.node(1).propose(open_session("s"), deadline).await;
+    let refused = lab.node(1).propose(open_session("s"), Urgency::Immediate, deadline).await;
     assert_eq!(refused, Err(ProposeError::NoLeader));
     let refused = lab.node(1).read_barrier(Instant::now() + Duration::from_millis(300)).await;
     assert_eq!(refused, Err(ReadError::NoLeader));

@@ -1,9 +1,9 @@
 //! Whole clusters in one process, over real TCP and real disks. Tests wait for conditions, never for a time.
 
+mod bootstrap;
 mod disk;
 mod fail_stop;
 mod failover;
-mod founding;
 mod healthy;
 mod lab;
 mod restart;

@@ -1,16 +1,16 @@
-//! Runs: commands of one caller in their order, in one entry or in none.
+//! Runs: commands of one caller in order, in one entry or in none.
 
 #![expect(clippy::unwrap_used, reason = "a path that cannot be is a mistake of the test")]
 
 use futures_util::future::join_all;
-use holdfast_raft::{Committed, ProposeError, RaftConfig};
+use holdfast_raft::{Committed, ProposeError, RaftConfig, Urgency};
 use holdfast_types::{
     Acquire, Command, Create, CreateKind, LockName, Multi, Op, OpReply, Owner, Reply, ZnodePath,
 };
 
 use crate::lab::{Lab, open_session, soon};
 
-/// Creates the next node in a row: refused unless all before it are there.
+/// Creates the next sequential znode of `directory`.
 fn sequential(directory: &str) -> Command {
     let (directory, name) = (ZnodePath::new(directory).unwrap(), "n".to_owned());
     let (data, kind, acl) = (Vec::new(), CreateKind::Persistent, None);
@@ -54,7 +54,7 @@ async fn a_run_keeps_its_order_through_every_node_and_shares_entries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_of_many_callers_are_not_torn_apart() {
+async fn runs_of_many_callers_are_not_split() {
     let lab = Lab::start_with(3, few).await;
     let runs = (0..60_u64).map(|number| {
         let node = lab.node(number % 3 + 1).clone();
@@ -80,9 +80,9 @@ async fn a_run_with_a_command_that_is_too_large_is_refused_as_a_whole() {
     assert_eq!((done, error), (Vec::new(), Some(ProposeError::TooLarge)));
 }
 
-/// Somebody who only queues is not kept waiting for company that never comes, on any node, and the queue keeps its order.
+/// A command that may wait is applied although no other command is proposed, on any node, and the queue keeps its order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_only_queues_is_queued_even_if_nothing_else_is_proposed() {
+async fn a_command_that_may_wait_is_applied_even_if_nothing_else_is_proposed() {
     let lab = Lab::start(3).await;
     lab.leader().await;
     let lock = LockName::new("a").unwrap();
@@ -93,7 +93,8 @@ async fn whoever_only_queues_is_queued_even_if_nothing_else_is_proposed() {
     let mut places = Vec::new();
     for number in 0..12_u64 {
         let node = lab.node(number % 3 + 1);
-        let done = node.propose(acquire(&format!("s{number}")), soon()).await.unwrap();
+        let done =
+            node.propose(acquire(&format!("s{number}")), Urgency::MayWait, soon()).await.unwrap();
         match done.outcome {
             Ok(Reply::Granted(_)) => places.push(None),
             Ok(Reply::Queued(queued)) => places.push(Some(u64::from(queued.ahead))),

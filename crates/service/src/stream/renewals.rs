@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use super::life::Life;
 use super::message::Ended;
 use crate::failure::Failure;
-use crate::leader::BatchRenewal;
 use crate::service::Service;
+use crate::service_call::BatchRenewal;
 
 /// Sessions renewed by one call.
 const BATCH_MAX: usize = 16_384;

@@ -19,8 +19,8 @@ use futures_util::future::BoxFuture;
 use holdfast_types::{LockName, Owner, Rejection, SessionName};
 
 use crate::failure::Failure;
-use crate::leader::Renewed;
 use crate::service::Service;
+use crate::service_call::Renewed;
 
 pub(crate) use disconnect::{AbandonedPlace, UnansweredSession, close_session_within};
 pub(crate) use orphans::{OrphanedWaits, WaitSource};

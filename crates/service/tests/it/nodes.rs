@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{Member, PeerListen, RaftConfig};
+use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{
     Failure, Metrics, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig,
     SessionLease, session_or_anonymous,
@@ -37,12 +37,12 @@ impl Nodes {
     pub(crate) async fn start_with(count: usize, config: ServiceConfig) -> Self {
         let listeners: Vec<TcpListener> =
             (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let member = |listener: &TcpListener| Member {
+        let member = |listener: &TcpListener| MemberAddresses {
             peer: listener.local_addr().unwrap().to_string(),
             http: String::new(),
             zookeeper: String::new(),
         };
-        let members: BTreeMap<NodeId, Member> =
+        let members: BTreeMap<NodeId, MemberAddresses> =
             (1..).map(NodeId).zip(listeners.iter().map(member)).collect();
         let mut nodes = Self { services: Vec::new(), free: Vec::new(), dirs: Vec::new() };
         for (id, listener) in (1..).map(NodeId).zip(listeners) {

@@ -5,7 +5,7 @@ use holdfast_lab::{DEADLINE, until};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 
-use holdfast_raft::{Member, PeerListen, RaftConfig};
+use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{Metrics, Service, ServiceConfig};
 use holdfast_types::NodeId;
 use holdfast_zk::{Words, ZkConfig, ZkMember, ZkMetrics, serve};
@@ -47,7 +47,7 @@ impl Node {
         door.set_nonblocking(true).unwrap();
         let peers = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = door.local_addr().unwrap();
-        let member = Member {
+        let member = MemberAddresses {
             http: "127.0.0.1:0".to_owned(),
             peer: peers.local_addr().unwrap().to_string(),
             zookeeper: address.to_string(),

@@ -138,7 +138,7 @@ async fn a_node_says_in_its_log_who_leads_and_in_which_term_and_that_nobody_does
         let known = format!(r#""message":"the leader is known","leader":{leader},"term":"#);
         until("a leader's line", DEADLINE, || async { last.log_lines_with(&known) > 0 }).await;
     }
-    let gone = r#""message":"the leader is not known any more","term":"#;
+    let gone = r#""message":"the leader is unknown","term":"#;
     until("the end of the second", DEADLINE, || async { last.log_lines_with(gone) > 0 }).await;
     // What a node cannot do is a line as well.
     last.http.put("/v1/locks/orders?session=me").await.has_code(503, "no-leader");

@@ -17,8 +17,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
 use holdfast_raft::{
-    Committed, LeaderEpoch, Member, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
-    StartError, Timing,
+    MemberAddresses, Committed, LeaderEpoch, Observer, PeerListen, ProposeError, RaftConfig,
+    RaftNode, StartError, Timing, Urgency,
 };
 use holdfast_storage::Log;
 use holdfast_types::{
@@ -51,7 +51,7 @@ impl Observer for Notes {
         self.restored.lock().push(machine.revision());
     }
 
-    fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {
+    fn called(&self, from: NodeId, request: Bytes, _: Instant) -> BoxFuture<'static, Bytes> {
         let answer = format!("{from} said {}", String::from_utf8_lossy(&request));
         Box::pin(async move { Bytes::from(answer) })
     }
@@ -101,7 +101,7 @@ impl Lab {
     pub(crate) fn config(&self, id: u64) -> RaftConfig {
         let members = self.dirs.keys().map(|other| {
             let peer = self.links.address(id, *other);
-            (NodeId(*other), Member { peer, http: String::new(), zookeeper: String::new() })
+            (NodeId(*other), MemberAddresses { peer, http: String::new(), zookeeper: String::new() })
         });
         let listener = PeerListen::Bound(TcpListener::bind("127.0.0.1:0").unwrap());
         let dir = self.dirs[&id].path();
@@ -173,7 +173,7 @@ impl Lab {
 
     /// Opens a session through a node.
     pub(crate) async fn open(&self, id: u64, name: &str) -> Result<Committed, ProposeError> {
-        self.node(id).propose(open_session(name), soon()).await
+        self.node(id).propose(open_session(name), Urgency::Immediate, soon()).await
     }
 
     /// Waits until every running node has applied as much as the one with the most.

@@ -5,12 +5,12 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
-use holdfast_raft::{Member, Observer, PeerListen, RaftConfig};
+use holdfast_raft::{MemberAddresses, Observer, PeerListen, RaftConfig};
 use holdfast_types::{
     Applied, Create, CreateKind, Labels, Multi, NodeId, Op, Revision, Ttl, ZnodePath,
 };
@@ -43,8 +43,8 @@ impl Observer for Late {
         self.hub.restored(machine);
     }
 
-    fn called(&self, from: NodeId, request: Bytes) -> BoxFuture<'static, Bytes> {
-        self.hub.called(from, request)
+    fn called(&self, from: NodeId, request: Bytes, deadline: Instant) -> BoxFuture<'static, Bytes> {
+        self.hub.called(from, request, deadline)
     }
 }
 
@@ -55,7 +55,7 @@ async fn start(dir: &Path, planted: bool) -> Service {
 async fn start_observed(dir: &Path, planted: bool) -> (Service, Arc<Hub>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = listener.local_addr().unwrap().to_string();
-    let member = Member { peer, http: String::new(), zookeeper: String::new() };
+    let member = MemberAddresses { peer, http: String::new(), zookeeper: String::new() };
     let members = BTreeMap::from([(NodeId(1), member)]);
     let listen = PeerListen::Bound(listener);
     let raft = RaftConfig::new("test", NodeId(1), members, dir, listen);

@@ -1,27 +1,28 @@
-//! How a cluster comes into being, once: never again out of a majority that was wiped, and only with members whose
-//! data directories are known.
+//! The bootstrap of a cluster: once, never again by a majority that was wiped, and only with members whose data
+//! directories are known.
 
 #![expect(clippy::unwrap_used, reason = "a laboratory that cannot be set up is a failed test")]
 
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
-use holdfast_raft::{Role, StartError};
+use holdfast_raft::{Role, StartError, Urgency};
 use holdfast_types::{NodeId, Revision};
 
 use crate::lab::{Lab, eventually, has_session, open_session};
 
-/// Long enough for elections and more, were anybody to hold one.
+/// Long enough for several elections.
 const WHILE: Duration = Duration::from_secs(6);
 
 fn wipe(lab: &mut Lab, id: u64) {
     lab.dirs.insert(id, tempfile::tempdir().unwrap());
 }
 
-/// Nobody leads among those that run, and nobody can be made to write.
+/// No running node leads, and none accepts a write.
 async fn stays_leaderless(lab: &Lab) {
     for node in lab.nodes.values() {
-        let refused = node.propose(open_session("forged"), Instant::now() + WHILE).await;
+        let refused =
+            node.propose(open_session("forged"), Urgency::Immediate, Instant::now() + WHILE).await;
         assert!(refused.is_err(), "node {} wrote {refused:?}", node.node());
         assert_ne!(node.status().role, Role::Leader);
         assert_eq!(node.leadership().borrow().leader, None);
@@ -35,8 +36,8 @@ async fn waits_for(lab: &Lab, id: u64, words: &str) {
     .await;
 }
 
-/// Nodes 1 and 2, founded by an operator's wish without node 3.
-async fn founded_without_the_third() -> Lab {
+/// A cluster that an operator bootstrapped with nodes 1 and 2, without node 3.
+async fn bootstrapped_without_the_third() -> Lab {
     let mut lab = Lab::prepare(3, |config| config.bootstrap = config.node == NodeId(2)).await;
     lab.boot(1).await.unwrap();
     lab.boot(2).await.unwrap();
@@ -48,7 +49,7 @@ async fn founded_without_the_third() -> Lab {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_is_founded_when_all_members_are_there_and_not_before() {
+async fn a_cluster_is_bootstrapped_when_all_members_are_present_and_not_before() {
     let mut lab = Lab::prepare(3, |_| {}).await;
     lab.boot(2).await.unwrap();
     lab.boot(1).await.unwrap();
@@ -58,15 +59,15 @@ async fn a_cluster_is_founded_when_all_members_are_there_and_not_before() {
     lab.boot(3).await.unwrap();
     lab.leader().await;
     lab.registered().await;
-    eventually("nobody to wait", || {
+    eventually("no node to wait", || {
         lab.nodes.values().all(|node| node.status().waits_for.is_none()).then_some(())
     })
     .await;
 }
 
-/// The disks of a majority are gone, and the one node that remembers is down: its two blank peers are no cluster.
+/// The disks of a majority are gone, and the survivor is down: its two blank peers do not become a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wiped_majority_founds_nothing_while_the_survivor_is_down() {
+async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     lab.open(leader, "acknowledged").await.unwrap();
@@ -83,12 +84,12 @@ async fn a_wiped_majority_founds_nothing_while_the_survivor_is_down() {
     waits_for(&lab, 1, "restore that directory").await;
     stays_leaderless(&lab).await;
     assert_eq!(lab.node(1).read(Machine::revision), Revision(0));
-    assert!(has_session(lab.node(3), "acknowledged"), "the survivor keeps what it has");
+    assert!(has_session(lab.node(3), "acknowledged"), "the survivor keeps its data");
 }
 
-/// The wish is for a cluster that never was: beside a node that remembers one, it is refused.
+/// `--bootstrap` is for a new cluster: beside a node that remembers one, it has no effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn not_even_an_operator_founds_a_cluster_beside_a_survivor() {
+async fn an_operator_cannot_bootstrap_a_cluster_beside_a_survivor() {
     let mut lab = Lab::start(3).await;
     lab.leader().await;
     lab.kill_all().await;
@@ -104,7 +105,7 @@ async fn not_even_an_operator_founds_a_cluster_beside_a_survivor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_an_operator_left_out_joins_when_it_is_registered() {
-    let mut lab = founded_without_the_third().await;
+    let mut lab = bootstrapped_without_the_third().await;
     lab.boot(3).await.unwrap();
     lab.registered().await;
     lab.agree().await;
@@ -115,21 +116,21 @@ async fn a_member_that_an_operator_left_out_joins_when_it_is_registered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wish_to_found_a_cluster_is_refused_by_a_node_that_has_one() {
+async fn a_member_of_a_cluster_refuses_to_bootstrap_one() {
     let mut lab = Lab::start(3).await;
     lab.leader().await;
     lab.kill(1).await;
     lab.tune = |config| config.bootstrap = true;
     let refused = lab.boot(1).await.unwrap_err();
-    assert!(matches!(refused, StartError::Bootstrapped), "{refused}");
+    assert!(matches!(refused, StartError::AlreadyBootstrapped), "{refused}");
     lab.tune = |_| {};
     lab.boot(1).await.unwrap();
     lab.leader().await;
 }
 
-/// The survivor of another cluster has nothing to say in the one that an operator founded without it.
+/// The survivor of another cluster is no member of the one that an operator bootstrapped without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_survivor_is_refused_by_the_cluster_that_was_founded_without_it() {
+async fn a_survivor_is_refused_by_the_cluster_that_was_bootstrapped_without_it() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     lab.open(leader, "acknowledged").await.unwrap();
@@ -144,20 +145,22 @@ async fn a_survivor_is_refused_by_the_cluster_that_was_founded_without_it() {
     lab.tune = |_| {};
     lab.boot(3).await.unwrap();
     lab.open(1, "new").await.unwrap();
-    let refused = lab.node(3).propose(open_session("x"), Instant::now() + WHILE).await;
+    let refused =
+        lab.node(3).propose(open_session("x"), Urgency::Immediate, Instant::now() + WHILE).await;
     assert!(refused.is_err(), "{refused:?}");
     let (old, new) = (lab.node(3), lab.node(1));
     assert!(has_session(old, "acknowledged") && !has_session(new, "acknowledged"));
     assert_eq!(new.read(|machine| machine.incarnation(NodeId(3))), None);
 }
 
-/// Node 3 joined late, and node 2 was cut off before it could learn with which data directory.
+/// Node 3 joined late, and node 2 was partitioned before it applied the registration of its data directory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_node_is_refused_by_a_peer_that_never_applied_its_registration() {
-    let mut lab = founded_without_the_third().await;
+    let mut lab = bootstrapped_without_the_third().await;
     lab.links.isolate(2, true);
     lab.boot(3).await.unwrap();
-    let late = lab.node(1).propose(open_session("late"), Instant::now() + WHILE).await;
+    let late =
+        lab.node(1).propose(open_session("late"), Urgency::Immediate, Instant::now() + WHILE).await;
     lab.kill_all().await;
     wipe(&mut lab, 3);
     lab.links.isolate(2, false);
@@ -166,7 +169,7 @@ async fn a_wiped_node_is_refused_by_a_peer_that_never_applied_its_registration()
     stays_leaderless(&lab).await;
 
     lab.boot(1).await.unwrap();
-    eventually("the two that remember to serve", || {
+    eventually("the two nodes with data to serve", || {
         has_session(lab.node(2), "first").then_some(())
     })
     .await;

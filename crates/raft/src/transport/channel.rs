@@ -1,7 +1,7 @@
-//! The way to one peer for one purpose, whether or not a connection is open.
+//! The calling side to one peer for one purpose, whether or not a connection is open.
 //!
-//! Owns opening it, at most one attempt at a time, and the pause after a failed one, which grows to
-//! [`BACKOFF_MAX`]. During a pause callers are told at once that nothing was sent.
+//! A call opens the connection if needed. One attempt runs at a time. After a failed attempt the channel pauses, up to
+//! [`BACKOFF_MAX`]; calls during the pause fail at once with [`CallError::NotSent`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,23 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connection::Connection;
-use super::handshake::Doorman;
-use super::reach::Reach;
+use super::handshake::PeerHandshake;
+use super::reachability::Reachability;
 use crate::error::CallError;
-use crate::wire::{Purpose, ReplyBody, RequestBody};
+use crate::wire::{PeerCall, Purpose};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
-/// Short enough that a healed link is used again before anybody calls an election.
+/// Short enough that a healed link is used again before a node starts an election.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
 /// A connection attempt takes at most this long.
 const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
-/// See the module.
-pub(crate) struct Lane {
-    doorman: Arc<Doorman>,
+pub(crate) struct PeerChannel {
+    handshake: Arc<PeerHandshake>,
     target: NodeId,
     address: String,
     purpose: Purpose,
-    reach: Arc<Reach>,
+    reachability: Arc<Reachability>,
     open: Mutex<Option<Arc<Connection>>>,
     attempt: Arc<tokio::sync::Mutex<Attempt>>,
 }
@@ -39,28 +38,27 @@ pub(crate) struct Lane {
 struct Attempt {
     pause: Duration,
     retry_at: Option<Instant>,
-    /// The last failure.
+    /// Why the last attempt failed.
     reason: String,
 }
 
-impl Lane {
+impl PeerChannel {
     pub(crate) fn new(
-        doorman: Arc<Doorman>,
+        handshake: Arc<PeerHandshake>,
         target: NodeId,
         address: String,
         purpose: Purpose,
-        reach: Arc<Reach>,
+        reachability: Arc<Reachability>,
     ) -> Self {
         let attempt = Arc::default();
-        Self { doorman, target, address, purpose, reach, open: Mutex::new(None), attempt }
+        Self { handshake, target, address, purpose, reachability, open: Mutex::new(None), attempt }
     }
 
-    /// Asks the peer, connecting first if need be.
-    pub(crate) async fn call(
+    pub(crate) async fn call<C: PeerCall>(
         self: &Arc<Self>,
-        body: &RequestBody,
+        call: C,
         deadline: Instant,
-    ) -> Result<ReplyBody, CallError> {
+    ) -> Result<C::Reply, CallError> {
         let connection = match self.current() {
             Some(connection) => connection,
             None => timeout_at(deadline, self.connect())
@@ -68,10 +66,9 @@ impl Lane {
                 .unwrap_or_else(|_| Err("no connection in time".into()))
                 .map_err(CallError::NotSent)?,
         };
-        connection.call(body, deadline).await
+        connection.call(call, deadline).await
     }
 
-    /// Whether a connection is open now.
     pub(crate) fn is_open(&self) -> bool {
         self.current().is_some()
     }
@@ -86,18 +83,18 @@ impl Lane {
     }
 
     async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
-        // Waits for whoever is at it.
+        // Waits for an attempt in progress.
         let attempt = self.attempt.clone().lock_owned().await;
         if let Some(connection) = self.current() {
             return Ok(connection);
         }
-        self.doorman.expects(self.target, self.purpose)?;
+        self.handshake.may_call(self.target, self.purpose)?;
         if attempt.retry_at.is_some_and(|at| Instant::now() < at) {
             return Err(attempt.reason.clone());
         }
-        // Goes on when the caller gives up, so that even callers of little patience get a connection at last.
-        let lane = self.clone();
-        let attempting = tokio::spawn(async move { lane.attempt(attempt).await });
+        // The attempt continues if the caller is dropped, so that callers with short deadlines get a connection too.
+        let channel = self.clone();
+        let attempting = tokio::spawn(async move { channel.attempt(attempt).await });
         attempting.await.map_err(|error| error.to_string())?
     }
 
@@ -111,7 +108,7 @@ impl Lane {
                 let connection = Connection::new(stream, self.purpose);
                 *self.open.lock() = Some(connection.clone());
                 tracing::debug!(peer = self.target.0, purpose = self.purpose.name(), "connected");
-                self.reach.found();
+                self.reachability.found();
                 Ok(connection)
             }
             Err(reason) => {
@@ -125,9 +122,9 @@ impl Lane {
         attempt.pause = (attempt.pause * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
         attempt.retry_at = Some(Instant::now() + attempt.pause);
         reason.clone_into(&mut attempt.reason);
-        // Whoever has no log yet says for itself what it waits for.
-        if self.purpose != Purpose::Founding {
-            self.reach.lost(reason);
+        // `bootstrap` logs what a node without a log waits for.
+        if self.purpose != Purpose::Bootstrap {
+            self.reachability.lost(reason);
         }
     }
 
@@ -138,7 +135,7 @@ impl Lane {
             .map_err(|_| "no connection in time".to_owned())?
             .map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        self.doorman.introduce(&mut stream, self.target, self.purpose).await?;
+        self.handshake.initiate(&mut stream, self.target, self.purpose).await?;
         Ok(stream)
     }
 }

@@ -1,9 +1,9 @@
-//! Shortens the wait for an election when the leader's process is gone.
+//! Starts an election early when the leader's process is gone.
 //!
-//! A process that dies takes its connections with it, so its followers need not wait a random time on top of the
-//! leader's lease: as soon as the lease has run out, they ask for pre-votes one after the other, in the order of their
-//! ids. The lease itself is never cut short, and a leader that only lost its connections keeps leading: it is heard
-//! again, or the pre-votes are refused.
+//! The connections of a process that dies close. Its followers then skip the random part of the election timeout: as
+//! soon as the leader's lease has expired, they ask for pre-votes one after the other, in the order of their ids. The
+//! lease is never shortened. A leader that lost only its connections keeps leading: its followers hear from it again,
+//! or refuse the pre-votes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,31 +13,30 @@ use holdfast_types::NodeId;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 
-use crate::contact::Contact;
+use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
-use crate::type_config::Raft;
+use crate::state_machine::Raft;
 
 /// Between the attempts of two nodes, and between two attempts of one: enough for an election on a local network.
 const TURN: Duration = Duration::from_millis(40);
-/// The lease is counted from a moment just after the one openraft counts from, and openraft must find it over.
+/// This module counts the lease from a moment just after the one that openraft counts from.
 const LEASE_SLACK: Duration = Duration::from_millis(10);
-/// After so many attempts openraft's own timer takes over.
+/// After this many attempts openraft's own election timer takes over.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Everything a campaign looks at.
-pub(crate) struct Campaign {
+pub(crate) struct FastElection {
     pub(crate) raft: Raft,
     pub(crate) node: NodeId,
     pub(crate) members: BTreeSet<NodeId>,
-    pub(crate) contact: Arc<Contact>,
+    pub(crate) contact: Arc<LeaderContact>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) lease: Duration,
 }
 
-impl Campaign {
-    /// Waits for nodes that hung up, and stands for election in place of a leader among them.
-    pub(crate) async fn run(mut self, mut hung_up: mpsc::Receiver<NodeId>) {
-        while let Some(lost) = hung_up.recv().await {
+impl FastElection {
+    /// Starts an election whenever one of the `disconnected` nodes is the leader.
+    pub(crate) async fn run(mut self, mut disconnected: mpsc::Receiver<NodeId>) {
+        while let Some(lost) = disconnected.recv().await {
             if self.leads(lost) && lost != self.node {
                 self.replace(lost).await;
             }
@@ -50,18 +49,18 @@ impl Campaign {
 
     async fn replace(&mut self, lost: NodeId) {
         let Some(heard_at) = self.contact.last(lost) else { return };
-        let rivals = self.members.iter().filter(|id| **id < self.node && **id != lost).count();
-        let wait = TURN.saturating_mul(u32::try_from(rivals).unwrap_or(u32::MAX));
+        let earlier = self.members.iter().filter(|id| **id < self.node && **id != lost).count();
+        let wait = TURN.saturating_mul(u32::try_from(earlier).unwrap_or(u32::MAX));
         sleep_until(heard_at + self.lease + LEASE_SLACK + wait).await;
         for _ in 0..ATTEMPTS_MAX {
             if !self.leads(lost) || self.contact.last(lost) != Some(heard_at) {
                 return;
             }
-            tracing::info!(leader = lost.0, "the leader hung up: standing for election");
+            tracing::info!(leader = lost.0, "the leader disconnected: starting an election");
             if self.raft.trigger().elect(true).await.is_err() {
                 return;
             }
-            // Whatever changes is looked at in the next turn.
+            // The next attempt looks at what changed.
             timeout(TURN, self.leadership.changed()).await.ok();
         }
     }

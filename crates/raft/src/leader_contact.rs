@@ -1,4 +1,4 @@
-//! When the leader last spoke to this node.
+//! When this node last received an append or a heartbeat that it accepted.
 
 use std::time::Duration;
 
@@ -7,14 +7,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The last accepted append or heartbeat.
 #[derive(Debug)]
-pub(crate) struct Contact {
+pub(crate) struct LeaderContact {
     last: Mutex<Option<(NodeId, Instant)>>,
     leader: watch::Sender<Option<NodeId>>,
 }
 
-impl Contact {
+impl LeaderContact {
     pub(crate) fn new() -> Self {
         Self { last: Mutex::new(None), leader: watch::Sender::new(None) }
     }
@@ -24,17 +23,17 @@ impl Contact {
         self.leader.send_if_modified(|last| last.replace(leader) != Some(leader));
     }
 
-    /// Who was heard last since this process began.
+    /// The leader that this process heard from last.
     pub(crate) fn leader(&self) -> watch::Receiver<Option<NodeId>> {
         self.leader.subscribe()
     }
 
-    /// When this leader was last heard.
+    /// When this node last heard from `leader`; `None` if it heard from another leader since.
     pub(crate) fn last(&self, leader: NodeId) -> Option<Instant> {
         self.last.lock().filter(|(node, _)| *node == leader).map(|(_, at)| at)
     }
 
-    /// How long ago any leader was last heard.
+    /// The time since this node last heard from any leader.
     pub(crate) fn age(&self) -> Option<Duration> {
         self.last.lock().map(|(_, at)| at.elapsed())
     }

@@ -1,0 +1,193 @@
+//! The bootstrap of a cluster: once, and never again by a majority that lost its disks.
+//!
+//! A node without a log asks all members for their state. When all are present and none has a log, the member with the
+//! lowest id is the *initiator*. It asks all others to store the initial members (`initial_members.rs`) and, when all
+//! have stored them, writes the first log entry. A node that has stored initial members, or has a log, accepts no
+//! other initiator. `decision.rs` holds the rules.
+//!
+//! Bounds: one request to each member at a time, [`ASK_BOUND`] long.
+
+mod decision;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use holdfast_types::{Incarnation, NodeId};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use self::decision::{LocalState, NextStep, PeerState, decide};
+use crate::error::CallError;
+use crate::failure::Failure;
+use crate::initial_members::InitialMembersFile;
+use crate::peers::Peers;
+use crate::state_machine::Raft;
+use crate::transport::handshake::{Peer, PeerHandshake, is_other_incarnation};
+use crate::wire::{AcceptMembers, BootstrapState, InitialMembers, Purpose, ReadBootstrapState};
+
+/// How long a member may take to answer.
+const ASK_BOUND: Duration = Duration::from_secs(2);
+/// Between two rounds of requests: at first, and later on.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// With `--bootstrap`, absent members are left out only after this time: they may be starting.
+const LEAVE_OUT_AFTER: Duration = Duration::from_secs(5);
+
+pub(crate) struct Bootstrap {
+    pub(crate) raft: Raft,
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) members: BTreeSet<NodeId>,
+    pub(crate) file: Arc<InitialMembersFile>,
+    pub(crate) handshake: Arc<PeerHandshake>,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) failure: Failure,
+    /// An operator wants a cluster without the absent members.
+    pub(crate) without_absent: bool,
+    /// What a node without a log waits for.
+    pub(crate) waits_for: Mutex<Option<String>>,
+    /// Held while initial members are checked and stored.
+    pub(crate) storing: tokio::sync::Mutex<()>,
+}
+
+impl Bootstrap {
+    /// Runs until this node has a log.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let began = Instant::now();
+        let mut pause = PAUSE_MIN;
+        while self.is_blank().await {
+            let peers = self.ask_all().await;
+            let local = LocalState {
+                node: self.node,
+                incarnation: self.incarnation,
+                members: self.members.clone(),
+                initial_members: self.file.current(),
+                without_absent: self.without_absent && began.elapsed() >= LEAVE_OUT_AFTER,
+            };
+            match decide(&local, &peers) {
+                NextStep::Bootstrap(initial) => self.bootstrap(initial).await,
+                NextStep::Join(initial) => self.join(initial).await,
+                NextStep::Wait(reason) => self.wait_for(reason),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        self.waits_for.lock().take();
+    }
+
+    async fn is_blank(&self) -> bool {
+        // An error means that openraft has stopped.
+        !self.raft.is_initialized().await.unwrap_or(true)
+    }
+
+    fn wait_for(&self, reason: String) {
+        let mut waits_for = self.waits_for.lock();
+        if waits_for.as_ref() != Some(&reason) {
+            tracing::info!(reason, "waiting: this node has no log yet");
+            *waits_for = Some(reason);
+        }
+    }
+
+    async fn ask_all(&self) -> BTreeMap<NodeId, PeerState> {
+        let others = self.members.iter().filter(|id| **id != self.node);
+        join_all(others.map(|id| async { (*id, self.ask(*id).await) })).await.into_iter().collect()
+    }
+
+    async fn ask(&self, node: NodeId) -> PeerState {
+        let deadline = Instant::now() + ASK_BOUND;
+        match self.peers.call(node, Purpose::Bootstrap, ReadBootstrapState, deadline).await {
+            Ok(state) => PeerState::Answered(state),
+            Err(CallError::NotSent(reason)) if is_other_incarnation(&reason) => {
+                PeerState::OtherIncarnation
+            }
+            Err(
+                CallError::NotSent(reason)
+                | CallError::Refused(reason)
+                | CallError::Unknown(reason),
+            ) => PeerState::Unreachable(reason),
+        }
+    }
+
+    /// All initial members store themselves, this node last; then it writes the first log entry.
+    async fn bootstrap(&self, initial: InitialMembers) {
+        let others = initial.members.keys().filter(|id| **id != self.node);
+        let asked = others.map(|id| self.ask_to_accept(*id, &initial));
+        if let Some(reason) = join_all(asked).await.into_iter().find_map(Result::err) {
+            return self.wait_for(reason);
+        }
+        let _storing = self.storing.lock().await;
+        let other = self.file.current().is_some_and(|old| old.initiator != initial.initiator);
+        if other || !self.is_blank().await || self.store(initial).await.is_err() {
+            return;
+        }
+        let members: BTreeSet<u64> = self.members.iter().map(|id| id.0).collect();
+        match self.raft.initialize(members).await {
+            Ok(()) => {
+                tracing::info!(members = %list_ids(&self.members), "bootstrapped a new cluster")
+            }
+            Err(error) => tracing::warn!(%error, "failed to bootstrap a new cluster"),
+        }
+    }
+
+    async fn ask_to_accept(&self, node: NodeId, initial: &InitialMembers) -> Result<(), String> {
+        let deadline = Instant::now() + ASK_BOUND;
+        let call = AcceptMembers(initial.clone());
+        let accepted = self.peers.call(node, Purpose::Bootstrap, call, deadline).await;
+        accepted.map_err(|error| format!("waiting for node {node}: {error}"))
+    }
+
+    /// Stores the initial members of the cluster that has registered this node, so that its members may call it.
+    async fn join(&self, initial: InitialMembers) {
+        let _storing = self.storing.lock().await;
+        if self.is_blank().await && self.store(initial).await.is_ok() {
+            tracing::info!("joining the cluster that has registered this node");
+        }
+    }
+
+    async fn store(&self, initial: InitialMembers) -> Result<(), ()> {
+        let file = self.file.clone();
+        let written = tokio::task::spawn_blocking(move || file.write(initial)).await;
+        written.unwrap_or_else(|error| Err(error.to_string())).map_err(|reason| {
+            self.failure.report(format!("failed to store the initial members: {reason}"));
+        })
+    }
+
+    /// Answers a member without a log.
+    pub(crate) async fn state(&self, peer: Peer) -> BootstrapState {
+        BootstrapState {
+            incarnation: self.incarnation,
+            blank: self.is_blank().await,
+            knows_caller: self.handshake.expected_incarnation(peer.node) == Some(peer.incarnation),
+            initial_members: self.file.current(),
+        }
+    }
+
+    /// Stores the initial members durably, unless this node has a log or accepted another initiator.
+    pub(crate) async fn accept_members(
+        &self,
+        peer: Peer,
+        initial: InitialMembers,
+    ) -> Result<(), String> {
+        let _storing = self.storing.lock().await;
+        if initial.initiator != peer.incarnation
+            || initial.members.get(&self.node) != Some(&self.incarnation)
+        {
+            return Err("the initial members name other data directories".into());
+        }
+        if self.file.current().is_some_and(|old| old.initiator != initial.initiator) {
+            return Err("it accepted another initiator".into());
+        }
+        if !self.is_blank().await {
+            return Err("it has a log".into());
+        }
+        self.store(initial).await.map_err(|()| "its disk failed".into())
+    }
+}
+
+/// Ids for a log line, separated by commas.
+pub(crate) fn list_ids<'a>(nodes: impl IntoIterator<Item = &'a NodeId>) -> String {
+    let ids: Vec<String> = nodes.into_iter().map(NodeId::to_string).collect();
+    ids.join(",")
+}

@@ -1,0 +1,286 @@
+//! Decides what a node without a log does next: bootstrap a cluster with its peers, join one, or wait.
+//!
+//! Pure: the states of the peers come in, and one step comes out. The rule: only nodes that have never had a log
+//! bootstrap a cluster, and only when all configured members are present. Both exceptions need an operator: absent
+//! members may be left out ([`LocalState::without_absent`]), and a node that remembers another cluster may be stopped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use holdfast_types::{Incarnation, NodeId};
+
+use crate::wire::{BootstrapState, InitialMembers};
+
+/// What a node knows of one peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PeerState {
+    Answered(BootstrapState),
+    /// The peer knows this node's id with another data directory.
+    OtherIncarnation,
+    /// No answer, for this reason.
+    Unreachable(String),
+}
+
+/// What a node knows of itself.
+#[derive(Debug)]
+pub(crate) struct LocalState {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) members: BTreeSet<NodeId>,
+    pub(crate) initial_members: Option<InitialMembers>,
+    /// An operator wants a cluster without the absent members.
+    pub(crate) without_absent: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NextStep {
+    /// Ask the other initial members to accept them; then write the first log entry.
+    Bootstrap(InitialMembers),
+    /// A cluster has registered this node: store its initial members.
+    Join(InitialMembers),
+    /// Do nothing yet, for this reason.
+    Wait(String),
+}
+
+type PeerStates = BTreeMap<NodeId, PeerState>;
+
+pub(crate) fn decide(local: &LocalState, peers: &PeerStates) -> NextStep {
+    if let Some(step) = existing_cluster(local, peers) {
+        return step;
+    }
+    let accepted = local.initial_members.as_ref().map(|initial| initial.initiator);
+    if accepted.is_some_and(|initiator| initiator != local.incarnation) {
+        return NextStep::Wait(format!(
+            "this node accepted the initial members of a cluster and has no log yet: it waits for {} to call; if the \
+             data of that node is lost, empty the data directory of this one, too",
+            initiator_of(local)
+        ));
+    }
+    let lowest = local.members.first() == Some(&local.node);
+    let may_bootstrap = lowest || local.without_absent;
+    if may_bootstrap && let Some(node) = accepted_other_initiator(local, peers) {
+        return NextStep::Wait(format!(
+            "node {node} accepted the initial members of another cluster, and a member's data was lost since; if that \
+             cluster never wrote anything, empty the data directory of node {node}"
+        ));
+    }
+    let present = present(local, peers);
+    let complete = present.len() == local.members.len();
+    let enough = complete || (local.without_absent && present.len() > local.members.len() / 2);
+    if may_bootstrap && enough {
+        let initial = InitialMembers { initiator: local.incarnation, members: present };
+        return NextStep::Bootstrap(initial);
+    }
+    NextStep::Wait(wait_for_absent(local, peers, complete))
+}
+
+/// The step if any member has a log: then there is nothing to bootstrap.
+fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> {
+    let mut wait = None;
+    for (node, peer) in peers {
+        match peer {
+            PeerState::Answered(BootstrapState {
+                blank: false,
+                knows_caller: true,
+                initial_members: Some(initial),
+                ..
+            }) => {
+                if local.initial_members.as_ref() != Some(initial) {
+                    return Some(NextStep::Join(initial.clone()));
+                }
+                wait = Some(format!(
+                    "node {node} belongs to the running cluster and knows this node: waiting for the cluster's leader"
+                ));
+            }
+            PeerState::Answered(BootstrapState { blank: false, .. }) => {
+                wait.get_or_insert_with(|| {
+                    format!(
+                        "node {node} belongs to a cluster: waiting until its leader has registered this node"
+                    )
+                });
+            }
+            PeerState::OtherIncarnation => {
+                return Some(NextStep::Wait(format!(
+                    "node {node} belongs to a cluster that knows this node's id with another data directory: restore \
+                     that directory, or join under a new id"
+                )));
+            }
+            PeerState::Answered(_) | PeerState::Unreachable(_) => {}
+        }
+    }
+    wait.map(NextStep::Wait)
+}
+
+fn present(local: &LocalState, peers: &PeerStates) -> BTreeMap<NodeId, Incarnation> {
+    let answered = peers.iter().filter_map(|(node, peer)| match peer {
+        PeerState::Answered(state) => Some((*node, state.incarnation)),
+        PeerState::OtherIncarnation | PeerState::Unreachable(_) => None,
+    });
+    answered.chain([(local.node, local.incarnation)]).collect()
+}
+
+fn accepted_other_initiator(local: &LocalState, peers: &PeerStates) -> Option<NodeId> {
+    let other = |initial: &InitialMembers| initial.initiator != local.incarnation;
+    let found = peers.iter().find(|(_, peer)| match peer {
+        PeerState::Answered(state) => state.initial_members.as_ref().is_some_and(other),
+        PeerState::OtherIncarnation | PeerState::Unreachable(_) => false,
+    });
+    found.map(|(node, _)| *node)
+}
+
+fn initiator_of(local: &LocalState) -> String {
+    let initiator = local.initial_members.as_ref().and_then(|initial| {
+        let named = initial.members.iter().find(|(_, id)| **id == initial.initiator);
+        named.map(|(node, _)| *node)
+    });
+    initiator.map_or_else(|| "the initiator".to_owned(), |node| format!("node {node}"))
+}
+
+/// Names the absent members, and what an operator can do.
+fn wait_for_absent(local: &LocalState, peers: &PeerStates, complete: bool) -> String {
+    let lowest = local.members.first().copied().unwrap_or(local.node);
+    if complete {
+        return format!(
+            "all members are present: waiting for node {lowest} to bootstrap the cluster"
+        );
+    }
+    let mut text = "a new cluster starts when all its members are present; waiting for".to_owned();
+    for (node, peer) in peers {
+        if let PeerState::Unreachable(reason) = peer {
+            // Writing to a string does not fail.
+            write!(text, " node {node} ({reason})").ok();
+        }
+    }
+    text.push_str(
+        ": start them; if they cannot be started, and the members never were a cluster, start one of the present \
+         nodes with --bootstrap",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: NodeId = NodeId(1);
+    const TWO: NodeId = NodeId(2);
+    const THREE: NodeId = NodeId(3);
+
+    fn local(node: NodeId) -> LocalState {
+        LocalState {
+            node,
+            incarnation: Incarnation(node.0 * 11),
+            members: BTreeSet::from([ONE, TWO, THREE]),
+            initial_members: None,
+            without_absent: false,
+        }
+    }
+
+    fn blank(node: NodeId) -> (NodeId, PeerState) {
+        let incarnation = Incarnation(node.0 * 11);
+        let state =
+            BootstrapState { incarnation, blank: true, knows_caller: false, initial_members: None };
+        (node, PeerState::Answered(state))
+    }
+
+    fn unreachable(node: NodeId) -> (NodeId, PeerState) {
+        (node, PeerState::Unreachable("connection refused".into()))
+    }
+
+    fn initial(initiator: NodeId, members: &[NodeId]) -> InitialMembers {
+        let member = |node: &NodeId| (*node, Incarnation(node.0 * 11));
+        InitialMembers {
+            initiator: Incarnation(initiator.0 * 11),
+            members: members.iter().map(member).collect(),
+        }
+    }
+
+    fn answered(
+        node: NodeId,
+        blank: bool,
+        knows_caller: bool,
+        initial_members: Option<InitialMembers>,
+    ) -> (NodeId, PeerState) {
+        let incarnation = Incarnation(node.0 * 11);
+        let state = BootstrapState { incarnation, blank, knows_caller, initial_members };
+        (node, PeerState::Answered(state))
+    }
+
+    #[track_caller]
+    fn waits(step: NextStep, word: &str) {
+        let NextStep::Wait(text) = step else { panic!("{step:?}") };
+        assert!(text.contains(word), "{text}");
+    }
+
+    #[test]
+    fn the_lowest_member_bootstraps_when_all_are_present_and_blank() {
+        let peers = PeerStates::from([blank(TWO), blank(THREE)]);
+        let all = initial(ONE, &[ONE, TWO, THREE]);
+        assert_eq!(decide(&local(ONE), &peers), NextStep::Bootstrap(all));
+        let peers = PeerStates::from([blank(ONE), blank(THREE)]);
+        waits(decide(&local(TWO), &peers), "node 1");
+    }
+
+    #[test]
+    fn a_wait_names_the_absent_members() {
+        let peers = PeerStates::from([blank(TWO), unreachable(THREE)]);
+        waits(decide(&local(ONE), &peers), "node 3 (connection refused)");
+        let peers = PeerStates::from([unreachable(ONE), blank(THREE)]);
+        waits(decide(&local(TWO), &peers), "--bootstrap");
+    }
+
+    #[test]
+    fn an_operator_may_leave_absent_members_out_but_not_a_majority() {
+        let left_out = |node| LocalState { without_absent: true, ..local(node) };
+        let peers = PeerStates::from([unreachable(ONE), blank(THREE)]);
+        assert_eq!(
+            decide(&left_out(TWO), &peers),
+            NextStep::Bootstrap(initial(TWO, &[TWO, THREE]))
+        );
+        let peers = PeerStates::from([unreachable(ONE), unreachable(THREE)]);
+        waits(decide(&left_out(TWO), &peers), "node 1");
+    }
+
+    /// An operator cannot bootstrap a cluster beside an existing one either.
+    #[test]
+    fn beside_a_node_with_a_log_no_cluster_is_bootstrapped() {
+        for without_absent in [false, true] {
+            let local = LocalState { without_absent, ..local(ONE) };
+            let peers = PeerStates::from([blank(TWO), (THREE, PeerState::OtherIncarnation)]);
+            waits(decide(&local, &peers), "another data directory");
+            let data = answered(THREE, false, false, Some(initial(TWO, &[TWO, THREE])));
+            waits(decide(&local, &PeerStates::from([blank(TWO), data])), "registered");
+            let accepted = answered(THREE, true, false, Some(initial(TWO, &[TWO, THREE])));
+            waits(decide(&local, &PeerStates::from([blank(TWO), accepted])), "node 3");
+        }
+    }
+
+    #[test]
+    fn a_registered_node_stores_the_initial_members_of_the_cluster() {
+        let stored = initial(TWO, &[TWO, THREE]);
+        let peers = PeerStates::from([
+            answered(TWO, false, true, Some(stored.clone())),
+            unreachable(THREE),
+        ]);
+        assert_eq!(decide(&local(ONE), &peers), NextStep::Join(stored.clone()));
+        let joined = LocalState { initial_members: Some(stored), ..local(ONE) };
+        waits(decide(&joined, &peers), "leader");
+    }
+
+    #[test]
+    fn a_node_that_accepted_initial_members_waits_for_their_initiator() {
+        let accepted =
+            LocalState { initial_members: Some(initial(ONE, &[ONE, TWO, THREE])), ..local(TWO) };
+        waits(
+            decide(&accepted, &PeerStates::from([unreachable(ONE), blank(THREE)])),
+            "node 1 to call",
+        );
+        let resumed = LocalState { initial_members: Some(initial(ONE, &[ONE, TWO])), ..local(ONE) };
+        let accepted = answered(TWO, true, true, Some(initial(ONE, &[ONE, TWO])));
+        let all = initial(ONE, &[ONE, TWO, THREE]);
+        assert_eq!(
+            decide(&resumed, &PeerStates::from([accepted, blank(THREE)])),
+            NextStep::Bootstrap(all)
+        );
+    }
+}

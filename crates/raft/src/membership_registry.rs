@@ -1,0 +1,77 @@
+//! Registers the members' data directories in the log (design D14).
+//!
+//! While this node leads, it proposes the registration of every member that the state machine does not know: initial
+//! members, and members without a log that called for the bootstrap. An unregistered member gets neither votes nor
+//! entries. Each node accepts it once that node has applied the registration.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_types::{Command, NodeId};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::leadership::Leadership;
+use crate::proposer::{ProposerContext, write_as_leader};
+use crate::state_machine::LocalMachine;
+use crate::transport::handshake::PeerHandshake;
+use crate::type_config::LeaderEpoch;
+
+/// How often a leader looks for members that it can register.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+pub(crate) struct MembershipRegistry {
+    pub(crate) context: ProposerContext,
+    pub(crate) local: Arc<LocalMachine>,
+    pub(crate) handshake: Arc<PeerHandshake>,
+    pub(crate) members: BTreeSet<NodeId>,
+}
+
+impl MembershipRegistry {
+    /// Runs until openraft stops.
+    pub(crate) async fn run(self, mut leadership: watch::Receiver<Leadership>) {
+        loop {
+            let epoch = leadership.borrow_and_update().epoch;
+            let complete = match epoch {
+                Some(epoch) => self.register(epoch).await,
+                None => true,
+            };
+            let check = async {
+                if complete {
+                    std::future::pending::<()>().await;
+                }
+                sleep(CHECK_EVERY).await;
+            };
+            tokio::select! {
+                changed = leadership.changed() => if changed.is_err() { return },
+                () = check => {}
+            }
+        }
+    }
+
+    /// Registers the members that it can; true if none is left.
+    async fn register(&self, epoch: LeaderEpoch) -> bool {
+        let registered =
+            |node: &NodeId| self.local.read(|machine| machine.incarnation(*node)).is_some();
+        let missing: Vec<_> =
+            self.members.iter().filter(|node| !registered(node)).copied().collect();
+        let commands: Vec<_> = missing
+            .iter()
+            .filter_map(|node| {
+                self.handshake.to_register(*node).map(|incarnation| (*node, incarnation))
+            })
+            .map(|(node, incarnation)| Command::RegisterNode { node, incarnation })
+            .collect();
+        if commands.is_empty() {
+            return missing.is_empty();
+        }
+        let count = commands.len();
+        let writing = write_as_leader(&self.context, commands, epoch);
+        let Ok(Ok(reply)) = timeout(CHECK_EVERY * 4, writing).await else { return false };
+        if reply.outcomes.iter().any(Result::is_err) {
+            tracing::error!("a member serves from another data directory than the registered one");
+        }
+        count == missing.len()
+    }
+}

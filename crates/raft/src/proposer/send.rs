@@ -1,0 +1,184 @@
+//! Sends a batch: as one entry of this node's log, or as one call to the leader.
+//!
+//! The result of a batch is either final for each caller or "certainly not appended". A batch that may have been
+//! appended is never returned (`docs/formats/peer-protocol.md`).
+
+use holdfast_types::{Command, Entry, NodeId, Revision};
+use openraft::errors::ClientWriteError;
+use openraft::raft::responder::ProgressResponder;
+use tokio::time::Instant;
+
+use super::context::ProposerContext;
+use super::pending::Pending;
+use crate::error::{CallError, ProposeError};
+use crate::state_machine::Raft;
+use crate::type_config::{Batch, BatchReply, LeaderEpoch, TypeConfig};
+use crate::wire::{CommandRun, Committed, Propose, ProposeRefusal, Purpose};
+
+/// Where a batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// This node leads: into its log.
+    Local,
+    /// To the leader.
+    Leader(NodeId),
+}
+
+/// Runs that were certainly not appended and may be sent again.
+pub(crate) type Returned = Vec<Pending>;
+
+/// Sends a batch and answers its callers.
+pub(crate) async fn send_batch(
+    context: ProposerContext,
+    route: Route,
+    batch: Vec<Pending>,
+) -> Returned {
+    match route {
+        Route::Local => append_batch(&context, batch).await,
+        Route::Leader(leader) => forward_batch(&context, leader, batch).await,
+    }
+}
+
+async fn append_batch(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
+    let commands: Vec<_> =
+        batch.iter().flat_map(|run| run.proposal.commands.iter().cloned()).collect();
+    context.counters.proposed_entries.add(1);
+    context.counters.proposed_commands.add(commands.len());
+    let entry = Entry { stamped_at: context.stamp(), commands };
+    match write(&context.raft, entry, None).await {
+        Ok(reply) if reply.outcomes.len() == commands_in(&batch) => {
+            let first = reply.revision.0 + 1 - reply.outcomes.len() as u64;
+            let committed = |(outcome, revision)| Committed { outcome, revision };
+            let mut done = reply.outcomes.into_iter().zip((first..).map(Revision)).map(committed);
+            for run in batch {
+                let own = done.by_ref().take(run.proposal.commands.len()).collect();
+                run.answer(Ok(own));
+            }
+            Vec::new()
+        }
+        Ok(_) | Err(WriteFailure::Unknown) => answer_unknown(context, batch),
+        Err(WriteFailure::Never(error)) => answer_all(batch, &error),
+        Err(WriteFailure::NotNow) => batch,
+    }
+}
+
+async fn forward_batch(
+    context: &ProposerContext,
+    leader: NodeId,
+    mut batch: Vec<Pending>,
+) -> Returned {
+    context.counters.forwarded_batches.add(1);
+    context.counters.forwarded_commands.add(commands_in(&batch));
+    let deadline = batch.iter().map(|run| run.proposal.deadline).max();
+    let run = |run: &Pending| CommandRun {
+        commands: run.proposal.commands.clone(),
+        urgency: run.proposal.urgency,
+    };
+    let call = Propose(batch.iter().map(run).collect());
+    let deadline = deadline.unwrap_or_else(Instant::now);
+    let results = context.peers.call(leader, Purpose::Calls, call, deadline).await;
+    batch.shrink_to_fit();
+    match results {
+        Ok(results) if results.len() == batch.len() => {
+            let pairs = batch.into_iter().zip(results);
+            pairs.filter_map(|(run, result)| finish_forwarded(context, run, result)).collect()
+        }
+        // The leader did nothing.
+        Err(CallError::NotSent(_) | CallError::Refused(_)) => batch,
+        Ok(_) | Err(CallError::Unknown(_)) => answer_unknown(context, batch),
+    }
+}
+
+fn finish_forwarded(
+    context: &ProposerContext,
+    run: Pending,
+    result: Result<Vec<Committed>, ProposeRefusal>,
+) -> Option<Pending> {
+    let error = match result {
+        Ok(done) if done.len() == run.proposal.commands.len() => {
+            run.answer(Ok(done));
+            return None;
+        }
+        Ok(_) => ProposeError::Unknown,
+        Err(ProposeRefusal::NotLeader) => return Some(run),
+        Err(ProposeRefusal::Overloaded) => ProposeError::Overloaded,
+        Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull,
+        Err(ProposeRefusal::TooLarge) => ProposeError::TooLarge,
+        Err(ProposeRefusal::Unknown) => {
+            context.counters.unknown_outcomes.add(1);
+            ProposeError::Unknown
+        }
+    };
+    run.answer(Err(error));
+    None
+}
+
+/// Why a write has no reply.
+enum WriteFailure {
+    /// Certainly not appended; another leader, or this one later, may append it.
+    NotNow,
+    /// Certainly not appended; a retry would fail again.
+    Never(ProposeError),
+    /// The entry may or may not have been appended.
+    Unknown,
+}
+
+async fn write(
+    raft: &Raft,
+    entry: Entry,
+    leader: Option<LeaderEpoch>,
+) -> Result<BatchReply, WriteFailure> {
+    let batch = Batch::encode(entry).map_err(|_| WriteFailure::Never(ProposeError::TooLarge))?;
+    let (responder, receiver) = ProgressResponder::<TypeConfig, _>::complete_only();
+    let mut request = raft.write(batch).responder(responder);
+    if let Some(leader) = leader {
+        request = request.with_leader(leader.leader_id());
+    }
+    // An error means that openraft has stopped and did not accept the entry.
+    request.await.map_err(|_| WriteFailure::Never(ProposeError::ShuttingDown))?;
+    match receiver.await {
+        Ok(Ok(response)) => Ok(response.data),
+        Ok(Err(ClientWriteError::ForwardToLeader(_))) => Err(WriteFailure::NotNow),
+        Ok(Err(
+            ClientWriteError::LogEntryDiscarded(_)
+            | ClientWriteError::ChangeMembershipError(_)
+            | ClientWriteError::PreconditionFailed(_),
+        ))
+        | Err(_) => Err(WriteFailure::Unknown),
+    }
+}
+
+/// Appends one entry, if this node still leads in `epoch`. Never forwards it.
+pub(crate) async fn write_as_leader(
+    context: &ProposerContext,
+    commands: Vec<Command>,
+    epoch: LeaderEpoch,
+) -> Result<BatchReply, ProposeError> {
+    if context.disk.is_low() {
+        return Err(ProposeError::DiskFull);
+    }
+    context.counters.proposed_entries.add(1);
+    context.counters.proposed_commands.add(commands.len());
+    let entry = Entry { stamped_at: context.stamp(), commands };
+    write(&context.raft, entry, Some(epoch)).await.map_err(|failure| match failure {
+        WriteFailure::NotNow => ProposeError::NoLeader,
+        WriteFailure::Never(error) => error,
+        WriteFailure::Unknown => ProposeError::Unknown,
+    })
+}
+
+fn commands_in(batch: &[Pending]) -> usize {
+    batch.iter().map(|run| run.proposal.commands.len()).sum()
+}
+
+fn answer_unknown(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
+    context.counters.unknown_outcomes.add(commands_in(&batch));
+    answer_all(batch, &ProposeError::Unknown)
+}
+
+fn answer_all(batch: Vec<Pending>, error: &ProposeError) -> Returned {
+    for run in batch {
+        run.answer(Err(error.clone()));
+    }
+    Vec::new()
+}

@@ -1,0 +1,107 @@
+//! Logs when a peer becomes unreachable and when it is reachable again.
+//!
+//! All channels to a peer share one [`Reachability`]. It logs one line when the peer is lost, one when the peer is back,
+//! and at most one every [`REPEAT_AFTER`] when the reason changes.
+
+use std::time::Duration;
+
+use holdfast_types::NodeId;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Channels to one peer may fail for different reasons at the same time.
+const REPEAT_AFTER: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+struct Lost {
+    since: Instant,
+    logged_at: Instant,
+    reason: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reachability {
+    peer: NodeId,
+    address: String,
+    lost: Mutex<Option<Lost>>,
+}
+
+impl Reachability {
+    pub(crate) fn new(peer: NodeId, address: String) -> Self {
+        Self { peer, address, lost: Mutex::new(None) }
+    }
+
+    /// A connection attempt failed.
+    pub(crate) fn lost(&self, reason: &str) {
+        let (peer, address) = (self.peer, &self.address);
+        if let Some(since) = self.note_lost(reason, Instant::now()) {
+            let for_ms = holdfast_types::millis(since);
+            tracing::warn!(peer = peer.0, address, reason, for_ms, "peer unreachable");
+        }
+    }
+
+    /// A connection attempt succeeded.
+    pub(crate) fn found(&self) {
+        let (peer, address) = (self.peer, &self.address);
+        if let Some(after) = self.note_found(Instant::now()) {
+            let after_ms = holdfast_types::millis(after);
+            tracing::info!(peer = peer.0, address, after_ms, "peer reachable again");
+        }
+    }
+
+    /// Returns how long the peer has been lost, if this has to be logged.
+    fn note_lost(&self, reason: &str, now: Instant) -> Option<Duration> {
+        let mut lost = self.lost.lock();
+        match &mut *lost {
+            None => {
+                *lost = Some(Lost { since: now, logged_at: now, reason: reason.to_owned() });
+                Some(Duration::ZERO)
+            }
+            Some(lost) if lost.reason != reason && now >= lost.logged_at + REPEAT_AFTER => {
+                lost.logged_at = now;
+                reason.clone_into(&mut lost.reason);
+                Some(now - lost.since)
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Returns how long the peer was lost, if it was.
+    fn note_found(&self, now: Instant) -> Option<Duration> {
+        self.lost.lock().take().map(|lost| now - lost.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_logged_once_however_often_it_is_noticed() {
+        let reachability = Reachability::new(NodeId(2), "h:1".into());
+        let t0 = Instant::now();
+        assert_eq!(reachability.note_found(t0), None);
+        assert_eq!(reachability.note_lost("refused", t0), Some(Duration::ZERO));
+        for heartbeat in 1..1_000 {
+            let now = t0 + Duration::from_millis(150 * heartbeat);
+            assert_eq!(reachability.note_lost("refused", now), None);
+        }
+        let back = t0 + Duration::from_mins(5);
+        assert_eq!(reachability.note_found(back), Some(Duration::from_mins(5)));
+        assert_eq!(reachability.note_found(back), None);
+        assert_eq!(reachability.note_lost("refused", back), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn another_reason_is_logged_but_two_reasons_do_not_alternate() {
+        let reachability = Reachability::new(NodeId(2), "h:1".into());
+        let t0 = Instant::now();
+        reachability.note_lost("refused", t0);
+        assert_eq!(reachability.note_lost("another cluster", t0 + REPEAT_AFTER / 2), None);
+        assert_eq!(
+            reachability.note_lost("another cluster", t0 + REPEAT_AFTER),
+            Some(REPEAT_AFTER)
+        );
+        assert_eq!(reachability.note_lost("refused", t0 + REPEAT_AFTER * 3 / 2), None);
+    }
+}

@@ -1,0 +1,326 @@
+//! Calls from the service of one node to the service of another.
+//!
+//! A [`ServiceCall`] pairs a request with the type of its reply. [`Service::call_service`], [`Service::called`] and the list
+//! at the end of the file are the only places that encode or decode them. A new call is a struct, its `ServiceCall`, and
+//! its name at the end of that list.
+//!
+//! Every call here may be repeated: it reads, or it renews a lease. So a caller need not know whether a failed call
+//! reached the peer.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use holdfast_codec::Kind;
+use holdfast_raft::Role;
+use holdfast_types::{
+    LockName, NodeId, Owner, Rejection, Revision, SessionId, SessionName, Standing, Ttl,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::service::Service;
+
+/// Between two attempts of a call to the leader, unless the leader changes.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// A request to the service of another node, with the type of its reply.
+pub(crate) trait ServiceCall: Clone + Into<ServiceRequest> + Send + Sync {
+    type Reply: Serialize + DeserializeOwned + Send;
+
+    /// Answers the call on this node.
+    fn answer(
+        self,
+        service: &Service,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Self::Reply, CallRefusal>> + Send;
+}
+
+/// Why a call has no reply. Append-only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CallRefusal {
+    /// The called node does not lead, or no usable reply arrived. A later attempt may succeed.
+    Unavailable,
+    /// The state machine rejects the request.
+    Rejected(Rejection),
+}
+
+/// Renews a session, and returns where one of its queue entries stands. Leader only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Renew {
+    pub(crate) session: SessionName,
+    pub(crate) contender: Option<(LockName, Owner)>,
+}
+
+/// A renewal that a quorum confirmed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Renewed {
+    pub(crate) id: SessionId,
+    pub(crate) ttl: Ttl,
+    pub(crate) standing: Option<Standing>,
+    pub(crate) revision: Revision,
+}
+
+impl ServiceCall for Renew {
+    type Reply = Renewed;
+
+    async fn answer(self, service: &Service, deadline: Instant) -> Result<Renewed, CallRefusal> {
+        service.renew_as_leader(self, deadline).await
+    }
+}
+
+/// Returns how long the lease of a session still runs. Leader only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadRemaining {
+    pub(crate) session: SessionName,
+}
+
+impl ServiceCall for ReadRemaining {
+    type Reply = Duration;
+
+    async fn answer(self, service: &Service, deadline: Instant) -> Result<Duration, CallRefusal> {
+        service.remaining_as_leader(&self.session, deadline).await
+    }
+}
+
+/// Returns the state of the called node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadReport;
+
+/// The state of one node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NodeReport {
+    pub(crate) term: u64,
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) role: Role,
+    pub(crate) applied: Revision,
+    pub(crate) digest: u64,
+    pub(crate) failed: bool,
+}
+
+impl ServiceCall for ReadReport {
+    type Reply = NodeReport;
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<NodeReport, CallRefusal> {
+        Ok(service.report())
+    }
+}
+
+/// Returns the digests that the called node took at fixed points of the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadDigests;
+
+/// The digests of one node, oldest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NodeDigests {
+    /// Digests of different builds are not comparable.
+    pub(crate) build: String,
+    pub(crate) digests: Vec<(Revision, u64)>,
+}
+
+impl ServiceCall for ReadDigests {
+    type Reply = NodeDigests;
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<NodeDigests, CallRefusal> {
+        Ok(service.digests())
+    }
+}
+
+/// Renews sessions by number. Leader only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RenewMany {
+    pub(crate) sessions: Vec<SessionId>,
+}
+
+/// The result of one renewal of many. Append-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BatchRenewal {
+    /// A quorum confirmed it.
+    Renewed,
+    /// An expiry command is in flight: the session must be renewed through the log.
+    Expiring,
+    /// There is no such session.
+    Gone,
+    /// The outcome is unknown.
+    Unknown,
+}
+
+impl ServiceCall for RenewMany {
+    /// One for each session, in order.
+    type Reply = Vec<BatchRenewal>;
+
+    async fn answer(
+        self,
+        service: &Service,
+        deadline: Instant,
+    ) -> Result<Self::Reply, CallRefusal> {
+        service.renew_many_as_leader(&self.sessions, deadline).await
+    }
+}
+
+/// Renews sessions by name. Leader only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RenewNamed {
+    pub(crate) sessions: Vec<SessionName>,
+}
+
+/// The result of one renewal by name. Append-only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NamedRenewal {
+    /// A quorum confirmed it.
+    Renewed { ttl: Ttl },
+    /// The state machine rejects it.
+    Rejected(Rejection),
+    /// The outcome is unknown.
+    Unknown,
+}
+
+impl ServiceCall for RenewNamed {
+    /// One for each session, in order.
+    type Reply = Vec<NamedRenewal>;
+
+    async fn answer(
+        self,
+        service: &Service,
+        deadline: Instant,
+    ) -> Result<Self::Reply, CallRefusal> {
+        service.renew_named_as_leader(self.sessions, deadline).await
+    }
+}
+
+/// Returns the leases of sessions. Leader only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadLeases {
+    pub(crate) sessions: Vec<SessionName>,
+}
+
+/// A session's lease in the leader's lease table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseView {
+    /// The lifetime that a renewal gives.
+    pub ttl: Ttl,
+    /// Milliseconds until the lease expires unless the session is renewed.
+    pub left_ms: u64,
+}
+
+impl LeaseView {
+    /// Milliseconds since the last renewal. Too small if the leader extended the lease after a pause of its own.
+    pub fn renewed_ago_ms(&self) -> u64 {
+        u64::from(self.ttl.as_millis()).saturating_sub(self.left_ms)
+    }
+}
+
+impl ServiceCall for ReadLeases {
+    /// One for each session, in order; `None` for a session without a lease.
+    type Reply = Vec<Option<LeaseView>>;
+
+    async fn answer(
+        self,
+        service: &Service,
+        deadline: Instant,
+    ) -> Result<Self::Reply, CallRefusal> {
+        service.leases_as_leader(&self.sessions, deadline).await
+    }
+}
+
+impl Service {
+    /// Answers a call on this node if it leads, or else on the leader. Repeats it until `deadline` while no node
+    /// answers as the leader.
+    pub(crate) async fn call_leader<C: ServiceCall>(
+        &self,
+        call: C,
+        deadline: Instant,
+    ) -> Result<C::Reply, Failure> {
+        let mut leadership = self.raft().leadership();
+        loop {
+            let leader = leadership.borrow_and_update().leader;
+            // On the heap: each parked waiter embeds this future, and few of them renew at a time.
+            let reply = match leader {
+                None => Err(CallRefusal::Unavailable),
+                Some(leader) if leader == self.node() => {
+                    call.clone().answer(self, deadline).boxed().await
+                }
+                Some(leader) => self.call_service(leader, call.clone(), deadline).boxed().await,
+            };
+            match reply {
+                Ok(reply) => return Ok(reply),
+                Err(CallRefusal::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+                Err(CallRefusal::Unavailable) => {}
+            }
+            tokio::select! {
+                changed = leadership.changed() => changed.map_err(|_| Failure::ShuttingDown)?,
+                // The leader may not have confirmed its leadership yet.
+                () = tokio::time::sleep(RETRY_PAUSE) => {}
+            }
+            if Instant::now() >= deadline {
+                return Err(self.no_leader());
+            }
+        }
+    }
+
+    /// Calls the service of one node once. Any failure on the way is [`CallRefusal::Unavailable`].
+    pub(crate) async fn call_service<C: ServiceCall>(
+        &self,
+        node: NodeId,
+        call: C,
+        deadline: Instant,
+    ) -> Result<C::Reply, CallRefusal> {
+        let request = holdfast_codec::encode(Kind::ServiceRequest, &call.into())
+            .map_err(|_| CallRefusal::Unavailable)?;
+        let reply = self.raft().call_peer(node, request.into(), deadline).await;
+        let reply = reply.map_err(|_| CallRefusal::Unavailable)?;
+        holdfast_codec::decode(Kind::ServiceReply, &reply).unwrap_or_else(|error| {
+            tracing::warn!(peer = node.0, %error, "undecodable reply from a peer");
+            Err(CallRefusal::Unavailable)
+        })
+    }
+
+    /// Answers an encoded call of another node.
+    pub(crate) async fn called(&self, from: NodeId, request: &[u8], deadline: Instant) -> Bytes {
+        match holdfast_codec::decode::<ServiceRequest>(Kind::ServiceRequest, request) {
+            Ok(request) => request.answer(self, deadline).await,
+            Err(error) => {
+                tracing::warn!(peer = from.0, %error, "undecodable request from a peer");
+                unavailable()
+            }
+        }
+    }
+}
+
+/// The encoded reply of a node whose service has not started yet.
+pub(crate) fn unavailable() -> Bytes {
+    encode_reply::<()>(&Err(CallRefusal::Unavailable))
+}
+
+/// A reply that is too large for an envelope becomes empty; the caller cannot decode it and treats it as no reply.
+fn encode_reply<T: Serialize>(reply: &Result<T, CallRefusal>) -> Bytes {
+    holdfast_codec::encode(Kind::ServiceReply, reply).map(Bytes::from).unwrap_or_default()
+}
+
+macro_rules! service_requests {
+    ($($call:ident),*) => {
+        /// Any call, as sent. Append-only: the position in the list is part of the format.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        pub(crate) enum ServiceRequest {
+            $($call($call)),*
+        }
+
+        $(impl From<$call> for ServiceRequest {
+            fn from(call: $call) -> Self {
+                Self::$call(call)
+            }
+        })*
+
+        impl ServiceRequest {
+            async fn answer(self, service: &Service, deadline: Instant) -> Bytes {
+                match self {
+                    $(Self::$call(call) => encode_reply(&call.answer(service, deadline).await)),*
+                }
+            }
+        }
+    };
+}
+
+service_requests!(Renew, ReadRemaining, ReadReport, ReadDigests, RenewMany, RenewNamed, ReadLeases);
