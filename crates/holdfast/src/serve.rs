@@ -150,7 +150,7 @@ fn not_started(error: &StartError) -> Stop {
         | StartError::InUse(_)
         | StartError::OtherNode { .. }
         | StartError::OtherCluster { .. }
-        | StartError::Bootstrapped
+        | StartError::AlreadyBootstrapped
         | StartError::Listen { .. } => Stop::failed(error),
     }
 }

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::initial_members::InitialMembersFile;
 use crate::peers::Peers;
 use crate::state_machine::Raft;
-use crate::transport::handshake::{Peer, PeerHandshake, is_other_incarnation};
+use crate::transport::handshake::{ConnectedPeer, PeerHandshake, is_other_incarnation};
 use crate::wire::{AcceptMembers, BootstrapState, InitialMembers, Purpose, ReadBootstrapState};
 
 /// How long a member may take to answer.
@@ -155,7 +155,7 @@ impl Bootstrap {
     }
 
     /// Answers a member without a log.
-    pub(crate) async fn state(&self, peer: Peer) -> BootstrapState {
+    pub(crate) async fn state(&self, peer: ConnectedPeer) -> BootstrapState {
         BootstrapState {
             incarnation: self.incarnation,
             blank: self.is_blank().await,
@@ -167,7 +167,7 @@ impl Bootstrap {
     /// Stores the initial members durably, unless this node has a log or accepted another initiator.
     pub(crate) async fn accept_members(
         &self,
-        peer: Peer,
+        peer: ConnectedPeer,
         initial: InitialMembers,
     ) -> Result<(), String> {
         let _storing = self.storing.lock().await;

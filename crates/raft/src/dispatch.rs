@@ -24,13 +24,13 @@ use crate::log_store::LogStore;
 use crate::proposer::{Proposal, Proposer};
 use crate::snapshot::{IncomingSnapshot, SnapshotStore};
 use crate::state_machine::{LocalMachine, Raft};
-use crate::transport::handshake::Peer;
+use crate::transport::handshake::ConnectedPeer;
 use crate::type_config::{Payload, RaftEntry};
 use crate::wire::{
-    AcceptMembers, Append, AppendReply, CommandRun, Committed, PeerCall, Ping, PreVote, Propose,
+    AcceptMembers, Append, AppendReply, CommandRun, Committed, PeerCall, Ping, Propose,
     ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
-    RequestBody, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto,
-    TransferLeader, Vote, VoteDto, decode_record,
+    RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
+    SnapshotPiece, StatusDto, TransferLeader, VoteDto, decode_record,
 };
 
 /// The reply to one call, or why it is refused; nothing was done then.
@@ -38,13 +38,13 @@ type Answer<T> = Result<T, String>;
 
 /// The state of one connection from a peer.
 pub(crate) struct PeerSession {
-    peer: Peer,
+    peer: ConnectedPeer,
     /// The snapshot that the peer has begun to send.
     incoming: Option<IncomingSnapshot>,
 }
 
 impl PeerSession {
-    pub(crate) fn new(peer: Peer) -> Self {
+    pub(crate) fn new(peer: ConnectedPeer) -> Self {
         Self { peer, incoming: None }
     }
 }
@@ -66,7 +66,7 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// Notes that a peer's connection has ended.
-    pub(crate) fn disconnected(&self, peer: Peer) {
+    pub(crate) fn disconnected(&self, peer: ConnectedPeer) {
         if peer.purpose != Purpose::Bootstrap {
             self.disconnected.try_send(peer.node).ok();
         }
@@ -89,13 +89,13 @@ impl Dispatch {
         match request.body {
             RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
             RequestBody::Append(call) => encode::<Append>(id, self.append(call).await),
-            RequestBody::Vote(Vote(dto)) => {
+            RequestBody::RequestVote(RequestVote(dto)) => {
                 let answer = refuse_error(self.raft.vote(dto.into()).await);
-                encode::<Vote>(id, answer.map(Into::into))
+                encode::<RequestVote>(id, answer.map(Into::into))
             }
-            RequestBody::PreVote(PreVote(dto)) => {
+            RequestBody::RequestPreVote(RequestPreVote(dto)) => {
                 let answer = refuse_error(self.raft.pre_vote(dto.into()).await);
-                encode::<PreVote>(id, answer.map(Into::into))
+                encode::<RequestPreVote>(id, answer.map(Into::into))
             }
             RequestBody::TransferLeader(TransferLeader(dto)) => {
                 let answer = refuse_error(self.raft.handle_transfer_leader(dto.into()).await);
@@ -128,7 +128,12 @@ impl Dispatch {
     }
 
     /// The caller may have an unregistered data directory, so it gets no other answers.
-    async fn answer_bootstrap(&self, peer: Peer, id: u64, body: RequestBody) -> Option<Vec<u8>> {
+    async fn answer_bootstrap(
+        &self,
+        peer: ConnectedPeer,
+        id: u64,
+        body: RequestBody,
+    ) -> Option<Vec<u8>> {
         match body {
             RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
             RequestBody::ReadBootstrapState(_) => {

@@ -1,8 +1,7 @@
-//! Whose data directory it is.
+//! The identity of a data directory: cluster, node, and a random incarnation.
 //!
-//! Owns the directory's lock, which two processes never hold at once, and its identity file: cluster, node and a
-//! random incarnation by which peers tell a restarted node from a wiped one. Refuses to guess: a directory of somebody
-//! else, or one with a log but without the file, is an error.
+//! The incarnation lets peers distinguish a restarted node from a wiped one. A lock file prevents that two processes use
+//! one directory. A directory of another node or cluster is an error, and so is one with a log but no identity file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -16,9 +15,9 @@ use crate::initial_members::INITIAL_MEMBERS_FILE;
 
 const IDENTITY_FILE: &str = "identity";
 const LOCK_FILE: &str = "lock";
-/// Where the log lives within a data directory.
+/// The log's directory within a data directory.
 pub(crate) const LOG_DIR: &str = "log";
-/// Where snapshots live within a data directory.
+/// The snapshots' directory within a data directory.
 pub(crate) const SNAPSHOT_DIR: &str = "snapshots";
 
 /// The content of the identity file.
@@ -29,7 +28,7 @@ pub(crate) struct Identity {
     pub(crate) incarnation: Incarnation,
 }
 
-/// A data directory that this process alone may use, until this is dropped.
+/// A data directory that this process has locked until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     pub(crate) identity: Identity,
@@ -37,7 +36,7 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Opens a directory, making it ours if it is new.
+    /// Opens a directory; gives a new one an identity.
     pub(crate) fn open(path: &Path, cluster: &str, node: NodeId) -> Result<Self, StartError> {
         let failed = |source| StartError::DataDir { dir: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;

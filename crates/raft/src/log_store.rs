@@ -1,11 +1,12 @@
-//! openraft's log, kept by `storage`.
+//! openraft's log, on `holdfast_storage`.
 //!
-//! Owns the order in which things become visible and durable: an entry is readable when `append` returns, its
-//! callback runs when it is on the disk, a vote is on the disk when `save_vote` returns, and the committed mark and a
-//! purge follow whenever they do, in the same queue. Everything goes through that one queue, so a crash at any point
-//! leaves a prefix of what was asked. Any error of the disk is reported as the node's failure.
+//! - An entry is readable when `append` returns, and its callback runs when it is on the disk.
+//! - A vote is on the disk when `save_vote` returns.
+//! - The committed position and a purge become durable later.
 //!
-//! Bounds: the cache of the log's tail (see [`Cache`]); a read for replication has at most [`READ_BYTES_MAX`].
+//! All requests go through one queue, so a crash at any point leaves a prefix of them. Any disk error fails the node.
+//!
+//! Bounds: the cache of the log's tail (see [`Cache`]); a read for replication returns at most [`READ_BYTES_MAX`].
 
 use std::fmt::Debug;
 use std::io;
@@ -29,7 +30,7 @@ use crate::failure::Failure;
 use crate::type_config::{LogId, RaftEntry, TypeConfig, Vote};
 use crate::wire::{LogIdDto, VoteDto, decode_record, encode_record};
 
-/// Bytes of entries read at once to be sent or applied, unless a single one is larger.
+/// Bytes of entries in one read, unless a single entry is larger.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// Cheap to clone; every clone sees the same log.
@@ -37,26 +38,25 @@ const READ_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct LogStore {
     log: Log,
     failure: Failure,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StoreState>>,
 }
 
-struct State {
+struct StoreState {
     vote: Option<Vote>,
     committed: Option<LogId>,
     purged: Option<LogId>,
-    /// No entry lies below this index: it follows `purged`, or is where the log began.
+    /// No entry is below this index: it follows `purged`, or is the start of the log.
     base: u64,
-    /// The last entry, or `purged` when there is none.
+    /// The last entry, or `purged` if there is none.
     last: Option<LogId>,
     cache: Cache,
-    /// Grows with every truncation: what was durable before it says nothing about the entries after it.
+    /// Incremented by every truncation: an earlier entry with the same index no longer counts as durable.
     generation: u64,
 }
 
 impl LogStore {
-    /// Takes over an open log.
     pub(crate) fn open(log: Log, failure: Failure, cache_bytes: usize) -> io::Result<Self> {
-        let purged = read_mark::<LogIdDto>(&log, Mark::Purged, Kind::Purged)?.map(LogId::from);
+        let purged = read_meta::<LogIdDto>(&log, Mark::Purged, Kind::Purged)?.map(LogId::from);
         let mut last = purged;
         let (first_index, last_index) = log.bounds();
         if let Some(index) = last_index.filter(|index| Some(*index) > purged.map(|id| id.index)) {
@@ -64,9 +64,9 @@ impl LogStore {
             let record = records.first().ok_or_else(|| missing(index))?;
             last = Some(decode_entry(record)?.log_id);
         }
-        let state = State {
-            vote: read_mark::<VoteDto>(&log, Mark::Vote, Kind::Vote)?.map(Vote::from),
-            committed: read_mark::<LogIdDto>(&log, Mark::Committed, Kind::Committed)?
+        let state = StoreState {
+            vote: read_meta::<VoteDto>(&log, Mark::Vote, Kind::Vote)?.map(Vote::from),
+            committed: read_meta::<LogIdDto>(&log, Mark::Committed, Kind::Committed)?
                 .map(LogId::from),
             purged,
             base: purged.map(|id| id.index + 1).or(first_index).unwrap_or_default(),
@@ -77,12 +77,11 @@ impl LogStore {
         Ok(Self { log, failure, state: Arc::new(Mutex::new(state)) })
     }
 
-    /// Where the log ends.
     pub(crate) fn last_index(&self) -> Option<u64> {
         self.state.lock().last.map(|id| id.index)
     }
 
-    /// Reads entries from `range`, as far as they exist, until their bytes reach `bytes_max`; never none of some.
+    /// Reads the existing entries of `range` until their bytes reach `bytes_max`; at least one if any exists.
     async fn read(
         &self,
         range: RangeInclusive<u64>,
@@ -108,7 +107,7 @@ impl LogStore {
         }
     }
 
-    /// Reads what only the engine has. An answer may stop short of the range's end, but never has a hole.
+    /// Reads entries that are not in the cache. The result may end before the range does, but has no gap.
     async fn read_engine(
         &self,
         range: RangeInclusive<u64>,
@@ -173,20 +172,20 @@ impl LogStore {
         io::Error::other(error.to_string())
     }
 
-    /// Waits until a request has its place in the log's queue. openraft asks for one thing at a time, so waiting keeps
-    /// the order.
+    /// Waits until a request is in the log's queue. openraft sends one request at a time, so waiting keeps the order.
     async fn queue(&self, mut queued: Result<(), Refused>) {
         while let Err(refused) = queued {
             let (room, has_room) = oneshot::channel();
             self.log.when_room(Box::new(move || room.send(()).unwrap_or_default()));
-            // A log that closes drops the sender, and answers the request.
+            // A closing log drops the sender and completes the request.
             has_room.await.ok();
             queued = refused.retry(&self.log);
         }
     }
 
-    /// A callback for what nobody waits for. It may stay in the log's queue for long, so it must not hold the log.
-    fn unattended(&self) -> Done {
+    /// A callback for a request without a waiting caller. It may stay in the log's queue for long, so it must not own the
+    /// log.
+    fn report_failure(&self) -> Done {
         let failure = self.failure.clone();
         Box::new(move |result| {
             if let Err(error) = result {
@@ -266,7 +265,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &VoteOf<TypeConfig>) -> io::Result<()> {
         let bytes = encode(Kind::Vote, &VoteDto::from(*vote))?;
-        let (done, receiver) = attended();
+        let (done, receiver) = completion();
         self.queue(self.log.set_mark(Mark::Vote, bytes, true, done)).await;
         self.wait(receiver).await?;
         self.state.lock().vote = Some(*vote);
@@ -277,7 +276,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let Some(committed) = committed else { return Ok(()) };
         let bytes = encode(Kind::Committed, &LogIdDto::from(committed))?;
         self.state.lock().committed = Some(committed);
-        self.queue(self.log.note_mark(Mark::Committed, bytes, self.unattended())).await;
+        self.queue(self.log.note_mark(Mark::Committed, bytes, self.report_failure())).await;
         Ok(())
     }
 
@@ -317,7 +316,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             }
         }
         let kept = last.map(|id| id.index);
-        self.queue(self.log.truncate_after(kept, self.unattended())).await;
+        self.queue(self.log.truncate_after(kept, self.report_failure())).await;
         Ok(())
     }
 
@@ -336,7 +335,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             }
             state.cache.purge(through.index);
         }
-        self.queue(self.log.purge_through(through.index, bytes, self.unattended())).await;
+        self.queue(self.log.purge_through(through.index, bytes, self.report_failure())).await;
         Ok(())
     }
 }
@@ -345,14 +344,14 @@ fn report(failure: &Failure, error: &(impl ToString + ?Sized)) {
     failure.report(format!("log: {}", error.to_string()));
 }
 
-/// A callback whose result somebody waits for.
-fn attended() -> (Done, oneshot::Receiver<Result<(), StoreError>>) {
+/// A callback, and the receiver of its result.
+fn completion() -> (Done, oneshot::Receiver<Result<(), StoreError>>) {
     let (sender, receiver) = oneshot::channel();
-    // Whoever waited may be gone with its runtime.
+    // The receiver may be gone with its runtime.
     (Box::new(move |result| drop(sender.send(result))), receiver)
 }
 
-/// Yields the entries of chunks one by one; an error ends it.
+/// Yields the entries of chunks one by one; ends after an error.
 fn flatten<S>(chunks: S) -> impl Stream<Item = io::Result<RaftEntry>>
 where
     S: Stream<Item = io::Result<Vec<RaftEntry>>>,
@@ -381,7 +380,7 @@ fn inclusive(range: &impl RangeBounds<u64>) -> Option<RangeInclusive<u64>> {
     (start <= end).then_some(start..=end)
 }
 
-fn read_mark<T: DeserializeOwned>(log: &Log, mark: Mark, kind: Kind) -> io::Result<Option<T>> {
+fn read_meta<T: DeserializeOwned>(log: &Log, mark: Mark, kind: Kind) -> io::Result<Option<T>> {
     let Some(bytes) = log.mark(mark).map_err(io::Error::other)? else { return Ok(None) };
     holdfast_codec::decode(kind, &bytes).map(Some).map_err(io::Error::other)
 }
@@ -399,5 +398,5 @@ fn encode<T: Serialize>(kind: Kind, value: &T) -> io::Result<Bytes> {
 }
 
 fn missing(index: u64) -> io::Error {
-    io::Error::other(format!("the log has no entry {index} where one must be"))
+    io::Error::other(format!("the log has no entry {index}, which must exist"))
 }

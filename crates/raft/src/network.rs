@@ -24,8 +24,8 @@ use crate::peers::Peers;
 use crate::snapshot::SnapshotFile;
 use crate::type_config::TypeConfig;
 use crate::wire::{
-    Append, PeerCall, PreVote, Purpose, SnapshotBegin, SnapshotEnd, SnapshotMetaDto, SnapshotPiece,
-    TransferLeader, Vote, encode_record,
+    Append, PeerCall, Purpose, RequestPreVote, RequestVote, SnapshotBegin, SnapshotEnd,
+    SnapshotMetaDto, SnapshotPiece, TransferLeader, encode_record,
 };
 
 /// An append with entries takes at most this long.
@@ -129,7 +129,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
-        Ok(self.call(Purpose::Control, Vote(rpc.into()), option.hard_ttl()).await?.into())
+        Ok(self.call(Purpose::Control, RequestVote(rpc.into()), option.hard_ttl()).await?.into())
     }
 
     async fn pre_vote(
@@ -137,7 +137,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
-        Ok(self.call(Purpose::Control, PreVote(rpc.into()), option.hard_ttl()).await?.into())
+        Ok(self.call(Purpose::Control, RequestPreVote(rpc.into()), option.hard_ttl()).await?.into())
     }
 
     async fn full_snapshot(

@@ -1,11 +1,10 @@
-//! Snapshots of the machine: made, kept, sent and received.
+//! Snapshots of the machine: built, kept, sent and received.
 //!
-//! Owns the translation between the machine's parts and the bytes of a snapshot file. Everything here that touches the
-//! disk runs on threads that may block. A received snapshot is verified and loaded before openraft hears of it, and stays a
-//! partial file until openraft installs it. So one that is damaged, or of a form that this build does not know, changes
-//! nothing here: the peer is refused.
+//! A received snapshot is verified and loaded before openraft sees it, and stays a partial file until openraft installs
+//! it. So a snapshot that is damaged, or of an unknown format, is refused and changes nothing on this node. Disk access
+//! runs on blocking threads.
 //!
-//! Bounds: one part, or one piece, in memory; and the machine of one received snapshot, beside the one that serves.
+//! Bounds: one part or one piece in memory, and the machine of one received snapshot beside the current machine.
 
 use std::io;
 use std::path::Path;
@@ -27,15 +26,15 @@ const COPY_BYTES: usize = 1 << 20;
 
 type Snapshot = SnapshotOf<TypeConfig, SnapshotFile>;
 
-/// A snapshot as openraft hands it around.
+/// The snapshot data that openraft passes between its parts.
 pub(crate) enum SnapshotFile {
-    /// The one that counts, or counted when it was asked for.
+    /// The current snapshot, or the one that was current when openraft requested it.
     Stored(SnapshotReader),
-    /// One from a peer, which can be loaded.
+    /// A verified snapshot of a peer.
     Received(Box<Loaded>),
 }
 
-/// A peer's snapshot and the machine in it. It does not count yet.
+/// A peer's snapshot and its machine, before it becomes the current snapshot.
 pub(crate) struct Loaded {
     snapshot: VerifiedSnapshot,
     machine: Machine,
@@ -45,7 +44,7 @@ impl Loaded {
     fn verify(receiver: SnapshotReceiver, announced: &SnapshotMeta) -> io::Result<Self> {
         let snapshot = receiver.verify().map_err(io::Error::other)?;
         if read_meta(snapshot.reader())? != *announced {
-            return Err(io::Error::other("a snapshot covers something else than was announced"));
+            return Err(io::Error::other("the snapshot does not match its announcement"));
         }
         let machine = load(snapshot.reader())?;
         Ok(Self { snapshot, machine })
@@ -58,7 +57,7 @@ impl Loaded {
 }
 
 impl SnapshotFile {
-    /// Reads the file as it is, piece by piece.
+    /// Reads the bytes of the file, piece by piece.
     pub(crate) fn into_pieces(self, bytes_max: usize) -> io::Result<Pieces> {
         match self {
             Self::Stored(reader) => Ok(Pieces { raw: reader.raw(), offset: 0, bytes_max }),
@@ -67,7 +66,6 @@ impl SnapshotFile {
     }
 }
 
-/// See [`SnapshotFile::into_pieces`].
 pub(crate) struct Pieces {
     raw: RawSnapshot,
     offset: u64,
@@ -75,7 +73,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// The next piece; none at the end.
+    /// The next piece; `None` at the end.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let (raw, offset, bytes_max) = (self.raw.clone(), self.offset, self.bytes_max);
         let read = spawn_blocking(move || raw.read_at(offset, bytes_max));
@@ -85,7 +83,7 @@ impl Pieces {
     }
 }
 
-/// A snapshot on its way in.
+/// A snapshot that a peer is sending.
 pub(crate) struct IncomingSnapshot {
     receiver: SnapshotReceiver,
     vote: Vote,
@@ -93,13 +91,12 @@ pub(crate) struct IncomingSnapshot {
 }
 
 impl IncomingSnapshot {
-    /// Takes the next piece.
     pub(crate) async fn add(mut self, piece: Bytes) -> io::Result<Self> {
         let add = move || self.receiver.append(&piece).map(|()| self).map_err(io::Error::other);
         spawn_blocking(add).await.map_err(io::Error::other)?
     }
 
-    /// All has come: loads it, and hands it over for installation.
+    /// Verifies and loads the complete snapshot, ready for installation.
     pub(crate) async fn finish(self) -> io::Result<(Vote, Snapshot)> {
         let Self { receiver, vote, meta } = self;
         let load = move || Loaded::verify(receiver, &meta).map(|loaded| (loaded, meta));
@@ -119,12 +116,11 @@ impl SnapshotStore {
         Ok(Self { snapshots: Snapshots::open(dir)? })
     }
 
-    /// Bytes of the snapshot that counts; 0 if there is none.
+    /// Bytes of the current snapshot; 0 if there is none.
     pub(crate) fn bytes(&self) -> u64 {
         self.snapshots.latest().ok().flatten().map_or(0, |reader| reader.bytes())
     }
 
-    /// Begins to receive a snapshot.
     pub(crate) fn receive(
         &self,
         vote: Vote,
@@ -135,7 +131,7 @@ impl SnapshotStore {
         Ok(IncomingSnapshot { receiver, vote, meta })
     }
 
-    /// Writes a frozen machine, and makes it the snapshot that counts. Blocks.
+    /// Writes a copy of the machine, which becomes the current snapshot. Blocks.
     pub(crate) fn build(&self, machine: &Machine, meta: SnapshotMeta) -> io::Result<Snapshot> {
         let mut writer = self.snapshots.begin(&name(&meta)).map_err(io::Error::other)?;
         for part in machine.dump() {
@@ -149,20 +145,20 @@ impl SnapshotStore {
         Ok(Snapshot { meta, snapshot: SnapshotFile::Stored(reader) })
     }
 
-    /// Answers the machine of a snapshot; a received one becomes the one that counts. Blocks.
+    /// Returns the machine of a snapshot. A received snapshot becomes the current one. Blocks.
     pub(crate) fn install(
         &self,
         file: SnapshotFile,
         expected: &SnapshotMeta,
     ) -> io::Result<Machine> {
         match file {
-            SnapshotFile::Stored(reader) => self.own(&reader, expected),
+            SnapshotFile::Stored(reader) => self.install_stored(&reader, expected),
             SnapshotFile::Received(loaded) => loaded.publish(),
         }
     }
 
-    /// A stored snapshot is this node's own, except in a test that has two nodes in one hand.
-    fn own(&self, reader: &SnapshotReader, meta: &SnapshotMeta) -> io::Result<Machine> {
+    /// A stored snapshot is this node's own, except in openraft's test suite, which runs two nodes in one process.
+    fn install_stored(&self, reader: &SnapshotReader, meta: &SnapshotMeta) -> io::Result<Machine> {
         if self.current()?.is_some_and(|current| current.meta == *meta) {
             return load(reader);
         }
@@ -177,7 +173,7 @@ impl SnapshotStore {
         }
     }
 
-    /// The snapshot that counts. Blocks.
+    /// The current snapshot. Blocks.
     pub(crate) fn current(&self) -> io::Result<Option<Snapshot>> {
         let Some(reader) = self.snapshots.latest().map_err(io::Error::other)? else {
             return Ok(None);
@@ -200,7 +196,7 @@ fn read_meta(reader: &SnapshotReader) -> io::Result<SnapshotMeta> {
     dto.into_meta().map_err(io::Error::other)
 }
 
-/// Loads part by part; the first damaged one ends it, and is the error rather than what its absence looks like.
+/// Loads part by part. If a part is damaged, that is the error, rather than the error of the incomplete machine.
 fn load(reader: &SnapshotReader) -> io::Result<Machine> {
     let mut damaged = None;
     let parts = reader.parts().map_while(|part| match decode(part) {

@@ -47,7 +47,7 @@ fn a_new_leader_continues_from_the_last_stamp_and_not_from_its_wall_clock() {
         let (mut time, start) = (LogTime::default(), Instant::now());
         time.applied(Stamp(5 * HOUR), false, start);
         let stamp = time.read(after(start, 4_000), wall);
-        assert!(stamp.0.abs_diff(5 * HOUR + 4_000) <= 4, "{stamp:?} with {wall:?} on the wall");
+        assert!(stamp.0.abs_diff(5 * HOUR + 4_000) <= 4, "{stamp:?} with wall clock {wall:?}");
     }
 }
 
@@ -166,8 +166,8 @@ impl World {
     }
 }
 
-/// Whatever wall clocks, leaders, restarts and slow nodes do: nothing that lasts a time by stamps ends before that time
-/// is over, but for the slew.
+/// Whatever wall clocks, leaders, restarts and slow nodes do: a duration measured in stamps never ends early by more than
+/// the slew.
 #[test]
 fn no_two_stamps_differ_by_more_than_the_time_between_them_and_the_slew() {
     for seed in 1..200 {

@@ -1,4 +1,4 @@
-//! The log store across restarts and power cuts: what was promised is there, in the order in which it was asked.
+//! The log store across restarts and power cuts: acknowledged writes survive, in their order.
 
 use holdfast_storage::{FaultyDisk, Log, StoreError};
 use holdfast_types::{Command, Entry, SessionName, Stamp};
@@ -41,7 +41,7 @@ async fn all(store: &mut LogStore) -> Vec<RaftEntry> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_called_durable_survives_a_power_cut() {
+async fn acknowledged_writes_survive_a_power_cut() {
     let disk = FaultyDisk::default();
     let (mut store, _, _) = open(&disk);
     let entries: Vec<_> = (0..5).map(|index| entry(1, index)).collect();
@@ -55,7 +55,7 @@ async fn what_was_called_durable_survives_a_power_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_committed_mark_never_names_an_entry_that_a_power_cut_took() {
+async fn the_committed_position_never_names_an_entry_that_a_power_cut_lost() {
     let disk = FaultyDisk::default();
     let (mut store, _, _) = open(&disk);
     for index in 0..20 {
@@ -90,7 +90,7 @@ async fn truncation_and_new_entries_survive_in_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purge_beyond_the_end_is_where_the_log_goes_on() {
+async fn after_a_purge_beyond_the_end_the_log_continues_there() {
     let disk = FaultyDisk::default();
     let (mut store, _, _) = open(&disk);
     append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_purge_beyond_the_end_is_where_the_log_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failing_disk_is_the_nodes_failure_and_acknowledges_nothing() {
+async fn a_disk_error_fails_the_node_and_acknowledges_nothing() {
     let disk = FaultyDisk::default();
     let (mut store, failure, _) = open(&disk);
     append(&mut store, vec![entry(1, 0)]).await.unwrap();

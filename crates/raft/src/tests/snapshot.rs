@@ -1,4 +1,4 @@
-//! A peer's snapshot that is whole and cannot be loaded: it never replaces the one that can.
+//! A complete snapshot of a peer that cannot be loaded never replaces the current one.
 
 use bytes::Bytes;
 use holdfast_codec::Kind;

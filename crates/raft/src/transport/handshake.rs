@@ -29,7 +29,7 @@ pub(crate) type Registered = Arc<dyn Fn(NodeId) -> Option<Incarnation> + Send + 
 
 /// A peer that passed the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub(crate) struct ConnectedPeer {
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) purpose: Purpose,
@@ -126,7 +126,7 @@ impl PeerHandshake {
     }
 
     /// The accepting side of the handshake. Returns the peer, or `None` if the connection is refused or broken.
-    pub(crate) async fn accept(&self, stream: &mut TcpStream) -> Option<Peer> {
+    pub(crate) async fn accept(&self, stream: &mut TcpStream) -> Option<ConnectedPeer> {
         let frame = timeout(HELLO_BOUND, read_frame(stream)).await.ok()?.ok()??;
         let hello: Hello = holdfast_codec::decode(Kind::Hello, &frame).ok()?;
         let checked = self.check_hello(&hello);
@@ -142,7 +142,7 @@ impl PeerHandshake {
         let frame = holdfast_codec::encode(Kind::Hello, &reply).ok()?;
         timeout(HELLO_BOUND, stream.write_all(&frame)).await.ok()?.ok()?;
         let Hello { from: node, incarnation, purpose, .. } = hello;
-        accepted.then_some(Peer { node, incarnation, purpose })
+        accepted.then_some(ConnectedPeer { node, incarnation, purpose })
     }
 
     fn check_hello(&self, hello: &Hello) -> Result<(), Refusal> {

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
-use super::handshake::{Peer, PeerHandshake};
+use super::handshake::{ConnectedPeer, PeerHandshake};
 use super::{CONNECTIONS_MAX, IN_FLIGHT_MAX};
 use crate::dispatch::{Dispatch, PeerSession};
 use crate::wire::{Purpose, Request};
@@ -76,7 +76,7 @@ async fn serve_connection(
 async fn answer_in_order(
     mut reader: BufReader<OwnedReadHalf>,
     mut writer: OwnedWriteHalf,
-    peer: Peer,
+    peer: ConnectedPeer,
     dispatch: &Dispatch,
 ) {
     let mut session = PeerSession::new(peer);
@@ -91,7 +91,7 @@ async fn answer_in_order(
 async fn answer_concurrently(
     mut reader: BufReader<OwnedReadHalf>,
     writer: OwnedWriteHalf,
-    peer: Peer,
+    peer: ConnectedPeer,
     dispatch: Arc<Dispatch>,
 ) {
     let writer = Arc::new(Mutex::new(writer));

@@ -63,8 +63,8 @@ macro_rules! peer_calls {
 peer_calls! {
     Ping => (),
     Append => AppendReply,
-    Vote => VoteReplyDto,
-    PreVote => VoteReplyDto,
+    RequestVote => VoteReplyDto,
+    RequestPreVote => VoteReplyDto,
     TransferLeader => TransferReplyDto,
     SnapshotBegin => (),
     SnapshotPiece => (),
@@ -123,10 +123,10 @@ impl From<AppendReply> for AppendResponse {
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Vote(pub(crate) VoteRequestDto);
+pub(crate) struct RequestVote(pub(crate) VoteRequestDto);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PreVote(pub(crate) VoteRequestDto);
+pub(crate) struct RequestPreVote(pub(crate) VoteRequestDto);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TransferLeader(pub(crate) TransferDto);

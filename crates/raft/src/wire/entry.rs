@@ -1,7 +1,7 @@
-//! Log records, positions and memberships, as bytes.
+//! Log records, positions and memberships.
 //!
-//! Owns the layout of a log record, which is the same in the log and on the wire, so that a follower stores what it
-//! was sent. Bounds: a record is at most one batch plus 64 bytes.
+//! A log record has the same bytes in the log and between nodes, so that a follower stores what it receives. Bounds: a
+//! record is at most one batch plus 64 bytes.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ use crate::type_config::{
 /// A position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LogIdDto {
-    /// Term of the leader who appended it.
+    /// Term of the leader that appended it.
     pub(crate) term: u64,
-    /// The leader who appended it.
+    /// The leader that appended it.
     pub(crate) leader: u64,
-    /// Which place, from 0.
+    /// Counts from 0.
     pub(crate) index: u64,
 }
 
@@ -50,7 +50,7 @@ enum PayloadDto {
     Membership(MembershipDto),
 }
 
-/// Who is a member: one set of voters, or two while they change, and every node that is part of the cluster.
+/// The voters (two sets while they change) and all nodes of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MembershipDto {
     configs: Vec<BTreeSet<u64>>,
@@ -78,7 +78,6 @@ impl MembershipDto {
     }
 }
 
-/// Encodes a log record.
 pub(crate) fn encode_record(entry: &RaftEntry) -> Result<Bytes, EncodeError> {
     let payload = match &entry.payload {
         Payload::Blank => PayloadDto::Blank,
@@ -89,7 +88,6 @@ pub(crate) fn encode_record(entry: &RaftEntry) -> Result<Bytes, EncodeError> {
     Ok(holdfast_codec::encode(Kind::Record, &record)?.into())
 }
 
-/// Decodes a log record.
 pub(crate) fn decode_record(bytes: &[u8]) -> Result<RaftEntry, DecodeError> {
     let record: RecordDto = holdfast_codec::decode(Kind::Record, bytes)?;
     let payload = match record.payload {
@@ -100,7 +98,7 @@ pub(crate) fn decode_record(bytes: &[u8]) -> Result<RaftEntry, DecodeError> {
     Ok(RaftEntry { log_id: record.id.into(), payload })
 }
 
-/// What a snapshot covers.
+/// The position and the membership of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotMetaDto {
     last: Option<LogIdDto>,

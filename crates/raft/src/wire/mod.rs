@@ -10,9 +10,9 @@ mod vote;
 
 pub(crate) use calls::{
     AcceptMembers, Append, AppendReply, BootstrapState, CommandRun, InitialMembers, PeerCall, Ping,
-    PreVote, Propose, ProposeRefusal, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
-    RequestBody, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece, StatusDto,
-    TransferLeader, Vote,
+    Propose, ProposeRefusal, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
+    RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
+    SnapshotPiece, StatusDto, TransferLeader,
 };
 pub use calls::{Committed, Urgency};
 pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};

@@ -1,4 +1,4 @@
-//! Votes, and the requests that elections are made of, as bytes.
+//! Votes, election requests and leadership transfers.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ type TransferRequest = openraft::raft::TransferLeaderRequest<TypeConfig>;
 type TransferResponse = openraft::raft::TransferLeaderResponse<TypeConfig>;
 type TransferError = openraft::raft::TransferLeaderError<TypeConfig>;
 
-/// Whom a node voted for, and whether a quorum did too.
+/// A node's vote, and whether a quorum granted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VoteDto {
     pub(crate) term: u64,
@@ -31,7 +31,7 @@ impl From<VoteDto> for Vote {
     }
 }
 
-/// A request for a vote, or for the promise of one.
+/// A request for a vote or a pre-vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VoteRequestDto {
     vote: VoteDto,
@@ -57,7 +57,6 @@ impl From<VoteRequestDto> for VoteRequest {
     }
 }
 
-/// The answer to a [`VoteRequestDto`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VoteReplyDto {
     vote: VoteDto,
@@ -81,7 +80,7 @@ impl From<VoteReplyDto> for VoteResponse {
     }
 }
 
-/// A leader asks a voter to take over.
+/// A leader's request to a voter to take over the leadership.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TransferDto {
     from: VoteDto,
@@ -105,7 +104,6 @@ impl From<TransferDto> for TransferRequest {
     }
 }
 
-/// The answer to a [`TransferDto`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TransferReplyDto {
     Accepted,

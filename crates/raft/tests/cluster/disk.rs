@@ -1,4 +1,4 @@
-//! Disks that run full: below the reserve nothing is appended, everything else goes on, and it ends by itself.
+//! Full disks: below the reserve a node appends nothing, everything else continues, and the node recovers by itself.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ fn set_free(lab: &Lab, id: u64, bytes: u64) {
 }
 
 async fn low(lab: &Lab, id: u64, low: bool) {
-    eventually("the node to look at its disk", || {
+    eventually("the node to check its disk", || {
         (lab.node(id).status().disk_low == low).then_some(())
     })
     .await;
@@ -31,7 +31,7 @@ async fn a_follower_with_a_full_disk_waits_and_catches_up_without_a_restart() {
         lab.open(before.node.0, &format!("s{n}")).await.unwrap();
     }
     assert!(!has_session(lab.node(follower), "s9"));
-    // It still hears its leader.
+    // It still receives heartbeats.
     assert_eq!(lab.leader().await, before.node.0);
     set_free(&lab, follower, 1 << 40);
     lab.agree().await;
@@ -40,7 +40,7 @@ async fn a_follower_with_a_full_disk_waits_and_catches_up_without_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_with_a_full_disk_gives_way_to_a_node_that_has_room() {
+async fn a_leader_with_a_full_disk_transfers_leadership_to_a_node_with_free_space() {
     let lab = Lab::start(3).await;
     let before = lab.epoch().await;
     let old = before.node.0;
@@ -61,7 +61,7 @@ async fn with_full_disks_everywhere_writes_are_refused_and_reads_go_on() {
     lab.open(1, "before").await.unwrap();
     lab.registered().await;
     let before = lab.epoch().await;
-    // The leader last, so that it finds nobody to give way to.
+    // The leader last, so that it finds no successor.
     let others = (1..=3).filter(|id| *id != before.node.0);
     for id in others.chain([before.node.0]) {
         set_free(&lab, id, 0);

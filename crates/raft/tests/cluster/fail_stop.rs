@@ -1,4 +1,4 @@
-//! A node that cannot trust its disk stops voting and serving; it never guesses.
+//! A node whose disk fails stops voting and serving.
 
 use holdfast_raft::{ProposeError, ReadError, Role, Urgency};
 use holdfast_storage::{FaultyDisk, Log, StoreError};
@@ -16,13 +16,13 @@ async fn a_node_whose_disk_fails_stops_and_the_others_go_on() {
     lab.leader().await;
     lab.open(1, "before").await.unwrap();
     disk.fail_at(0, StoreError::Full { doing: "a test".into() });
-    // Any write reaches its disk, whoever leads; the answer may be anything but a false success.
+    // Any write reaches its disk, whichever node leads. Any answer is allowed except a false success.
     let provoked = lab.node(1).propose(open_session("provoked"), Urgency::Immediate, soon());
     let failed = lab.node(1).wait_failed();
     let (provoked, reason) = futures_util::future::join(provoked, failed).await;
     assert!(reason.contains("disk is full"), "{reason}");
     assert_eq!(lab.node(1).failed(), Some(reason));
-    eventually("the failed node says so", || {
+    eventually("the failed node reports its failure", || {
         (lab.node(1).status().role == Role::Stopped).then_some(())
     })
     .await;

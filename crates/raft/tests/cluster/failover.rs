@@ -1,4 +1,4 @@
-//! Leaders that die, leave or are cut off.
+//! Leaders that are killed, shut down or partitioned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,9 +41,9 @@ async fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost() {
     assert!(lab.epoch().await.term >= after.term);
 }
 
-/// "All but `Unknown` mean: certainly not appended."
+/// All errors except `Unknown` mean that the command was certainly not appended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn through_a_failover_every_answer_is_true() {
+async fn through_a_failover_every_answer_is_correct() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     let done = Arc::new(AtomicBool::new(false));
@@ -100,7 +100,7 @@ async fn through_a_failover_every_answer_is_true() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_was_cut_off_comes_back_without_an_election() {
+async fn a_partitioned_follower_returns_without_an_election() {
     let lab = Lab::start(3).await;
     let before = lab.epoch().await;
     let follower = lab.follower_of(before.node.0);
@@ -122,7 +122,7 @@ async fn a_follower_that_was_cut_off_comes_back_without_an_election() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_was_cut_off_promises_nothing_and_gives_way() {
+async fn a_partitioned_leader_acknowledges_nothing_and_is_replaced() {
     let lab = Lab::start(3).await;
     let before = lab.epoch().await;
     let old = before.node.0;
@@ -148,7 +148,7 @@ async fn a_leader_that_was_cut_off_promises_nothing_and_gives_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_shuts_down_hands_over_without_waiting_for_a_lease() {
+async fn a_leader_that_shuts_down_transfers_leadership_without_waiting_for_a_lease() {
     // With these timeouts an election by waiting would take a minute.
     let mut lab = Lab::start_with(3, |_| {}).await;
     lab.kill_all().await;
@@ -168,9 +168,9 @@ async fn a_leader_that_shuts_down_hands_over_without_waiting_for_a_lease() {
     let node = lab.nodes.remove(&before.node.0).unwrap();
     node.shutdown().await;
     let after = lab.epoch().await;
-    println!("handed over after {:?}", began.elapsed());
+    println!("transferred after {:?}", began.elapsed());
     assert!(after.term > before.term);
-    assert!(began.elapsed() < Duration::from_secs(30), "the lease had to run out");
+    assert!(began.elapsed() < Duration::from_secs(30), "the lease had to expire");
     assert_eq!(
         node.propose(open_session("x"), Urgency::Immediate, soon()).await,
         Err(ProposeError::ShuttingDown)

@@ -1,4 +1,4 @@
-//! A healthy cluster: writes and reads on every node, packs, the leader's own proposals, calls between services.
+//! A healthy cluster: writes and reads on every node, batches, the leader's own proposals, calls between services.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -115,16 +115,16 @@ async fn a_proposal_of_an_epoch_that_ended_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_observer_is_told_of_each_entry_once_and_in_order() {
+async fn the_observer_is_notified_of_each_entry_once_and_in_order() {
     let lab = Lab::start(3).await;
     lab.leader().await;
     let writes = (0..50).map(|n| (n % 3 + 1, format!("s{n}"))).collect::<Vec<_>>();
     join_all(writes.iter().map(|(id, name)| lab.open(*id, name))).await;
     lab.settle().await;
     for (id, notes) in &lab.notes {
-        let told = notes.applied.lock().clone();
-        assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{id}: {told:?}");
-        assert_eq!(told.last(), Some(&lab.node(*id).read(Machine::revision)));
+        let applied = notes.applied.lock().clone();
+        assert!(applied.windows(2).all(|pair| pair[0] < pair[1]), "{id}: {applied:?}");
+        assert_eq!(applied.last(), Some(&lab.node(*id).read(Machine::revision)));
         assert_eq!(notes.restored.lock().len(), 1);
     }
 }
@@ -134,9 +134,9 @@ async fn services_call_each_other() {
     let lab = Lab::start(3).await;
     lab.leader().await;
     let answer = lab.node(1).call_peer(NodeId(2), Bytes::from("hello"), soon()).await.unwrap();
-    assert_eq!(answer, "1 said hello");
-    let nobody = lab.node(1).call_peer(NodeId(9), Bytes::new(), soon()).await;
-    assert!(matches!(nobody, Err(CallError::NotSent(_))), "{nobody:?}");
+    assert_eq!(answer, "1 sent hello");
+    let unknown = lab.node(1).call_peer(NodeId(9), Bytes::new(), soon()).await;
+    assert!(matches!(unknown, Err(CallError::NotSent(_))), "{unknown:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,7 +168,7 @@ async fn a_command_too_large_for_an_entry_is_refused_before_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_quorum_nobody_is_promised_anything() {
+async fn without_a_quorum_no_write_and_no_read_succeeds() {
     let mut lab = Lab::prepare(3, |_| {}).await;
     lab.boot(1).await.unwrap();
     let deadline = Instant::now() + Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! Nodes that stop and come back: with their disk, far behind, or with somebody else's.
+//! Nodes that restart: with their disk, far behind, or with the disk of another node.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use holdfast_types::{NodeId, Revision};
 use crate::lab::{Lab, eventually, has_session};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_was_killed_as_a_whole_comes_back_with_everything() {
+async fn a_cluster_whose_nodes_were_all_killed_restarts_with_everything() {
     let mut lab = Lab::start(3).await;
     for n in 0..30 {
         lab.open(n % 3 + 1, &format!("s{n}")).await.unwrap();
@@ -30,9 +30,9 @@ async fn a_cluster_that_was_killed_as_a_whole_comes_back_with_everything() {
     }
     assert!(lab.node(1).read(Machine::revision) >= revision);
     for notes in lab.notes.values() {
-        let told = notes.applied.lock().clone();
+        let applied = notes.applied.lock().clone();
         let restored = notes.restored.lock()[0];
-        assert!(told.iter().all(|told| *told > restored), "{told:?} after {restored}");
+        assert!(applied.iter().all(|applied| *applied > restored), "{applied:?} after {restored}");
     }
 }
 
@@ -95,7 +95,7 @@ fn snapshots(lab: &Lab, id: u64) -> Vec<PathBuf> {
     listed.map(|entry| entry.expect("a file").path()).collect()
 }
 
-/// What is damaged on the way, or by a peer's disk, is no damage here.
+/// A snapshot that is damaged in transit, or by the peer's disk, does not damage the receiver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_snapshot_of_a_peer_is_refused_and_a_whole_one_is_taken() {
     let mut lab = Lab::start_with(3, |config| {

@@ -34,17 +34,17 @@ impl Links {
         Self { links, targets }
     }
 
-    /// Where `from` reaches `to`.
+    /// The address at which `from` reaches `to`.
     pub(crate) fn address(&self, from: u64, to: u64) -> String {
         self.links[&(from, to)].address.to_string()
     }
 
-    /// Says where a node listens now; none closes every connection to it.
+    /// Sets the address of a node; `None` closes every connection to it.
     pub(crate) fn point(&self, id: u64, address: Option<SocketAddr>) {
         self.targets[&id].send_replace(address);
     }
 
-    /// Cuts a node off from all others, silently, or heals that.
+    /// Drops all traffic between a node and the others, or lets it pass again.
     pub(crate) fn isolate(&self, id: u64, cut: bool) {
         for ((from, to), link) in &self.links {
             if (*from == id) != (*to == id) {
@@ -93,7 +93,7 @@ async fn accept(
     }
 }
 
-/// Carries bytes while the link is open; holds them while it is cut.
+/// Forwards bytes while the link is open; holds them back while it is cut.
 async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watch::Receiver<bool>) {
     let mut buffer = vec![0; 64 << 10];
     loop {

@@ -1,7 +1,7 @@
-//! A cluster in one process, over real TCP, with links that can be cut.
+//! A cluster in one process, over real TCP, with links that a test can cut.
 //!
-//! Owns the nodes, their directories and a proxy for every direction of every pair. Nodes get a new port at each
-//! start; the proxies' ports stay. Waiting is always for a condition, with a bound that is far larger than needed.
+//! Every direction of every pair of nodes has a proxy. Nodes get a new port at each start; the proxies' ports stay. Tests
+//! wait for conditions, with a time limit that is far larger than needed.
 
 #![expect(clippy::unwrap_used, reason = "a laboratory that cannot be set up is a failed test")]
 
@@ -29,19 +29,19 @@ use tempfile::TempDir;
 
 use self::links::Links;
 
-/// Nothing takes this long, not even on a busy machine.
+/// Longer than anything takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-/// Writes down what it is told.
+/// Records its notifications.
 #[derive(Default)]
-pub(crate) struct Notes {
-    /// Revisions of applied entries, as told.
+pub(crate) struct Recorder {
+    /// Revisions of the applied entries.
     pub(crate) applied: Mutex<Vec<Revision>>,
-    /// Revision of the machine each time it was restored.
+    /// Revision of the machine at each restore.
     pub(crate) restored: Mutex<Vec<Revision>>,
 }
 
-impl Observer for Notes {
+impl Observer for Recorder {
     fn applied(&self, machine: &Machine, applied: &Applied) {
         assert_eq!(machine.revision(), applied.revision, "the machine is that after the entry");
         self.applied.lock().push(applied.revision);
@@ -52,7 +52,7 @@ impl Observer for Notes {
     }
 
     fn called(&self, from: NodeId, request: Bytes, _: Instant) -> BoxFuture<'static, Bytes> {
-        let answer = format!("{from} said {}", String::from_utf8_lossy(&request));
+        let answer = format!("{from} sent {}", String::from_utf8_lossy(&request));
         Box::pin(async move { Bytes::from(answer) })
     }
 }
@@ -61,7 +61,7 @@ pub(crate) struct Lab {
     pub(crate) cluster: String,
     pub(crate) dirs: BTreeMap<u64, TempDir>,
     pub(crate) nodes: BTreeMap<u64, RaftNode>,
-    pub(crate) notes: BTreeMap<u64, Arc<Notes>>,
+    pub(crate) notes: BTreeMap<u64, Arc<Recorder>>,
     pub(crate) links: Links,
     pub(crate) free_bytes: BTreeMap<u64, Arc<AtomicU64>>,
     pub(crate) tune: fn(&mut RaftConfig),
@@ -122,7 +122,7 @@ impl Lab {
 
     /// Starts one node.
     pub(crate) async fn boot(&mut self, id: u64) -> Result<RaftNode, StartError> {
-        let notes = Arc::new(Notes::default());
+        let notes = Arc::new(Recorder::default());
         let observer = notes.clone();
         let node = RaftNode::start(self.config(id), |_| observer).await?;
         self.links.point(id, Some(node.peer_address()));
@@ -149,7 +149,7 @@ impl Lab {
         &self.nodes[&id]
     }
 
-    /// Waits for a leader that the running nodes agree on and that is ready; gives its id.
+    /// Waits for a ready leader on which the running nodes agree. Returns its id.
     pub(crate) async fn leader(&self) -> u64 {
         let agreed = eventually("a leader that all agree on", || {
             let views: Vec<_> =
@@ -176,7 +176,7 @@ impl Lab {
         self.node(id).propose(open_session(name), Urgency::Immediate, soon()).await
     }
 
-    /// Waits until every running node has applied as much as the one with the most.
+    /// Waits until all running nodes have applied the same revision.
     pub(crate) async fn settle(&self) {
         eventually("all nodes at the same revision", || {
             let mut revisions =
@@ -187,8 +187,8 @@ impl Lab {
         .await;
     }
 
-    /// Waits until every running node knows every member's data directory. A healthy cluster writes nothing of its own
-    /// after that.
+    /// Waits until every running node has applied the registration of every member. A healthy cluster proposes no
+    /// commands of its own after that.
     pub(crate) async fn registered(&self) {
         let known = |node: &RaftNode, id| node.read(|machine| machine.incarnation(NodeId(id)));
         eventually("all members registered on all nodes", || {
@@ -198,7 +198,7 @@ impl Lab {
         .await;
     }
 
-    /// The digests of the running nodes' machines must be equal once they are settled.
+    /// Waits until all running nodes have applied the same revision, and compares the digests of their machines.
     pub(crate) async fn agree(&self) {
         self.settle().await;
         let digests: Vec<_> = self
@@ -233,14 +233,14 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + LONG
 }
 
-/// Waits until `look` sees something.
-pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Waits until `check` returns a value.
+pub(crate) async fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
-        if let Some(seen) = look() {
-            return seen;
+        if let Some(value) = check() {
+            return value;
         }
-        assert!(Instant::now() < end, "never saw {what}");
+        assert!(Instant::now() < end, "not reached: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
