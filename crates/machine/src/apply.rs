@@ -11,48 +11,48 @@ use holdfast_types::{
     Rejection, Reply, Revision, SessionName, Stamp, ZnodePath,
 };
 
-use crate::{Machine, digest, room};
+use crate::{Machine, digest, stored_bytes};
 
 /// One command on its way: when it happens, and what it changed so far.
 #[derive(Debug)]
-pub(crate) struct Step<'a> {
+pub(crate) struct ApplyContext<'a> {
     pub(crate) revision: Revision,
     pub(crate) now: Stamp,
     events: &'a mut Vec<(Revision, Event)>,
     /// Operations of a multi, and directories they make on the way. Bound: [`Multi::OPS_MAX`].
     ops: usize,
-    /// Znodes deleted with all below them. Bound: [`crate::nodes::DELETED_MAX`].
+    /// Znodes deleted with all below them. Bound: [`crate::tree::change::DELETED_MAX`].
     pub(crate) deleted: usize,
     /// Locks whose queues are to be looked at again: whoever changes one on the way grants it on in the end.
     pub(crate) stale: BTreeSet<LockName>,
-    /// Znodes counted for new quotas. Bound: [`crate::quota::COUNTED_MAX`].
+    /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
-    /// Holds that timers ended. Bound: [`crate::closing::EXPIRED_MAX`].
+    /// Holds that timers ended. Bound: [`crate::lock::timers::EXPIRED_MAX`].
     pub(crate) expired: u32,
 }
 
-impl<'a> Step<'a> {
+impl<'a> ApplyContext<'a> {
     fn new(revision: Revision, now: Stamp, events: &'a mut Vec<(Revision, Event)>) -> Self {
         let stale = BTreeSet::new();
         Self { revision, now, events, ops: 0, deleted: 0, stale, counted: 0, expired: 0 }
     }
 }
 
-impl Step<'_> {
+impl ApplyContext<'_> {
     /// Says what changed.
     pub(crate) fn emit(&mut self, event: Event) {
         self.events.push((self.revision, event));
     }
 
     /// Says which soft quotas were passed.
-    pub(crate) fn passed(&mut self, quotas: Vec<ZnodePath>) {
+    pub(crate) fn soft_quota_exceeded(&mut self, quotas: Vec<ZnodePath>) {
         for path in quotas {
             self.emit(Event::QuotaPassed { path });
         }
     }
 
     /// Refuses work beyond what one multi may do.
-    pub(crate) fn spend_ops(&mut self, count: usize) -> Result<(), Rejection> {
+    pub(crate) fn charge_ops(&mut self, count: usize) -> Result<(), Rejection> {
         self.ops += count;
         if self.ops > Multi::OPS_MAX {
             return Err(limit_reached(Bound::OpsOfMulti, Multi::OPS_MAX as u64));
@@ -92,12 +92,12 @@ impl Machine {
             self.revision = Revision(self.revision.0.saturating_add(1));
             let before = events.len();
             let (revision, now) = (self.revision, self.now);
-            let mut step = Step::new(revision, now, &mut events);
-            self.run_timers_of(&command, &mut step);
-            let outcome = if room::may_store(&command) {
-                self.within_bytes(&mut step, |machine, step| machine.dispatch(command, step))
+            let mut ctx = ApplyContext::new(revision, now, &mut events);
+            self.run_timers_of(&command, &mut ctx);
+            let outcome = if stored_bytes::may_store(&command) {
+                self.within_bytes(&mut ctx, |machine, ctx| machine.dispatch(command, ctx))
             } else {
-                self.dispatch(command, &mut step)
+                self.dispatch(command, &mut ctx)
             };
             let changed = events.get(before..).unwrap_or_default();
             self.digest = digest::absorb(self.digest, self.revision, &outcome, changed);
@@ -106,44 +106,44 @@ impl Machine {
         Applied { revision: self.revision, outcomes, events }
     }
 
-    fn dispatch(&mut self, command: Command, step: &mut Step<'_>) -> Outcome {
+    fn dispatch(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
         match command {
-            Command::OpenSession(open) => self.open_session(open, step),
-            Command::RenewSession { session, ttl } => self.renew_session(session, ttl, step),
+            Command::OpenSession(open) => self.open_session(open, ctx),
+            Command::RenewSession { session, ttl } => self.renew_session(session, ttl, ctx),
             Command::CloseSession { session, attachment, incarnation } => {
-                self.close_session(session, (attachment, incarnation), step)
+                self.close_session(session, (attachment, incarnation), ctx)
             }
             Command::ExpireSession { session, generation } => {
-                self.expire_session(session, generation, step)
+                self.expire_session(session, generation, ctx)
             }
-            Command::Acquire(acquire) => self.acquire(acquire, step),
-            Command::Release(release) => self.release(release, step),
-            Command::Cancel(cancel) => Ok(self.cancel(cancel, step)),
-            Command::Multi(multi) => self.multi(multi, step),
+            Command::Acquire(acquire) => self.acquire(acquire, ctx),
+            Command::Release(release) => self.release(release, ctx),
+            Command::Cancel(cancel) => Ok(self.cancel(cancel, ctx)),
+            Command::Multi(multi) => self.multi(multi, ctx),
             Command::Sweep { empty_before, count_max } => {
-                Ok(Reply::Swept { count: self.sweep(empty_before, count_max, step) })
+                Ok(Reply::Swept { count: self.sweep(empty_before, count_max, ctx) })
             }
             Command::SetLimits(limits) => {
                 self.limits = limits;
                 Ok(Reply::LimitsSet)
             }
             Command::RegisterNode { node, incarnation } => {
-                self.register_node(node, incarnation, step)
+                self.register_node(node, incarnation, ctx)
             }
             Command::AttachSession { session, password, ttl } => {
-                self.attach_session(session, password, ttl, step)
+                self.attach_session(session, password, ttl, ctx)
             }
-            Command::Recipe(recipe) => self.recipe(recipe, step),
-            Command::SetPolicy { lock, change } => self.set_policy(&lock, change, step),
+            Command::Recipe(recipe) => self.recipe(recipe, ctx),
+            Command::SetPolicy { lock, change } => self.set_policy(&lock, change, ctx),
             Command::Due { lock } => {
-                self.run_timers(&lock, step);
-                Ok(Reply::DueDone { ended: step.expired })
+                self.run_timers(&lock, ctx);
+                Ok(Reply::DueDone { ended: ctx.expired })
             }
-            Command::Break(breaking) => Ok(self.break_places(breaking, step)),
-            Command::AskRelease(ask) => self.ask_release(ask, step),
-            Command::HandOver(hand_over) => self.hand_over(hand_over, step),
-            Command::AcquireAll(all) => self.acquire_all(all, step),
-            Command::ReleaseAll(all) => self.release_all(all, step),
+            Command::Break(breaking) => Ok(self.break_entries(breaking, ctx)),
+            Command::AskRelease(request) => self.request_release(request, ctx),
+            Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
+            Command::AcquireAll(all) => self.acquire_all(all, ctx),
+            Command::ReleaseAll(all) => self.release_all(all, ctx),
         }
     }
 
@@ -151,14 +151,14 @@ impl Machine {
     /// costs O(1).
     pub(crate) fn undo_if_rejected<T>(
         &mut self,
-        step: &mut Step<'_>,
-        change: impl FnOnce(&mut Self, &mut Step<'_>) -> Result<T, Rejection>,
+        ctx: &mut ApplyContext<'_>,
+        change: impl FnOnce(&mut Self, &mut ApplyContext<'_>) -> Result<T, Rejection>,
     ) -> Result<T, Rejection> {
-        let (before, events) = (self.clone(), step.events.len());
-        let result = change(self, step);
+        let (before, events) = (self.clone(), ctx.events.len());
+        let result = change(self, ctx);
         if result.is_err() {
             *self = before;
-            step.truncate_events(events);
+            ctx.truncate_events(events);
         }
         result
     }
@@ -167,14 +167,14 @@ impl Machine {
         &mut self,
         node: NodeId,
         incarnation: Incarnation,
-        step: &mut Step<'_>,
+        ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         match self.members.get(&node) {
             Some(known) if *known != incarnation => return Err(Rejection::NodeTaken),
             Some(_) => {}
             None => {
                 self.members.insert(node, incarnation);
-                step.emit(Event::NodeRegistered { node });
+                ctx.emit(Event::NodeRegistered { node });
             }
         }
         Ok(Reply::NodeRegistered)

@@ -1,20 +1,17 @@
 //! The sentences that hold after every command, as code.
 //!
 //! Owns the check that tests and the simulator run after each apply, and that every snapshot passes on its way in.
-//! The index of locks is rebuilt from the znodes alone and compared (`rebuilt.rs`). Walks the whole state.
-
-mod locks;
-mod rebuilt;
+//! The index of locks is rebuilt from the znodes alone and compared (`rebuilt.rs`). Walks the sharded state.
 
 use std::collections::BTreeMap;
 
 use holdfast_types::{FencingToken, SessionEnd, ZnodePath};
 
 use crate::Machine;
-use crate::create::COUNTER_END;
-use crate::sessions::{Named, Session};
+use crate::session::store::{KnownSession, Session};
+use crate::tree::create::COUNTER_END;
+use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 use crate::tree::{BUILT_IN, holds_locks};
-use crate::znode::{Kind, Past, Znode};
 
 impl Machine {
     /// Checks every sentence.
@@ -38,7 +35,7 @@ impl Machine {
         for counter in [self.revision.0, sessions, tombstones] {
             ensure(counter <= COUNTER_END, || "a counter is beyond its end".to_owned())?;
         }
-        ensure(self.locks.grants < FencingToken::END, || "tokens stay below 2^53".to_owned())
+        ensure(self.locks.grants() < FencingToken::END, || "tokens stay below 2^53".to_owned())
     }
 
     fn check_sessions(&self) -> Result<(), String> {
@@ -51,7 +48,7 @@ impl Machine {
             ensure(attached && attachment.is_some() == session.password.is_some(), || {
                 format!("session {name} was attached if it has a password")
             })?;
-            ensure(self.sessions.named(name) == Some(Named::Open(*id)), || {
+            ensure(self.sessions.named(name) == Some(KnownSession::Open(*id)), || {
                 format!("session {name} is not found by its name")
             })?;
             ensure(id.0 >= 1 && id.0 <= minted && session.generation <= COUNTER_END, || {
@@ -62,7 +59,7 @@ impl Machine {
             for (number, tombstone) in self.sessions.tombstones_after(end, 0) {
                 names += 1;
                 let name = &tombstone.name;
-                let found = self.sessions.named(name) == Some(Named::Ended { end, number });
+                let found = self.sessions.named(name) == Some(KnownSession::Ended { end, number });
                 ensure(found, || format!("the tombstone of {name} is not found by its name"))?;
                 ensure(number <= buried, || "a tombstone has a number never given".to_owned())?;
             }
@@ -76,7 +73,7 @@ impl Machine {
     fn check_tree(&self) -> Result<(), String> {
         for path in BUILT_IN.iter().filter_map(|path| ZnodePath::new(path).ok()) {
             let kind = self.tree.get(&path).map(|node| node.kind);
-            ensure(kind == Some(Kind::Persistent), || format!("{path} is built in"))?;
+            ensure(kind == Some(ZnodeKind::Persistent), || format!("{path} is built in"))?;
         }
         let mut children: BTreeMap<ZnodePath, u32> = BTreeMap::new();
         for (path, node) in self.tree.iter() {
@@ -97,7 +94,7 @@ impl Machine {
     }
 
     fn check_node(&self, path: &ZnodePath, node: &Znode) -> Result<(), String> {
-        if let Kind::Ephemeral(session) = node.kind {
+        if let ZnodeKind::Ephemeral(session) = node.kind {
             // Promise 8: ephemerals die with their session.
             ensure(self.sessions.get(session).is_some(), || format!("{path} has a live owner"))?;
         }
@@ -108,26 +105,28 @@ impl Machine {
         let built_in = BUILT_IN.contains(&path.as_str());
         ensure(built_in || node.czxid.0 > 0, || format!("{path} was created by a command"))?;
         ensure(node.created <= COUNTER_END, || format!("{path} counts beyond the end"))?;
-        ensure(node.past().is_none_or(|past| self.is_a_past(path, node, past)), || {
-            format!("{path} cannot have the past of a directory of locks that it has")
-        })
+        ensure(
+            node.lock_directory()
+                .is_none_or(|lock_directory| self.is_a_past(path, node, lock_directory)),
+            || format!("{path} cannot have the lock_directory of a directory of locks that it has"),
+        )
     }
 
-    /// Only directories of locks have a past, and it is one that they can have had.
-    fn is_a_past(&self, path: &ZnodePath, node: &Znode, past: &Past) -> bool {
-        let Past { base, floor, .. } = past;
+    /// Only directories of locks have a lock_directory, and it is one that they can have had.
+    fn is_a_past(&self, path: &ZnodePath, node: &Znode, lock_directory: &LockDirectory) -> bool {
+        let LockDirectory { base, floor, .. } = lock_directory;
         // A directory began to count where the one above it said, which since then only went up.
         let above = path.parent().filter(holds_locks);
         let above = above.and_then(|parent| self.tree.get(&parent)).map_or(0, Znode::floor);
-        *past != Past::default()
+        *lock_directory != LockDirectory::default()
             && holds_locks(path)
             && !node.is_ephemeral()
             && base <= floor
             && *base <= above
             && *floor <= COUNTER_END
             && node.counter() <= COUNTER_END
-            && (!past.is_of_lock() || path.as_lock().is_some())
-            && (past.closed.is_none() || past.last_token.is_some())
+            && (!lock_directory.is_of_lock() || path.as_lock().is_some())
+            && (lock_directory.cooldowns.is_none() || lock_directory.last_token.is_some())
     }
 
     /// The orders over the tree are those that the nodes give; what is used of quotas, and stored in all, is what the

@@ -1,80 +1,45 @@
-//! The replicated state machine: the tree of znodes, sessions, locks and their grants, the memo of answers, limits
-//! and the registry of nodes. A pure value: the same entries make the same machine on every node.
+//! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits and the registry of
+//! nodes. A pure value: the same entries make the same machine on every node.
 //!
-//! Owns what a command means. [`Machine::apply`] is total: no error, no panic, no clock, no randomness, no I/O, and
-//! work bounded by the [`Limits`], which are part of the state. Refuses to know how entries
-//! are agreed on, who waits for an answer, and when a lease runs out.
+//! [`Machine::apply`] is total: no error, no panic, no clock, no randomness, no I/O, and work bounded by the [`Limits`],
+//! which are part of the state. A lock is a directory of the tree, a holder or waiter an ephemeral sequential child of
+//! it. Start with `lock/mod.rs`. The maps are persistent: a clone costs O(1) and does not change when the machine does,
+//! which is how snapshots and reads are taken.
 //!
-//! A lock is a directory of the tree, a contender an ephemeral sequential child of it; the lock engine is an index
-//! over those directories (`locks.rs`) and a rule for who is next (`grant.rs`). Maps are persistent, so a clone is
-//! O(1) and stays as it is while applying goes on: that is how snapshots and reads are taken.
-//!
-//! Bounds: everything that clients can make grow is bounded by a limit, a named constant beside the field, or both.
+//! Each thing that clients can make grow is bounded by a limit, a named constant beside the field, or both.
 
-mod acl;
-mod acquire;
 mod apply;
-mod attempts;
-mod bundle;
-mod closing;
-mod contender;
-mod convert;
-mod create;
-mod custody;
-mod deadlock;
 mod digest;
-mod dump;
-mod ending;
-mod explain;
-mod grant;
-mod holders;
 mod invariants;
-mod load;
-mod locks;
-mod look;
-mod memo;
-mod multi;
-mod nodes;
-mod orders;
-mod part;
-mod place;
-mod policy;
-mod quota;
-mod rank;
+mod lock;
 mod reads;
-mod recipes;
-mod release;
-mod room;
-mod segments;
+mod recipe;
 mod session;
-mod sessions;
-mod sweep;
+mod snapshot;
+mod stored_bytes;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod views;
-mod waits;
-mod walk;
-mod znode;
 
-pub use explain::{BlockingLink, CHAIN_MAX};
-pub use load::LoadError;
-pub use part::{
-    ClosedPart, ContenderPart, DelayPart, End, Head, HoldPart, KindPart, LeftLockPart, NodePart,
-    Part, PastPart, RestPart, RulesPart, SessionPart, TermsPart, TombstonePart,
-};
+pub use lock::explain::{BlockingLink, CHAIN_MAX};
+pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_HOLDERS_MAX, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
-pub use recipes::{
+pub use recipe::{
     Arrival, ArrivalWait, BarrierPart, DoublePart, LatchPart, MemberPart, RecipePart, RoundPart,
 };
-pub use waits::Wait;
+pub use snapshot::load::LoadError;
+pub use snapshot::part::{
+    AcquireOptionsPart, CooldownsPart, End, GrantIntervalPart, Head, HoldPart, LeftLockPart,
+    LockDelayPart, LockDirectoryPart, NodePart, Part, QueueEntryPart, SessionPart,
+    StoredPolicyPart, TombstonePart, ZnodeKindPart,
+};
 
 use holdfast_types::{Incarnation, Limits, NodeId, Revision, Stamp};
 use imbl::OrdMap;
 
-use crate::locks::Locks;
-use crate::recipes::Recipes;
-use crate::sessions::Sessions;
+use crate::lock::index::LockIndex;
+use crate::recipe::Recipes;
+use crate::session::store::Sessions;
 use crate::tree::Tree;
 
 /// The state of the cluster at one revision. Cloning is O(1) and gives a frozen view.
@@ -89,7 +54,7 @@ pub struct Machine {
     digest: u64,
     tree: Tree,
     sessions: Sessions,
-    locks: Locks,
+    locks: LockIndex,
     recipes: Recipes,
     members: OrdMap<NodeId, Incarnation>,
 }
@@ -104,7 +69,7 @@ impl Machine {
             digest: 0,
             tree: Tree::new(),
             sessions: Sessions::new(),
-            locks: Locks::new(),
+            locks: LockIndex::new(0),
             recipes: Recipes::default(),
             members: OrdMap::new(),
         }

@@ -12,8 +12,8 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::locks::Lock;
-use crate::sessions::{Named, Session};
+use crate::lock::index::Lock;
+use crate::session::store::{KnownSession, Session};
 
 /// Locks read for one page at most. A page may therefore be short, or even empty, and still name where to go on.
 pub const SCAN_MAX: usize = 50_000;
@@ -79,21 +79,21 @@ impl Machine {
         Counts {
             sessions: self.sessions.len() as u64,
             znodes: self.tree.len() as u64,
-            locks_held: self.locks.held,
-            waiters: self.locks.waiting,
-            grants: self.locks.grants,
+            locks_held: self.locks.held(),
+            waiters: self.locks.waiting(),
+            grants: self.locks.grants(),
             tree_bytes: self.stored_bytes(),
             znode_bytes: self.tree.totals().bytes,
             ephemerals: self.tree.totals().ephemerals,
         }
     }
 
-    /// A lock with its first holders and waiters, so many of each, and all its segments if it is cut. One that nobody took
+    /// A lock with its first holders and waiters, so many of each, and all its segments if it is new_shards. One that nobody took
     /// since its directory was made is a view without holders.
     pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
         match self.locks.get(lock) {
             Some(indexed) => LockView {
-                segments: self.segment_views(lock),
+                segments: self.shard_views(lock),
                 ..self.lock_view(lock, indexed, (shown_max, shown_max))
             },
             None => self.untaken(lock),
@@ -129,8 +129,7 @@ impl Machine {
         };
         let inside = self
             .locks
-            .by_name
-            .range::<_, str>((start, Bound::Unbounded))
+            .range(start)
             .take_while(|(name, _)| name.as_str().starts_with(&filter.prefix));
         let matches = |lock: &Lock| {
             (!filter.held || !lock.holders.is_empty())
@@ -149,10 +148,10 @@ impl Machine {
         limit: usize,
     ) -> Page<LockView> {
         let id = match self.sessions.named(session) {
-            Some(Named::Open(id)) => id,
-            Some(Named::Ended { .. }) | None => SessionId(0),
+            Some(KnownSession::Open(id)) => id,
+            Some(KnownSession::Ended { .. }) | None => SessionId(0),
         };
-        let mut claims: Vec<(&LockName, bool)> = self
+        let mut keys: Vec<(&LockName, bool)> = self
             .places_with_hold(id)
             .filter(|(lock, token)| {
                 lock.as_str().starts_with(&filter.prefix)
@@ -163,11 +162,11 @@ impl Machine {
             .map(|(lock, token)| (lock, token.is_some()))
             .collect();
         if filter.held && filter.waiting {
-            let waits: Vec<_> = claims.iter().filter(|c| !c.1).map(|c| c.0.clone()).collect();
-            claims.retain(|(lock, holds)| *holds && waits.contains(lock));
+            let waits: Vec<_> = keys.iter().filter(|c| !c.1).map(|c| c.0.clone()).collect();
+            keys.retain(|(lock, holds)| *holds && waits.contains(lock));
         }
-        claims.dedup_by_key(|(lock, _)| *lock);
-        self.page_of_locks(claims.iter().map(|(lock, _)| (*lock, self.locks.get(lock))), limit)
+        keys.dedup_by_key(|(lock, _)| *lock);
+        self.page_of_locks(keys.iter().map(|(lock, _)| (*lock, self.locks.get(lock))), limit)
     }
 
     /// Reads candidates until the page or the scan is full.
@@ -191,12 +190,12 @@ impl Machine {
     /// What is known of a session's name, with all its places.
     pub fn session(&self, session: &SessionName) -> SessionStatus {
         match self.sessions.named(session) {
-            Some(Named::Open(id)) => match self.sessions.get(id) {
+            Some(KnownSession::Open(id)) => match self.sessions.get(id) {
                 Some(session) => SessionStatus::Open(self.session_view(session, usize::MAX)),
                 None => SessionStatus::Unknown,
             },
-            Some(Named::Ended { end: SessionEnd::Expired, .. }) => SessionStatus::Expired,
-            Some(Named::Ended { end: SessionEnd::Closed, .. }) => SessionStatus::Closed,
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => SessionStatus::Expired,
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) => SessionStatus::Closed,
             None => SessionStatus::Unknown,
         }
     }
@@ -211,7 +210,7 @@ impl Machine {
                 break;
             }
             last = Some(name);
-            if let Named::Open(id) = named
+            if let KnownSession::Open(id) = named
                 && let Some(session) = self.sessions.get(id)
             {
                 items.push(self.session_view(session, LISTED_PLACES_MAX));
@@ -246,10 +245,10 @@ impl Machine {
         &self,
         session: SessionId,
     ) -> impl Iterator<Item = (&LockName, Option<FencingToken>)> {
-        self.locks.claims_of(session).filter_map(|claim| {
-            let lock = claim.lock.as_ref()?;
-            let contender = self.locks.get(lock)?.contender(&claim.rank)?;
-            Some((lock, contender.token()))
+        self.locks.keys_of(session).filter_map(|key| {
+            let lock = key.lock.as_ref()?;
+            let entry = self.locks.get(lock)?.entry(&key.rank)?;
+            Some((lock, entry.token()))
         })
     }
 
@@ -261,8 +260,8 @@ impl Machine {
     /// A live session's number and time-to-live, without its places.
     pub fn session_id(&self, session: &SessionName) -> Option<(SessionId, Ttl)> {
         match self.sessions.named(session)? {
-            Named::Open(id) => self.sessions.get(id).map(|session| (id, session.ttl)),
-            Named::Ended { .. } => None,
+            KnownSession::Open(id) => self.sessions.get(id).map(|session| (id, session.ttl)),
+            KnownSession::Ended { .. } => None,
         }
     }
 
@@ -300,12 +299,12 @@ impl Machine {
         session: &SessionName,
         owner: &Owner,
     ) -> Option<Standing> {
-        let Some(Named::Open(id)) = self.sessions.named(session) else { return None };
-        let contender = self.locks.find(id, lock, owner, Ticket(0))?;
-        if contender.waits() {
-            return self.queued_of(lock, contender).map(Standing::Waiting);
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
+        let entry = self.locks.find(id, lock, owner, Ticket(0))?;
+        if entry.waits() {
+            return self.queued_of(lock, entry).map(Standing::Waiting);
         }
-        self.grant_of(lock, contender, false).map(Standing::Holding)
+        self.grant_of(lock, entry, false).map(Standing::Holding)
     }
 
     /// The newest tokens of a lock.

@@ -2,10 +2,10 @@
 
 use holdfast_types::*;
 
-use super::words::{create, lock_name, multi, of_session, open, path};
+use super::script_commands::{create, lock_name, multi, of_session, open, path};
 use crate::Machine;
-use crate::memo::{Memo, weight};
-use crate::room::{OF_A_COMMAND, stored_by};
+use crate::session::memo::{Memo, weight};
+use crate::stored_bytes::{OF_A_COMMAND, stored_by};
 
 fn apply(machine: &mut Machine, command: Command) -> Outcome {
     machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }).outcomes.remove(0)

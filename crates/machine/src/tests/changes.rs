@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::history::session;
 use super::model::Model;
-use super::words::{lock_name, path};
+use super::script_commands::{lock_name, path};
 
 /// A multi. Numbers pick from what there is.
 #[derive(Clone, Debug)]

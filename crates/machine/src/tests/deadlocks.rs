@@ -1,16 +1,17 @@
 //! Deadlocks: the search finds what a naive one over the whole state finds, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::words::{self, lock_name, session_name};
-use crate::contender::Contender;
-use crate::locks::Lock;
-use crate::{LockFilter, Machine, Part, PastPart, RulesPart};
+use super::script_commands::{self, lock_name, session_name};
+use crate::lock::index::Lock;
+use crate::lock::queue_entry::QueueEntry;
+use crate::{LockDirectoryPart, LockFilter, Machine, Part, StoredPolicyPart};
 
 type Agent = (SessionName, Owner);
 
@@ -19,7 +20,7 @@ fn hopeless(machine: &Machine, first: &Agent) -> BTreeSet<(Agent, LockName)> {
     let (mut lost, mut stuck) = (BTreeSet::from([first.clone()]), BTreeSet::new());
     loop {
         let before = (lost.len(), stuck.len());
-        for (name, lock) in &machine.locks.by_name {
+        for (name, lock) in machine.locks.range(Bound::Unbounded) {
             let converting = lock.holders.iter().filter(|holder| holder.converts());
             for place in lock.waiters.values().chain(converting) {
                 if waits_in_vain(lock, place, &lost) {
@@ -34,13 +35,13 @@ fn hopeless(machine: &Machine, first: &Agent) -> BTreeSet<(Agent, LockName)> {
     }
 }
 
-fn agent(place: &Contender) -> Agent {
+fn agent(place: &QueueEntry) -> Agent {
     (place.session_name.clone(), place.owner.clone())
 }
 
-fn waits_in_vain(lock: &Lock, place: &Contender, lost: &BTreeSet<Agent>) -> bool {
+fn waits_in_vain(lock: &Lock, place: &QueueEntry, lost: &BTreeSet<Agent>) -> bool {
     let me = agent(place);
-    let lost = |other: &Contender| agent(other) != me && lost.contains(&agent(other));
+    let lost = |other: &QueueEntry| agent(other) != me && lost.contains(&agent(other));
     if place.converts() {
         return lock.holders.iter().any(|holder| lost(holder));
     }
@@ -50,8 +51,8 @@ fn waits_in_vain(lock: &Lock, place: &Contender, lost: &BTreeSet<Agent>) -> bool
     // What is held when all who can have given back.
     let kept: Vec<_> = lock.holders.iter().filter(|holder| lost(holder)).collect();
     if let Some(limit) = lock.policy().limit {
-        let permits: u32 = kept.iter().map(|holder| holder.terms().permits).sum();
-        return permits + place.terms().permits > limit;
+        let permits: u32 = kept.iter().map(|holder| holder.options().permits).sum();
+        return permits + place.options().permits > limit;
     }
     kept.iter().any(|holder| {
         let held = holder.hold.as_ref().unwrap().mode;
@@ -72,13 +73,13 @@ fn without_detection(machine: &Machine) -> Machine {
     for part in &mut parts {
         let Part::Nodes(nodes) = part else { continue };
         for node in nodes.iter_mut().filter(|node| locks.contains(&node.path)) {
-            let (base, floor, last_token, rules, closed) = (0, 0, None, None, None);
-            let none = PastPart { base, floor, last_token, rules, closed };
-            let past = node.past.get_or_insert(none);
+            let (base, floor, last_token, stored_policy, cooldowns) = (0, 0, None, None, None);
+            let none = LockDirectoryPart { base, floor, last_token, stored_policy, cooldowns };
+            let past = node.lock_directory.get_or_insert(none);
             let (policy, kept) =
-                past.rules.map_or((Policy::DEFAULT, false), |r| (r.policy, r.kept));
+                past.stored_policy.map_or((Policy::DEFAULT, false), |r| (r.policy, r.kept));
             let policy = Policy { detect_deadlocks: false, ..policy };
-            past.rules = Some(RulesPart { policy, kept });
+            past.stored_policy = Some(StoredPolicyPart { policy, kept });
         }
     }
     Machine::load(parts).unwrap()
@@ -180,8 +181,11 @@ impl Step {
                 let mode =
                     [None, None, Some(shared), Some(upgradable), Some(Mode::Exclusive)][mode];
                 let semaphore = LOCKS[lock] == "sem";
-                let plain =
-                    Acquire::new(lock_name(LOCKS[lock]), words::open(&session(n)), owner(other));
+                let plain = Acquire::new(
+                    lock_name(LOCKS[lock]),
+                    script_commands::open(&session(n)),
+                    owner(other),
+                );
                 Command::Acquire(Acquire {
                     mode: mode.filter(|_| !semaphore),
                     permits: semaphore.then_some(permits),
@@ -275,7 +279,8 @@ fn a_circle_is_named_up_to_its_bound_and_searched_for_up_to_another() {
         let mut machine = Machine::new();
         let acquire = |machine: &mut Machine, lock: usize, session: usize| {
             let lock = lock_name(&format!("l{lock}"));
-            let acquire = Acquire::new(lock, words::open(&format!("s{session}")), Owner::unnamed());
+            let acquire =
+                Acquire::new(lock, script_commands::open(&format!("s{session}")), Owner::unnamed());
             let commands = vec![Command::Acquire(acquire)];
             machine.apply(Entry { stamped_at: Stamp(0), commands }).outcomes.remove(0)
         };

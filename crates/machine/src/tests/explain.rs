@@ -2,11 +2,11 @@
 
 use holdfast_types::*;
 
-use super::words::{self, lock_name};
+use super::script_commands::{self, lock_name};
 use crate::{CHAIN_MAX, LockFilter, Machine};
 
 fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
-    let (lock, open) = (lock_name(lock), words::open(session));
+    let (lock, open) = (lock_name(lock), script_commands::open(session));
     let owner = Owner::unnamed();
     let acquire = Acquire { wait: true, ..Acquire::new(lock, open, owner) };
     let entry = Entry { stamped_at: Stamp(now), commands: vec![Command::Acquire(acquire)] };
@@ -47,7 +47,7 @@ fn a_chain_goes_on_through_whoever_a_lock_is_kept_for() {
     acquire(&mut machine, 0, "b", "one").unwrap();
     let all = AcquireAll {
         locks: ["a", "b"].map(lock_name).to_vec(),
-        open: words::open("two"),
+        open: script_commands::open("two"),
         owner: Owner::unnamed(),
         wait: true,
         wait_ms: None,
@@ -83,7 +83,7 @@ fn queues_are_in_order_and_a_grant_knows_how_long_it_waited() {
     assert_eq!((queue.len(), queue[1]), (2, queued.ticket));
     assert_eq!(machine.queue(&lock_name("b"), 1).len(), 1);
     let release = |session: &str| {
-        let (lock, session) = (lock_name("b"), words::session_name(session));
+        let (lock, session) = (lock_name("b"), script_commands::session_name(session));
         Command::Release(Release {
             lock,
             session,
@@ -130,7 +130,8 @@ fn the_longest_queues_come_first_and_no_more_than_asked_for() {
 #[test]
 fn only_a_newcomer_behind_a_holder_and_the_next_one_does_no_more_than_queue() {
     let mut machine = Machine::new();
-    let plain = |session| Acquire::new(lock_name("a"), words::open(session), Owner::unnamed());
+    let plain =
+        |session| Acquire::new(lock_name("a"), script_commands::open(session), Owner::unnamed());
     let only_queues =
         |machine: &Machine, acquire: Acquire| machine.only_queues(&Command::Acquire(acquire));
     assert!(!only_queues(&machine, plain("one")), "it would hold");

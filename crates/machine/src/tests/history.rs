@@ -3,13 +3,13 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
+use super::acquire_strategies::{lock, policy, wished};
 use super::changes::{Change, multi};
-use super::dealings::{Dealing, dealing};
+use super::history_start::beginning;
 use super::model::{Model, Node, Place, Session};
-use super::recipes::history::recipe;
-use super::scenes::beginning;
-use super::wishes::{lock, policy, wished};
-use super::words::{create, of_session, path, session_name};
+use super::operator_moves::{OperatorMove, operator_move};
+use super::recipe::history::recipe;
+use super::script_commands::{create, of_session, path, session_name};
 
 /// One step of a history. Numbers pick from what there is.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(super) enum Move {
     /// The n-th wait at a barrier ends, as asked for last or before.
     EndArrival(usize, bool),
     /// Somebody deals with places of others, or with several locks.
-    Deal(Dealing),
+    Deal(OperatorMove),
     /// Cancels the n-th place of all queues, as asked first or last.
     Cancel(usize, bool),
     /// The n-th holder asks to hold in another mode.
@@ -73,7 +73,7 @@ impl Move {
                 due(model, *n).map_or(0, |(at, _)| at.saturating_sub(u64::from(*early)))
             }
             Move::Until(n) | Move::Rush(n, _) => due(model, *n).map_or(0, |(at, _)| at),
-            Move::Deal(dealing) => dealing.stamp(model),
+            Move::Deal(operator_move) => operator_move.stamp(model),
             _ => 0,
         }
     }
@@ -89,7 +89,9 @@ impl Move {
         match self {
             Move::Command(command) => Some(numbered(model, command.clone())),
             Move::Multi(change) => Some(change.command(model)),
-            Move::Deal(dealing) => dealing.command(model).map(|command| numbered(model, command)),
+            Move::Deal(operator_move) => {
+                operator_move.command(model).map(|command| numbered(model, command))
+            }
             Move::Recipe(recipe) => Some(Command::Recipe(recipe.clone())),
             Move::EndArrival(n, last) => {
                 let waits = model.recipes.waits();
@@ -126,12 +128,13 @@ impl Move {
                 let name = if *reads { "x__READ__" } else { "m-" };
                 let at = format!("/locks/{lock}/{name}");
                 let create = create(&at, CreateKind::Ephemeral, true, Vec::new());
-                Some(super::words::multi(of_session(session.as_str()), vec![create]))
+                Some(super::script_commands::multi(of_session(session.as_str()), vec![create]))
             }
             Move::Lower(n) => lower(model, *n),
             Move::Rush(n, session) => due(model, *n).map(|(_, lock)| {
                 let owner = Owner::new("t1").unwrap();
-                let plain = Acquire::new(lock, super::words::open(session.as_str()), owner);
+                let plain =
+                    Acquire::new(lock, super::script_commands::open(session.as_str()), owner);
                 Command::Acquire(Acquire { wait: false, priority: 9, ..plain })
             }),
             Move::Acknowledge(n) => {
@@ -180,7 +183,7 @@ fn lower(model: &Model, n: usize) -> Option<Command> {
 
 fn ask_again(model: &Model, n: usize, attempt: Option<Attempt>, wait: bool) -> Option<Command> {
     let (node, place, session) = pick(model, n)?;
-    let open = super::words::open(session.name.as_str());
+    let open = super::script_commands::open(session.name.as_str());
     let plain = Acquire::new(node_parent(&node.path).as_lock()?, open, place.owner.clone());
     Some(Command::Acquire(Acquire { attempt, wait, ..plain }))
 }
@@ -248,7 +251,7 @@ fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
     let owner = node.stat.ephemeral_owner;
     let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
     let lock = node_parent(&node.path).as_lock()?;
-    let open = super::words::open(session.name.as_str());
+    let open = super::script_commands::open(session.name.as_str());
     let plain = Acquire::new(lock, open, node.place.as_ref()?.owner.clone());
     Some(Command::Acquire(Acquire { mode: Some(mode), wait, ..plain }))
 }
@@ -397,22 +400,26 @@ fn sweep() -> impl Strategy<Value = Command> {
 
 /// What a history is about: what happens often in it. Few things at a time meet each other more often than many.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Theme {
+pub(super) enum HistorySubject {
     Everything,
     Tree,
     Time,
-    Dealings,
+    Operators,
     Recipes,
 }
 
-fn step(theme: Theme) -> impl Strategy<Value = Move> {
-    let about = |what: Theme| match theme {
-        Theme::Everything => 4,
-        theme if theme == what => 16,
+fn step(subject: HistorySubject) -> impl Strategy<Value = Move> {
+    let about = |what: HistorySubject| match subject {
+        HistorySubject::Everything => 4,
+        subject if subject == what => 16,
         _ => 1,
     };
-    let (tree, time, dealings, recipes) =
-        (about(Theme::Tree), about(Theme::Time), about(Theme::Dealings), about(Theme::Recipes));
+    let (tree, time, dealings, recipes) = (
+        about(HistorySubject::Tree),
+        about(HistorySubject::Time),
+        about(HistorySubject::Operators),
+        about(HistorySubject::Recipes),
+    );
     prop_oneof![
         160 => acquire().prop_map(Move::Command),
         40 => release().prop_map(Move::Command),
@@ -424,7 +431,7 @@ fn step(theme: Theme) -> impl Strategy<Value = Move> {
         time * 33 => timely(),
         tree * 30 => multi().prop_map(Move::Multi),
         tree * 4 => sweep().prop_map(Move::Command),
-        dealings * 60 => dealing().prop_map(Move::Deal),
+        dealings * 60 => operator_move().prop_map(Move::Deal),
         recipes * 24 => recipe().prop_map(Move::Recipe),
         recipes * 3 => (any::<usize>(), prop::bool::weighted(0.8))
             .prop_map(|(n, last)| Move::EndArrival(n, last)),
@@ -474,12 +481,21 @@ fn again() -> impl Strategy<Value = Move> {
 
 /// A history of up to `len` steps, and how it begins.
 pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Move>> {
-    let themes = vec![Theme::Everything, Theme::Tree, Theme::Time, Theme::Dealings, Theme::Recipes];
-    prop::sample::select(themes).prop_flat_map(move |theme| history_about(theme, len))
+    let themes = vec![
+        HistorySubject::Everything,
+        HistorySubject::Tree,
+        HistorySubject::Time,
+        HistorySubject::Operators,
+        HistorySubject::Recipes,
+    ];
+    prop::sample::select(themes).prop_flat_map(move |subject| history_about(subject, len))
 }
 
 /// One that is about something.
-pub(super) fn history_about(theme: Theme, len: usize) -> impl Strategy<Value = Vec<Move>> {
-    let steps = prop::collection::vec(step(theme), 1..len);
+pub(super) fn history_about(
+    subject: HistorySubject,
+    len: usize,
+) -> impl Strategy<Value = Vec<Move>> {
+    let steps = prop::collection::vec(step(subject), 1..len);
     (beginning(), steps).prop_map(|(beginning, steps)| beginning.into_iter().chain(steps).collect())
 }

@@ -2,7 +2,7 @@
 
 use holdfast_types::*;
 
-use super::words::{Words, lock_name, session_name};
+use super::script_commands::{Words, lock_name, session_name};
 
 /// The command of a line, if it is one of these.
 pub(super) fn command(words: &Words<'_>) -> Option<Command> {

@@ -3,8 +3,8 @@
 
 use holdfast_types::*;
 
-use super::words::{self, lock_name, multi, path, session_name};
-use crate::Machine;
+use super::script_commands::{self, lock_name, multi, path, session_name};
+use crate::{Head, Machine, Part};
 
 /// A small fixed generator: the same numbers in every run.
 struct Numbers(u64);
@@ -24,7 +24,7 @@ fn owner_for(lock: u64) -> Owner {
 }
 
 fn acquire(lock: u64, session: u64, wait: bool) -> Command {
-    let open = words::open(&format!("s{session}"));
+    let open = script_commands::open(&format!("s{session}"));
     let (lock, owner) = (lock_name(&format!("l{lock}")), owner_for(lock));
     Command::Acquire(Acquire { wait, ..Acquire::new(lock, open, owner) })
 }
@@ -109,12 +109,16 @@ fn tokens_stay_below_their_end() {
     apply(&mut machine, 0, acquire(1, 0, true)).unwrap();
     apply(&mut machine, 0, acquire(0, 1, true)).unwrap();
     apply(&mut machine, 0, acquire(1, 1, true)).unwrap();
-    machine.locks.grants = FencingToken::END - 2;
+    let parts = machine.dump().map(|part| match part {
+        Part::Head(head) => Part::Head(Head { grants: FencingToken::END - 2, ..head }),
+        other => other,
+    });
+    let mut machine = Machine::load(parts).unwrap();
     let limit = Rejection::LimitReached { bound: Bound::Counter, limit: FencingToken::END };
     let all = |locks: [&str; 2]| {
         Command::AcquireAll(AcquireAll {
             locks: locks.map(lock_name).to_vec(),
-            open: words::open("s3"),
+            open: script_commands::open("s3"),
             owner: Owner::unnamed(),
             wait: true,
             wait_ms: None,
@@ -137,10 +141,10 @@ fn tokens_stay_below_their_end() {
     assert_eq!(apply(&mut machine, 0, acquire(1, 2, true)), Err(limit.clone()));
     assert_eq!(apply(&mut machine, 0, acquire(2, 2, false)), Err(limit.clone()));
     let at = "/locks/l0/lock-";
-    let create = words::create(at, CreateKind::Ephemeral, true, Vec::new());
-    apply(&mut machine, 0, Command::OpenSession(words::open("s4"))).unwrap();
+    let create = script_commands::create(at, CreateKind::Ephemeral, true, Vec::new());
+    apply(&mut machine, 0, Command::OpenSession(script_commands::open("s4"))).unwrap();
     let refused = Rejection::OpRefused { at: 0, why: Box::new(limit) };
-    let created = apply(&mut machine, 0, multi(words::of_session("s4"), vec![create]));
+    let created = apply(&mut machine, 0, multi(script_commands::of_session("s4"), vec![create]));
     assert_eq!(created, Err(refused));
     let session = session_name("s1");
     let close = Command::CloseSession { session, attachment: None, incarnation: None };
@@ -153,16 +157,17 @@ fn tokens_stay_below_their_end() {
 fn sequence_numbers_stay_below_their_end() {
     let mut machine = Machine::new();
     let create = |at: &str, sequential| {
-        let op = words::create(at, CreateKind::Persistent, sequential, Vec::new());
+        let op = script_commands::create(at, CreateKind::Persistent, sequential, Vec::new());
         multi(Caller::default(), vec![op])
     };
     apply(&mut machine, 0, create("/locks/l0", false)).unwrap();
-    machine.tree.get_mut(&path("/locks/l0")).unwrap().created = crate::create::COUNTER_END - 1;
+    machine.tree.get_mut(&path("/locks/l0")).unwrap().created =
+        crate::tree::create::COUNTER_END - 1;
     let outcome = apply(&mut machine, 0, create("/locks/l0/n-", true));
     let last = path("/locks/l0/n-4611686018427387903");
     assert!(matches!(outcome, Ok(Reply::Multi { results, .. })
         if matches!(&results[..], [OpReply::Created { path, .. }] if *path == last)));
-    let limit = crate::create::COUNTER_END;
+    let limit = crate::tree::create::COUNTER_END;
     let why = Rejection::LimitReached { bound: Bound::Counter, limit };
     let (refused, why) = (Err(why.clone()), Box::new(why));
     let refused_op = Err(Rejection::OpRefused { at: 0, why });

@@ -5,8 +5,8 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::words::{lock_name, session_name};
-use crate::attempts::LeftLocks;
+use super::script_commands::{lock_name, session_name};
+use crate::session::attempts::LeftLocks;
 use crate::{LockFilter, Machine};
 
 const LOCKS: [&str; 3] = ["a", "b", "c"];
@@ -105,7 +105,8 @@ impl Clients {
     }
 
     fn open(&mut self, session: usize) {
-        let opened = self.apply(Command::OpenSession(super::words::open(name(session).as_str())));
+        let opened =
+            self.apply(Command::OpenSession(super::script_commands::open(name(session).as_str())));
         let Ok(Reply::SessionOpened { id, .. }) = opened else { panic!("{opened:?}") };
         self.incarnations[session] = id;
     }
@@ -119,7 +120,7 @@ impl Clients {
         let attempt = self.next_attempt();
         let (count, choice) = (Some(2), SegmentChoice::Any);
         let lock = if segment { lock_name("cut") } else { lock_name(lock) };
-        let open = super::words::open(name(session).as_str());
+        let open = super::script_commands::open(name(session).as_str());
         let plain = Acquire::new(lock.clone(), open, Owner::unnamed());
         let segments = segment.then_some(Segments { count, choice });
         let acquire = Acquire { attempt: Some(attempt), segments, ..plain };
@@ -160,7 +161,8 @@ impl Clients {
 
     fn several(&mut self, session: usize, release: bool) {
         let locks: Vec<_> = ["d", "e"].map(lock_name).to_vec();
-        let (open, owner) = (super::words::open(name(session).as_str()), Owner::unnamed());
+        let (open, owner) =
+            (super::script_commands::open(name(session).as_str()), Owner::unnamed());
         match (&self.current[session], release) {
             (Some((attempt, held, _)), true) if *held == locks => {
                 let (session_name, attempt) = (name(session), Some(*attempt));
@@ -246,7 +248,7 @@ fn an_attempt_whose_record_was_forgotten_is_over_all_the_same() {
     };
     let owner = Owner::unnamed;
     let acquire = |n: u64| {
-        let open = super::words::open("s");
+        let open = super::script_commands::open("s");
         let plain = Acquire::new(lock_name(&format!("lock{n}")), open, owner());
         Command::Acquire(Acquire { attempt: Some(Attempt(n)), ..plain })
     };

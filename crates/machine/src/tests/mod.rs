@@ -11,27 +11,27 @@
     reason = "what a test does not expect is a failure anyway, and short is better than fast"
 )]
 
+mod acquire_strategies;
 mod bounds;
-mod bundles;
 mod bytes;
 mod changes;
-mod custody;
 mod deadlocks;
-mod dealings;
 mod explain;
+mod handovers;
 mod history;
-mod judge;
+mod history_start;
 mod kinds;
 mod large;
 mod late_copies;
 mod model;
+mod model_check;
+mod multi_locks;
+mod operator_moves;
 mod promises;
 mod properties;
-mod recipes;
+mod recipe;
 mod render;
-mod scenes;
+mod script_commands;
 mod scripts;
-mod segments;
+mod shards;
 mod snapshots;
-mod wishes;
-mod words;

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::history::{Theme, history, history_about};
-use super::judge::Trial;
-use super::words::{self, multi, of_session, path, session_name};
+use super::history::{HistorySubject, history, history_about};
+use super::model_check::Trial;
+use super::script_commands::{self, multi, of_session, path, session_name};
 use crate::Machine;
 
 /// A history is so long at most.
@@ -76,7 +76,7 @@ proptest! {
 /// A machine with an open session that remembers enough.
 fn opened() -> Machine {
     let mut machine = Machine::new();
-    outcome(&mut machine, Command::OpenSession(words::open("s1"))).unwrap();
+    outcome(&mut machine, Command::OpenSession(script_commands::open("s1"))).unwrap();
     machine
 }
 
@@ -91,7 +91,7 @@ fn change(number: usize, kind: usize, at: usize) -> Command {
     let op = match kind {
         0 => Op::Delete { path: path(at), version, recursive: false },
         1 => Op::SetData { path: path(at), data: data.into(), version },
-        _ => words::create(at, CreateKind::Persistent, at == "/a/b", data),
+        _ => script_commands::create(at, CreateKind::Persistent, at == "/a/b", data),
     };
     multi(Caller { request, ..of_session("s1") }, vec![op])
 }
@@ -125,11 +125,11 @@ fn contents(machine: &Machine) -> Vec<(String, Vec<u8>, i32)> {
 const SEEDED: usize = 100;
 
 /// The same histories in each run, about one subject.
-fn seeded_histories_follow_the_model(theme: Theme) {
+fn seeded_histories_follow_the_model(subject: HistorySubject) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
     for number in 0..SEEDED {
-        let history = history_about(theme, STEPS).new_tree(&mut runner).unwrap().current();
+        let history = history_about(subject, STEPS).new_tree(&mut runner).unwrap().current();
         if let Err(what) = Trial::run(&history) {
             panic!("history {number}: {what}");
         }
@@ -138,22 +138,22 @@ fn seeded_histories_follow_the_model(theme: Theme) {
 
 #[test]
 fn seeded_histories_of_the_tree_follow_the_model() {
-    seeded_histories_follow_the_model(Theme::Tree);
+    seeded_histories_follow_the_model(HistorySubject::Tree);
 }
 
 #[test]
 fn seeded_histories_of_timers_and_modes_follow_the_model() {
-    seeded_histories_follow_the_model(Theme::Time);
+    seeded_histories_follow_the_model(HistorySubject::Time);
 }
 
 #[test]
 fn seeded_histories_of_operators_and_multi_locks_follow_the_model() {
-    seeded_histories_follow_the_model(Theme::Dealings);
+    seeded_histories_follow_the_model(HistorySubject::Operators);
 }
 
 #[test]
 fn seeded_histories_of_recipes_follow_the_model() {
-    seeded_histories_follow_the_model(Theme::Recipes);
+    seeded_histories_follow_the_model(HistorySubject::Recipes);
 }
 
 /// The simulator has no model, so the invariants alone must catch what breaks a promise (`mutations.toml`).
@@ -175,11 +175,14 @@ fn the_invariants_hold_without_the_model() {
 }
 
 fn acquire(name: &str, lock: &str) -> Command {
-    let (lock, owner) = (words::lock_name(lock), Owner::unnamed());
-    Command::Acquire(Acquire::new(lock, words::open(name), owner))
+    let (lock, owner) = (script_commands::lock_name(lock), Owner::unnamed());
+    Command::Acquire(Acquire::new(lock, script_commands::open(name), owner))
 }
 
 fn ephemeral(name: &str) -> Command {
     let at = format!("/of-{name}");
-    multi(of_session(name), vec![words::create(&at, CreateKind::Ephemeral, false, Vec::new())])
+    multi(
+        of_session(name),
+        vec![script_commands::create(&at, CreateKind::Ephemeral, false, Vec::new())],
+    )
 }

@@ -34,7 +34,7 @@ fn reply(reply: &Reply) -> String {
             let nothing = if results.is_empty() { "nothing" } else { "" };
             format!("{otherwise}{nothing}{}", said.join(" | "))
         }
-        Reply::Recipe(reply) => super::recipes::words::reply(reply),
+        Reply::Recipe(reply) => super::recipe::script_commands::reply(reply),
         Reply::Swept { count } => format!("swept {count}"),
         Reply::Broken { places } => format!("broken {places}"),
         Reply::ReleaseAsked { holders } => format!("asked {holders}"),
@@ -87,7 +87,7 @@ pub(super) fn rejection(rejection: &Rejection) -> String {
         }
         Rejection::OpRefused { at, why } => format!("at {at}: {}", self::rejection(why)),
         Rejection::NotAllowed { path, needed } => format!("NotAllowed {path} needs {needed}"),
-        Rejection::Recipe(rejection) => super::recipes::words::rejection(rejection),
+        Rejection::Recipe(rejection) => super::recipe::script_commands::rejection(rejection),
         other => format!("{other:?}"),
     }
 }
@@ -266,7 +266,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::NodeChanged { path } => format!("node {path} changed"),
         Event::NodeRegistered { node } => format!("node {node} registered"),
         Event::SessionAttached { id } => format!("session #{id} attached"),
-        Event::Recipe(event) => super::recipes::words::event(event),
+        Event::Recipe(event) => super::recipe::script_commands::event(event),
         Event::Converted(grant) => format!("converted {}", self::grant(grant)),
         Event::ValueSet(grant) => format!("shows {}", self::grant(grant)),
         Event::PolicySet { lock, policy } => format!("policy of {lock}{}", self::policy(policy)),

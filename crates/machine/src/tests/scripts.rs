@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use holdfast_types::{Entry, Stamp};
 
 use super::render;
-use super::words::{Words, multi_of};
+use super::script_commands::{Words, multi_of};
 use crate::Machine;
 
 /// A machine and the stamp of its next entry.

@@ -3,8 +3,8 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::recipes;
-use super::words::{self, lock_name, multi, of_session, open, path, session_name};
+use super::recipe;
+use super::script_commands::{self, lock_name, multi, of_session, open, path, session_name};
 use crate::{LoadError, Machine, Part};
 
 /// A machine with something in every part.
@@ -21,7 +21,7 @@ pub(super) fn machine() -> Machine {
         multi(
             Caller { request: Some(RequestId::new("q1").unwrap()), ..of_session("s1") },
             vec![
-                words::create("/e", CreateKind::Ephemeral, false, vec![1, 2, 3]),
+                script_commands::create("/e", CreateKind::Ephemeral, false, vec![1, 2, 3]),
                 Op::SetAcl { path: path("/e"), acl: vec![readable()], version: None },
             ],
         ),
@@ -36,9 +36,14 @@ pub(super) fn machine() -> Machine {
             Caller::default(),
             vec![
                 Op::Delete { path: path("/locks/d"), version: None, recursive: true },
-                words::create("/t", CreateKind::Ttl { ms: 500 }, false, Vec::new()),
-                words::create("/zookeeper/quota/t", CreateKind::Persistent, false, Vec::new()),
-                words::create(
+                script_commands::create("/t", CreateKind::Ttl { ms: 500 }, false, Vec::new()),
+                script_commands::create(
+                    "/zookeeper/quota/t",
+                    CreateKind::Persistent,
+                    false,
+                    Vec::new(),
+                ),
+                script_commands::create(
                     "/zookeeper/quota/t/zookeeper_limits",
                     CreateKind::Persistent,
                     false,
@@ -47,7 +52,7 @@ pub(super) fn machine() -> Machine {
             ],
         ),
     ];
-    let commands = commands.into_iter().chain(recipes::of_every_kind()).collect();
+    let commands = commands.into_iter().chain(recipe::of_every_kind()).collect();
     drop(machine.apply(Entry { stamped_at: Stamp(1000), commands }));
     machine.check_invariants().unwrap();
     machine
@@ -58,9 +63,9 @@ fn readable() -> AclEntry {
     AclEntry { perms: Perms::READ, who: Identity::anyone() }
 }
 
-fn past(base: u64, floor: u64, last_token: Option<u64>) -> crate::PastPart {
+fn past(base: u64, floor: u64, last_token: Option<u64>) -> crate::LockDirectoryPart {
     let last_token = last_token.map(FencingToken);
-    crate::PastPart { base, floor, last_token, rules: None, closed: None }
+    crate::LockDirectoryPart { base, floor, last_token, stored_policy: None, cooldowns: None }
 }
 
 fn parts() -> Vec<Part> {
@@ -190,21 +195,21 @@ fn znodes_that_cannot_be_are_refused() {
     let lies: [fn(&mut crate::NodePart); 17] = [
         |n| n.path = path("/nowhere/x"),
         |n| n.path = path("/locks"),
-        |n| n.kind = crate::KindPart::Persistent,
-        |n| n.kind = crate::KindPart::Ephemeral(SessionId(9)),
+        |n| n.kind = crate::ZnodeKindPart::Persistent,
+        |n| n.kind = crate::ZnodeKindPart::Ephemeral(SessionId(9)),
         |n| n.czxid = Revision(99),
         |n| n.czxid = Revision(0),
         |n| n.mzxid = Revision(99),
         |n| n.pzxid = Revision(99),
         |n| n.created = u64::MAX,
-        |n| n.past = Some(past(0, 0, Some(1))),
-        |n| n.contender = None,
-        |n| n.contender.as_mut().unwrap().sequence = 7,
-        |n| n.contender.as_mut().unwrap().attempts.clear(),
-        |n| n.contender.as_mut().unwrap().attempts.push(Attempt::UNNAMED),
-        |n| n.contender.as_mut().unwrap().hold = None,
-        |n| n.contender.as_mut().unwrap().hold.as_mut().unwrap().token = FencingToken(9),
-        |n| n.contender.as_mut().unwrap().hold.as_mut().unwrap().granted_in = Revision(99),
+        |n| n.lock_directory = Some(past(0, 0, Some(1))),
+        |n| n.entry = None,
+        |n| n.entry.as_mut().unwrap().sequence = 7,
+        |n| n.entry.as_mut().unwrap().attempts.clear(),
+        |n| n.entry.as_mut().unwrap().attempts.push(Attempt::UNNAMED),
+        |n| n.entry.as_mut().unwrap().hold = None,
+        |n| n.entry.as_mut().unwrap().hold.as_mut().unwrap().token = FencingToken(9),
+        |n| n.entry.as_mut().unwrap().hold.as_mut().unwrap().granted_in = Revision(99),
     ];
     for (number, lie) in lies.iter().enumerate() {
         let lying = altered(|part| {
@@ -216,21 +221,21 @@ fn znodes_that_cannot_be_are_refused() {
         assert!(Machine::load(lying).is_err(), "lie {number} was believed");
     }
     for (at, lie) in [
-        ("/locks/a", (|n| n.past = None) as fn(&mut crate::NodePart)),
-        ("/locks/a", |n| n.past = Some(past(0, 0, Some(0)))),
-        ("/locks/a", |n| n.past = Some(past(0, 0, None))),
-        ("/locks/a", |n| n.past = Some(past(2, 2, Some(1)))),
-        ("/locks/a", |n| n.past = Some(past(0, u64::MAX, Some(1)))),
-        ("/locks", |n| n.past = Some(past(1, 0, None))),
-        ("/locks", |n| n.past = Some(past(0, 3, Some(1)))),
-        ("/zookeeper", |n| n.past = Some(past(0, 3, None))),
-        ("/e", |n| n.past = Some(past(0, 3, None))),
+        ("/locks/a", (|n| n.lock_directory = None) as fn(&mut crate::NodePart)),
+        ("/locks/a", |n| n.lock_directory = Some(past(0, 0, Some(0)))),
+        ("/locks/a", |n| n.lock_directory = Some(past(0, 0, None))),
+        ("/locks/a", |n| n.lock_directory = Some(past(2, 2, Some(1)))),
+        ("/locks/a", |n| n.lock_directory = Some(past(0, u64::MAX, Some(1)))),
+        ("/locks", |n| n.lock_directory = Some(past(1, 0, None))),
+        ("/locks", |n| n.lock_directory = Some(past(0, 3, Some(1)))),
+        ("/zookeeper", |n| n.lock_directory = Some(past(0, 3, None))),
+        ("/e", |n| n.lock_directory = Some(past(0, 3, None))),
         ("/e", |n| n.acl = vec![AclEntry::open()]),
         ("/e", |n| n.acl[0].who.scheme = "nobody".to_owned()),
         ("/e", |n| n.acl = vec![n.acl[0].clone(); 65]),
-        ("/locks/a", |n| n.kind = crate::KindPart::Ephemeral(SessionId(1))),
-        ("/e", |n| n.past = Some(past(0, 0, Some(1)))),
-        ("/locks", |n| n.kind = crate::KindPart::Container(Stamp(0))),
+        ("/locks/a", |n| n.kind = crate::ZnodeKindPart::Ephemeral(SessionId(1))),
+        ("/e", |n| n.lock_directory = Some(past(0, 0, Some(1)))),
+        ("/locks", |n| n.kind = crate::ZnodeKindPart::Container(Stamp(0))),
     ] {
         let lying = altered(|part| {
             if let Part::Nodes(nodes) = part {
@@ -248,7 +253,7 @@ fn parts_are_bounded() {
     let mut machine = machine();
     let create = |number: usize, data: Vec<u8>| {
         let at = format!("/n{number}");
-        let op = words::create(&at, CreateKind::Persistent, false, data);
+        let op = script_commands::create(&at, CreateKind::Persistent, false, data);
         multi(Caller::default(), vec![op])
     };
     let small = (0..5_000).map(|n| create(n, vec![]));
@@ -315,14 +320,14 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
             let count = nodes.len();
             let node = &mut nodes[item % count];
             let other = ["/locks/a", "/locks/a/x", "/locks/b", "/e/x", "/locks/x"];
-            match (what, &mut node.contender) {
-                (0, _) => node.kind = crate::KindPart::Ephemeral(SessionId(number)),
-                (1, _) => node.kind = crate::KindPart::Container(Stamp(number)),
+            match (what, &mut node.entry) {
+                (0, _) => node.kind = crate::ZnodeKindPart::Ephemeral(SessionId(number)),
+                (1, _) => node.kind = crate::ZnodeKindPart::Container(Stamp(number)),
                 (2, _) => node.path = path(other[number as usize % 5]),
                 (3, _) => node.czxid = Revision(number),
                 (4, _) => node.created = number,
-                (5, _) => node.past = Some(past(number / 3, number / 2, Some(number))),
-                (6, _) => node.past = None,
+                (5, _) => node.lock_directory = Some(past(number / 3, number / 2, Some(number))),
+                (6, _) => node.lock_directory = None,
                 (7, contender) => *contender = None,
                 (8, Some(contender)) => contender.sequence = number,
                 (9, Some(contender)) => contender.hold = None,
@@ -334,14 +339,14 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
                         mode: Mode::Exclusive,
                         since: Stamp(0),
                         slots: Vec::new(),
-                        asked_for: None,
+                        release_request: None,
                     });
                 }
                 (11, Some(contender)) => contender.asked = Revision(number),
                 (_, _) => drop(nodes.remove(item % count)),
             }
         }
-        Part::Recipes(recipes) => recipes::garble(recipes, item, what, number),
+        Part::Recipes(recipes) => recipe::garble(recipes, item, what, number),
         Part::End(end) => end.znodes = number,
     }
 }

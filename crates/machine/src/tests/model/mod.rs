@@ -2,15 +2,15 @@
 //! lock: the first waiter that can hold it beside its holders does, until the first that cannot. Written for
 //! obviousness from the sentences of the design, not from the code it judges.
 
-mod bundles;
-mod closing;
-mod contenders;
-mod custody;
 mod deadlocks;
+mod handovers;
 mod locks;
+mod multi_locks;
+mod queue_entries;
 mod recipes;
 mod rules;
 mod sessions;
+mod timers;
 mod tree;
 mod views;
 
@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 
 use holdfast_types::*;
 
-use closing::Closing;
 use locks::Hold;
+use timers::Closing;
 
 /// A contender's side of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,7 +114,7 @@ pub(super) struct Model {
     /// Locks whose queues changed and that nobody has looked at since.
     changed: BTreeSet<LockName>,
     /// Latches, barriers and counters, and the memory of all answers.
-    pub(super) recipes: super::recipes::model::Model,
+    pub(super) recipes: super::recipe::model::Model,
 }
 
 fn parent(path: &str) -> String {
@@ -153,7 +153,7 @@ impl Model {
             ended: Vec::new(),
             granted: Vec::new(),
             changed: BTreeSet::new(),
-            recipes: super::recipes::model::Model::new(),
+            recipes: super::recipe::model::Model::new(),
         };
         for path in ["/", "/locks", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"] {
             model.add(path, 0, &[], None);

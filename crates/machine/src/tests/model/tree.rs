@@ -2,8 +2,8 @@
 
 use holdfast_types::*;
 
-use super::contenders::Kind;
 use super::locks::{Ask, place};
+use super::queue_entries::Kind;
 use super::{Model, Node, parent, refused, znode};
 
 /// On whose behalf an operation is done.
@@ -150,7 +150,7 @@ impl Model {
         missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
         match (lock, &by.session) {
             (Some(lock), Some(name)) => {
-                let open = super::contenders::plain(name.clone());
+                let open = super::queue_entries::plain(name.clone());
                 let mode = Some(mode_of(&path));
                 let plain = Acquire { mode, ..Acquire::new(lock, open, Owner::unnamed()) };
                 self.contend(&path, sequence, plain, Kind::OfTree, &data);

@@ -1,0 +1,378 @@
+//! Deadlocks: whether somebody who would have to wait would wait for itself.
+//!
+//! Owns the question who waits for whom. An agent is an owner of a session. It waits for the holders that are in its way
+//! and for everybody who goes before it in the queue; on a semaphore it waits for its holders only when those that could
+//! still give back are too few. A newcomer that closes a cycle is refused, and so is a hand-over that does, and nothing
+//! changes: the others are as they were. Places that come through the tree are never refused, since their clients have no
+//! word for it, but they count.
+//! Refuses to know time: a wait or a hold that would end by itself counts like any other.
+//! Bounds: a search looks at [`STEPS_MAX`] places and then gives up, so a larger cycle is not found; an answer names
+//! [`Rejection::CYCLE_MAX`] of a cycle. For whom nobody waits, and who overtakes nobody, there is no search.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use holdfast_types::{Blocked, LockName, Mode, Owner, Rejection, SessionId};
+
+use crate::Machine;
+use crate::lock::index::Lock;
+use crate::lock::queue_entry::{LockRequest, QueueEntry};
+use crate::lock::rank::Rank;
+
+/// Places looked at for one newcomer.
+const STEPS_MAX: usize = 4_096;
+
+/// Who waits and holds.
+type Agent<'a> = (SessionId, &'a Owner);
+
+/// What a newcomer wants, and would have to wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// A place in the queue.
+    Place { request: LockRequest, rank: Rank },
+    /// To hold exclusively what it holds upgradably, under this number.
+    Upgrade(u64),
+}
+
+/// One wait of an agent.
+#[derive(Debug)]
+struct PendingWait<'a> {
+    agent: usize,
+    lock: &'a LockName,
+    /// What may be missing for ever of the semaphore's permits; 0 on a lock.
+    slack: u64,
+    /// The newcomer's new wait.
+    new: bool,
+    /// The agent that made it hopeless.
+    stuck_on: Option<usize>,
+}
+
+/// What was found so far. The newcomer, or whoever was granted_ahead_of_queue a lock, is agent 0.
+#[derive(Debug)]
+struct Search<'a> {
+    machine: &'a Machine,
+    /// What the newcomer wants; nothing if agent 0 was granted_ahead_of_queue a lock, and may wait for itself with what it wanted before.
+    wanted: &'a [(LockName, Wanted)],
+    /// A hold that does not count: the search runs as if it were not there.
+    without: Option<(&'a LockName, u64)>,
+    numbers: BTreeMap<Agent<'a>, usize>,
+    agents: Vec<Agent<'a>>,
+    waits: Vec<PendingWait<'a>>,
+    /// To each agent: waits that it stands in the way of, and how much it takes from their slack.
+    blocks: Vec<Vec<(usize, u64)>>,
+    steps: usize,
+}
+
+impl Machine {
+    /// Refuses a newcomer that would wait for itself. A new session is none yet.
+    pub(crate) fn check_deadlock(
+        &self,
+        session: Option<SessionId>,
+        owner: &Owner,
+        wanted: &[(LockName, Wanted)],
+    ) -> Result<(), Rejection> {
+        let searched = |(lock, _): &&(LockName, Wanted)| {
+            self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks)
+        };
+        let wanted: Vec<_> = wanted.iter().filter(searched).cloned().collect();
+        let overtakes = |(lock, wanted): &(LockName, Wanted)| match wanted {
+            Wanted::Place { rank, .. } => self.is_before_somebody(lock, rank),
+            Wanted::Upgrade(_) => false,
+        };
+        let waited_for = session.is_some_and(|session| self.is_waited_for(session, owner));
+        if wanted.is_empty() || !(waited_for || wanted.iter().any(overtakes)) {
+            return Ok(());
+        }
+        // No live session has the number 0.
+        let newcomer = (session.unwrap_or(SessionId(0)), owner);
+        match Search::of(self, newcomer, &wanted, None).cycle() {
+            Some(cycle) => Err(Rejection::Deadlock { cycle }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses that somebody was granted_ahead_of_queue a lock and waits for itself by that: it waits for whoever waits for that lock. A
+    /// cycle in which it was already is none that this closes.
+    pub(crate) fn check_handover_deadlock(
+        &self,
+        lock: &LockName,
+        taker: &QueueEntry,
+    ) -> Result<(), Rejection> {
+        let searched = self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks);
+        if !searched {
+            return Ok(());
+        }
+        let agent = (taker.session, &taker.owner);
+        let Some(cycle) = Search::of(self, agent, &[], None).cycle() else { return Ok(()) };
+        let handed_over = Some((lock, taker.sequence()));
+        let before = Search::of(self, agent, &[], handed_over).cycle();
+        if before.is_some() {
+            return Ok(());
+        }
+        Err(Rejection::Deadlock { cycle })
+    }
+
+    fn is_before_somebody(&self, lock: &LockName, rank: &Rank) -> bool {
+        let last = self.locks.get(lock).and_then(|lock| lock.waiters.get_max());
+        last.is_some_and(|(last, _)| last > rank)
+    }
+
+    /// Whether somebody may wait for an agent that has places already.
+    fn is_waited_for(&self, session: SessionId, owner: &Owner) -> bool {
+        let keys = self.locks.keys_of(session).take(STEPS_MAX);
+        keys.filter(|key| key.owner == *owner).any(|key| {
+            let Some(lock) = key.lock.as_ref().and_then(|lock| self.locks.get(lock)) else {
+                return false;
+            };
+            let last = lock.waiters.get_max().is_some_and(|(last, _)| *last > key.rank);
+            let holds = lock.holders.get(key.rank.sequence).is_some();
+            last || (holds && (!lock.waiters.is_empty() || lock.holders.upgrading().is_some()))
+        })
+    }
+}
+
+impl<'a> Search<'a> {
+    /// Everybody whom the newcomer would wait for, directly or not, as far as the bound lets it look.
+    fn of(
+        machine: &'a Machine,
+        newcomer: Agent<'a>,
+        wanted: &'a [(LockName, Wanted)],
+        without: Option<(&'a LockName, u64)>,
+    ) -> Self {
+        let mut search = Self {
+            machine,
+            wanted,
+            without,
+            numbers: BTreeMap::new(),
+            agents: Vec::new(),
+            waits: Vec::new(),
+            blocks: Vec::new(),
+            steps: 0,
+        };
+        search.number(newcomer);
+        for (name, wanted) in wanted {
+            let Some(lock) = machine.locks.get(name) else { continue };
+            let wait = search.add_wait(0, name, true);
+            match wanted {
+                Wanted::Place { request, rank } => {
+                    search.waits_in_queue(wait, (name, lock), (*request, rank));
+                }
+                Wanted::Upgrade(sequence) => {
+                    search.waits_to_be_alone(wait, (name, lock), *sequence);
+                }
+            }
+        }
+        let mut at = 0;
+        while let Some(agent) = search.agents.get(at).copied()
+            && search.steps <= STEPS_MAX
+        {
+            search.waits_already(at, agent);
+            at += 1;
+        }
+        search
+    }
+
+    fn number(&mut self, agent: Agent<'a>) -> usize {
+        if let Some(number) = self.numbers.get(&agent) {
+            return *number;
+        }
+        let number = self.agents.len();
+        self.agents.push(agent);
+        self.blocks.push(Vec::new());
+        self.numbers.insert(agent, number);
+        number
+    }
+
+    fn add_wait(&mut self, agent: usize, lock: &'a LockName, new: bool) -> usize {
+        self.waits.push(PendingWait { agent, lock, slack: 0, new, stuck_on: None });
+        self.waits.len() - 1
+    }
+
+    /// Counts one more place. False if it was one too many.
+    fn ctx(&mut self) -> bool {
+        self.steps += 1;
+        self.steps <= STEPS_MAX
+    }
+
+    /// Somebody is in the way of a wait; nobody is in its own.
+    fn block(&mut self, wait: usize, agent: usize, weight: u64) {
+        let own = self.waits.get(wait).is_none_or(|wait| wait.agent == agent);
+        if let Some(blocks) = self.blocks.get_mut(agent).filter(|_| !own) {
+            blocks.push((wait, weight));
+        }
+    }
+
+    fn blocked_by(&mut self, wait: usize, place: &'a QueueEntry, weight: u64) {
+        let agent = self.number((place.session, &place.owner));
+        self.block(wait, agent, weight);
+    }
+
+    /// What an agent waits for already.
+    fn waits_already(&mut self, at: usize, (session, owner): Agent<'a>) {
+        let machine = self.machine;
+        for key in machine.locks.keys_of(session) {
+            if !self.ctx() {
+                return;
+            }
+            let Some(name) = key.lock.as_ref().filter(|_| key.owner == *owner) else {
+                continue;
+            };
+            let Some(lock) = machine.locks.get(name) else { continue };
+            let Some(place) = lock.entry(&key.rank).filter(|place| place.waits()) else {
+                continue;
+            };
+            let wait = self.add_wait(at, name, false);
+            if place.converts() {
+                self.waits_to_be_alone(wait, (name, lock), place.sequence());
+                continue;
+            }
+            self.waits_in_queue(wait, (name, lock), (place.request(), &place.rank));
+            // The newcomer goes before it, though it came later.
+            let overtaken = |(other, wanted): &(LockName, Wanted)| {
+                other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
+            };
+            if self.wanted.iter().any(overtaken) {
+                self.block(wait, 0, u64::MAX);
+            }
+        }
+    }
+
+    /// The holders of a lock that count.
+    fn holders(
+        &self,
+        name: &LockName,
+        lock: &'a Lock,
+    ) -> impl Iterator<Item = &'a Arc<QueueEntry>> + use<'a> {
+        let without = self.without.filter(|(lock, _)| *lock == name).map(|(_, sequence)| sequence);
+        lock.holders.iter().filter(move |holder| Some(holder.sequence()) != without)
+    }
+
+    /// Who is in the way of a place in a queue. Whoever stands before it and has no other place can wait for nothing else
+    /// than it, and is not looked at any further: what is in its way counts as in the way of those behind it. Unless that
+    /// is whose place this is: a client of the tree may hold a lock and wait for it once more.
+    fn waits_in_queue(
+        &mut self,
+        wait: usize,
+        (name, lock): (&LockName, &'a Lock),
+        (request, rank): (LockRequest, &Rank),
+    ) {
+        let (mut modes, mut most, mut others) =
+            (BTreeSet::from([request.mode]), request.permits, vec![]);
+        let newcomer = self.agents.first().map(|(session, _)| *session);
+        let whose = self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent));
+        let holds =
+            self.holders(name, lock).any(|holder| whose == Some(&(holder.session, &holder.owner)));
+        for (_, ahead) in lock.waiters.range(..*rank) {
+            if !self.ctx() {
+                break;
+            }
+            let session = self.machine.sessions.get(ahead.session);
+            let elsewhere = session.is_some_and(|session| session.contenders > 1);
+            if elsewhere || holds || Some(ahead.session) == newcomer {
+                others.push(&**ahead);
+                continue;
+            }
+            modes.insert(ahead.mode);
+            most = most.max(ahead.options().permits);
+        }
+        if let (Some(limit), Some(wait)) = (lock.policy().limit, self.waits.get_mut(wait)) {
+            wait.slack = limit.saturating_sub(most).into();
+        }
+        for holder in self.holders(name, lock) {
+            let weight = match lock.policy().limit {
+                Some(_) => holder.options().permits.into(),
+                None if modes.iter().any(|mode| self.is_in_the_way(name, holder, *mode)) => {
+                    u64::MAX
+                }
+                None => continue,
+            };
+            if !self.ctx() {
+                return;
+            }
+            self.blocked_by(wait, holder, weight);
+        }
+        for other in others {
+            self.blocked_by(wait, other, u64::MAX);
+        }
+    }
+
+    /// Who is in the way of a holder that wants to be alone.
+    fn waits_to_be_alone(
+        &mut self,
+        wait: usize,
+        (name, lock): (&LockName, &'a Lock),
+        sequence: u64,
+    ) {
+        for holder in self.holders(name, lock).filter(|holder| holder.sequence() != sequence) {
+            if !self.ctx() {
+                return;
+            }
+            self.blocked_by(wait, holder, u64::MAX);
+        }
+    }
+
+    /// Whether a holder of a lock keeps a place from being granted in this mode. One that waits to be alone, as the newcomer
+    /// may from now on, lets nobody in.
+    fn is_in_the_way(&self, name: &LockName, holder: &QueueEntry, mode: Mode) -> bool {
+        let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
+        let upgrades = |(lock, wanted): &(LockName, Wanted)| {
+            let own = matches!(wanted, Wanted::Upgrade(own) if *own == holder.sequence());
+            own && lock == name
+        };
+        match (held, mode) {
+            (Mode::Exclusive, _) | (_, Mode::Exclusive) | (Mode::Upgradable, Mode::Upgradable) => {
+                true
+            }
+            (Mode::Upgradable, Mode::Shared) => {
+                holder.converts() || self.wanted.iter().any(upgrades)
+            }
+            (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
+        }
+    }
+
+    /// The cycle that a new wait closes, or any that goes through whoever was granted_ahead_of_queue a lock: whatever waits for it, near
+    /// ones first, is hopeless, until its own wait is.
+    fn cycle(mut self) -> Option<Vec<Blocked>> {
+        let mut via: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut hopeless = VecDeque::from([0]);
+        while let Some(agent) = hopeless.pop_front() {
+            for (at, weight) in self.blocks.get_mut(agent).map(std::mem::take).unwrap_or_default() {
+                let Some(wait) = self.waits.get_mut(at).filter(|w| w.stuck_on.is_none()) else {
+                    continue;
+                };
+                if wait.slack >= weight {
+                    wait.slack -= weight;
+                    continue;
+                }
+                wait.stuck_on = Some(agent);
+                match (wait.agent, wait.new) {
+                    (0, new) if new || self.wanted.is_empty() => return Some(self.named(at, &via)),
+                    (0, _) => {}
+                    (other, _) if via.contains_key(&other) => {}
+                    (other, _) => {
+                        via.insert(other, at);
+                        hopeless.push_back(other);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The waits of a cycle, from the newcomer's on, as far as they are named.
+    fn named(&self, first: usize, via: &BTreeMap<usize, usize>) -> Vec<Blocked> {
+        let mut cycle = Vec::new();
+        let mut at = Some(first);
+        while let Some(wait) = at.and_then(|at| self.waits.get(at))
+            && cycle.len() < Rejection::CYCLE_MAX
+        {
+            if let Some((session, owner)) = self.agents.get(wait.agent)
+                && let Some(session) = self.machine.session_name(*session)
+            {
+                cycle.push((session, (*owner).clone(), wait.lock.clone()));
+            }
+            at = wait.stuck_on.and_then(|agent| via.get(&agent).copied());
+        }
+        cycle
+    }
+}

@@ -1,0 +1,123 @@
+//! Why a lock is not free: the order of its queue, what its holder itself waits for, and which locks are wanted most.
+//!
+//! Owns reads for people and for waiters who want to know where they stand. Refuses to change anything, and to know
+//! leases: how long a holder lives is the leader's matter.
+//! Bounds: a chain has at most [`CHAIN_MAX`] links, each found among at most [`ENTRIES_MAX`] places of a session; a
+//! listing reads at most [`SCAN_MAX`] locks.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use holdfast_types::{Grant, LockName, LockView, Owner, SessionName, Stamp, Ticket};
+
+use crate::Machine;
+use crate::lock::index::Lock;
+use crate::lock::queue_entry::QueueEntry;
+use crate::reads::{LockFilter, SCAN_MAX};
+
+/// Links of a chain at most.
+pub const CHAIN_MAX: usize = 8;
+/// Holders of one lock, and places of one session, that are looked at for a link.
+const ENTRIES_MAX: usize = 64;
+
+/// A holder that waits for another lock itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockingLink {
+    /// Who holds the lock before, and waits.
+    pub session: SessionName,
+    /// Who within the session.
+    pub owner: Owner,
+    /// What it waits for.
+    pub waits_for: LockName,
+    /// Since when.
+    pub since: Stamp,
+    /// Who holds that; none if it is free or closed just now.
+    pub held_by: Option<SessionName>,
+    /// The lock has been met before: those in between wait for each other.
+    pub cycle: bool,
+}
+
+/// Who has a lock: its holders, or if nobody holds it, whoever it is kept for.
+fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<QueueEntry>> {
+    let first = lock.waiters.values().take(1).filter(|first| !first.multi_lock().is_empty());
+    lock.holders.iter().chain(first.filter(|_| lock.holders.is_empty()))
+}
+
+impl Machine {
+    /// The places that wait for a lock, in order; at most so many.
+    pub fn queue(&self, lock: &LockName, count_max: usize) -> Vec<Ticket> {
+        let Some(indexed) = self.locks.get(lock) else { return Vec::new() };
+        indexed.waiters.values().take(count_max).map(|waiter| waiter.ticket).collect()
+    }
+
+    /// Milliseconds from when a present holder asked to its grant; none if it does not hold any more.
+    pub fn waited_ms(&self, grant: &Grant) -> Option<u64> {
+        let (id, _) = self.session_id(&grant.session)?;
+        let entry = self.locks.find(id, &grant.lock, &grant.owner, grant.ticket)?;
+        let hold = entry.hold.as_ref().filter(|hold| hold.token == grant.token)?;
+        Some(hold.granted_at.0.saturating_sub(entry.since.0))
+    }
+
+    /// What the holder of a lock waits for itself, what the holder of that waits for, and so on.
+    pub fn blocking_chain(&self, lock: &LockName) -> Vec<BlockingLink> {
+        let (mut links, mut met) = (Vec::new(), BTreeSet::from([lock.clone()]));
+        let mut at = lock.clone();
+        while links.len() < CHAIN_MAX {
+            let Some((holder, waiter, wanted)) = self.waiting_holder(&at) else { break };
+            let holds_it = self.locks.get(&wanted).and_then(|lock| holders(lock).next());
+            let cycle = !met.insert(wanted.clone());
+            links.push(BlockingLink {
+                session: holder.session_name.clone(),
+                owner: waiter.owner.clone(),
+                waits_for: wanted.clone(),
+                since: waiter.since,
+                held_by: holds_it.map(|holder| holder.session_name.clone()),
+                cycle,
+            });
+            if cycle {
+                break;
+            }
+            at = wanted;
+        }
+        links
+    }
+
+    /// A holder of a lock that waits for another one: as the same owner if it does, else as any.
+    fn waiting_holder(
+        &self,
+        lock: &LockName,
+    ) -> Option<(&Arc<QueueEntry>, &Arc<QueueEntry>, LockName)> {
+        let indexed = self.locks.get(lock)?;
+        holders(indexed).take(ENTRIES_MAX).find_map(|holder| {
+            let keys = self.locks.keys_of(holder.session).take(ENTRIES_MAX);
+            let waits = keys.filter_map(|key| {
+                let wanted = key.lock.clone().filter(|wanted| wanted != lock)?;
+                let found = self.locks.get(&wanted)?.entry(&key.rank)?;
+                found.hold.is_none().then_some((found, wanted))
+            });
+            let waits: Vec<_> = waits.collect();
+            let own = waits.iter().position(|(waiter, _)| waiter.owner == holder.owner);
+            let (waiter, wanted) = waits.into_iter().nth(own.unwrap_or(0))?;
+            Some((holder, waiter, wanted))
+        })
+    }
+
+    /// The locks with the longest queues among those that pass a filter, the longest first; without their waiters,
+    /// which are only counted. Looks at the first [`SCAN_MAX`] locks with the filter's prefix.
+    pub fn most_wanted(&self, filter: &LockFilter, limit: usize) -> Vec<LockView> {
+        let mut best: BTreeSet<(u32, std::cmp::Reverse<&LockName>)> = BTreeSet::new();
+        let inside = self
+            .locks
+            .range(Bound::Included(filter.prefix.as_str()))
+            .take_while(|(name, _)| name.as_str().starts_with(&filter.prefix))
+            .take(SCAN_MAX);
+        for (name, lock) in inside.filter(|(_, lock)| lock.waiting() > 0) {
+            best.insert((lock.waiting(), std::cmp::Reverse(name)));
+            if best.len() > limit {
+                best.pop_first();
+            }
+        }
+        best.into_iter().rev().map(|(_, name)| self.lock_in_list(name.0)).collect()
+    }
+}

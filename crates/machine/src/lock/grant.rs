@@ -1,0 +1,232 @@
+//! Joining a queue, leaving it, and the grant: the one place where tokens are minted.
+//!
+//! Owns promise 1 (compatible holders only), promise 2 (tokens only grow) and promise 4 (no open lock whose first waiter
+//! could hold it): every command that changes contenders ends with [`Machine::grant_next`], or joins a lock and is
+//! granted at once. Refuses to know why somebody joins or leaves.
+
+use std::sync::Arc;
+
+use holdfast_types::{Data, Event, LockName, LossCause, Mode, SessionEnd, SessionId, ZnodePath};
+
+use crate::Machine;
+use crate::apply::ApplyContext;
+use crate::lock::index::{Lock, SessionLockKey};
+use crate::lock::queue_entry::{Hold, QueueEntry};
+use crate::tree::znode::{Acl, Znode, ZnodeKind};
+
+impl Machine {
+    /// Puts a new entry into a lock's queue, with its znode, and grants the lock if it may hold it now.
+    /// The directory exists and all checks are done.
+    pub(crate) fn enqueue(
+        &mut self,
+        lock: &LockName,
+        directory: &ZnodePath,
+        (data, acl): (Data, Acl),
+        mut entry: QueueEntry,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Arc<QueueEntry> {
+        let new = Lock::new(directory.clone());
+        let indexed = self.locks.get(lock).unwrap_or(&new);
+        let request = entry.request();
+        entry.rank = indexed.rank_of(request, ctx.now, entry.sequence());
+        // A multi-lock is granted when it has an entry in each queue.
+        if entry.multi_lock().is_empty() && indexed.admits(request, ctx.now) {
+            entry.hold = self.hold_for(lock, &entry, ctx).map(Box::new);
+        }
+        self.insert_entry(lock, (data, acl), entry, ctx)
+    }
+
+    /// Puts a entry into a lock's queue as it is, holding or waiting, with its znode.
+    pub(crate) fn insert_entry(
+        &mut self,
+        lock: &LockName,
+        (data, acl): (Data, Acl),
+        entry: QueueEntry,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Arc<QueueEntry> {
+        let entry = Arc::new(entry);
+        let kind = ZnodeKind::Ephemeral(entry.session);
+        let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
+        let exceeded = self.locks.enter(&mut self.tree, lock, &entry, node);
+        ctx.emit(Event::NodeCreated { path: entry.path.clone() });
+        ctx.soft_quota_exceeded(exceeded);
+        let remembered = self.remembered_as(lock);
+        if let Some(session) = self.sessions.get_mut(entry.session) {
+            session.contenders += 1;
+            session.left.came_back(&remembered, &entry.owner);
+        }
+        if let Some(grant) = self.grant_of(lock, &entry, false) {
+            ctx.emit(Event::Granted(grant));
+            self.start_cooldown_after_grant(lock, ctx);
+        }
+        entry
+    }
+
+    /// Takes a place out of a lock's queue, with its znode; with a waiting member of several go the others. Whoever calls
+    /// this grants the next.
+    pub(crate) fn leave(
+        &mut self,
+        key: &SessionLockKey,
+        cause: LossCause,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(lock) = key.lock.as_ref() else { return };
+        let place = self.locks.get(lock).and_then(|indexed| indexed.entry(&key.rank));
+        let others = place.filter(|place| place.hold.is_none() && !place.multi_lock().is_empty());
+        let others = others.map_or(Vec::new(), |place| self.other_members(lock, place));
+        self.leave_one(key, cause, ctx);
+        for (other, key) in others {
+            self.leave_one(&key, cause, ctx);
+            ctx.stale.insert(other);
+        }
+    }
+
+    fn leave_one(&mut self, key: &SessionLockKey, cause: LossCause, ctx: &mut ApplyContext<'_>) {
+        let Some(lock) = key.lock.clone() else { return };
+        let at = (ctx.revision, ctx.now);
+        let Some(entry) = self.locks.leave(&mut self.tree, key, at) else { return };
+        ctx.emit(Event::NodeDeleted { path: entry.path.clone() });
+        let owner = entry.owner.clone();
+        let remembered = self.remembered_as(&lock);
+        if let Some(session) = self.sessions.get_mut(key.session) {
+            session.contenders = session.contenders.saturating_sub(1);
+            let released = cause == LossCause::Released;
+            session.left.end(&remembered, &owner, entry.attempts.newest(), released);
+        }
+        let (session, ticket) = (entry.session_name.clone(), entry.ticket);
+        let Some(hold) = &entry.hold else {
+            return ctx.emit(Event::Left { lock, session, owner, ticket, cause });
+        };
+        let Hold { token, granted_at, granted_in, .. } = **hold;
+        ctx.emit(Event::Lost {
+            lock: lock.clone(),
+            session,
+            owner,
+            ticket,
+            token,
+            granted_at,
+            granted_in,
+            cause,
+        });
+        self.start_cooldown_after_loss(&lock, &entry, cause, ctx);
+    }
+
+    /// Grants a lock to the first in line as long as that one may hold it beside those who do, and every other lock whose
+    /// queue changed with it.
+    pub(crate) fn grant_next(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
+        ctx.stale.insert(lock.clone());
+        self.grant_stale(ctx);
+    }
+
+    /// The same for locks whose queues changed on the way.
+    pub(crate) fn grant_stale(&mut self, ctx: &mut ApplyContext<'_>) {
+        while let Some(lock) = ctx.stale.pop_first() {
+            self.end_cooldown_if_over(&lock, ctx);
+            self.upgrade_if_alone(&lock, ctx);
+            while let Some(next) = self.next_of(&lock, ctx) {
+                if next.multi_lock().is_empty() {
+                    self.grant(&lock, &next, ctx);
+                } else {
+                    self.grant_members(&next, ctx);
+                }
+            }
+        }
+    }
+
+    /// The first in line, if it may hold now.
+    fn next_of(&self, lock: &LockName, ctx: &ApplyContext<'_>) -> Option<Arc<QueueEntry>> {
+        let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(ctx.now))?;
+        let (_, next) = indexed.waiters.get_min()?;
+        let tokens = next.multi_lock().len().max(1) as u64;
+        let may_hold = indexed.has_room_for(next.request())
+            && self.locks.tokens_left() >= tokens
+            && (next.multi_lock().is_empty() || self.may_hold_all(next, ctx.now));
+        may_hold.then(|| Arc::clone(next))
+    }
+
+    pub(crate) fn grant(
+        &mut self,
+        lock: &LockName,
+        next: &Arc<QueueEntry>,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(hold) = self.hold_for(lock, next, ctx) else { return };
+        let granted = Arc::new(QueueEntry { hold: Some(Box::new(hold)), ..(**next).clone() });
+        self.locks.replace(&mut self.tree, lock, next, &granted);
+        self.granted(lock, &granted, ctx);
+    }
+
+    /// Says that somebody who waited holds, and does what follows from it.
+    pub(crate) fn granted(
+        &mut self,
+        lock: &LockName,
+        granted: &QueueEntry,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        if let Some(grant) = self.grant_of(lock, granted, false) {
+            ctx.emit(Event::Granted(grant));
+        }
+        self.start_cooldown_after_grant(lock, ctx);
+    }
+
+    /// The hold that a entry is granted now; `None` if no token is left.
+    pub(crate) fn hold_for(
+        &mut self,
+        lock: &LockName,
+        entry: &QueueEntry,
+        ctx: &ApplyContext<'_>,
+    ) -> Option<Hold> {
+        let indexed = self.locks.get(lock);
+        let slots = match indexed.map(|indexed| (&indexed.holders, indexed.policy().limit)) {
+            Some((holders, Some(_))) => holders.free_slots(entry.options().permits),
+            Some((_, None)) | None => Arc::default(),
+        };
+        Some(Hold {
+            token: self.locks.mint()?,
+            granted_at: ctx.now,
+            granted_in: ctx.revision,
+            mode: entry.mode,
+            since: ctx.now,
+            slots,
+            release_request: None,
+        })
+    }
+
+    /// Changes a entry in the index and on its znode alike. Its rank stays, and whether it holds.
+    pub(crate) fn amend(
+        &mut self,
+        lock: &LockName,
+        before: &Arc<QueueEntry>,
+        change: impl FnOnce(&mut QueueEntry),
+    ) -> Arc<QueueEntry> {
+        let mut entry = (**before).clone();
+        change(&mut entry);
+        let entry = Arc::new(entry);
+        self.locks.replace(&mut self.tree, lock, before, &entry);
+        entry
+    }
+
+    /// True if a session has no place left.
+    pub(crate) fn has_no_entries(&self, session: SessionId) -> bool {
+        self.sessions.get(session).is_some_and(|session| session.contenders == 0)
+    }
+
+    /// Ends a session that was made for one lock when it has no place left.
+    pub(crate) fn close_if_anonymous_and_idle(
+        &mut self,
+        session: SessionId,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let anonymous = self.sessions.get(session).is_some_and(|session| session.anonymous);
+        if anonymous && self.has_no_entries(session) {
+            self.end_session(session, SessionEnd::Closed, ctx);
+        }
+    }
+}
+
+/// How a entry of the tree wants to hold: clients of `ZooKeeper` say it by the names they choose, Curator and the C
+/// recipe with `__READ__`, kazoo with `__rlock__`.
+pub(crate) fn mode_of_name(name: &str) -> Mode {
+    let shared = ["__READ__", "__rlock__"].iter().any(|word| name.contains(word));
+    if shared { Mode::Shared } else { Mode::Exclusive }
+}

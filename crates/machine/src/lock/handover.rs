@@ -1,0 +1,228 @@
+//! A hold that ends or changes hands otherwise than by being given back: broken by an operator, asked for, granted_ahead_of_queue over.
+//!
+//! Owns that a hand-over leaves no gap: the place that it goes to stands before everybody who waits. Clients of the tree
+//! judge by the order of the znodes alone, so a place that is made for it gets the number of the one that gives it, and
+//! a place in the queue is given it only if no such client waits before it. Refuses to know who may request for any of this.
+//! Bounds: as many steps as the lock has places.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    Bound, Data, FencingToken, HandOver, LockName, LossCause, Outcome, Owner, Perms, Rejection,
+    Reply, RequestId, SessionEnd, SessionId, SessionName, Ticket, ZnodePath,
+};
+
+use super::acquire::ANYBODY;
+use crate::Machine;
+use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::lock::index::{Lock, SessionLockKey};
+use crate::lock::queue_entry::{AcquireOptions, LockRequest, QueueEntry};
+use crate::lock::rank::Rank;
+use crate::session::attempts::Attempts;
+use crate::session::memo;
+use crate::session::store::KnownSession;
+use crate::tree::create::{check_counter, child_path};
+
+impl Machine {
+    /// Hands a hold to another live session. If the call names the token, the receiving session remembers the answer, and a
+    /// copy of the call gets it again.
+    pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let to = self.live(&hand_over.to.0)?;
+        let token = hand_over.token.and_then(|token| RequestId::new(token.to_string()).ok());
+        let scope = ["hand-over", hand_over.lock.as_str(), hand_over.to.1.as_str()];
+        let request = memo::scoped(&scope, token.as_ref());
+        let remembered = |request| self.sessions.get(to)?.memo.recall(request).cloned();
+        if let Some(first) = request.as_ref().and_then(remembered) {
+            return first;
+        }
+        let granted = self.hand_over_once(hand_over, to, ctx)?;
+        let count_max = self.limits.memo_per_session_max;
+        if let Some(request) = request {
+            self.sessions.remember(to, request, Ok(granted.clone()), count_max);
+        }
+        Ok(granted)
+    }
+
+    fn hand_over_once(
+        &mut self,
+        hand_over: HandOver,
+        to: SessionId,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let HandOver { lock, from: (giver, owner), to: (taker, taking), token } = hand_over;
+        let holder = self.holder_of(&lock, &giver, &owner, token)?;
+        let found = self.locks.find(to, &lock, &taking, Ticket(0)).cloned();
+        if let Some(itself) = found.as_ref().filter(|found| found.path == holder.path) {
+            let grant = self.grant_of(&lock, itself, true);
+            return grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds);
+        }
+        if let Some(other) = found.as_ref().and_then(|found| self.holder_view(found)) {
+            return Err(Rejection::HoldsAlready { holder: Box::new(other) });
+        }
+        self.check_tokens_left(1)?;
+        self.undo_if_rejected(ctx, |machine, ctx| {
+            let granted = match found {
+                Some(waiter) => machine.hand_to_waiter(&lock, &holder, &waiter, ctx)?,
+                None => machine.hand_to_new_entry(&lock, &holder, (to, taker, taking), ctx)?,
+            };
+            machine.close_if_anonymous_and_idle(holder.session, ctx);
+            machine.grant_next(&lock, ctx);
+            machine.check_handover_deadlock(&lock, &granted)?;
+            let grant = machine.grant_of(&lock, &granted, false);
+            grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds)
+        })
+    }
+
+    fn live(&self, session: &SessionName) -> Result<SessionId, Rejection> {
+        match self.sessions.named(session) {
+            Some(KnownSession::Open(id)) => Ok(id),
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                Err(expired(session.clone()))
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+                Err(no_session(session.clone()))
+            }
+        }
+    }
+
+    /// The hold of a live session's owner; with a token that hold alone.
+    pub(super) fn holder_of(
+        &self,
+        lock: &LockName,
+        session: &SessionName,
+        owner: &Owner,
+        token: Option<FencingToken>,
+    ) -> Result<Arc<QueueEntry>, Rejection> {
+        let id = self.live(session)?;
+        let is_meant = |place: &&Arc<QueueEntry>| {
+            place.hold.is_some() && (token.is_none() || place.token() == token)
+        };
+        let place = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
+        let first = || self.locks.get(lock).and_then(|lock| self.first_holder(lock, None));
+        place.cloned().ok_or_else(|| match first() {
+            Some(holder) => Rejection::NotHolder { holder: Box::new(holder) },
+            None => Rejection::NobodyHolds,
+        })
+    }
+
+    /// Its place in the queue is used, as it asked for it.
+    fn hand_to_waiter(
+        &mut self,
+        lock: &LockName,
+        holder: &QueueEntry,
+        waiter: &Arc<QueueEntry>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<Arc<QueueEntry>, Rejection> {
+        let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
+        if !waiter.multi_lock().is_empty() {
+            return Err(Rejection::HasPlace { lock: lock.clone() });
+        }
+        indexed.check_fits_instead_of(holder, waiter.request())?;
+        if indexed.is_overtaking(waiter) {
+            return Err(Rejection::CannotOvertake);
+        }
+        self.end_given_hold(lock, holder, ctx);
+        let granted = self.granted_ahead_of_queue(lock, (**waiter).clone(), ctx);
+        let granted = Arc::new(granted);
+        self.locks.replace(&mut self.tree, lock, waiter, &granted);
+        self.granted(lock, &granted, ctx);
+        Ok(granted)
+    }
+
+    /// It has no place yet: it gets one with the number of the place that goes.
+    fn hand_to_new_entry(
+        &mut self,
+        lock: &LockName,
+        holder: &QueueEntry,
+        (to, session, owner): (SessionId, SessionName, Owner),
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<Arc<QueueEntry>, Rejection> {
+        let max = self.limits.contenders_per_session_max;
+        if self.sessions.get(to).is_some_and(|session| session.contenders >= max) {
+            return Err(limit_reached(Bound::ContendersPerSession, max));
+        }
+        let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
+        let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
+        let request =
+            LockRequest { mode, permits: holder.options().permits, priority: 0, fixed: false };
+        indexed.check_fits_instead_of(holder, request)?;
+        let directory = indexed.directory.clone();
+        check_counter(self.allowed(&directory, Perms::CREATE, ANYBODY)?.counter())?;
+        let path = self.path_instead_of(&directory, holder, ctx)?;
+        self.end_given_hold(lock, holder, ctx);
+        let options = AcquireOptions {
+            priority: 0,
+            reentrant: true,
+            value: None,
+            multi_lock: None,
+            ..holder.options().clone()
+        };
+        let attempts = Attempts::of(None);
+        let new = QueueEntry::new(holder.sequence(), to, session, owner, attempts, ctx);
+        let new = QueueEntry { path, mode, options: options.kept(), ..new };
+        let granted = self.granted_ahead_of_queue(lock, new, ctx);
+        Ok(self.insert_entry(lock, (Data::default(), None), granted, ctx))
+    }
+
+    fn end_given_hold(&mut self, lock: &LockName, holder: &QueueEntry, ctx: &mut ApplyContext<'_>) {
+        self.leave(&SessionLockKey::of(lock, holder), LossCause::HandedOver, ctx);
+    }
+
+    /// Where the znode of a place goes that has the number of another one that goes.
+    fn path_instead_of(
+        &self,
+        directory: &ZnodePath,
+        holder: &QueueEntry,
+        ctx: &ApplyContext<'_>,
+    ) -> Result<ZnodePath, Rejection> {
+        let path = child_path(directory, &format!("lock-{:010}", holder.sequence()))?;
+        // A client of the tree would take the znode of another for its own, if it had the same name.
+        let is_free = !self.tree.contains(&path) || (path == holder.path && !holder.fixed);
+        if is_free {
+            return Ok(path);
+        }
+        let name = format!("lock-r{}-{:010}", ctx.revision, holder.sequence());
+        let path = child_path(directory, &name)?;
+        if self.tree.contains(&path) { Err(Rejection::NodeExists { path }) } else { Ok(path) }
+    }
+
+    /// A entry as the holder that follows another one: before everybody who waits.
+    fn granted_ahead_of_queue(
+        &mut self,
+        lock: &LockName,
+        entry: QueueEntry,
+        ctx: &ApplyContext<'_>,
+    ) -> QueueEntry {
+        let hold = self.hold_for(lock, &entry, ctx).map(Box::new);
+        let rank = Rank::before_all(entry.sequence());
+        QueueEntry { rank, hold, ..entry }
+    }
+}
+
+impl Lock {
+    /// Refuses whoever cannot hold beside those who stay, if it holds instead of this one: a hold that is granted_ahead_of_queue over is
+    /// a grant like any other.
+    fn check_fits_instead_of(
+        &self,
+        holder: &QueueEntry,
+        request: LockRequest,
+    ) -> Result<(), Rejection> {
+        let mut without = self.clone();
+        without.holders.remove(holder.sequence());
+        match self.policy().limit {
+            _ if without.has_room_for(request) => Ok(()),
+            Some(_) => Err(Rejection::PermitsMismatch { permits: request.permits }),
+            None => Err(Rejection::ModeConflict { mode: request.mode }),
+        }
+    }
+
+    /// Whether a waiter that were to hold now would go before a client of the tree, or be one that others go before.
+    fn is_overtaking(&self, waiter: &QueueEntry) -> bool {
+        let mut ahead = self.waiters.range(..waiter.rank).map(|(_, ahead)| ahead);
+        if waiter.fixed {
+            ahead.next().is_some()
+        } else {
+            ahead.any(|ahead| ahead.fixed && ahead.multi_lock().is_empty())
+        }
+    }
+}

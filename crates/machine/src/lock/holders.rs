@@ -1,0 +1,286 @@
+//! Who holds a lock, and what follows from it: which modes there are, permits, slots, tokens, ends.
+//!
+//! Owns the answers to "may this one hold beside them?" and "which slots are free?", each in a few steps however many
+//! hold. Nearly all locks have one holder, which takes no more memory than itself. Refuses to know queues and policies.
+//! Bounds: as many holders as places of all sessions.
+
+use std::sync::Arc;
+
+use holdfast_types::{FencingToken, Mode, Stamp};
+use imbl::{OrdMap, OrdSet};
+
+use crate::lock::queue_entry::QueueEntry;
+
+/// The holders of a lock. Invariant: each of them has a hold; several are never fewer than two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Holders {
+    #[default]
+    None,
+    One(Arc<QueueEntry>),
+    Many(Box<ManyHolders>),
+}
+
+/// Many holders. Everything but the first map follows from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ManyHolders {
+    by_sequence: OrdMap<u64, Arc<QueueEntry>>,
+    by_token: OrdMap<FencingToken, u64>,
+    /// When holds end whatever their sessions do.
+    ends: OrdSet<(Stamp, u64)>,
+    permits: u64,
+    /// How many hold exclusively.
+    exclusive: u64,
+    /// Those that hold upgradably: at most one, as the grants go.
+    upgradable: OrdSet<u64>,
+    slots: Slots,
+}
+
+/// Slots in use. Kept as the end of the numbers ever in use and the gaps below it, so that the lowest free one is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Slots {
+    /// Invariant: the largest slot in use and one; 0 if none is.
+    end: u32,
+    /// Free slots below the end.
+    gaps: OrdSet<u32>,
+}
+
+impl Slots {
+    fn take(&mut self, slot: u32) {
+        if slot < self.end {
+            self.gaps.remove(&slot);
+            return;
+        }
+        self.gaps.extend(self.end..slot);
+        self.end = slot.saturating_add(1);
+    }
+
+    fn give(&mut self, slot: u32) {
+        self.gaps.insert(slot);
+        while self.end > 0 && self.gaps.remove(&(self.end - 1)).is_some() {
+            self.end -= 1;
+        }
+    }
+
+    fn free(&self) -> impl Iterator<Item = u32> {
+        self.gaps.iter().copied().chain(self.end..)
+    }
+}
+
+impl ManyHolders {
+    fn add(&mut self, holder: Arc<QueueEntry>) {
+        let (sequence, Some(hold)) = (holder.sequence(), &holder.hold) else { return };
+        self.by_token.insert(hold.token, sequence);
+        self.ends.extend(holder.taken_at().map(|(end, _)| (end, sequence)));
+        self.permits += u64::from(holder.options().permits);
+        match hold.mode {
+            Mode::Exclusive => self.exclusive += 1,
+            Mode::Upgradable => drop(self.upgradable.insert(sequence)),
+            Mode::Shared => {}
+        }
+        hold.slots.iter().for_each(|slot| self.slots.take(*slot));
+        self.by_sequence.insert(sequence, holder);
+    }
+
+    fn remove(&mut self, sequence: u64) -> Option<Arc<QueueEntry>> {
+        let holder = self.by_sequence.remove(&sequence)?;
+        if let Some(hold) = &holder.hold {
+            self.by_token.remove(&hold.token);
+            self.permits = self.permits.saturating_sub(holder.options().permits.into());
+            match hold.mode {
+                Mode::Exclusive => self.exclusive = self.exclusive.saturating_sub(1),
+                Mode::Upgradable => drop(self.upgradable.remove(&sequence)),
+                Mode::Shared => {}
+            }
+            hold.slots.iter().for_each(|slot| self.slots.give(*slot));
+        }
+        if let Some((end, _)) = holder.taken_at() {
+            self.ends.remove(&(end, sequence));
+        }
+        Some(holder)
+    }
+}
+
+impl Holders {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::One(_) => 1,
+            Self::Many(many) => many.by_sequence.len(),
+        }
+    }
+
+    /// True without any.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// One more, or the same one changed.
+    pub(crate) fn put(&mut self, holder: Arc<QueueEntry>) {
+        match self {
+            Self::None => *self = Self::One(holder),
+            Self::One(one) if one.sequence() == holder.sequence() => *one = holder,
+            Self::One(one) => {
+                let mut many = Box::<ManyHolders>::default();
+                many.add(Arc::clone(one));
+                many.add(holder);
+                *self = Self::Many(many);
+            }
+            Self::Many(many) => {
+                many.remove(holder.sequence());
+                many.add(holder);
+            }
+        }
+    }
+
+    /// One fewer.
+    pub(crate) fn remove(&mut self, sequence: u64) -> Option<Arc<QueueEntry>> {
+        match self {
+            Self::One(one) if one.sequence() == sequence => {
+                let one = Arc::clone(one);
+                *self = Self::None;
+                Some(one)
+            }
+            Self::None | Self::One(_) => None,
+            Self::Many(many) => {
+                let holder = many.remove(sequence);
+                if many.by_sequence.len() == 1
+                    && let Some((_, last)) = many.by_sequence.get_min()
+                {
+                    *self = Self::One(Arc::clone(last));
+                }
+                holder
+            }
+        }
+    }
+
+    /// The one with this number.
+    pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<QueueEntry>> {
+        match self {
+            Self::One(one) if one.sequence() == sequence => Some(one),
+            Self::None | Self::One(_) => None,
+            Self::Many(many) => many.by_sequence.get(&sequence),
+        }
+    }
+
+    /// All of them, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<QueueEntry>> {
+        let (one, several) = match self {
+            Self::None => (None, None),
+            Self::One(one) => (Some(one), None),
+            Self::Many(many) => (None, Some(many.by_sequence.values())),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    /// The one with the smallest number.
+    pub(crate) fn first(&self) -> Option<&Arc<QueueEntry>> {
+        self.iter().next()
+    }
+
+    /// The one with this token.
+    pub(crate) fn of_token(&self, token: FencingToken) -> Option<&Arc<QueueEntry>> {
+        match self {
+            Self::One(one) if one.token() == Some(token) => Some(one),
+            Self::None | Self::One(_) => None,
+            Self::Many(many) => many.by_sequence.get(many.by_token.get(&token)?),
+        }
+    }
+
+    /// The smallest token and the largest.
+    pub(crate) fn tokens(&self) -> Option<(FencingToken, FencingToken)> {
+        match self {
+            Self::None => None,
+            Self::One(one) => one.token().map(|token| (token, token)),
+            Self::Many(many) => Some((many.by_token.get_min()?.0, many.by_token.get_max()?.0)),
+        }
+    }
+
+    /// Permits held together.
+    pub(crate) fn permits(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::One(one) => one.options().permits.into(),
+            Self::Many(many) => many.permits,
+        }
+    }
+
+    /// The first end of a hold, and whose.
+    pub(crate) fn first_end(&self) -> Option<(Stamp, u64)> {
+        match self {
+            Self::None => None,
+            Self::One(one) => one.taken_at().map(|(end, _)| (end, one.sequence())),
+            Self::Many(many) => many.ends.get_min().copied(),
+        }
+    }
+
+    /// The one that holds upgradably.
+    pub(crate) fn upgradable(&self) -> Option<&Arc<QueueEntry>> {
+        match self {
+            Self::One(one) if holds(one, Mode::Upgradable) => Some(one),
+            Self::None | Self::One(_) => None,
+            Self::Many(many) => many.by_sequence.get(many.upgradable.get_min()?),
+        }
+    }
+
+    /// The one that waits to hold exclusively.
+    pub(crate) fn upgrading(&self) -> Option<&Arc<QueueEntry>> {
+        self.upgradable().filter(|holder| holder.converts())
+    }
+
+    /// Whether somebody may hold beside them in this mode, on a lock that is no semaphore.
+    pub(crate) fn tolerate(&self, mode: Mode) -> bool {
+        let exclusively = match self {
+            Self::None => return true,
+            Self::One(one) => holds(one, Mode::Exclusive),
+            Self::Many(many) => many.exclusive > 0,
+        };
+        match mode {
+            _ if exclusively || self.upgrading().is_some() => false,
+            Mode::Exclusive => false,
+            Mode::Shared => true,
+            Mode::Upgradable => self.upgradable().is_none(),
+        }
+    }
+
+    /// The lowest free slots, sorted.
+    pub(crate) fn free_slots(&self, count: u32) -> Arc<[u32]> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        match self {
+            Self::None => (0..).take(count).collect(),
+            Self::One(one) => {
+                let taken = one.hold.as_ref().map(|hold| Arc::clone(&hold.slots));
+                let taken = taken.unwrap_or_default();
+                (0..).filter(|slot| taken.binary_search(slot).is_err()).take(count).collect()
+            }
+            Self::Many(many) => many.slots.free().take(count).collect(),
+        }
+    }
+}
+
+fn holds(entry: &QueueEntry, mode: Mode) -> bool {
+    entry.hold.as_ref().is_some_and(|hold| hold.mode == mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_slots_are_given_again() {
+        let mut slots = Slots::default();
+        let free = |slots: &Slots, count| slots.free().take(count).collect::<Vec<_>>();
+        assert_eq!(free(&slots, 2), [0, 1]);
+        (0..4).for_each(|slot| slots.take(slot));
+        slots.give(1);
+        assert_eq!(free(&slots, 3), [1, 4, 5]);
+        slots.give(3);
+        slots.give(2);
+        assert_eq!((slots.end, free(&slots, 2)), (1, vec![1, 2]));
+        slots.take(3);
+        assert_eq!(free(&slots, 3), [1, 2, 4]);
+        slots.give(3);
+        slots.give(0);
+        assert_eq!(slots, Slots::default());
+    }
+}

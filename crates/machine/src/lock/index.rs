@@ -1,0 +1,421 @@
+//! The index over the directories of locks: holders, queues, timers, and the entries of each session.
+//!
+//! The tree says the same: [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] rebuild every field from the znodes. Functions of
+//! this file alone change a lock or an entry, and each of them writes the znode in the same ctx.
+//! Bounds: waiters by `waiters_per_lock_max`, entries by `contenders_per_session_max`, checked by callers; one timer a lock.
+
+mod lock_state;
+
+pub(crate) use lock_state::{Lock, StoredPolicy};
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use holdfast_types::{
+    FencingToken, LockName, Owner, Policy, Revision, SessionId, SessionName, Stamp, Ticket,
+    ZnodePath,
+};
+use imbl::{OrdMap, OrdSet};
+
+use crate::lock::cooldown::Cooldowns;
+use crate::lock::queue_entry::QueueEntry;
+use crate::lock::rank::Rank;
+use crate::lock::wait_deadlines::Waits;
+use crate::tree::Tree;
+use crate::tree::znode::{Znode, ZnodeRole};
+
+/// A session's place in a lock's queue, in the order in which a session's places are looked up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionLockKey {
+    pub(crate) session: SessionId,
+    /// None only in the bound of a range, where it sorts before every lock.
+    pub(crate) lock: Option<LockName>,
+    pub(crate) owner: Owner,
+    pub(crate) ticket: Ticket,
+    pub(crate) rank: Rank,
+}
+
+/// Before all others.
+const FIRST: Rank = Rank { class: 0, at: i64::MIN, sequence: 0 };
+
+impl SessionLockKey {
+    /// Sorts before every key of a session.
+    fn before_all_of(session: SessionId) -> Self {
+        Self { session, lock: None, owner: Owner::unnamed(), ticket: Ticket(0), rank: FIRST }
+    }
+
+    /// The key of a entry.
+    pub(crate) fn of(lock: &LockName, entry: &QueueEntry) -> Self {
+        Self {
+            session: entry.session,
+            lock: Some(lock.clone()),
+            owner: entry.owner.clone(),
+            ticket: entry.ticket,
+            rank: entry.rank,
+        }
+    }
+}
+
+/// All locks: an index over the directories and entries in the tree, and the counter of the tokens.
+///
+/// Invariant: the index is the one that [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] make of the znodes alone. Each change of
+/// a lock or an entry goes through a function of this file, which writes the znode as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LockIndex {
+    by_name: OrdMap<LockName, Arc<Lock>>,
+    keys: OrdSet<SessionLockKey>,
+    /// Waiters whose wait ends.
+    waits: Waits,
+    /// Locks with a timer, each with the stamp of the first one.
+    dues: OrdSet<(Stamp, LockName)>,
+    /// Locks with a lock delay, by the lost sessions that can end it. Without a lock only in the bound of a range.
+    delays: OrdSet<(SessionName, Option<LockName>)>,
+    /// Locks with a holder.
+    held: u64,
+    /// Waiters of all locks.
+    waiting: u64,
+    /// Waiters that wait for several locks at once.
+    multi_waiters: u64,
+    /// Tokens minted so far; the value of the last one.
+    grants: u64,
+}
+
+/// What the indexes over all locks know of one.
+#[derive(Debug)]
+struct Tally {
+    held: u64,
+    waiting: u64,
+    multi_waiters: u64,
+    due: Option<Stamp>,
+    cooldowns: Option<Arc<Cooldowns>>,
+}
+
+impl Tally {
+    fn of(lock: &Lock) -> Self {
+        Self {
+            held: u64::from(!lock.holders.is_empty()),
+            waiting: lock.waiters.len() as u64,
+            multi_waiters: lock.multi_waiters.into(),
+            due: lock.due(),
+            cooldowns: lock.cooldowns.clone(),
+        }
+    }
+}
+
+impl LockIndex {
+    /// No locks, after so many tokens.
+    pub(crate) fn new(grants: u64) -> Self {
+        Self {
+            by_name: OrdMap::new(),
+            keys: OrdSet::new(),
+            waits: Waits::default(),
+            dues: OrdSet::new(),
+            delays: OrdSet::new(),
+            held: 0,
+            waiting: 0,
+            multi_waiters: 0,
+            grants,
+        }
+    }
+
+    /// Locks with a holder.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Waiters of all locks.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Tokens minted so far; the value of the last one.
+    pub(crate) fn grants(&self) -> u64 {
+        self.grants
+    }
+
+    /// Locks by name, from a bound on.
+    pub(crate) fn range(
+        &self,
+        start: Bound<&str>,
+    ) -> impl Iterator<Item = (&LockName, &Arc<Lock>)> {
+        self.by_name.range::<_, str>((start, Bound::Unbounded))
+    }
+
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Locks with a timer that expires at a stamp or before, the first to expire first.
+    pub(crate) fn due_until(&self, stamp: Stamp) -> impl Iterator<Item = &LockName> {
+        self.dues.iter().take_while(move |(due, _)| *due <= stamp).map(|(_, lock)| lock)
+    }
+
+    /// When the next timer of any lock expires.
+    pub(crate) fn next_due(&self) -> Option<Stamp> {
+        self.dues.get_min().map(|(due, _)| *due)
+    }
+
+    /// Adds an entry to a queue, holding or waiting, with its znode. Returns the quotas whose soft limit this exceeds.
+    pub(crate) fn enter(
+        &mut self,
+        tree: &mut Tree,
+        lock: &LockName,
+        entry: &Arc<QueueEntry>,
+        node: Znode,
+    ) -> Vec<ZnodePath> {
+        let directory = entry.path.parent().unwrap_or_else(ZnodePath::root);
+        let node = Znode { role: ZnodeRole::QueueEntry(Arc::clone(entry)), ..node };
+        let exceeded = tree.insert(&directory, entry.path.clone(), node);
+        self.restore_entry(lock, &directory, entry);
+        self.change(lock, |indexed| {
+            indexed.last_token = indexed.last_token.max(entry.token());
+        });
+        exceeded
+    }
+
+    /// Removes an entry with its znode. A lock that is not worth remembering without it goes with it.
+    pub(crate) fn leave(
+        &mut self,
+        tree: &mut Tree,
+        key: &SessionLockKey,
+        (revision, now): (Revision, Stamp),
+    ) -> Option<Arc<QueueEntry>> {
+        let lock = key.lock.as_ref()?;
+        let taken = self.change(lock, |indexed| {
+            indexed.take(&key.rank).map(|entry| (entry, indexed.directory.clone()))
+        });
+        let (entry, directory) = taken.flatten()?;
+        self.keys.remove(key);
+        self.waits.leave(&entry);
+        tree.remove(&directory, &entry.path, revision, now);
+        if self.get(lock).is_some_and(Lock::is_forgettable) {
+            self.forget(lock);
+        }
+        Some(entry)
+    }
+
+    /// Replaces an entry by its next state, on its znode as well. A token that this grants is noted on the directory.
+    pub(crate) fn replace(
+        &mut self,
+        tree: &mut Tree,
+        lock: &LockName,
+        before: &QueueEntry,
+        after: &Arc<QueueEntry>,
+    ) {
+        self.waits.leave(before);
+        self.waits.enter(lock, after);
+        if before.rank != after.rank {
+            self.keys.remove(&SessionLockKey::of(lock, before));
+            self.keys.insert(SessionLockKey::of(lock, after));
+        }
+        let granted = after.token().filter(|token| before.token() != Some(*token));
+        let directory = self.change(lock, |indexed| {
+            indexed.take(&before.rank);
+            indexed.put(Arc::clone(after));
+            indexed.last_token = indexed.last_token.max(granted);
+            indexed.directory.clone()
+        });
+        let role = ZnodeRole::QueueEntry(Arc::clone(after));
+        let _node = tree.rewrite(&after.path, |node| node.role = role);
+        if let (Some(directory), Some(token)) = (directory, granted) {
+            tree.note(&directory, |lock_directory| lock_directory.last_token = Some(token));
+        }
+    }
+
+    /// Sets the policy of a lock, which is known from then on unless the policy is the default and nothing else is known of it.
+    pub(crate) fn set_policy(
+        &mut self,
+        tree: &mut Tree,
+        lock: &LockName,
+        directory: &ZnodePath,
+        stored_policy: StoredPolicy,
+    ) {
+        if self.get(lock).is_none() {
+            self.restore_lock(lock.clone(), Lock::new(directory.clone()));
+        }
+        let plain = stored_policy.policy == Policy::DEFAULT;
+        let stored_policy = (!plain).then(|| Arc::new(stored_policy));
+        tree.note(directory, |lock_directory| {
+            lock_directory.stored_policy.clone_from(&stored_policy)
+        });
+        let nothing = self.change(lock, |indexed| {
+            indexed.stored_policy = stored_policy;
+            indexed.is_forgettable()
+        });
+        if nothing == Some(true) {
+            self.forget(lock);
+        }
+    }
+
+    /// Sets why a lock is granted to nobody. Returns the cooldown before.
+    pub(crate) fn set_cooldowns(
+        &mut self,
+        tree: &mut Tree,
+        lock: &LockName,
+        cooldowns: Option<Arc<Cooldowns>>,
+    ) -> Option<Arc<Cooldowns>> {
+        let changed = self.change(lock, |indexed| {
+            let before = std::mem::replace(&mut indexed.cooldowns, cooldowns.clone());
+            (before, indexed.directory.clone())
+        });
+        let (before, directory) = changed?;
+        tree.note(&directory, |lock_directory| lock_directory.cooldowns = cooldowns);
+        before
+    }
+
+    /// How many tokens are left.
+    pub(crate) fn tokens_left(&self) -> u64 {
+        (FencingToken::END - 1).saturating_sub(self.grants)
+    }
+
+    /// The next token, greater than every token before; `None` at the end of the counter.
+    pub(crate) fn mint(&mut self) -> Option<FencingToken> {
+        (self.tokens_left() > 0).then(|| {
+            self.grants += 1;
+            FencingToken(self.grants)
+        })
+    }
+
+    pub(crate) fn get(&self, lock: &LockName) -> Option<&Lock> {
+        self.by_name.get(lock).map(|lock| &**lock)
+    }
+
+    /// Indexes a lock as its directory describes it.
+    pub(crate) fn restore_lock(&mut self, name: LockName, lock: Lock) {
+        self.count_in(&name, &Tally::of(&lock));
+        self.by_name.insert(name, Arc::new(lock));
+    }
+
+    /// Indexes an entry as its znode describes it. False if another entry has its number, or was asked for in the same revision.
+    pub(crate) fn restore_entry(
+        &mut self,
+        lock: &LockName,
+        directory: &ZnodePath,
+        entry: &Arc<QueueEntry>,
+    ) -> bool {
+        // A lock that is kept for a multi-lock may never have been granted.
+        if self.get(lock).is_none() {
+            self.restore_lock(lock.clone(), Lock::new(directory.clone()));
+        }
+        let own_number = self.change(lock, |indexed| indexed.put(Arc::clone(entry)));
+        self.keys.insert(SessionLockKey::of(lock, entry));
+        let own_revision = self.waits.enter(lock, entry);
+        own_number == Some(true) && own_revision
+    }
+
+    /// The first part in which two indexes differ.
+    pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
+        let parts = [
+            (self.by_name == other.by_name, "holders and queues"),
+            (self.keys == other.keys, "entries of sessions"),
+            (self.waits == other.waits, "waits"),
+            (self.dues == other.dues, "timers"),
+            (self.delays == other.delays, "lock delays"),
+            (self.held == other.held, "locks held"),
+            (self.waiting == other.waiting, "waiters"),
+            (self.multi_waiters == other.multi_waiters, "waiters of multi-locks"),
+        ];
+        parts.into_iter().find_map(|(same, part)| (!same).then_some(part))
+    }
+
+    /// Changes a lock, and with it all that follows from it.
+    fn change<T>(&mut self, name: &LockName, change: impl FnOnce(&mut Lock) -> T) -> Option<T> {
+        let lock = self.by_name.get_mut(name).map(Arc::make_mut)?;
+        let before = Tally::of(lock);
+        let changed = change(lock);
+        let after = Tally::of(lock);
+        self.held = self.held + after.held - before.held;
+        self.waiting = self.waiting + after.waiting - before.waiting;
+        self.multi_waiters = self.multi_waiters + after.multi_waiters - before.multi_waiters;
+        if before.due != after.due || before.cooldowns != after.cooldowns {
+            self.undue(name, &before);
+            self.note_due(name, &after);
+        }
+        Some(changed)
+    }
+
+    /// Forgets a lock whose directory has gone.
+    pub(crate) fn forget(&mut self, name: &LockName) {
+        if let Some(lock) = self.by_name.remove(name) {
+            let tally = Tally::of(&lock);
+            self.held = self.held.saturating_sub(tally.held);
+            self.waiting = self.waiting.saturating_sub(tally.waiting);
+            self.multi_waiters = self.multi_waiters.saturating_sub(tally.multi_waiters);
+            self.undue(name, &tally);
+        }
+    }
+
+    fn count_in(&mut self, name: &LockName, tally: &Tally) {
+        self.held += tally.held;
+        self.waiting += tally.waiting;
+        self.multi_waiters += tally.multi_waiters;
+        self.note_due(name, tally);
+    }
+
+    fn note_due(&mut self, name: &LockName, tally: &Tally) {
+        self.dues.extend(tally.due.map(|due| (due, name.clone())));
+        for session in tally.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost()) {
+            self.delays.insert((session.clone(), Some(name.clone())));
+        }
+    }
+
+    fn undue(&mut self, name: &LockName, tally: &Tally) {
+        if let Some(due) = tally.due {
+            self.dues.remove(&(due, name.clone()));
+        }
+        for session in tally.cooldowns.iter().flat_map(|cooldowns| cooldowns.lost()) {
+            self.delays.remove(&(session.clone(), Some(name.clone())));
+        }
+    }
+
+    /// Locks that are closed for the sake of a session.
+    pub(crate) fn delayed_by<'a>(
+        &'a self,
+        session: &'a SessionName,
+    ) -> impl Iterator<Item = &'a LockName> {
+        let from = (session.clone(), None);
+        let own = self.delays.range(from..).take_while(move |(lost, _)| lost == session);
+        own.filter_map(|(_, lock)| lock.as_ref())
+    }
+
+    /// The first place of a session and owner in a lock's queue, from a ticket on.
+    pub(crate) fn find(
+        &self,
+        session: SessionId,
+        lock: &LockName,
+        owner: &Owner,
+        from: Ticket,
+    ) -> Option<&Arc<QueueEntry>> {
+        let start = &SessionLockKey {
+            session,
+            lock: Some(lock.clone()),
+            owner: owner.clone(),
+            ticket: from,
+            rank: FIRST,
+        };
+        let key = self.keys.range::<_, SessionLockKey>(start..).next()?;
+        if key.session != session || key.lock != start.lock || key.owner != *owner {
+            return None;
+        }
+        self.get(lock)?.entry(&key.rank)
+    }
+
+    /// A session's places from that of an owner in a lock on, by lock.
+    pub(crate) fn keys_from(
+        &self,
+        session: SessionId,
+        lock: &LockName,
+        owner: &Owner,
+    ) -> impl Iterator<Item = &SessionLockKey> {
+        let (lock, owner, ticket) = (Some(lock.clone()), owner.clone(), Ticket(0));
+        let start = SessionLockKey { session, lock, owner, ticket, rank: FIRST };
+        self.keys.range(start..).take_while(move |key| key.session == session)
+    }
+
+    /// A session's places, by lock.
+    pub(crate) fn keys_of(&self, session: SessionId) -> impl Iterator<Item = &SessionLockKey> {
+        self.keys
+            .range(SessionLockKey::before_all_of(session)..)
+            .take_while(move |key| key.session == session)
+    }
+}

@@ -1,0 +1,159 @@
+//! One lock: its policy, holders, waiters and cooldowns, and whether it can be granted.
+//!
+//! Only [`super::LockIndex`] changes a lock. All others read it.
+
+use std::sync::Arc;
+
+use holdfast_types::{FencingToken, Policy, Stamp, ZnodePath};
+use imbl::{OrdMap, OrdSet};
+
+use crate::lock::cooldown::Cooldowns;
+use crate::lock::holders::Holders;
+use crate::lock::queue_entry::{LockRequest, QueueEntry};
+use crate::lock::rank::Rank;
+
+/// The stored_policy of one lock. Invariant: never the default ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredPolicy {
+    pub(crate) policy: Policy,
+    /// Set by an operator: the directory is not swept, so that they stay.
+    pub(crate) kept: bool,
+}
+
+/// One lock. It exists from its first grant, or its first rule, until its directory goes; before that as long as it is kept
+/// for somebody who asked for several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lock {
+    pub(crate) directory: ZnodePath,
+    /// The last token minted for it, if it was ever granted.
+    pub(crate) last_token: Option<FencingToken>,
+    pub(crate) holders: Holders,
+    /// In the order in which they are granted.
+    pub(crate) waiters: OrdMap<Rank, Arc<QueueEntry>>,
+    /// Waiters that nobody overtakes.
+    pub(crate) fixed: OrdSet<Rank>,
+    /// How many of the waiters wait for other locks together with this one.
+    pub(crate) multi_waiters: u32,
+    pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
+    /// Present while it is granted to nobody, whoever holds it.
+    pub(crate) cooldowns: Option<Arc<Cooldowns>>,
+}
+
+impl Lock {
+    /// A lock that nobody has taken yet.
+    pub(crate) fn new(directory: ZnodePath) -> Self {
+        Self {
+            directory,
+            last_token: None,
+            holders: Holders::default(),
+            waiters: OrdMap::new(),
+            fixed: OrdSet::new(),
+            multi_waiters: 0,
+            stored_policy: None,
+            cooldowns: None,
+        }
+    }
+
+    /// Its stored_policy.
+    pub(crate) fn policy(&self) -> &Policy {
+        self.stored_policy.as_ref().map_or(&Policy::DEFAULT, |stored_policy| &stored_policy.policy)
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> u32 {
+        u32::try_from(self.waiters.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The entry of this rank.
+    pub(crate) fn entry(&self, rank: &Rank) -> Option<&Arc<QueueEntry>> {
+        self.holders.get(rank.sequence).or_else(|| self.waiters.get(rank))
+    }
+
+    /// How many waiters stand before this rank. Reads that many, unless it is the last.
+    pub(crate) fn ahead_of(&self, rank: &Rank) -> u32 {
+        match self.waiters.get_max() {
+            Some((last, _)) if last == rank => self.waiting() - 1,
+            Some(_) | None => {
+                u32::try_from(self.waiters.range(..*rank).count()).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// Where a entry goes in the order of the queue.
+    pub(crate) fn rank_of(&self, request: LockRequest, since: Stamp, sequence: u64) -> Rank {
+        let rank = Rank::of(self.policy(), request, since, sequence);
+        if request.fixed {
+            rank.behind(self.waiters.get_max().map(|(last, _)| last))
+        } else {
+            rank.behind(self.fixed.get_max())
+        }
+    }
+
+    /// True if nothing but its holders and waiters keeps it from being granted.
+    pub(crate) fn is_open(&self, now: Stamp) -> bool {
+        self.cooldowns.as_ref().is_none_or(|cooldowns| cooldowns.until() <= now)
+    }
+
+    /// True if a entry may hold beside those who do.
+    pub(crate) fn has_room_for(&self, request: LockRequest) -> bool {
+        match self.policy().limit {
+            Some(limit) => self.holders.permits() + u64::from(request.permits) <= limit.into(),
+            None => self.holders.tolerate(request.mode),
+        }
+    }
+
+    /// True if a entry that comes now would be granted at once.
+    pub(crate) fn admits(&self, request: LockRequest, now: Stamp) -> bool {
+        let rank = self.rank_of(request, now, u64::MAX);
+        let first = self.waiters.get_min().is_none_or(|(first, _)| rank < *first);
+        first && self.is_open(now) && self.has_room_for(request)
+    }
+
+    /// Puts an entry among the holders or the waiters. True if its number is its own.
+    pub(super) fn put(&mut self, entry: Arc<QueueEntry>) -> bool {
+        if entry.hold.is_some() {
+            let own = self.holders.get(entry.sequence()).is_none();
+            self.holders.put(entry);
+            return own;
+        }
+        if entry.fixed {
+            self.fixed.insert(entry.rank);
+        }
+        let member = !entry.multi_lock().is_empty();
+        let new = self.waiters.insert(entry.rank, entry).is_none();
+        self.multi_waiters += u32::from(member && new);
+        new
+    }
+
+    /// Takes a entry out.
+    pub(super) fn take(&mut self, rank: &Rank) -> Option<Arc<QueueEntry>> {
+        if let Some(holder) = self.holders.remove(rank.sequence) {
+            return Some(holder);
+        }
+        self.fixed.remove(rank);
+        let waiter = self.waiters.remove(rank)?;
+        self.multi_waiters =
+            self.multi_waiters.saturating_sub(u32::from(!waiter.multi_lock().is_empty()));
+        Some(waiter)
+    }
+
+    /// True if nothing is to be remembered of it: it was kept for somebody who asked for several, and never granted.
+    pub(super) fn is_forgettable(&self) -> bool {
+        self.last_token.is_none()
+            && self.stored_policy.is_none()
+            && self.holders.is_empty()
+            && self.waiters.is_empty()
+    }
+
+    /// True if a timer of it has expired.
+    pub(crate) fn is_due(&self, now: Stamp) -> bool {
+        self.due().is_some_and(|due| due <= now)
+    }
+
+    /// When something of it is due next.
+    pub(super) fn due(&self) -> Option<Stamp> {
+        let end = self.holders.first_end().map(|(end, _)| end);
+        let opening = self.cooldowns.as_ref().map(|cooldowns| cooldowns.until());
+        [end, opening].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,163 @@
+//! What holds of every lock: who may hold beside whom, whose turn it is, and whose token is whose.
+//!
+//! Owns promises 1, 2 and 4 as sentences about the index. What a policy was when a grant was made is not remembered, so
+//! a limit that was lowered since is no breach; the model of the tests knows better.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use holdfast_types::{AcquireAll, LockName, Mode, Revision};
+
+use crate::Machine;
+use crate::invariants::ensure;
+use crate::lock::index::{Lock, SessionLockKey};
+use crate::lock::queue_entry::QueueEntry;
+
+impl Machine {
+    pub(crate) fn check_locks(&self) -> Result<(), String> {
+        let mut tokens = BTreeSet::new();
+        for (name, lock) in self.locks.range(Bound::Unbounded) {
+            self.check_lock(name, lock)?;
+            for holder in lock.holders.iter() {
+                // Promise 2: no token twice.
+                ensure(tokens.insert(holder.token()), || format!("{name} has a token of its own"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+        ensure(lock.last_token.is_none_or(|t| t.0 >= 1 && t.0 <= self.locks.grants()), || {
+            format!("the last token of {name} was minted")
+        })?;
+        let first = lock.waiters.get_min();
+        let kept = first.is_none_or(|(_, first)| !first.multi_lock().is_empty());
+        let known = lock.last_token.is_some() || (lock.holders.is_empty() && kept);
+        ensure(known, || format!("{name} was granted before anybody waited"))?;
+        lock.holders.iter().try_for_each(|holder| self.check_holder(name, lock, holder))?;
+        check_compatible(name, lock)?;
+        self.check_turn(name, lock)?;
+        self.check_bundles(name, lock)?;
+        check_order(name, lock)
+    }
+
+    fn check_holder(
+        &self,
+        name: &LockName,
+        lock: &Lock,
+        holder: &QueueEntry,
+    ) -> Result<(), String> {
+        let Some(hold) = holder.hold.as_deref() else {
+            return Err(format!("a holder of {name} holds it"));
+        };
+        let sound = Some(hold.token) <= lock.last_token
+            && hold.token.0 >= 1
+            && in_time(hold.granted_in, holder, self.revision)
+            && hold.since <= hold.granted_at
+            && hold.release_request.as_ref().is_none_or(|asked| asked.asked_at <= asked.deadline);
+        ensure(sound, || format!("the holder of {name} has the last token minted for it"))?;
+        let converts = hold.mode == holder.mode
+            || (hold.mode == Mode::Upgradable && holder.mode == Mode::Exclusive);
+        ensure(converts, || format!("a holder of {name} waits for what it can become"))?;
+        let slots = hold.slots.len();
+        ensure(hold.slots.is_sorted_by(|a, b| a < b), || format!("slots of {name} are sorted"))?;
+        ensure(slots == 0 || u32::try_from(slots) == Ok(holder.options().permits), || {
+            format!("a holder of {name} has a slot to each permit")
+        })?;
+        // None who came before the grant and goes before the holder still waits. A conversion is no such grant.
+        let overtaken = lock.waiters.range(..holder.rank).any(|(_, waiter)| {
+            waiter.ticket.0 < hold.granted_in.0 && holder.asked.0 == holder.ticket.0
+        });
+        ensure(!overtaken, || format!("the holder of {name} came before its waiters"))
+    }
+}
+
+impl Machine {
+    /// Promise 4: there is no open lock whose first waiter could hold it, and whatever else it wants with it.
+    fn check_turn(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+        let is_free_for = |lock: &Lock, first: &QueueEntry| {
+            lock.cooldowns.is_none() && lock.has_room_for(first.request())
+        };
+        let first = lock.waiters.get_min().map(|(_, first)| first);
+        let lost = first.is_some_and(|first| {
+            is_free_for(lock, first)
+                && self.locks.tokens_left() >= first.multi_lock().len().max(1) as u64
+                && first.multi_lock().iter().all(|other| {
+                    self.locks.get(other).is_some_and(|other| {
+                        let there = other.waiters.get_min().map(|(_, there)| there);
+                        there.is_some_and(|t| t.same_multi_lock(first) && is_free_for(other, t))
+                    })
+                })
+        });
+        ensure(!lost, || format!("{name} is free, and waited for"))?;
+        let stuck = lock.holders.upgrading().is_some()
+            && lock.holders.len() == 1
+            && self.locks.tokens_left() > 0;
+        ensure(!stuck, || format!("{name} has nobody beside whom the upgrade waits for"))
+    }
+
+    /// Whoever asked for several has all of them or waits for all of them.
+    fn check_bundles(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+        let waiting = lock.waiters.values().filter(|_| lock.multi_waiters > 0);
+        for place in lock.holders.iter().chain(waiting).filter(|p| !p.multi_lock().is_empty()) {
+            let own =
+                AcquireAll::are_sound(place.multi_lock()) && place.multi_lock().contains(name);
+            ensure(own && place.fixed, || format!("a place in {name} is one of those it names"))?;
+            let others = self.other_members(name, place);
+            let same = |key: &SessionLockKey| {
+                let lock = key.lock.as_ref().and_then(|lock| self.locks.get(lock));
+                let other = lock.and_then(|lock| lock.entry(&key.rank));
+                other.is_some_and(|other| other.hold.is_some() == place.hold.is_some())
+            };
+            let all = place.hold.is_some() || others.len() + 1 == place.multi_lock().len();
+            ensure(all && others.iter().all(|(_, other)| same(other)), || {
+                format!("all that were asked for with {name} are held, or all are waited for")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Promise 1: an exclusive holder is alone, there is one upgradable one, and no slot is held twice.
+fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
+    let modes = |mode| {
+        let hold = |holder: &&std::sync::Arc<QueueEntry>| holder.hold.as_ref().map(|h| h.mode);
+        lock.holders.iter().filter(|holder| hold(holder) == Some(mode)).count()
+    };
+    if lock.policy().limit.is_none() {
+        let alone = modes(Mode::Exclusive) == 0 || lock.holders.len() == 1;
+        ensure(alone, || format!("{name} has one holder, if it is held exclusively"))?;
+        ensure(modes(Mode::Upgradable) <= 1, || format!("{name} has one upgradable holder"))?;
+    }
+    let mut slots = BTreeSet::new();
+    let held = |holder: &std::sync::Arc<QueueEntry>| holder.hold.as_ref().map(|h| h.slots.clone());
+    let own = lock
+        .holders
+        .iter()
+        .filter_map(held)
+        .all(|held| held.iter().all(|slot| slots.insert(*slot)));
+    ensure(own, || format!("the holders of {name} have slots of their own"))
+}
+
+/// The queue is in the order of the ranks, and nobody overtook whom nobody overtakes.
+fn check_order(name: &LockName, lock: &Lock) -> Result<(), String> {
+    let ranked = lock.waiters.iter().all(|(rank, waiter)| *rank == waiter.rank);
+    let fixed = lock.waiters.values().filter(|waiter| waiter.fixed).count() == lock.fixed.len();
+    ensure(ranked && fixed, || format!("the queue of {name} is in the order of its ranks"))?;
+    let (mut latest, mut last_fixed) = (None, None);
+    for waiter in lock.waiters.values() {
+        let sequence = Some(waiter.sequence());
+        ensure(sequence > last_fixed && (!waiter.fixed || sequence > latest), || {
+            format!("nobody overtakes a client of the tree in the queue of {name}")
+        })?;
+        latest = latest.max(sequence);
+        if waiter.fixed {
+            last_fixed = sequence;
+        }
+    }
+    Ok(())
+}
+
+fn in_time(granted_in: Revision, holder: &QueueEntry, now: Revision) -> bool {
+    granted_in.0 >= holder.ticket.0 && granted_in <= now
+}

@@ -1,0 +1,409 @@
+//! Many locks at once: a place in the queue of each, under one ticket, granted together or not at all.
+//!
+//! Owns the rule. A member goes behind everybody who waits and is overtaken by nobody, and it is granted when all members
+//! stand first and can hold; until then a lock in which one stands first is kept for it. All members come in one command,
+//! so that those who asked for several stand in the same order in every queue: they do not wait for each other in a
+//! cycle, and smaller ones do not starve them. If a waiting member goes, for whatever reason, all go; one that holds
+//! goes alone. Refuses to know why somebody leaves. Bound: [`AcquireAll::LOCKS_MAX`] members.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AcquireAll, Attempt, Bound, Data, LockName, LossCause, Mode, OpenSession, OutOfBounds, Outcome,
+    Owner, Rejection, ReleaseAll, Reply, SessionEnd, SessionId, SessionName, Stamp, StandingAll,
+    Ticket,
+};
+
+use crate::Machine;
+use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::lock::deadlock::Wanted;
+use crate::lock::index::SessionLockKey;
+use crate::lock::queue_entry::{AcquireOptions, LockRequest, QueueEntry};
+use crate::session::attempts::Attempts;
+use crate::session::store::KnownSession;
+
+impl Machine {
+    /// Takes a place in the queue of each lock, and all locks if they are free.
+    pub(crate) fn acquire_all(&mut self, all: AcquireAll, ctx: &mut ApplyContext<'_>) -> Outcome {
+        check_bounds(&all)?;
+        let id = match self.sessions.named(&all.open.session) {
+            Some(KnownSession::Open(id)) => Some(id),
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                return Err(expired(all.open.session));
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => None,
+        };
+        let place = |lock| self.locks.find(id?, lock, &all.owner, Ticket(0)).cloned();
+        let places: Vec<_> = all.locks.iter().map(|lock| (lock, place(lock))).collect();
+        let first = places.iter().find_map(|(lock, place)| Some((*lock, place.clone()?)));
+        let keeps = |(_, place): &(_, Option<Arc<QueueEntry>>)| {
+            place.as_ref().is_some_and(|p| all.attempt.is_some_and(|a| p.attempts.contains(a)))
+        };
+        for (lock, _) in places.iter().filter(|place| !keeps(place)) {
+            let place = (&self.remembered_as(lock), &all.owner);
+            let over = self.check_attempt(&all.open.session, place, all.attempt);
+            over.map_err(|why| refused(lock, why))?;
+        }
+        match first {
+            None => self.acquire_all_new(id, &all, ctx),
+            Some((lock, first)) => {
+                let members: Vec<_> = places.into_iter().filter_map(|(_, place)| place).collect();
+                let together = members.iter().all(|member| member.same_multi_lock(&first));
+                if first.multi_lock() != all.locks || members.len() != all.locks.len() || !together
+                {
+                    return Err(Rejection::HasPlace { lock: lock.clone() });
+                }
+                self.acquire_all_again(&members, &all, ctx)
+            }
+        }
+    }
+
+    /// The owner has all of them already, or waits for them: the session shows life.
+    fn acquire_all_again(
+        &mut self,
+        members: &[Arc<QueueEntry>],
+        all: &AcquireAll,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        for (lock, member) in all.locks.iter().zip(members) {
+            // One that is converted meanwhile is not what was asked for.
+            let mode = member.hold.as_ref().map_or(member.mode, |hold| hold.mode);
+            if mode != all.mode {
+                return Err(refused(lock, Rejection::ModeConflict { mode }));
+            }
+            if member.waits() && !all.wait {
+                return Err(refused(lock, self.busy_for(lock, member)));
+            }
+        }
+        let adds = |member: &QueueEntry| all.attempt.filter(|a| !member.attempts.contains(*a));
+        for (lock, member) in all.locks.iter().zip(members).filter(|(_, m)| adds(m).is_some()) {
+            let room = self.check_room_for_attempt(member.attempts.count());
+            room.map_err(|why| refused(lock, why))?;
+        }
+        for (at, (lock, member)) in all.locks.iter().zip(members).enumerate() {
+            if at == 0 {
+                let OpenSession { ttl, labels, .. } = all.open.clone();
+                self.touch_by_name(member.session, ttl, labels, ctx);
+            }
+            let attempt = adds(member);
+            if member.waits() || attempt.is_some() {
+                self.amend(lock, member, |member| {
+                    if member.waits() {
+                        (member.asked, member.wait_ms) = (ctx.revision, wait_of(all, at));
+                    }
+                    if let Some(attempt) = attempt {
+                        member.attempts.insert(attempt);
+                    }
+                });
+            }
+        }
+        self.answer_all(&all.locks, &all.open.session, &all.owner, true)
+    }
+
+    /// New places. They are made one after the other, since each lock's directory may lie in another's; if one cannot be
+    /// made, none was.
+    fn acquire_all_new(
+        &mut self,
+        session: Option<SessionId>,
+        all: &AcquireAll,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let request = LockRequest::of_multi_lock(all.mode);
+        if !all.wait {
+            for lock in &all.locks {
+                let free = self.check_not_busy(lock, request, ctx.now);
+                free.map_err(|why| refused(lock, why))?;
+            }
+        }
+        let waits = !all.locks.iter().all(|lock| self.admits_to(lock, request, ctx.now));
+        let deadlock = if waits {
+            let wanted: Vec<(LockName, Wanted)> =
+                all.locks.iter().map(|lock| self.wanted(lock, request, ctx.now)).collect();
+            self.check_deadlock(session, &all.owner, &wanted)
+        } else {
+            Ok(())
+        };
+        self.undo_if_rejected(ctx, |machine, ctx| {
+            machine.enqueue_each(session, all, waits, ctx)?;
+            deadlock
+        })?;
+        if let Some(first) = all.locks.first() {
+            self.grant_next(first, ctx);
+        }
+        self.answer_all(&all.locks, &all.open.session, &all.owner, false)
+    }
+
+    fn enqueue_each(
+        &mut self,
+        session: Option<SessionId>,
+        all: &AcquireAll,
+        waits: bool,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<(), Rejection> {
+        if session.is_none() {
+            self.check_room_for_session()?;
+        }
+        self.check_room_for_entries(session, all.locks.len())?;
+        self.check_tokens_left(all.locks.len() as u64)?;
+        let session = self.touch_or_begin(session, all.open.clone(), ctx);
+        let names: Arc<[LockName]> = all.locks.iter().cloned().collect();
+        for (at, lock) in all.locks.iter().enumerate() {
+            let joined = self.enqueue_one(session, (lock, at), (all, &names), waits, ctx);
+            joined.map_err(|why| refused(lock, why))?;
+        }
+        Ok(())
+    }
+
+    /// Makes one of the places. A caller that has to wait needs room in the queue.
+    fn enqueue_one(
+        &mut self,
+        session: SessionId,
+        (lock, at): (&LockName, usize),
+        (all, names): (&AcquireAll, &Arc<[LockName]>),
+        waits: bool,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<(), Rejection> {
+        self.check_not_sharded(lock)?;
+        let max = self.limits.waiters_per_lock_max;
+        let indexed = self.locks.get(lock);
+        if waits && indexed.is_some_and(|indexed| indexed.waiting() >= max) {
+            return Err(limit_reached(Bound::WaitersPerLock, max));
+        }
+        let is_semaphore = indexed.is_some_and(|indexed| indexed.policy().limit.is_some());
+        if is_semaphore && all.mode != Mode::Exclusive {
+            return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+        }
+        self.check_room_for_attempt(0)?;
+        let location = self.location_with_room(lock, ctx)?;
+        for directory in &location.missing {
+            self.make_directory(directory, None, ctx);
+        }
+        let options = AcquireOptions {
+            max_hold_ms: all.max_hold_ms,
+            multi_lock: Some(Arc::clone(names)),
+            ..AcquireOptions::PLAIN
+        };
+        let name = all.open.session.clone();
+        let attempts = Attempts::of(all.attempt);
+        let entry = QueueEntry {
+            path: location.path,
+            wait_ms: wait_of(all, at),
+            mode: all.mode,
+            fixed: true,
+            options: options.kept(),
+            ..QueueEntry::new(location.sequence, session, name, all.owner.clone(), attempts, ctx)
+        };
+        self.enqueue(lock, &location.directory, (Data::default(), None), entry, ctx);
+        Ok(())
+    }
+
+    /// Refuses some places too many.
+    fn check_room_for_entries(
+        &self,
+        session: Option<SessionId>,
+        count: usize,
+    ) -> Result<(), Rejection> {
+        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
+        let max = self.limits.contenders_per_session_max;
+        if u64::from(places) + count as u64 > u64::from(max) {
+            return Err(limit_reached(Bound::ContendersPerSession, max));
+        }
+        Ok(())
+    }
+
+    fn admits_to(&self, lock: &LockName, request: LockRequest, now: Stamp) -> bool {
+        self.locks.get(lock).is_none_or(|indexed| indexed.admits(request, now))
+    }
+
+    fn wanted(&self, lock: &LockName, request: LockRequest, now: Stamp) -> (LockName, Wanted) {
+        let rank = self.locks.get(lock).map_or(crate::lock::rank::Rank::before_all(0), |indexed| {
+            indexed.rank_of(request, now, u64::MAX)
+        });
+        (lock.clone(), Wanted::Place { request, rank })
+    }
+
+    fn answer_all(
+        &self,
+        locks: &[LockName],
+        session: &SessionName,
+        owner: &Owner,
+        renewed: bool,
+    ) -> Outcome {
+        match self.standing_all(locks, session, owner) {
+            Some(StandingAll::Holding(mut grants)) => {
+                for grant in &mut grants {
+                    grant.renewed = renewed;
+                }
+                Ok(Reply::GrantedAll(grants))
+            }
+            Some(StandingAll::Waiting(places)) => Ok(Reply::QueuedAll(places)),
+            // Cannot be: the places were just made, or found.
+            None => Err(no_session(session.clone())),
+        }
+    }
+
+    /// Where one who asked for these locks at once stands; none if it does not have a place in each of them.
+    pub fn standing_all(
+        &self,
+        locks: &[LockName],
+        session: &SessionName,
+        owner: &Owner,
+    ) -> Option<StandingAll> {
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
+        let place = |lock| Some((lock, self.locks.find(id, lock, owner, Ticket(0))?));
+        let places: Vec<(&LockName, _)> = locks.iter().map(place).collect::<Option<_>>()?;
+        if places.iter().all(|(_, place)| place.hold.is_none()) {
+            let queued = |(lock, place): (&LockName, &Arc<QueueEntry>)| {
+                Some((lock.clone(), self.queued_of(lock, place)?))
+            };
+            return Some(StandingAll::Waiting(
+                places.into_iter().map(queued).collect::<Option<_>>()?,
+            ));
+        }
+        let grant =
+            |(lock, place): (&LockName, &Arc<QueueEntry>)| self.grant_of(lock, place, false);
+        Some(StandingAll::Holding(places.into_iter().map(grant).collect::<Option<_>>()?))
+    }
+
+    /// Gives locks back, or leaves their queues. Where there is no place nothing is done.
+    pub(crate) fn release_all(
+        &mut self,
+        release: ReleaseAll,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let ReleaseAll { locks, session, owner, attempt } = release;
+        if !AcquireAll::are_sound(&locks) {
+            return Err(Rejection::OutOfBounds { what: OutOfBounds::Locks });
+        }
+        let id = match self.sessions.named(&session) {
+            Some(KnownSession::Open(id)) => id,
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                return Err(expired(session));
+            }
+            ended @ (Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None) => {
+                return match attempt {
+                    Some(attempt) => {
+                        self.end_attempt_unopened(session, attempt, ctx);
+                        Ok(Reply::ReleasedAll { changed: 0 })
+                    }
+                    None if ended.is_some() => Ok(Reply::ReleasedAll { changed: 0 }),
+                    None => Err(no_session(session)),
+                };
+            }
+        };
+        let mut changed = 0;
+        for lock in &locks {
+            let before = self.sessions.get(id).map_or(0, |session| session.contenders);
+            let place = self.locks.find(id, lock, &owner, Ticket(0)).cloned();
+            if place.is_none() {
+                self.acknowledge_loss(&session, lock, ctx);
+            }
+            self.leave_for_all(id, (lock, &owner), (place, attempt), ctx);
+            let after = self.sessions.get(id).map_or(0, |session| session.contenders);
+            changed += before.saturating_sub(after);
+        }
+        self.close_if_anonymous_and_idle(id, ctx);
+        for lock in &locks {
+            self.grant_next(lock, ctx);
+        }
+        Ok(Reply::ReleasedAll { changed })
+    }
+
+    /// Gives up one of several locks: with an attempt only what that one keeps.
+    fn leave_for_all(
+        &mut self,
+        session: SessionId,
+        (lock, owner): (&LockName, &Owner),
+        (place, attempt): (Option<Arc<QueueEntry>>, Option<Attempt>),
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        match (place, attempt) {
+            (Some(place), Some(attempt)) if place.attempts.contains(attempt) => {
+                self.leave_attempt(lock, &place, attempt, ctx);
+            }
+            (_, Some(attempt)) => self.end_attempt(session, (lock, owner), attempt),
+            (Some(place), None) => {
+                self.leave(&SessionLockKey::of(lock, &place), LossCause::Released, ctx)
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// The other members of a place that waits, with their locks.
+    pub(crate) fn other_members(
+        &self,
+        lock: &LockName,
+        member: &QueueEntry,
+    ) -> Vec<(LockName, SessionLockKey)> {
+        let others = member.multi_lock().iter().filter(|other| *other != lock);
+        let key = |other: &LockName| {
+            let found = self.locks.find(member.session, other, &member.owner, member.ticket)?;
+            found.same_multi_lock(member).then(|| (other.clone(), SessionLockKey::of(other, found)))
+        };
+        others.filter_map(key).collect()
+    }
+
+    /// Whether all members of one that stands first can hold now.
+    pub(crate) fn may_hold_all(&self, member: &QueueEntry, now: Stamp) -> bool {
+        member.multi_lock().iter().all(|name| {
+            self.locks.get(name).is_some_and(|lock| {
+                let first = lock.waiters.get_min().map(|(_, first)| first);
+                first.is_some_and(|first| {
+                    first.same_multi_lock(member) && lock.has_room_for(first.request())
+                }) && lock.is_open(now)
+            })
+        })
+    }
+
+    /// Grants all members of one that stands first.
+    pub(crate) fn grant_members(&mut self, member: &QueueEntry, ctx: &mut ApplyContext<'_>) {
+        for name in member.multi_lock() {
+            self.end_cooldown_if_over(name, ctx);
+            let first = self.locks.get(name).and_then(|lock| lock.waiters.get_min());
+            if let Some(first) = first.map(|(_, first)| Arc::clone(first)) {
+                self.grant(name, &first, ctx);
+            }
+            ctx.stale.insert(name.clone());
+        }
+    }
+}
+
+impl QueueEntry {
+    /// The locks that it asked for at once, sorted; none if it asked for its own alone.
+    pub(crate) fn multi_lock(&self) -> &[LockName] {
+        self.options().multi_lock.as_deref().unwrap_or(&[])
+    }
+
+    /// True if both came together, as members of one.
+    pub(crate) fn same_multi_lock(&self, other: &Self) -> bool {
+        self.ticket == other.ticket
+            && self.session == other.session
+            && self.owner == other.owner
+            && self.multi_lock() == other.multi_lock()
+            && !self.multi_lock().is_empty()
+    }
+}
+
+/// Of all members the first one tells how long its caller waits: one cancel ends the wait of all.
+fn wait_of(all: &AcquireAll, at: usize) -> Option<u64> {
+    all.wait_ms.filter(|_| at == 0)
+}
+
+/// Refuses what no call of ours asks for.
+fn check_bounds(all: &AcquireAll) -> Result<(), Rejection> {
+    let held =
+        all.max_hold_ms.is_none_or(|ms| (1..=holdfast_types::Acquire::HOLD_MAX_MS).contains(&ms));
+    let what = match () {
+        () if !AcquireAll::are_sound(&all.locks) => OutOfBounds::Locks,
+        () if !held => OutOfBounds::MaxHold,
+        () if all.mode == Mode::Upgradable => {
+            return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+        }
+        () => return Ok(()),
+    };
+    Err(Rejection::OutOfBounds { what })
+}
+
+fn refused(lock: &LockName, why: Rejection) -> Rejection {
+    Rejection::MemberRefused { lock: lock.clone(), why: Box::new(why) }
+}

@@ -1,0 +1,113 @@
+//! What an operator does to a lock: break entries, and request holders to release it.
+//!
+//! A request to release can revoke: then the hold ends at the deadline. A repeated request replaces the earlier one only if it
+//! is stricter, so a repetition does not postpone the deadline. Bound: as many steps as the lock has entries.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AskRelease, Break, Broken, Event, LockName, LossCause, OutOfBounds, Outcome, Rejection,
+    ReleaseRequest, Reply, Stamp,
+};
+
+use crate::Machine;
+use crate::apply::ApplyContext;
+use crate::lock::index::{Lock, SessionLockKey};
+use crate::lock::queue_entry::QueueEntry;
+
+impl Machine {
+    /// Takes places away, and grants the lock on.
+    pub(crate) fn break_entries(&mut self, breaking: Break, ctx: &mut ApplyContext<'_>) -> Reply {
+        let Break { lock, what, reason } = breaking;
+        let places = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.places(what));
+        for place in &places {
+            ctx.emit(Event::Broken {
+                lock: lock.clone(),
+                session: place.session_name.clone(),
+                owner: place.owner.clone(),
+                ticket: place.ticket,
+                token: place.token(),
+                reason: reason.clone(),
+            });
+            self.leave(&SessionLockKey::of(&lock, place), LossCause::Broken, ctx);
+            self.close_if_anonymous_and_idle(place.session, ctx);
+        }
+        self.grant_next(&lock, ctx);
+        Reply::Broken { places: u32::try_from(places.len()).unwrap_or(u32::MAX) }
+    }
+
+    /// Asks holders to give the lock back.
+    pub(crate) fn request_release(
+        &mut self,
+        request: AskRelease,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let AskRelease { lock, holder, reason, deadline_ms, revoke } = request;
+        if !(1..=AskRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
+            return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
+        }
+        let holders: Vec<Arc<QueueEntry>> = match holder {
+            Some((session, owner)) => vec![self.holder_of(&lock, &session, &owner, None)?],
+            None => {
+                self.locks.get(&lock).map_or(Vec::new(), |l| l.holders.iter().cloned().collect())
+            }
+        };
+        let deadline = Stamp(ctx.now.0.saturating_add(deadline_ms));
+        let request = ReleaseRequest { reason, asked_at: ctx.now, deadline, revoke };
+        for holder in &holders {
+            self.request_release_of(&lock, holder, request.clone(), ctx);
+        }
+        Ok(Reply::ReleaseAsked { holders: u32::try_from(holders.len()).unwrap_or(u32::MAX) })
+    }
+
+    fn request_release_of(
+        &mut self,
+        lock: &LockName,
+        holder: &Arc<QueueEntry>,
+        request: ReleaseRequest,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let before = holder.release_request();
+        let (Some(token), true) = (holder.token(), before.is_none_or(|b| is_stricter(&request, b)))
+        else {
+            return;
+        };
+        self.amend(lock, holder, |holder| {
+            if let Some(hold) = &mut holder.hold {
+                hold.release_request = Some(Box::new(request.clone()));
+            }
+        });
+        ctx.emit(Event::ReleaseAsked {
+            lock: lock.clone(),
+            session: holder.session_name.clone(),
+            owner: holder.owner.clone(),
+            ticket: holder.ticket,
+            token,
+            request,
+        });
+    }
+}
+
+impl Lock {
+    /// The places that an operator means.
+    fn places(&self, what: Broken) -> Vec<Arc<QueueEntry>> {
+        let all = self.holders.iter().chain(self.waiters.values());
+        let meant = all.filter(|place| match what {
+            Broken::Holders => place.hold.is_some(),
+            Broken::Ticket(ticket) => place.ticket == ticket,
+            Broken::Sequence(sequence) => place.sequence() == sequence,
+            Broken::Token(token) => place.token() == Some(token),
+        });
+        meant.cloned().collect()
+    }
+}
+
+/// Whether a request asks for more than the one before: only such a one takes its place, so that whoever repeats itself
+/// does not put the deadline off.
+fn is_stricter(new: &ReleaseRequest, before: &ReleaseRequest) -> bool {
+    match (new.revoke, before.revoke) {
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) | (false, false) => new.deadline < before.deadline,
+    }
+}

@@ -1,0 +1,138 @@
+//! The stored_policy of a lock, changed while it is in use, and what an acquire may say about them.
+//!
+//! Owns what a change means for those who hold and wait: a new order and ageing are for those who come, a new limit,
+//! cooldown and lock-delay count at once, and nobody who holds is sent away. Refuses to know how the next in line is
+//! granted. Bounds: `Policy::is_sound`; a change looks at every waiter of the lock.
+
+use holdfast_types::{
+    Acquire, Bound, Event, LockName, LossCause, Mode, OutOfBounds, Outcome, Perms, Policy,
+    PolicyChange, Rejection, Reply, Segments, ZnodePath,
+};
+
+use super::acquire::ANYBODY;
+use crate::Machine;
+use crate::apply::{ApplyContext, limit_reached};
+use crate::lock::index::{SessionLockKey, StoredPolicy};
+
+impl Machine {
+    /// Changes the stored_policy of a lock, whose directory is made if it is missing.
+    pub(crate) fn set_policy(
+        &mut self,
+        lock: &LockName,
+        change: PolicyChange,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let indexed = self.locks.get(lock);
+        let before = indexed.map_or(Policy::DEFAULT, |indexed| *indexed.policy());
+        let policy = change.of(before);
+        if !policy.is_sound() {
+            return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
+        }
+        let contenders = indexed
+            .map_or(0, |lock| lock.waiting() + u32::try_from(lock.holders.len()).unwrap_or(0));
+        if contenders > 0 && policy.limit.is_some() != before.limit.is_some() {
+            return Err(Rejection::InUse { contenders });
+        }
+        if policy.segments != before.segments {
+            let count = policy.segments.max(before.segments).unwrap_or(0);
+            let contenders = contenders.saturating_add(self.entries_in_shards(lock, count));
+            if contenders > 0 {
+                return Err(Rejection::InUse { contenders });
+            }
+        }
+        if policy == before && indexed.is_none() {
+            return Ok(Reply::PolicySet { policy });
+        }
+        let directory = self.directory_for_policy(lock, ctx)?;
+        let stored_policy = StoredPolicy { policy, kept: true };
+        self.locks.set_policy(&mut self.tree, lock, &directory, stored_policy);
+        ctx.emit(Event::PolicySet { lock: lock.clone(), policy });
+        self.remove_unservable_waiters(lock, policy.limit, ctx);
+        self.recompute_cooldowns(lock, ctx);
+        self.grant_next(lock, ctx);
+        Ok(Reply::PolicySet { policy })
+    }
+
+    fn directory_for_policy(
+        &mut self,
+        lock: &LockName,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<ZnodePath, Rejection> {
+        let directory = ZnodePath::of_lock(lock);
+        let missing = self.missing_directories(&directory)?;
+        let nearest = missing.first().and_then(ZnodePath::parent);
+        let needed = if missing.is_empty() { Perms::WRITE } else { Perms::CREATE };
+        self.allowed(nearest.as_ref().unwrap_or(&directory), needed, ANYBODY)?;
+        self.check_room_for_znodes(missing.len())?;
+        self.tree.check_quotas(&directory, &missing.iter(), 0)?;
+        for path in &missing {
+            self.make_directory(path, None, ctx);
+        }
+        Ok(directory)
+    }
+
+    /// Waiters that request for more than there will ever be leave.
+    fn remove_unservable_waiters(
+        &mut self,
+        lock: &LockName,
+        limit: Option<u32>,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let (Some(limit), Some(indexed)) = (limit, self.locks.get(lock)) else { return };
+        let waiters = indexed.waiters.values();
+        let large = waiters.filter(|waiter| waiter.options().permits > limit);
+        let keys: Vec<SessionLockKey> =
+            large.map(|waiter| SessionLockKey::of(lock, waiter)).collect();
+        for key in keys {
+            self.leave(&key, LossCause::LimitLowered, ctx);
+            self.close_if_anonymous_and_idle(key.session, ctx);
+        }
+    }
+
+    /// What an acquire says about the kind of a lock: the stored_policy to be set with its grant, if any.
+    pub(crate) fn policy_for(&self, acquire: &Acquire) -> Result<Option<StoredPolicy>, Rejection> {
+        let indexed = self.locks.get(&acquire.lock);
+        let has = indexed.and_then(|indexed| indexed.policy().limit);
+        let (limit, stored_policy) = match acquire.limit {
+            Some(limit) if indexed.is_none() => {
+                let policy = Policy { limit: Some(limit), ..Policy::DEFAULT };
+                (Some(limit), Some(StoredPolicy { policy, kept: false }))
+            }
+            Some(limit) if has != Some(limit) => {
+                return Err(Rejection::LimitMismatch { limit: has });
+            }
+            Some(_) | None => (has, None),
+        };
+        let permits = acquire.permits.unwrap_or(1);
+        match limit {
+            Some(limit) if permits > limit => Err(limit_reached(Bound::Permits, limit)),
+            Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
+                Err(Rejection::ModeConflict { mode: Mode::Exclusive })
+            }
+            None if permits > 1 => Err(Rejection::LimitMismatch { limit: None }),
+            Some(_) | None => Ok(stored_policy),
+        }
+    }
+}
+
+/// Refuses numbers that no call of ours makes.
+pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
+    let held = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms));
+    let counted = |count: Option<u32>| count.is_none_or(|n| (1..=Policy::LIMIT_MAX).contains(&n));
+    let sound =
+        |segments: Segments| segments.count.is_none_or(|n| (1..=Policy::SEGMENTS_MAX).contains(&n));
+    let value = acquire.value.as_ref().map_or(0, |value| value.len());
+    let what = match () {
+        () if !counted(acquire.permits) => OutOfBounds::Permits,
+        () if !counted(acquire.limit) => OutOfBounds::Limit,
+        () if acquire.priority > Acquire::PRIORITY_MAX => OutOfBounds::Priority,
+        () if !held(acquire.max_hold_ms) => OutOfBounds::MaxHold,
+        () if !held(acquire.min_hold_ms) => OutOfBounds::MinHold,
+        () if !acquire.segments.is_none_or(sound) => OutOfBounds::Segments,
+        () if value > Acquire::VALUE_MAX => {
+            return Err(limit_reached(Bound::ValueBytes, Acquire::VALUE_MAX as u64));
+        }
+        () => return Ok(()),
+    };
+    Err(Rejection::OutOfBounds { what })
+}

@@ -1,0 +1,91 @@
+//! The order of a queue: one number for each waiter, given when it comes and never changed.
+//!
+//! Owns the rule: first the class that the lock's policy gives, then the time of coming, moved back by what the
+//! priority is worth, then the order of coming. A level of priority is worth a fixed time of waiting, so whoever waits
+//! long enough is overtaken by nobody any more, and nothing is ever sorted again. Refuses to know queues.
+
+use holdfast_types::{Mode, Policy, QueueOrder, Stamp};
+
+use crate::lock::queue_entry::LockRequest;
+
+/// A waiter's place in the order of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    pub(crate) class: u8,
+    /// Milliseconds; before the epoch for the urgent in the first seconds of time.
+    pub(crate) at: i64,
+    /// Its number in the directory. No two contenders of a lock share one.
+    pub(crate) sequence: u64,
+}
+
+impl Rank {
+    /// Of a entry that comes now.
+    pub(crate) fn of(policy: &Policy, request: LockRequest, since: Stamp, sequence: u64) -> Self {
+        let shared = request.mode == Mode::Shared;
+        let class = match policy.order {
+            QueueOrder::Fifo => 0,
+            QueueOrder::WriterFirst => u8::from(shared),
+            QueueOrder::ReaderFirst => u8::from(!shared),
+        };
+        let worth = u64::from(request.priority).saturating_mul(policy.ageing_ms);
+        let at = signed(since.0).saturating_sub(signed(worth));
+        Self { class, at, sequence }
+    }
+
+    /// Of a place that a hold was granted_ahead_of_queue to: it goes before everybody who waits.
+    pub(crate) fn before_all(sequence: u64) -> Self {
+        Self { class: 0, at: i64::MIN, sequence }
+    }
+
+    /// The same, but behind another one.
+    pub(crate) fn behind(self, other: Option<&Self>) -> Self {
+        match other {
+            Some(other) if *other > self => Self { sequence: self.sequence, ..*other },
+            Some(_) | None => self,
+        }
+    }
+}
+
+fn signed(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(order: QueueOrder, mode: Mode, priority: u8, since: u64, sequence: u64) -> Rank {
+        let policy = Policy { order, ..Policy::DEFAULT };
+        let request = LockRequest { mode, permits: 1, priority, fixed: false };
+        Rank::of(&policy, request, Stamp(since), sequence)
+    }
+
+    #[test]
+    fn a_level_of_priority_is_worth_ten_seconds() {
+        let fifo = |priority, since, sequence| {
+            rank(QueueOrder::Fifo, Mode::Exclusive, priority, since, sequence)
+        };
+        assert!(fifo(0, 5, 1) < fifo(0, 5, 2));
+        assert!(fifo(1, 10_004, 2) < fifo(0, 5, 1));
+        assert!(fifo(1, 10_006, 2) > fifo(0, 5, 1));
+        assert!(fifo(9, 0, 9) < fifo(8, 0, 1));
+    }
+
+    #[test]
+    fn classes_go_before_everything_else() {
+        let writer = |order| rank(order, Mode::Exclusive, 0, 99, 9);
+        let reader = |order| rank(order, Mode::Shared, 9, 0, 1);
+        assert!(writer(QueueOrder::WriterFirst) < reader(QueueOrder::WriterFirst));
+        assert!(reader(QueueOrder::ReaderFirst) < writer(QueueOrder::ReaderFirst));
+        assert!(reader(QueueOrder::Fifo) < writer(QueueOrder::Fifo));
+    }
+
+    #[test]
+    fn nobody_comes_before_whom_it_is_put_behind() {
+        let first = rank(QueueOrder::Fifo, Mode::Exclusive, 0, 50, 1);
+        let urgent = rank(QueueOrder::Fifo, Mode::Exclusive, 9, 60, 2);
+        let put = urgent.behind(Some(&first));
+        assert!(urgent < first && put > first && put.behind(Some(&first)) == put);
+        assert_eq!(first.behind(Some(&urgent)), first);
+    }
+}

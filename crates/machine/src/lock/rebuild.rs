@@ -1,0 +1,89 @@
+//! The index of locks as the znodes alone make it, and that it is the one that is kept.
+//!
+//! Owns what every line of the index follows from. Refuses to judge it (`locks.rs` does).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_types::{SessionId, ZnodePath};
+
+use crate::Machine;
+use crate::invariants::ensure;
+use crate::lock::index::{Lock, LockIndex};
+use crate::lock::queue_entry::QueueEntry;
+use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
+
+/// What the znodes say about locks, and how many places each session has.
+type Rebuilt = (LockIndex, BTreeMap<SessionId, u32>);
+
+impl Machine {
+    /// The index as the znodes alone make it.
+    ///
+    /// # Errors
+    /// A entry where none can be.
+    pub(crate) fn rebuild_locks(&self) -> Result<Rebuilt, String> {
+        let mut locks = LockIndex::new(self.locks.grants());
+        let mut places = BTreeMap::new();
+        for (path, node) in self.tree.iter() {
+            if let (Some(lock_directory), Some(lock)) = (node.lock_directory(), path.as_lock())
+                && lock_directory.is_of_lock()
+            {
+                let LockDirectory { last_token, stored_policy, cooldowns, .. } =
+                    lock_directory.clone();
+                locks.restore_lock(
+                    lock,
+                    Lock { last_token, stored_policy, cooldowns, ..Lock::new(path.clone()) },
+                );
+            }
+        }
+        for (path, node) in self.tree.iter() {
+            if let Some(entry) = node.entry() {
+                self.rebuild_entry(&mut locks, path, node, entry)?;
+                *places.entry(entry.session).or_default() += 1;
+            }
+        }
+        Ok((locks, places))
+    }
+
+    fn rebuild_entry(
+        &self,
+        locks: &mut LockIndex,
+        path: &ZnodePath,
+        node: &Znode,
+        entry: &Arc<QueueEntry>,
+    ) -> Result<(), String> {
+        let Some(directory) = path.parent() else { return Err("the root contends".to_owned()) };
+        let counter = self.tree.get(&directory).map_or(0, Znode::counter);
+        let name = self.sessions.get(entry.session).map(|session| &session.name);
+        let sound = node.kind == ZnodeKind::Ephemeral(entry.session)
+            && entry.path == *path
+            && entry.ticket.0 == node.czxid.0
+            && entry.since == node.ctime
+            && entry.asked >= node.czxid
+            && entry.asked <= self.revision
+            && entry.sequence() < counter
+            && name == Some(&entry.session_name);
+        ensure(sound, || format!("{path} and its entry say the same"))?;
+        let nowhere = || format!("{path} contends in a directory that is no lock's");
+        let lock = directory.as_lock().ok_or_else(nowhere)?;
+        let own = locks.restore_entry(&lock, &directory, entry);
+        ensure(own, || format!("{path} has a number and a revision of its own"))
+    }
+
+    pub(crate) fn check_index(&self, rebuilt: &LockIndex) -> Result<(), String> {
+        match self.locks.difference(rebuilt) {
+            Some(part) => Err(format!("the index of locks is that of the znodes: {part}")),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_places(&self, places: &BTreeMap<SessionId, u32>) -> Result<(), String> {
+        for session in self.sessions.iter() {
+            let counted = places.get(&session.id).copied().unwrap_or(0);
+            ensure(session.contenders == counted, || {
+                format!("session {} counts its places", session.name)
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! Release and cancel: leaving a lock or its queue.
+//!
+//! Owns what giving up means, and that doing it twice is doing it once. An anonymous session ends with its last place.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    Attempt, Cancel, LockName, LossCause, Outcome, Owner, Rejection, Release, ReleaseTarget,
+    Released, Reply, SessionEnd, SessionId, Ticket,
+};
+
+use crate::Machine;
+use crate::apply::{ApplyContext, expired, no_session};
+use crate::lock::index::SessionLockKey;
+use crate::lock::queue_entry::QueueEntry;
+use crate::session::store::KnownSession;
+
+const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
+
+impl Machine {
+    /// Gives a lock back, or leaves its queue. Of a lock that is new_shards into segments it is the one in which the caller has its
+    /// place. A release that names an attempt or a token changes nothing if that is over already.
+    pub(crate) fn release(&mut self, release: Release, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let Release { lock, session, owner, target } = release;
+        let id = match self.sessions.named(&session) {
+            Some(KnownSession::Open(id)) => id,
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                return Err(expired(session));
+            }
+            ended @ (Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None) => {
+                self.acknowledge_losses_in(&session, &lock, ctx);
+                return match target {
+                    ReleaseTarget::Attempt(attempt) => {
+                        self.end_attempt_unopened(session, attempt, ctx);
+                        Ok(NOTHING_TO_GIVE_UP)
+                    }
+                    _ if ended.is_some() => Ok(NOTHING_TO_GIVE_UP),
+                    ReleaseTarget::AnyPlace | ReleaseTarget::Hold(_) => Err(no_session(session)),
+                };
+            }
+        };
+        let lock = self.lock_of_owner(id, lock, &owner);
+        let Some(entry) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
+            let lost = self.acknowledge_losses_in(&session, &lock, ctx);
+            return self.release_again(id, (lock, owner), target, lost);
+        };
+        match target {
+            ReleaseTarget::Attempt(attempt) if entry.attempts.contains(attempt) => {
+                let entries_left = self.leave_attempt(&lock, &entry, attempt, ctx);
+                if entries_left == 0 {
+                    self.after_leaving(&lock, id, ctx);
+                }
+                Ok(Reply::Released(Released { entries_left, changed: true }))
+            }
+            ReleaseTarget::Attempt(attempt) => {
+                self.end_attempt(id, (&lock, &owner), attempt);
+                let entries_left = entry.attempts.count();
+                Ok(Reply::Released(Released { entries_left, changed: false }))
+            }
+            ReleaseTarget::Hold(token) if entry.token() != Some(token) => Ok(NOTHING_TO_GIVE_UP),
+            ReleaseTarget::Hold(_) | ReleaseTarget::AnyPlace => {
+                Ok(self.give_up(&lock, &entry, ctx))
+            }
+        }
+    }
+
+    /// Leaves a queue, unless the grant came first, the owner has asked again since, or the place is gone.
+    pub(crate) fn cancel(&mut self, cancel: Cancel, ctx: &mut ApplyContext<'_>) -> Reply {
+        let Cancel { lock, session, owner, ticket, asked } = cancel;
+        let Some(KnownSession::Open(id)) = self.sessions.named(&session) else {
+            return Reply::Cancelled;
+        };
+        let found = self.locks.find(id, &lock, &owner, ticket).cloned();
+        let Some(entry) = found.filter(|entry| entry.ticket == ticket) else {
+            return Reply::Cancelled;
+        };
+        if !entry.waits()
+            && let Some(grant) = self.grant_of(&lock, &entry, false)
+        {
+            return Reply::Granted(grant);
+        }
+        if entry.asked > asked
+            && let Some(queued) = self.queued_of(&lock, &entry)
+        {
+            return Reply::Queued(queued);
+        }
+        if entry.converts() {
+            self.cancel_upgrade(&lock, &entry, ctx);
+        } else {
+            self.give_up(&lock, &entry, ctx);
+        }
+        Reply::Cancelled
+    }
+
+    /// Answers a release of an owner without a place: the owner acknowledges a loss, released the lock before, or never had a
+    /// place.
+    fn release_again(
+        &mut self,
+        session: SessionId,
+        (lock, owner): (LockName, Owner),
+        target: ReleaseTarget,
+        lost: bool,
+    ) -> Outcome {
+        let remembered = self.remembered_as(&lock);
+        let Some(known) = self.sessions.get_mut(session) else { return Ok(NOTHING_TO_GIVE_UP) };
+        match target {
+            ReleaseTarget::Attempt(attempt) => {
+                known.left.end_one(&remembered, &owner, attempt);
+                return Ok(NOTHING_TO_GIVE_UP);
+            }
+            ReleaseTarget::Hold(_) => return Ok(NOTHING_TO_GIVE_UP),
+            ReleaseTarget::AnyPlace if lost => {
+                known.left.end(&remembered, &owner, Attempt::UNNAMED, true);
+                return Ok(NOTHING_TO_GIVE_UP);
+            }
+            ReleaseTarget::AnyPlace => {}
+        }
+        let released = known.left.has_released(&remembered, &owner);
+        let holder = self.locks.get(&lock).and_then(|lock| self.first_holder(lock, None));
+        match holder {
+            Some(holder) if !released => Err(Rejection::NotHolder { holder: Box::new(holder) }),
+            Some(_) | None => Ok(NOTHING_TO_GIVE_UP),
+        }
+    }
+
+    fn give_up(
+        &mut self,
+        lock: &LockName,
+        entry: &QueueEntry,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Reply {
+        self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
+        self.after_leaving(lock, entry.session, ctx);
+        Reply::Released(Released { entries_left: 0, changed: true })
+    }
+
+    fn after_leaving(&mut self, lock: &LockName, session: SessionId, ctx: &mut ApplyContext<'_>) {
+        self.close_if_anonymous_and_idle(session, ctx);
+        self.grant_next(lock, ctx);
+    }
+
+    /// Ends one attempt of a place. The last one gives the place up; the caller then grants the next waiter. Returns how many
+    /// attempts still keep the place.
+    pub(crate) fn leave_attempt(
+        &mut self,
+        lock: &LockName,
+        entry: &Arc<QueueEntry>,
+        attempt: Attempt,
+        ctx: &mut ApplyContext<'_>,
+    ) -> u32 {
+        if entry.attempts.count() == 1 {
+            self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
+            return 0;
+        }
+        self.end_attempt(entry.session, (lock, &entry.owner), attempt);
+        self.amend(lock, entry, |entry| entry.attempts.remove(attempt)).attempts.count()
+    }
+}

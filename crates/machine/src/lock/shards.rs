@@ -1,0 +1,225 @@
+//! One resource new_shards into segments: which of its locks an acquire is for, and which one a release.
+//!
+//! Owns the choice. It is made here, in the log's order, so that two callers at the same moment do not choose the same free
+//! segment. The number of segments is a rule of the sharded, remembered with the first place in any of them; whoever says
+//! another number is refused, and so is whoever asks for the sharded as if it were one lock. A caller has one place in all
+//! segments, and asking again is asking for that one. Refuses to know how a segment is granted: it is a lock like any other.
+//! Bound: [`Policy::SEGMENTS_MAX`] segments are looked at.
+
+use holdfast_types::{
+    Acquire, Bound, LockName, Owner, Policy, Rejection, SegmentChoice, SegmentView, Segments,
+    SessionId, SessionName, Stamp, ZnodePath,
+};
+
+use crate::Machine;
+use crate::apply::{ApplyContext, limit_reached};
+use crate::lock::index::StoredPolicy;
+use crate::lock::queue_entry::LockRequest;
+use crate::session::store::KnownSession;
+
+/// A resource that is new_shards into segments with the place that is taken in one of them.
+#[derive(Debug)]
+pub(crate) struct NewShards {
+    sharded: LockName,
+    count: u32,
+}
+
+impl Machine {
+    /// Turns an acquire for a segment into one for that lock. What is to be remembered if it succeeds, if anything.
+    pub(crate) fn choose_shard(
+        &self,
+        session: Option<SessionId>,
+        acquire: &mut Acquire,
+        now: Stamp,
+    ) -> Result<Option<NewShards>, Rejection> {
+        let Some(segments) = acquire.segments.take() else {
+            return self.check_not_sharded(&acquire.lock).map(|()| None);
+        };
+        let (sharded, owner) = (acquire.lock.clone(), &acquire.owner);
+        let (count, new) = self.count_for(&sharded, segments.count)?;
+        let own = session.and_then(|session| self.own_shard(session, &sharded, owner, count));
+        acquire.lock = match (segments.choice, own) {
+            (SegmentChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
+            (SegmentChoice::At(index), Some(own)) if index != own => {
+                return Err(Rejection::HasPlace { lock: segment(&sharded, own)? });
+            }
+            (SegmentChoice::At(index), _) | (SegmentChoice::Any, Some(index)) => {
+                segment(&sharded, index)?
+            }
+            (SegmentChoice::Any, None) => {
+                self.least_loaded_shard(&sharded, count, LockRequest::of(acquire), now)?
+            }
+        };
+        self.check_not_sharded(&acquire.lock)?;
+        Ok(new.then_some(NewShards { sharded, count }))
+    }
+
+    /// Remembers into how many segments a resource is new_shards. A place in one of them is there, and so is its directory.
+    pub(crate) fn remember_shard_count(&mut self, new_shards: NewShards) {
+        let NewShards { sharded, count } = new_shards;
+        let policy = Policy { segments: Some(count), ..Policy::DEFAULT };
+        let (directory, stored_policy) =
+            (ZnodePath::of_lock(&sharded), StoredPolicy { policy, kept: false });
+        self.locks.set_policy(&mut self.tree, &sharded, &directory, stored_policy);
+    }
+
+    /// Refuses whoever takes something that is new_shards for one lock.
+    pub(crate) fn check_not_sharded(&self, lock: &LockName) -> Result<(), Rejection> {
+        match self.shard_count(lock) {
+            Some(count) => Err(mismatch(Some(count))),
+            None => Ok(()),
+        }
+    }
+
+    /// Into how many segments something is new_shards.
+    pub(crate) fn shard_count(&self, sharded: &LockName) -> Option<u32> {
+        self.locks.get(sharded)?.policy().segments
+    }
+
+    /// How many segments there are, or will be with this caller: then they are new.
+    fn count_for(&self, sharded: &LockName, said: Option<u32>) -> Result<(u32, bool), Rejection> {
+        match (self.shard_count(sharded), said) {
+            (Some(has), Some(said)) if said != has => Err(mismatch(Some(has))),
+            (Some(_), Some(said)) => Ok((said, false)),
+            (Some(has), None) => Ok((has, false)),
+            (None, Some(said)) if self.locks.get(sharded).is_none() => Ok((said, true)),
+            (None, _) => Err(mismatch(None)),
+        }
+    }
+
+    /// The first of all segments in which a session's owner holds or waits.
+    fn own_shard(
+        &self,
+        session: SessionId,
+        sharded: &LockName,
+        owner: &Owner,
+        count: u32,
+    ) -> Option<u32> {
+        let first = Segments::name_of(sharded, 0).ok()?;
+        let places = self.locks.keys_from(session, &first, owner);
+        let below = places.map_while(|key| {
+            let lock = key.lock.as_ref()?;
+            let inside = lock.as_str().strip_prefix(sharded.as_str())?.starts_with('/');
+            inside.then(|| (Segments::index_of(sharded, lock), &key.owner))
+        });
+        let own = below.filter(|(_, of)| *of == owner).filter_map(|(index, _)| index);
+        own.filter(|index| *index < count).min()
+    }
+
+    /// The segment for somebody who has none: one that can be had at once, then the one with the fewest places, then the
+    /// first.
+    fn least_loaded_shard(
+        &self,
+        sharded: &LockName,
+        count: u32,
+        request: LockRequest,
+        now: Stamp,
+    ) -> Result<LockName, Rejection> {
+        let mut best: Option<((bool, u32), LockName)> = None;
+        for index in 0..count {
+            let lock = segment(sharded, index)?;
+            let load = self.load_of(&lock, request, now);
+            if load == (false, 0) {
+                return Ok(lock);
+            }
+            if best.as_ref().is_none_or(|(least, _)| load < *least) {
+                best = Some((load, lock));
+            }
+        }
+        best.map(|(_, lock)| lock).ok_or_else(|| mismatch(Some(count)))
+    }
+
+    /// Whether a new acquire would have to wait, and how many have a place.
+    fn load_of(&self, lock: &LockName, request: LockRequest, now: Stamp) -> (bool, u32) {
+        let Some(indexed) = self.locks.get(lock) else { return (false, 0) };
+        let holders = u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX);
+        (!indexed.admits(request, now), holders.saturating_add(indexed.waiting()))
+    }
+
+    /// The lock that a release of this one is for: the segment in which the caller has its place, if this one is new_shards.
+    pub(crate) fn lock_of_owner(
+        &self,
+        session: SessionId,
+        lock: LockName,
+        owner: &Owner,
+    ) -> LockName {
+        let own = self.shard_count(&lock).and_then(|count| {
+            let index = self.own_shard(session, &lock, owner, count)?;
+            Segments::name_of(&lock, index).ok()
+        });
+        own.unwrap_or(lock)
+    }
+
+    /// As [`Machine::acknowledge_loss`], of a lock and of its segments.
+    pub(crate) fn acknowledge_losses_in(
+        &mut self,
+        session: &SessionName,
+        lock: &LockName,
+        ctx: &mut ApplyContext<'_>,
+    ) -> bool {
+        let mut acknowledged = self.acknowledge_loss(session, lock, ctx);
+        if self.shard_count(lock).is_some() {
+            let closed = self.locks.delayed_by(session);
+            let closed = closed.filter(|other| Segments::index_of(lock, other).is_some());
+            for segment in closed.cloned().collect::<Vec<_>>() {
+                acknowledged |= self.acknowledge_loss(session, &segment, ctx);
+            }
+        }
+        acknowledged
+    }
+
+    /// How many hold or wait in any of so many segments.
+    pub(crate) fn entries_in_shards(&self, sharded: &LockName, count: u32) -> u32 {
+        let of = |view: SegmentView| view.holders.saturating_add(view.waiters);
+        self.first_shards(sharded, count).map(of).fold(0, u32::saturating_add)
+    }
+
+    /// The segments of a lock as others see them; none of one that is not new_shards.
+    pub(crate) fn shard_views(&self, sharded: &LockName) -> Vec<SegmentView> {
+        self.first_shards(sharded, self.shard_count(sharded).unwrap_or(0)).collect()
+    }
+
+    fn first_shards(&self, sharded: &LockName, count: u32) -> impl Iterator<Item = SegmentView> {
+        (0..count).map(move |index| {
+            let lock = Segments::name_of(sharded, index).ok();
+            let Some(indexed) = lock.and_then(|lock| self.locks.get(&lock)) else {
+                return SegmentView::default();
+            };
+            let first = indexed.holders.first();
+            SegmentView {
+                holder: first.and_then(|first| Some((first.session_name.clone(), first.token()?))),
+                holders: u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX),
+                waiters: indexed.waiting(),
+            }
+        })
+    }
+
+    /// The segment in which a session's owner holds or waits, as one who asks again so would find it; none if there is
+    /// none, or the call would be refused.
+    pub fn segment_held(
+        &self,
+        sharded: &LockName,
+        segments: Segments,
+        session: &SessionName,
+        owner: &Owner,
+    ) -> Option<LockName> {
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
+        let count = self.shard_count(sharded)?;
+        let index = self.own_shard(id, sharded, owner, count)?;
+        let is_asked = match segments.choice {
+            SegmentChoice::Any => true,
+            SegmentChoice::At(asked) => asked == index,
+        };
+        let agrees = segments.count.is_none_or(|said| said == count);
+        Segments::name_of(sharded, index).ok().filter(|_| is_asked && agrees)
+    }
+}
+
+fn mismatch(segments: Option<u32>) -> Rejection {
+    Rejection::SegmentsMismatch { segments }
+}
+
+fn segment(sharded: &LockName, index: u32) -> Result<LockName, Rejection> {
+    Segments::name_of(sharded, index)
+        .map_err(|_| limit_reached(Bound::PathLength, LockName::MAX_LEN as u64))
+}

@@ -1,0 +1,108 @@
+//! Timers of locks: the end of a hold (`max_hold`, a revoke deadline) and the end of a cooldown.
+//!
+//! A timer has no effect by itself. It runs in the first command that names the lock at its stamp or later
+//! ([`Machine::run_timers_of`]), at the latest in the [`Command::Due`] that the leader proposes
+//! ([`Machine::due_until`]). Bound: [`EXPIRED_MAX`] holds end in one command.
+
+use holdfast_types::{
+    AskRelease, Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release,
+    Segments, Stamp,
+};
+
+use crate::Machine;
+use crate::apply::ApplyContext;
+use crate::lock::index::SessionLockKey;
+
+/// Holds that the timers of one command end at most; the rest stay due.
+pub(crate) const EXPIRED_MAX: u32 = 1_000;
+
+/// The locks that a command names. A multi names those of its conditions, and those whose queues its operations change.
+fn locks_named_by(command: &Command) -> Vec<LockName> {
+    match command {
+        Command::Acquire(acquire) => vec![acquire.lock.clone()],
+        Command::AcquireAll(all) => all.locks.clone(),
+        Command::ReleaseAll(all) => all.locks.clone(),
+        Command::Release(Release { lock, .. })
+        | Command::Cancel(Cancel { lock, .. })
+        | Command::SetPolicy { lock, .. }
+        | Command::Break(Break { lock, .. })
+        | Command::AskRelease(AskRelease { lock, .. })
+        | Command::HandOver(HandOver { lock, .. }) => vec![lock.clone()],
+        Command::Multi(multi) => {
+            let held = multi.conditions.iter().filter_map(|condition| match condition {
+                Condition::Holds { lock, .. } => Some(lock.clone()),
+                Condition::Exists { .. }
+                | Condition::Version { .. }
+                | Condition::Data { .. }
+                | Condition::SessionOpen { .. } => None,
+            });
+            let changed = multi.then.iter().chain(&multi.otherwise).filter_map(|op| match op {
+                Op::Create(create) => create.directory.as_lock(),
+                Op::Delete { path, .. } => path.parent()?.as_lock(),
+                Op::SetData { .. } | Op::SetAcl { .. } | Op::Check { .. } => None,
+            });
+            held.chain(changed).collect()
+        }
+        Command::Due { .. }
+        | Command::OpenSession(_)
+        | Command::RenewSession { .. }
+        | Command::CloseSession { .. }
+        | Command::ExpireSession { .. }
+        | Command::AttachSession { .. }
+        | Command::Sweep { .. }
+        | Command::SetLimits(_)
+        | Command::RegisterNode { .. }
+        | Command::Recipe(_) => Vec::new(),
+    }
+}
+
+impl Machine {
+    /// Runs the expired timers of the locks that a command names, so that the command meets each lock as it is at this time,
+    /// whether or not the leader has proposed a [`Command::Due`] for it.
+    pub(crate) fn run_timers_of(&mut self, command: &Command, ctx: &mut ApplyContext<'_>) {
+        if self.next_due().is_none_or(|due| due > ctx.now) {
+            return;
+        }
+        for lock in locks_named_by(command) {
+            let shards = self.shard_count(&lock).unwrap_or(0);
+            let shards = (0..shards).filter_map(|index| Segments::name_of(&lock, index).ok());
+            let expired: Vec<LockName> = std::iter::once(lock.clone())
+                .chain(shards)
+                .filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.is_due(ctx.now)))
+                .collect();
+            for lock in expired {
+                self.run_timers(&lock, ctx);
+            }
+        }
+    }
+
+    /// Ends the holds of a lock that lasted as long as they may or were revoked, ends its cooldown, and grants it on.
+    pub(crate) fn run_timers(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
+        while ctx.expired < EXPIRED_MAX
+            && let Some((overdue, cause)) = self.overdue_holder(lock, ctx.now)
+        {
+            self.leave(&overdue, cause, ctx);
+            self.close_if_anonymous_and_idle(overdue.session, ctx);
+            ctx.expired += 1;
+        }
+        self.grant_next(lock, ctx);
+    }
+
+    fn overdue_holder(&self, lock: &LockName, now: Stamp) -> Option<(SessionLockKey, LossCause)> {
+        let holders = &self.locks.get(lock)?.holders;
+        let (_, sequence) = holders.first_end().filter(|(end, _)| *end <= now)?;
+        let holder = holders.get(sequence)?;
+        let (_, cause) = holder.taken_at()?;
+        Some((SessionLockKey::of(lock, holder), cause))
+    }
+
+    /// Locks of which something is due at a stamp, the longest due first; at most `count_max`.
+    pub fn due_until(&self, stamp: Stamp, count_max: usize) -> Vec<LockName> {
+        self.locks.due_until(stamp).take(count_max).cloned().collect()
+    }
+
+    /// When something of some lock is due next.
+    pub fn next_due(&self) -> Option<Stamp> {
+        self.locks.next_due()
+    }
+}

@@ -1,0 +1,176 @@
+//! How contenders look from outside: grants, places, holders, waiters.
+//!
+//! Owns the copies that answers and events carry. Refuses to change anything.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    FencingToken, Grant, HolderNote, HolderView, Labels, LockName, LockView, Policy, Queued, Ttl,
+    WaiterView,
+};
+
+use crate::Machine;
+use crate::lock::index::Lock;
+use crate::lock::queue_entry::QueueEntry;
+
+impl Machine {
+    /// A hold as its holder sees it; none of a waiter.
+    pub(crate) fn grant_of(
+        &self,
+        lock: &LockName,
+        entry: &QueueEntry,
+        renewed: bool,
+    ) -> Option<Grant> {
+        let hold = entry.hold.as_deref()?;
+        let indexed = self.locks.get(lock);
+        Some(Grant {
+            lock: lock.clone(),
+            session: entry.session_name.clone(),
+            owner: entry.owner.clone(),
+            ticket: entry.ticket,
+            token: hold.token,
+            mode: hold.mode,
+            permits: entry.options().permits,
+            slots: hold.slots.to_vec(),
+            floor: indexed.and_then(|lock| lock.holders.tokens()).map_or(hold.token, |t| t.0),
+            ends_at: entry.ends_at(),
+            ttl: self.sessions.get(entry.session).map_or(Ttl::DEFAULT, |session| session.ttl),
+            entries: entry.attempts.count(),
+            renewed,
+            waiters: indexed.map_or(0, Lock::waiting),
+            granted_at: hold.granted_at,
+            granted_in: hold.granted_in,
+            value: entry.options().value.clone(),
+        })
+    }
+
+    /// A place as its waiter sees it, or a holder that waits to hold in another mode.
+    pub(crate) fn queued_of(&self, lock: &LockName, entry: &QueueEntry) -> Option<Queued> {
+        let indexed = self.locks.get(lock)?;
+        Some(Queued {
+            lock: lock.clone(),
+            ticket: entry.ticket,
+            asked: entry.asked,
+            ahead: if entry.hold.is_some() { 0 } else { indexed.ahead_of(&entry.rank) },
+            holder: self.first_holder(indexed, Some(entry)).map(Box::new),
+            closed: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.closed()),
+            mode: entry.mode,
+            session: entry.session,
+            ttl: self.sessions.get(entry.session)?.ttl,
+        })
+    }
+
+    /// The first holder as others see it, itself apart; none if nobody else holds.
+    pub(crate) fn first_holder(
+        &self,
+        lock: &Lock,
+        apart: Option<&QueueEntry>,
+    ) -> Option<HolderView> {
+        let is_other = |holder: &&Arc<QueueEntry>| {
+            apart.is_none_or(|apart| apart.sequence() != holder.sequence())
+        };
+        self.holder_view(lock.holders.iter().find(is_other)?)
+    }
+
+    /// A holder as others see it; none of a waiter.
+    pub(crate) fn holder_view(&self, holder: &QueueEntry) -> Option<HolderView> {
+        let hold = holder.hold.as_deref()?;
+        Some(HolderView {
+            session: holder.session_name.clone(),
+            owner: holder.owner.clone(),
+            token: hold.token,
+            granted_at: hold.granted_at,
+            entries: holder.attempts.count(),
+            labels: self.labels_of(holder),
+            mode: hold.mode,
+            permits: holder.options().permits,
+            slots: hold.slots.to_vec(),
+            upgrading: holder.converts(),
+            ends_at: holder.ends_at(),
+            value: holder.options().value.clone(),
+        })
+    }
+
+    /// A waiter as others see it.
+    pub(crate) fn waiter_view(&self, waiter: &QueueEntry) -> WaiterView {
+        WaiterView {
+            session: waiter.session_name.clone(),
+            owner: waiter.owner.clone(),
+            ticket: waiter.ticket,
+            since: waiter.since,
+            labels: self.labels_of(waiter),
+            mode: waiter.mode,
+            permits: waiter.options().permits,
+            priority: waiter.options().priority,
+            value: waiter.options().value.clone(),
+            bundle: waiter.multi_lock().to_vec(),
+        }
+    }
+
+    /// A lock as others see it, with its first holders and waiters.
+    pub(crate) fn lock_view(
+        &self,
+        lock: &LockName,
+        indexed: &Lock,
+        (holders_max, waiters_max): (usize, usize),
+    ) -> LockView {
+        let holders = indexed.holders.iter().take(holders_max);
+        let waiters = indexed.waiters.values().take(waiters_max);
+        LockView {
+            lock: lock.clone(),
+            holders: holders.filter_map(|holder| self.holder_view(holder)).collect(),
+            holders_total: count(indexed.holders.len() as u64),
+            permits_held: count(indexed.holders.permits()),
+            waiters: waiters.map(|waiter| self.waiter_view(waiter)).collect(),
+            waiters_total: indexed.waiting(),
+            last_token: indexed.last_token,
+            floor: self.floor_of(Some(indexed)),
+            policy: *indexed.policy(),
+            closed: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.closed()),
+            notes: indexed.holders.iter().take(holders_max).filter_map(|h| note_of(h)).collect(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// A lock that nobody has taken since its directory was made, and that has no stored_policy.
+    pub(crate) fn untaken(&self, lock: &LockName) -> LockView {
+        LockView {
+            lock: lock.clone(),
+            holders: Vec::new(),
+            holders_total: 0,
+            permits_held: 0,
+            waiters: Vec::new(),
+            waiters_total: 0,
+            last_token: None,
+            floor: self.floor_of(None),
+            policy: Policy::DEFAULT,
+            closed: None,
+            notes: Vec::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// The smallest token of a lock that is still good, or could be one day.
+    pub(crate) fn floor_of(&self, lock: Option<&Lock>) -> FencingToken {
+        let held = lock.and_then(|lock| lock.holders.tokens());
+        held.map_or(FencingToken(self.locks.grants() + 1), |(smallest, _)| smallest)
+    }
+
+    fn labels_of(&self, entry: &QueueEntry) -> Labels {
+        let session = self.sessions.get(entry.session);
+        session.map(|session| session.labels.clone()).unwrap_or_default()
+    }
+}
+
+/// What else there is to say of a holder, if anything.
+fn note_of(holder: &QueueEntry) -> Option<HolderNote> {
+    let release_request = holder.release_request().cloned();
+    let multi_lock = holder.multi_lock().to_vec();
+    let token = holder.token()?;
+    let notable = release_request.is_some() || !multi_lock.is_empty();
+    notable.then_some(HolderNote { token, release_request, bundle: multi_lock })
+}
+
+fn count(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

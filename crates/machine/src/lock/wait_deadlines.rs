@@ -1,0 +1,77 @@
+//! Waits that end: which waiters gave up a place in advance, for the day their node cannot do it for them.
+//!
+//! Owns the order in which they asked, so that whoever keeps the deadlines reads each wait once. Refuses to know what
+//! time it is: the machine never ends a wait by itself, a cancel does. Bounds: at most one line a waiter.
+
+use holdfast_types::{Cancel, LockName, Revision};
+use imbl::OrdMap;
+
+use crate::Machine;
+use crate::lock::queue_entry::QueueEntry;
+use crate::lock::rank::Rank;
+
+/// A waiter whose caller waits no longer than it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The command that ends it; without effect once the owner has asked again, holds, or has left.
+    pub cancel: Cancel,
+    /// How long the caller waits at most, milliseconds from when the acquire was applied.
+    pub wait_ms: u64,
+}
+
+/// Waiters with an end, in the order in which they asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// Lock and place by the revision of the asking, which no two acquires share.
+    by_asked: OrdMap<Revision, (LockName, Rank)>,
+}
+
+impl Waits {
+    /// A entry came, or asked again. False if another one asked in the same revision.
+    pub(crate) fn enter(&mut self, lock: &LockName, entry: &QueueEntry) -> bool {
+        if !entry.waits() || entry.wait_ms.is_none() {
+            return true;
+        }
+        let place = (lock.clone(), entry.rank);
+        self.by_asked.insert(entry.asked, place).is_none()
+    }
+
+    /// A entry, as it was, waits no longer.
+    pub(crate) fn leave(&mut self, entry: &QueueEntry) {
+        if entry.waits() && entry.wait_ms.is_some() {
+            self.by_asked.remove(&entry.asked);
+        }
+    }
+}
+
+impl Machine {
+    /// Waits with an end that were asked for after a revision, oldest first; at most `count_max`.
+    pub fn waits_after(&self, asked: Revision, count_max: usize) -> Vec<Wait> {
+        let later = self.locks.waits().by_asked.range(Revision(asked.0.saturating_add(1))..);
+        let waits = later.filter_map(|(_, (lock, rank))| self.wait_of(lock, rank));
+        waits.take(count_max).collect()
+    }
+
+    /// How many waits have an end.
+    pub fn waits(&self) -> usize {
+        self.locks.waits().by_asked.len()
+    }
+
+    /// The wait that was asked for in a revision, if it still goes on.
+    pub fn wait_asked_in(&self, asked: Revision) -> Option<Wait> {
+        let (lock, rank) = self.locks.waits().by_asked.get(&asked)?;
+        self.wait_of(lock, rank)
+    }
+
+    fn wait_of(&self, lock: &LockName, rank: &Rank) -> Option<Wait> {
+        let entry = self.locks.get(lock)?.entry(rank)?;
+        let cancel = Cancel {
+            lock: lock.clone(),
+            session: entry.session_name.clone(),
+            owner: entry.owner.clone(),
+            ticket: entry.ticket,
+            asked: entry.asked,
+        };
+        Some(Wait { cancel, wait_ms: entry.wait_ms? })
+    }
+}

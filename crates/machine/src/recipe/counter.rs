@@ -1,0 +1,60 @@
+//! Counters: a number of 64 bits that is added to or replaced, and never wraps.
+//!
+//! Owns overflow and versions. A version is the revision of the last change, so that none ever comes back, not even
+//! when a counter is deleted and begins anew.
+
+use holdfast_types::{
+    Count, CountChange, CounterView, Outcome, RecipeName, RecipeRejection, RecipeReply, Reply,
+};
+
+use super::refused;
+use crate::Machine;
+use crate::apply::ApplyContext;
+use crate::session::memo::scoped;
+
+impl Machine {
+    /// Changes a counter, once for each request id of a session.
+    pub(super) fn count(&mut self, count: Count, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let Count { counter, session, request, change } = count;
+        let asked = match change {
+            CountChange::Add { .. } => "add",
+            CountChange::Set { .. } => "set",
+            CountChange::Delete => "delete",
+        };
+        let request = scoped(&["counter", counter.as_str(), asked], request.as_ref());
+        self.once(ctx, (session, None, request), |machine, _, ctx| {
+            machine.change_counter(counter, change, ctx)
+        })
+    }
+
+    fn change_counter(
+        &mut self,
+        name: RecipeName,
+        change: CountChange,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let known = self.recipes.counters.get(&name).copied();
+        let now = known.unwrap_or_default();
+        let value = match change {
+            CountChange::Delete => {
+                self.recipes.counters.remove(&name);
+                return Ok(Reply::Recipe(RecipeReply::Deleted { existed: known.is_some() }));
+            }
+            CountChange::Add { amount } => now
+                .value
+                .checked_add(amount)
+                .ok_or_else(|| refused(RecipeRejection::Overflow { value: now.value }))?,
+            CountChange::Set { version, .. } if version.is_some_and(|v| v != now.version) => {
+                let actual = now.version;
+                return Err(refused(RecipeRejection::CounterVersion { actual }));
+            }
+            CountChange::Set { value, .. } => value,
+        };
+        if known.is_none() {
+            self.check_room_for_recipe()?;
+        }
+        let view = CounterView { value, version: ctx.revision.0 };
+        self.recipes.counters.insert(name, view);
+        Ok(Reply::Recipe(RecipeReply::Counter(view)))
+    }
+}

@@ -1,0 +1,178 @@
+//! Double barriers: n enter together, and the round is over when all of them have left.
+//!
+//! Owns two stored_policy. A round begins when nobody is inside and enough wait to enter, for the first of them. Whoever is
+//! inside has left when it says so or when its session ends; whoever waits to enter and goes breaks nobody: its place is
+//! free again. A double barrier exists only while somebody waits or a round goes on.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    Event, Gate, Owner, Passed, RecipeEvent, RecipeName, RecipeReply, Reply, Revision, SessionId,
+};
+use imbl::OrdMap;
+
+use super::gate::{BarrierProgress, Member, count};
+use crate::Machine;
+use crate::apply::ApplyContext;
+
+/// One that entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entered {
+    /// The revision of its arrival.
+    pub(crate) ticket: Revision,
+    pub(crate) session: SessionId,
+    pub(crate) owner: Owner,
+    pub(crate) left: bool,
+}
+
+/// Those who entered together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    /// The revision in which it began.
+    pub(crate) generation: Revision,
+    /// In the order of arrival. Invariant: as many as the parties; not all have left.
+    pub(crate) entered: Vec<Entered>,
+}
+
+impl Round {
+    /// How many have not left.
+    pub(crate) fn inside(&self) -> u32 {
+        count(self.entered.iter().filter(|entered| !entered.left).count())
+    }
+}
+
+/// A double barrier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Double {
+    /// How many enter together.
+    pub(crate) parties: u32,
+    /// Who waits to enter, by the revision of the arrival. Invariant: without a round, fewer than the parties.
+    pub(crate) waiting: OrdMap<Revision, Member>,
+    /// Who is inside.
+    pub(crate) round: Option<Round>,
+}
+
+impl Double {
+    pub(super) fn progress(&self) -> BarrierProgress {
+        let (parties, arrived) = (self.parties, count(self.waiting.len()));
+        let is_last = self.round.is_none() && arrived + 1 >= parties;
+        BarrierProgress { parties, arrived, is_last, exists: true }
+    }
+
+    /// How a member that is inside entered.
+    pub(super) fn passed(&self, ticket: Revision) -> Option<Passed> {
+        let round = self.round.as_ref()?;
+        let entered = (0..).zip(&round.entered);
+        let (index, _) = entered.into_iter().find(|(_, e)| e.ticket == ticket && !e.left)?;
+        Some(Passed { generation: round.generation, index, parties: self.parties })
+    }
+}
+
+impl Machine {
+    /// Adds one who wants to enter, whose place is noted. Answers how it entered, if it did.
+    pub(super) fn join_double(
+        &mut self,
+        name: &RecipeName,
+        parties: u32,
+        member: Member,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Option<Passed> {
+        let known = self.recipes.doubles.get(name);
+        let new = || Double { parties, waiting: OrdMap::new(), round: None };
+        let mut double = known.map_or_else(new, |known| (**known).clone());
+        double.waiting.insert(ctx.revision, member);
+        self.recipes.doubles.insert(name.clone(), Arc::new(double));
+        self.settle_double(name, ctx);
+        self.recipes.doubles.get(name)?.passed(ctx.revision)
+    }
+
+    /// The rule: ends a round that everybody has left, begins one if it can, and forgets what is empty.
+    pub(super) fn settle_double(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) {
+        let Some(double) = self.recipes.doubles.get_mut(name).map(Arc::make_mut) else { return };
+        if let Some(over) = double.round.take_if(|round| round.inside() == 0) {
+            let (name, generation) = (name.clone(), over.generation);
+            ctx.emit(Event::Recipe(RecipeEvent::Out { name, generation }));
+        }
+        let enough = count(double.waiting.len()) >= double.parties;
+        if double.round.is_none() && enough {
+            self.begin_round(name, ctx);
+        } else if double.round.is_none() && double.waiting.is_empty() {
+            self.recipes.doubles.remove(name);
+        }
+    }
+
+    fn begin_round(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) {
+        let Some(double) = self.recipes.doubles.get_mut(name).map(Arc::make_mut) else { return };
+        let (parties, generation) = (double.parties, ctx.revision);
+        let first: Vec<(Revision, Member)> = double
+            .waiting
+            .iter()
+            .take(usize::try_from(parties).unwrap_or(usize::MAX))
+            .map(|(ticket, member)| (*ticket, member.clone()))
+            .collect();
+        for (ticket, _) in &first {
+            double.waiting.remove(ticket);
+        }
+        let entered = first.iter().map(|(ticket, member)| Entered {
+            ticket: *ticket,
+            session: member.session,
+            owner: member.owner.clone(),
+            left: false,
+        });
+        double.round = Some(Round { generation, entered: entered.collect() });
+        for (index, (_, member)) in (0..).zip(&first) {
+            self.recipes.waits.leave(member);
+            let passed = Passed { generation, index, parties };
+            let outcome = Ok(Reply::Recipe(RecipeReply::Passed(passed)));
+            self.remember(member.session, member.request.as_ref(), outcome);
+        }
+        let (gate, name) = (Gate::Double, name.clone());
+        ctx.emit(Event::Recipe(RecipeEvent::Opened { gate, name, generation }));
+    }
+
+    /// Leaves, or gives a place to enter up. Answers the round that still goes on, if the member was part of it.
+    pub(super) fn leave_double(
+        &mut self,
+        name: &RecipeName,
+        session: SessionId,
+        owner: &Owner,
+        place: Option<Revision>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Option<(Revision, u32)> {
+        let waits = place.is_some_and(|ticket| self.member(Gate::Double, name, ticket).is_some());
+        if let Some(ticket) = place {
+            self.vacate(name, session, owner, ticket, ctx);
+            self.settle_double(name, ctx);
+        }
+        let round = self.recipes.doubles.get(name)?.round.as_ref()?;
+        let mut entered = round.entered.iter();
+        let was_inside = entered.any(|e| e.session == session && e.owner == *owner && e.left);
+        (was_inside && !waits).then(|| (round.generation, round.inside()))
+    }
+
+    /// Takes a place away: one that waits is free again, one inside has left. What follows is for
+    /// [`Machine::settle_double`].
+    pub(super) fn vacate(
+        &mut self,
+        name: &RecipeName,
+        session: SessionId,
+        owner: &Owner,
+        ticket: Revision,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(double) = self.recipes.doubles.get(name).cloned() else { return };
+        let mut double = (*double).clone();
+        if let Some(member) = double.waiting.remove(&ticket) {
+            self.recipes.waits.leave(&member);
+            ctx.emit(Event::Recipe(RecipeEvent::PlaceFreed { name: name.clone() }));
+        } else {
+            let entered = double.round.iter_mut().flat_map(|round| &mut round.entered);
+            entered
+                .filter(|entered| entered.ticket == ticket)
+                .for_each(|entered| entered.left = true);
+        }
+        let place = super::Place::Gate(Gate::Double, name.clone(), owner.clone());
+        self.recipes.forget(session, &place);
+        self.recipes.doubles.insert(name.clone(), Arc::new(double));
+    }
+}

@@ -1,0 +1,322 @@
+//! What barriers and double barriers share: members, arriving, leaving, and giving a wait up.
+//!
+//! Owns that a retry of an arrival is the same arrival: while it waits, because a session and owner has one place; later,
+//! because the answer is remembered under the request id. Everything is checked before anything changes. Refuses to
+//! know when a barrier opens (`barrier.rs`, `double.rs`).
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    Arrive, Arrived, Bound, BreachCause, Depart, Gate, GiveUp, OpenSession, Outcome, Owner, Passed,
+    Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Revision,
+    SessionEnd, SessionId, Ticket, Ttl,
+};
+
+use super::{Place, refused, scoped_arrival, within};
+use crate::Machine;
+use crate::apply::{ApplyContext, expired, limit_reached};
+use crate::session::store::KnownSession;
+
+/// Somebody who has arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) session: SessionId,
+    pub(crate) owner: Owner,
+    /// Under which id, scoped, the final answer is remembered.
+    pub(crate) request: Option<RequestId>,
+    /// Revision of its latest arrival for this place.
+    pub(crate) asked: Revision,
+    /// How long that waits, milliseconds.
+    pub(crate) wait_ms: u64,
+}
+
+impl Member {
+    pub(crate) fn place(&self, gate: Gate, name: &RecipeName) -> Place {
+        Place::Gate(gate, name.clone(), self.owner.clone())
+    }
+}
+
+/// Who would pass, if one more arrived now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BarrierProgress {
+    pub(super) parties: u32,
+    pub(super) arrived: u32,
+    /// Whether one more lets them pass.
+    pub(super) is_last: bool,
+    /// Whether it exists already.
+    pub(super) exists: bool,
+}
+
+/// How many there are: far fewer than 2^32.
+pub(super) fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+impl Machine {
+    pub(super) fn arrive(&mut self, arrive: Arrive, ctx: &mut ApplyContext<'_>) -> Outcome {
+        within(arrive.parties, Recipe::PARTIES_MAX)?;
+        let Arrive { gate, name, owner, request, .. } = &arrive;
+        let request = scoped_arrival(*gate, name, owner, request.as_ref());
+        let arrive = Arrive { request, ..arrive };
+        match self.sessions.named(&arrive.open.session) {
+            Some(KnownSession::Open(id)) => {
+                if let Some(first) = self.remembered(id, arrive.request.as_ref()) {
+                    return first;
+                }
+                let place = Place::Gate(arrive.gate, arrive.name.clone(), arrive.owner.clone());
+                match self.recipes.place(id, &place) {
+                    Some(ticket) => self.arrive_again(id, ticket, arrive, ctx),
+                    None => self.arrive_new(Some(id), arrive, ctx),
+                }
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                Err(expired(arrive.open.session))
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+                self.arrive_new(None, arrive, ctx)
+            }
+        }
+    }
+
+    /// The final answer to an arrival, if it has had one.
+    pub(super) fn remembered(
+        &self,
+        session: SessionId,
+        request: Option<&RequestId>,
+    ) -> Option<Outcome> {
+        self.sessions.get(session)?.memo.recall(request?).cloned()
+    }
+
+    /// Remembers a final answer.
+    pub(super) fn remember(
+        &mut self,
+        session: SessionId,
+        request: Option<&RequestId>,
+        outcome: Outcome,
+    ) {
+        let count_max = self.limits.memo_per_session_max;
+        if let Some(request) = request
+            && self.remembered(session, Some(request)).is_none()
+        {
+            self.sessions.remember(session, request.clone(), outcome, count_max);
+        }
+    }
+
+    /// The member has arrived already and asks again: it keeps its place, and the session shows life.
+    fn arrive_again(
+        &mut self,
+        session: SessionId,
+        ticket: Revision,
+        arrive: Arrive,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let Arrive { gate, name, parties, open, request, wait_ms, .. } = arrive;
+        let progress = self.progress(gate, &name, parties);
+        check_parties(progress, parties)?;
+        if let Some(passed) = self.inside(gate, &name, ticket) {
+            self.touch_by_name(session, open.ttl, open.labels, ctx);
+            let outcome = Ok(Reply::Recipe(RecipeReply::Passed(passed)));
+            self.remember(session, request.as_ref(), outcome.clone());
+            return outcome;
+        }
+        // Asking without waiting says nothing about the place that another call waits for.
+        let Some(wait_ms) = wait_ms else { return Err(not_yet(progress)) };
+        self.touch_by_name(session, open.ttl, open.labels, ctx);
+        let changed = self.amend_member(gate, &name, ticket, |member| {
+            member.asked = ctx.revision;
+            member.wait_ms = wait_ms;
+            member.request = request.or(member.request.take());
+        });
+        if let Some((before, after)) = changed {
+            self.recipes.waits.leave(&before);
+            self.recipes.waits.enter(gate, &name, ticket, &after);
+        }
+        Ok(self.arrived(gate, &name, session, ticket, ctx.revision))
+    }
+
+    fn arrive_new(
+        &mut self,
+        session: Option<SessionId>,
+        arrive: Arrive,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let progress = self.progress(arrive.gate, &arrive.name, arrive.parties);
+        check_parties(progress, arrive.parties)?;
+        if arrive.wait_ms.is_none() && !progress.is_last {
+            return Err(not_yet(progress));
+        }
+        if !progress.exists {
+            self.check_room_for_recipe()?;
+        }
+        if progress.arrived >= Recipe::ENTRANTS_MAX {
+            return Err(limit_reached(Bound::RecipePlaces, Recipe::ENTRANTS_MAX));
+        }
+        match session {
+            Some(session) => self.check_room_for_place(session)?,
+            None => self.check_room_for_session()?,
+        }
+        let Arrive { gate, name, parties, open, owner, request, wait_ms } = arrive;
+        let session = self.show_life(session, open, ctx);
+        let wait_ms = wait_ms.unwrap_or(0);
+        let (asked, ticket) = (ctx.revision, ctx.revision);
+        let member = Member { session, owner, request: request.clone(), asked, wait_ms };
+        self.recipes.note(session, member.place(gate, &name), ticket);
+        self.recipes.waits.enter(gate, &name, ticket, &member);
+        let passed = match gate {
+            Gate::Barrier => self.join_barrier(&name, parties, member, ctx),
+            Gate::Double => self.join_double(&name, parties, member, ctx),
+        };
+        match passed {
+            Some(passed) => Ok(Reply::Recipe(RecipeReply::Passed(passed))),
+            None => Ok(self.arrived(gate, &name, session, ticket, asked)),
+        }
+    }
+
+    fn show_life(
+        &mut self,
+        session: Option<SessionId>,
+        open: OpenSession,
+        ctx: &mut ApplyContext<'_>,
+    ) -> SessionId {
+        match session {
+            Some(id) => {
+                self.touch_by_name(id, open.ttl, open.labels, ctx);
+                id
+            }
+            None => self.begin_session(open, ctx),
+        }
+    }
+
+    /// Who is there; if nobody is, as one who arrives would find it.
+    fn progress(&self, gate: Gate, name: &RecipeName, parties: u32) -> BarrierProgress {
+        let known = match gate {
+            Gate::Barrier => self.recipes.barriers.get(name).map(|barrier| barrier.progress()),
+            Gate::Double => self.recipes.doubles.get(name).map(|double| double.progress()),
+        };
+        let alone = BarrierProgress { parties, arrived: 0, is_last: parties == 1, exists: false };
+        known.unwrap_or(alone)
+    }
+
+    /// The entered member of a double barrier.
+    fn inside(&self, gate: Gate, name: &RecipeName, ticket: Revision) -> Option<Passed> {
+        match gate {
+            Gate::Barrier => None,
+            Gate::Double => self.recipes.doubles.get(name)?.passed(ticket),
+        }
+    }
+
+    /// Changes a member that waits; answers what it was and is.
+    fn amend_member(
+        &mut self,
+        gate: Gate,
+        name: &RecipeName,
+        ticket: Revision,
+        change: impl FnOnce(&mut Member),
+    ) -> Option<(Member, Member)> {
+        let recipes = &mut self.recipes;
+        let member = match gate {
+            Gate::Barrier => {
+                Arc::make_mut(recipes.barriers.get_mut(name)?).members.get_mut(&ticket)?
+            }
+            Gate::Double => {
+                Arc::make_mut(recipes.doubles.get_mut(name)?).waiting.get_mut(&ticket)?
+            }
+        };
+        let before = member.clone();
+        change(member);
+        Some((before, member.clone()))
+    }
+
+    fn arrived(
+        &self,
+        gate: Gate,
+        name: &RecipeName,
+        session: SessionId,
+        ticket: Revision,
+        asked: Revision,
+    ) -> Reply {
+        let progress = self.progress(gate, name, 0);
+        let generation = match gate {
+            Gate::Barrier => self.recipes.barriers.get(name).map(|barrier| barrier.generation()),
+            Gate::Double => None,
+        };
+        Reply::Recipe(RecipeReply::Arrived(Arrived {
+            ticket: Ticket(ticket.0),
+            asked,
+            generation: generation.unwrap_or(Revision(0)),
+            arrived: progress.arrived,
+            parties: progress.parties,
+            session,
+            ttl: self.sessions.get(session).map_or(Ttl::DEFAULT, |session| session.ttl),
+        }))
+    }
+
+    pub(super) fn depart(&mut self, depart: &Depart, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let Depart { gate, name, session, owner } = depart;
+        let id = self.open_session_named(session.clone())?;
+        let place = self.recipes.place(id, &Place::Gate(*gate, name.clone(), owner.clone()));
+        let changed = place.is_some();
+        let leaving = match (gate, place) {
+            (Gate::Barrier, Some(_)) => {
+                self.break_barrier(name, id, BreachCause::Left, ctx);
+                None
+            }
+            (Gate::Barrier, None) => None,
+            (Gate::Double, place) => self.leave_double(name, id, owner, place, ctx),
+        };
+        Ok(Reply::Recipe(RecipeReply::Departed { leaving, changed }))
+    }
+
+    /// Ends a wait, unless it was answered in the meantime, or the member has asked again.
+    pub(super) fn stop_waiting(&mut self, give_up: &GiveUp, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let GiveUp { gate, name, session, owner, asked, request } = give_up;
+        let request = scoped_arrival(*gate, name, owner, request.as_ref());
+        let gone = Ok(Reply::Recipe(RecipeReply::GaveUp));
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return gone };
+        if let Some(first) = self.remembered(id, request.as_ref()) {
+            return first;
+        }
+        let place = Place::Gate(*gate, name.clone(), owner.clone());
+        let Some(ticket) = self.recipes.place(id, &place) else { return gone };
+        if let Some(passed) = self.inside(*gate, name, ticket) {
+            return Ok(Reply::Recipe(RecipeReply::Passed(passed)));
+        }
+        let now = self.member(*gate, name, ticket).map(|member| member.asked);
+        if now != Some(*asked) {
+            return Ok(self.arrived(*gate, name, id, ticket, now.unwrap_or(*asked)));
+        }
+        match gate {
+            Gate::Barrier => self.break_barrier(name, id, BreachCause::TimedOut, ctx),
+            Gate::Double => {
+                self.vacate(name, id, owner, ticket, ctx);
+                self.settle_double(name, ctx);
+            }
+        }
+        gone
+    }
+
+    /// A member that waits.
+    pub(super) fn member(
+        &self,
+        gate: Gate,
+        name: &RecipeName,
+        ticket: Revision,
+    ) -> Option<&Member> {
+        match gate {
+            Gate::Barrier => self.recipes.barriers.get(name)?.members.get(&ticket),
+            Gate::Double => self.recipes.doubles.get(name)?.waiting.get(&ticket),
+        }
+    }
+}
+
+fn check_parties(progress: BarrierProgress, parties: u32) -> Result<(), Rejection> {
+    if progress.parties == parties {
+        return Ok(());
+    }
+    Err(refused(RecipeRejection::PartiesMismatch { parties: progress.parties }))
+}
+
+fn not_yet(progress: BarrierProgress) -> Rejection {
+    let BarrierProgress { arrived, parties, .. } = progress;
+    refused(RecipeRejection::NotYet { arrived, parties })
+}

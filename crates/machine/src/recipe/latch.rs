@@ -1,0 +1,174 @@
+//! Latches: made with a count, counted down once for each key, open at zero and from then on.
+//!
+//! Owns which keys were counted and what each left. A promise counts a key when a session ends. Bounds: at most as many
+//! keys as the count; promises are bounded, and gone when the latch opens.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    Bound, Event, LatchView, Outcome, Recipe, RecipeEvent, RecipeName, RecipeRejection,
+    RecipeReply, Rejection, Reply, RequestId, Revision, SessionEnd, SessionId, SessionName,
+};
+use imbl::OrdMap;
+
+use super::{Place, refused, within};
+use crate::Machine;
+use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::session::store::KnownSession;
+
+/// A latch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Latch {
+    pub(crate) count: u32,
+    /// The revision that made it.
+    pub(crate) made: Revision,
+    /// What was left after each key. Invariant: one key to each number from `count - 1` down to what is left.
+    pub(crate) keys: OrdMap<RequestId, u32>,
+    /// Whose end counts which key. Invariant: empty when open; no key of it is counted.
+    pub(crate) promises: OrdMap<RequestId, SessionId>,
+}
+
+impl Latch {
+    /// What is left to be counted.
+    pub(crate) fn left(&self) -> u32 {
+        self.count.saturating_sub(u32::try_from(self.keys.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn view(&self) -> LatchView {
+        let promised = u32::try_from(self.promises.len()).unwrap_or(u32::MAX);
+        LatchView { count: self.count, left: self.left(), promised, made: self.made }
+    }
+}
+
+impl Machine {
+    pub(super) fn make_latch(
+        &mut self,
+        latch: RecipeName,
+        count: u32,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        within(count, Recipe::COUNT_MAX)?;
+        let (view, created) = if let Some(known) = self.recipes.latches.get(&latch) {
+            if known.count != count {
+                return Err(refused(RecipeRejection::CountMismatch { count: known.count }));
+            }
+            (known.view(), false)
+        } else {
+            self.check_room_for_recipe()?;
+            let (keys, promises) = (OrdMap::new(), OrdMap::new());
+            let new = Latch { count, made: ctx.revision, keys, promises };
+            let view = new.view();
+            self.recipes.latches.insert(latch, Arc::new(new));
+            (view, true)
+        };
+        Ok(Reply::Recipe(RecipeReply::Latch { view, created }))
+    }
+
+    /// Counts a key. One that was counted before gets the same answer, and so does everyone who comes too late.
+    pub(super) fn count_down(
+        &mut self,
+        name: &RecipeName,
+        key: RequestId,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let Some(latch) = self.recipes.latches.get(name) else {
+            return Err(refused(RecipeRejection::NoLatch));
+        };
+        let (left, promised) = (latch.left(), latch.promises.get(&key).copied());
+        if let Some(left) = latch.keys.get(&key).copied() {
+            return Ok(Reply::Recipe(RecipeReply::Counted { left, counted: true }));
+        }
+        if left == 0 {
+            return Ok(Reply::Recipe(RecipeReply::Counted { left, counted: false }));
+        }
+        let left = left - 1;
+        if let Some(session) = promised {
+            self.recipes.forget(session, &Place::Promise(name.clone(), key.clone()));
+        }
+        if let Some(latch) = self.recipes.latches.get_mut(name).map(Arc::make_mut) {
+            latch.promises.remove(&key);
+            latch.keys.insert(key, left);
+        }
+        if left == 0 {
+            self.open_latch(name, ctx);
+        }
+        Ok(Reply::Recipe(RecipeReply::Counted { left, counted: true }))
+    }
+
+    fn open_latch(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) {
+        let Some(latch) = self.recipes.latches.get_mut(name).map(Arc::make_mut) else { return };
+        let promises = std::mem::take(&mut latch.promises);
+        for (key, session) in promises {
+            self.recipes.forget(session, &Place::Promise(name.clone(), key));
+        }
+        ctx.emit(Event::Recipe(RecipeEvent::LatchOpened { latch: name.clone() }));
+    }
+
+    /// Promises to count a key when a session ends. A promise made again, for another session too, replaces the one before.
+    pub(super) fn promise(
+        &mut self,
+        name: &RecipeName,
+        key: RequestId,
+        session: SessionName,
+    ) -> Outcome {
+        let id = self.open_session_named(session)?;
+        let Some(latch) = self.recipes.latches.get(name) else {
+            return Err(refused(RecipeRejection::NoLatch));
+        };
+        let (left, made) = (latch.left(), latch.made);
+        let before = latch.promises.get(&key).copied();
+        if left == 0 || latch.keys.contains_key(&key) || before == Some(id) {
+            return Ok(Reply::Recipe(RecipeReply::Promised { left }));
+        }
+        if before.is_none() && latch.promises.len() as u64 >= u64::from(Recipe::PROMISES_MAX) {
+            return Err(limit_reached(Bound::RecipePlaces, Recipe::PROMISES_MAX));
+        }
+        self.check_room_for_place(id)?;
+        let place = Place::Promise(name.clone(), key.clone());
+        if let Some(before) = before {
+            self.recipes.forget(before, &place);
+        }
+        self.recipes.note(id, place, made);
+        if let Some(latch) = self.recipes.latches.get_mut(name) {
+            Arc::make_mut(latch).promises.insert(key, id);
+        }
+        Ok(Reply::Recipe(RecipeReply::Promised { left }))
+    }
+
+    /// The session that promised has ended.
+    pub(super) fn keep_promise(
+        &mut self,
+        name: &RecipeName,
+        key: &RequestId,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        // The latch may have opened by another promise of the same session.
+        let known = self.recipes.latches.get(name);
+        if known.is_some_and(|latch| latch.promises.contains_key(key)) {
+            drop(self.count_down(name, key.clone(), ctx));
+        }
+    }
+
+    pub(super) fn delete_latch(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) -> Reply {
+        let Some(latch) = self.recipes.latches.remove(name) else {
+            return Reply::Recipe(RecipeReply::Deleted { existed: false });
+        };
+        for (key, session) in &latch.promises {
+            self.recipes.forget(*session, &Place::Promise(name.clone(), key.clone()));
+        }
+        let latch = name.clone();
+        ctx.emit(Event::Recipe(RecipeEvent::LatchDeleted { latch }));
+        Reply::Recipe(RecipeReply::Deleted { existed: true })
+    }
+
+    /// The session of this name, if it is open.
+    pub(super) fn open_session_named(&self, session: SessionName) -> Result<SessionId, Rejection> {
+        match self.sessions.named(&session) {
+            Some(KnownSession::Open(id)) => Ok(id),
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => Err(expired(session)),
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+                Err(no_session(session))
+            }
+        }
+    }
+}

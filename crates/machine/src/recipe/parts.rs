@@ -1,0 +1,300 @@
+//! Recipes as parts of a snapshot, and back: `docs/formats/snapshot.md` says the same in words.
+//!
+//! Owns what is written of each kind and about how many bytes that is. The indexes are rebuilt, never read.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use holdfast_types::{CounterView, Gate, Owner, RecipeName, RequestId, Revision, SessionId};
+use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
+
+use super::double::{Entered, Round};
+use super::gate::Member;
+use super::waits::Waits;
+use super::{Barrier, Double, Latch, Place, Recipes};
+
+/// Which kind, in the order in which they are dumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RecipeKind {
+    Latch,
+    Barrier,
+    Double,
+    Counter,
+}
+
+/// One recipe. Append-only, as all parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RecipePart {
+    /// A latch.
+    Latch(LatchPart),
+    /// A generation of a barrier.
+    Barrier(BarrierPart),
+    /// A double barrier.
+    Double(DoublePart),
+    /// A counter.
+    Counter {
+        /// Its name.
+        name: RecipeName,
+        /// Its value and version.
+        view: CounterView,
+    },
+}
+
+/// A latch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LatchPart {
+    /// Its name.
+    pub name: RecipeName,
+    /// What it was made with.
+    pub count: u32,
+    /// The revision that made it.
+    pub made: Revision,
+    /// Keys that were counted and what each left, by key.
+    pub keys: Vec<(RequestId, u32)>,
+    /// Keys that are counted when a session ends, by key.
+    pub promises: Vec<(RequestId, SessionId)>,
+}
+
+/// A generation of a barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BarrierPart {
+    /// Its name.
+    pub name: RecipeName,
+    /// How many pass together.
+    pub parties: u32,
+    /// Who has arrived, in order.
+    pub members: Vec<MemberPart>,
+}
+
+/// A double barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DoublePart {
+    /// Its name.
+    pub name: RecipeName,
+    /// How many enter together.
+    pub parties: u32,
+    /// Who waits to enter, in order.
+    pub waiting: Vec<MemberPart>,
+    /// Who is inside.
+    pub round: Option<RoundPart>,
+}
+
+/// Somebody who waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemberPart {
+    /// Revision of its arrival.
+    pub ticket: Revision,
+    /// Whose.
+    pub session: SessionId,
+    /// Who within the session.
+    pub owner: Owner,
+    /// Under which id, made of the caller's and of what it is for, the final answer is remembered.
+    pub request: Option<RequestId>,
+    /// Revision of its latest arrival for this place.
+    pub asked: Revision,
+    /// How long that waits, milliseconds.
+    pub wait_ms: u64,
+}
+
+/// Those who entered together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RoundPart {
+    /// The revision in which the round began.
+    pub generation: Revision,
+    /// Ticket, session, owner, and whether it has left; in the order of arrival.
+    pub entered: Vec<(Revision, SessionId, Owner, bool)>,
+}
+
+impl RecipePart {
+    /// What tells it from all others.
+    pub(crate) fn key(&self) -> (RecipeKind, RecipeName) {
+        match self {
+            Self::Latch(latch) => (RecipeKind::Latch, latch.name.clone()),
+            Self::Barrier(barrier) => (RecipeKind::Barrier, barrier.name.clone()),
+            Self::Double(double) => (RecipeKind::Double, double.name.clone()),
+            Self::Counter { name, .. } => (RecipeKind::Counter, name.clone()),
+        }
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        /// A member with the longest names.
+        const MEMBER: usize = 256;
+        let items = match self {
+            Self::Latch(latch) => latch.keys.len() + latch.promises.len(),
+            Self::Barrier(barrier) => barrier.members.len(),
+            Self::Double(double) => {
+                double.waiting.len() + double.round.as_ref().map_or(0, |round| round.entered.len())
+            }
+            Self::Counter { .. } => 0,
+        };
+        let (_, name) = self.key();
+        64 + name.as_str().len() + MEMBER * items
+    }
+}
+
+impl MemberPart {
+    fn of((ticket, member): (&Revision, &Member)) -> Self {
+        let Member { session, owner, request, asked, wait_ms } = member.clone();
+        Self { ticket: *ticket, session, owner, request, asked, wait_ms }
+    }
+}
+
+impl Latch {
+    fn part(&self, name: &RecipeName) -> RecipePart {
+        RecipePart::Latch(LatchPart {
+            name: name.clone(),
+            count: self.count,
+            made: self.made,
+            keys: self.keys.iter().map(|(key, left)| (key.clone(), *left)).collect(),
+            promises: self.promises.iter().map(|(key, id)| (key.clone(), *id)).collect(),
+        })
+    }
+}
+
+impl Barrier {
+    fn part(&self, name: &RecipeName) -> RecipePart {
+        let members = self.members.iter().map(MemberPart::of).collect();
+        RecipePart::Barrier(BarrierPart { name: name.clone(), parties: self.parties, members })
+    }
+}
+
+impl Double {
+    fn part(&self, name: &RecipeName) -> RecipePart {
+        let entered = |e: &Entered| (e.ticket, e.session, e.owner.clone(), e.left);
+        RecipePart::Double(DoublePart {
+            name: name.clone(),
+            parties: self.parties,
+            waiting: self.waiting.iter().map(MemberPart::of).collect(),
+            round: self.round.as_ref().map(|round| RoundPart {
+                generation: round.generation,
+                entered: round.entered.iter().map(entered).collect(),
+            }),
+        })
+    }
+}
+
+/// Where a kind goes on, after the last one that was dumped.
+fn start(
+    kind: RecipeKind,
+    after: Option<&(RecipeKind, RecipeName)>,
+) -> Option<(Bound<&str>, Bound<&str>)> {
+    match after {
+        Some((last, _)) if kind < *last => None,
+        Some((last, name)) if kind == *last => {
+            Some((Bound::Excluded(name.as_str()), Bound::Unbounded))
+        }
+        Some(_) | None => Some((Bound::Unbounded, Bound::Unbounded)),
+    }
+}
+
+impl Recipes {
+    /// Everything after one, by kind and name.
+    pub(crate) fn parts_after<'a>(
+        &'a self,
+        after: Option<&'a (RecipeKind, RecipeName)>,
+    ) -> impl Iterator<Item = RecipePart> + 'a {
+        let at = move |kind| start(kind, after);
+        let latches = at(RecipeKind::Latch).map(|from| self.latches.range::<_, str>(from));
+        let barriers = at(RecipeKind::Barrier).map(|from| self.barriers.range::<_, str>(from));
+        let doubles = at(RecipeKind::Double).map(|from| self.doubles.range::<_, str>(from));
+        let counters = at(RecipeKind::Counter).map(|from| self.counters.range::<_, str>(from));
+        let latches = latches.into_iter().flatten().map(|(name, latch)| latch.part(name));
+        let barriers = barriers.into_iter().flatten().map(|(name, barrier)| barrier.part(name));
+        let doubles = doubles.into_iter().flatten().map(|(name, double)| double.part(name));
+        let counters = counters
+            .into_iter()
+            .flatten()
+            .map(|(name, view)| RecipePart::Counter { name: name.clone(), view: *view });
+        latches.chain(barriers).chain(doubles).chain(counters)
+    }
+
+    /// Puts one where a snapshot had it. False if its name is taken.
+    ///
+    /// # Errors
+    /// It names something twice.
+    pub(crate) fn restore(&mut self, part: RecipePart) -> Result<bool, String> {
+        Ok(match part {
+            RecipePart::Latch(LatchPart { name, count, made, keys, promises }) => {
+                let latch = Latch { count, made, keys: once(keys)?, promises: once(promises)? };
+                self.latches.insert(name, Arc::new(latch)).is_none()
+            }
+            RecipePart::Barrier(BarrierPart { name, parties, members }) => {
+                let barrier = Barrier { parties, members: restored(members)? };
+                self.barriers.insert(name, Arc::new(barrier)).is_none()
+            }
+            RecipePart::Double(DoublePart { name, parties, waiting, round }) => {
+                let entered =
+                    |(ticket, session, owner, left)| Entered { ticket, session, owner, left };
+                let round = round.map(|round| Round {
+                    generation: round.generation,
+                    entered: round.entered.into_iter().map(entered).collect(),
+                });
+                let double = Double { parties, waiting: restored(waiting)?, round };
+                self.doubles.insert(name, Arc::new(double)).is_none()
+            }
+            RecipePart::Counter { name, view } => self.counters.insert(name, view).is_none(),
+        })
+    }
+
+    /// Rebuilds the indexes.
+    ///
+    /// # Errors
+    /// A place that two key.
+    pub(crate) fn rebuild(&mut self) -> Result<(), String> {
+        let (latches, barriers, doubles) =
+            (self.latches.clone(), self.barriers.clone(), self.doubles.clone());
+        (self.places, self.waits) = (OrdMap::new(), Waits::default());
+        for (name, latch) in &latches {
+            for (key, session) in &latch.promises {
+                self.note_once(*session, Place::Promise(name.clone(), key.clone()), latch.made)?;
+            }
+        }
+        for (name, barrier) in &barriers {
+            self.note_members(Gate::Barrier, name, &barrier.members)?;
+        }
+        for (name, double) in &doubles {
+            self.note_members(Gate::Double, name, &double.waiting)?;
+            let entered = double.round.iter().flat_map(|round| &round.entered);
+            for entered in entered.filter(|entered| !entered.left) {
+                let place = Place::Gate(Gate::Double, name.clone(), entered.owner.clone());
+                self.note_once(entered.session, place, entered.ticket)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_members(
+        &mut self,
+        gate: Gate,
+        name: &RecipeName,
+        members: &OrdMap<Revision, Member>,
+    ) -> Result<(), String> {
+        for (ticket, member) in members {
+            self.note_once(member.session, member.place(gate, name), *ticket)?;
+            if !self.waits.enter(gate, name, *ticket, member) {
+                return Err(format!("an arrival at {name} asked in a revision of its own"));
+            }
+        }
+        Ok(())
+    }
+
+    fn note_once(&mut self, session: SessionId, place: Place, at: Revision) -> Result<(), String> {
+        let complaint = format!("{place:?} is one place");
+        if self.note(session, place, at) { Ok(()) } else { Err(complaint) }
+    }
+}
+
+fn restored(members: Vec<MemberPart>) -> Result<OrdMap<Revision, Member>, String> {
+    let member = |part: MemberPart| {
+        let MemberPart { ticket, session, owner, request, asked, wait_ms } = part;
+        (ticket, Member { session, owner, request, asked, wait_ms })
+    };
+    once(members.into_iter().map(member).collect())
+}
+
+fn once<K: Ord + Clone, V: Clone>(items: Vec<(K, V)>) -> Result<OrdMap<K, V>, String> {
+    let count = items.len();
+    let map: OrdMap<K, V> = items.into_iter().collect();
+    if map.len() == count { Ok(map) } else { Err("a recipe names something twice".to_owned()) }
+}

@@ -1,0 +1,96 @@
+//! What can be asked of the recipes without changing them. Answers are copies, taken at the machine's revision.
+
+use holdfast_types::{
+    CounterView, Gate, GateView, LatchView, Outcome, Owner, Passed, RecipeName, RecipeReply, Reply,
+    RequestId, Revision, SessionId, SessionName,
+};
+
+use super::{Place, scoped_arrival};
+use crate::Machine;
+use crate::session::store::KnownSession;
+
+/// Where an arrival stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It waits.
+    Waiting,
+    /// It was answered for good.
+    Answered(Outcome),
+    /// It is not there, and nothing is remembered of it.
+    Gone,
+}
+
+impl Machine {
+    /// A latch, if there is one.
+    pub fn latch(&self, latch: &RecipeName) -> Option<LatchView> {
+        self.recipes.latches.get(latch).map(|latch| latch.view())
+    }
+
+    /// A counter. One that nobody changed is 0.
+    pub fn counter(&self, counter: &RecipeName) -> CounterView {
+        self.recipes.counters.get(counter).copied().unwrap_or_default()
+    }
+
+    /// A barrier or a double barrier. Shows at most [`crate::LISTED_PLACES_MAX`] of those who wait, and of those inside.
+    pub fn gate(&self, gate: Gate, name: &RecipeName) -> GateView {
+        match gate {
+            Gate::Barrier => self.recipes.barriers.get(name).map(|barrier| GateView {
+                parties: barrier.parties,
+                generation: Some(barrier.generation()),
+                arrived: self.listed(barrier.members.values().map(|member| member.session)),
+                ..GateView::default()
+            }),
+            Gate::Double => self.recipes.doubles.get(name).map(|double| {
+                let entered = double.round.iter().flat_map(|round| &round.entered);
+                let inside = entered.filter(|entered| !entered.left).map(|e| e.session);
+                GateView {
+                    parties: double.parties,
+                    generation: None,
+                    arrived: self.listed(double.waiting.values().map(|member| member.session)),
+                    round: double.round.as_ref().map(|round| round.generation),
+                    inside: self.listed(inside),
+                }
+            }),
+        }
+        .unwrap_or_default()
+    }
+
+    /// The round that is inside of a double barrier, and how many have not left.
+    pub fn round(&self, name: &RecipeName) -> Option<(Revision, u32)> {
+        let round = self.recipes.doubles.get(name)?.round.as_ref()?;
+        Some((round.generation, round.inside()))
+    }
+
+    fn listed(&self, sessions: impl Iterator<Item = SessionId>) -> Vec<SessionName> {
+        let name = |id| self.session_name(id).unwrap_or_else(|| SessionName::of(id));
+        sessions.take(crate::LISTED_PLACES_MAX).map(name).collect()
+    }
+
+    /// Where the arrival with this ticket stands.
+    pub fn arrival(
+        &self,
+        gate: Gate,
+        name: &RecipeName,
+        (session, owner): (&SessionName, &Owner),
+        ticket: Revision,
+        request: Option<&RequestId>,
+    ) -> Arrival {
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else {
+            return Arrival::Gone;
+        };
+        let request = scoped_arrival(gate, name, owner, request);
+        if let Some(first) = self.remembered(id, request.as_ref()) {
+            return Arrival::Answered(first);
+        }
+        let place = Place::Gate(gate, name.clone(), owner.clone());
+        if self.recipes.place(id, &place) != Some(ticket) {
+            return Arrival::Gone;
+        }
+        let double = self.recipes.doubles.get(name).filter(|_| gate == Gate::Double);
+        let passed: Option<Passed> = double.and_then(|double| double.passed(ticket));
+        match passed {
+            Some(passed) => Arrival::Answered(Ok(Reply::Recipe(RecipeReply::Passed(passed)))),
+            None => Arrival::Waiting,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The commands of sessions: open, attach, renew, close, expire.
+//!
+//! Owns who may open, renew and end a session, and through which connection it speaks. Refuses to know deadlines: those are the leader's.
+
+use holdfast_types::{
+    Bound, Event, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
+    SessionId, SessionName, Ttl,
+};
+
+use crate::Machine;
+use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::session::store::KnownSession;
+
+impl Machine {
+    /// Opens a session, or renews it if it is open. One that expired is told so until it takes note by closing.
+    pub(crate) fn open_session(
+        &mut self,
+        open: OpenSession,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let (id, ttl, created) = match self.sessions.named(&open.session) {
+            Some(KnownSession::Open(id)) => {
+                if open.password.is_some() && !self.is_opened_by(id, open.password) {
+                    return Err(no_session(open.session));
+                }
+                let ttl = match open.password {
+                    Some(_) => self.touch(id, open.ttl, open.labels, ctx),
+                    None => self.touch_by_name(id, open.ttl, open.labels, ctx),
+                };
+                if open.password.is_some() {
+                    self.attach(id, ctx);
+                }
+                (id, ttl, false)
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                return Err(expired(open.session));
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+                self.check_room_for_session()?;
+                let id = self.begin_session(open, ctx);
+                let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl);
+                (id, ttl, true)
+            }
+        };
+        Ok(Reply::SessionOpened { id, ttl, created })
+    }
+
+    /// Gives a live session a new lease.
+    pub(crate) fn renew_session(
+        &mut self,
+        session: SessionName,
+        ttl: Option<Ttl>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        match self.sessions.named(&session) {
+            Some(KnownSession::Open(id)) => {
+                let ttl = self.touch_by_name(id, ttl, Labels::default(), ctx);
+                Ok(Reply::SessionRenewed { id, ttl })
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => Err(expired(session)),
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
+                Err(no_session(session))
+            }
+        }
+    }
+
+    /// Ends a session by its own wish; on one that expired, takes note and frees the name. With an incarnation it ends that
+    /// one alone.
+    pub(crate) fn close_session(
+        &mut self,
+        session: SessionName,
+        (attachment, incarnation): (Option<Revision>, Option<SessionId>),
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let named = self.sessions.named(&session);
+        let current = match named {
+            Some(KnownSession::Open(id)) => Some(id),
+            Some(KnownSession::Ended { .. }) | None => {
+                self.sessions.tombstone(&session).map(|ended| ended.incarnation)
+            }
+        };
+        if incarnation.is_some() && incarnation != current {
+            // The session that is meant has ended before.
+            return Ok(Reply::SessionEnded);
+        }
+        match named {
+            Some(KnownSession::Open(id)) => {
+                self.check_attachment(id, attachment)?;
+                self.end_session(id, SessionEnd::Closed, ctx);
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                self.sessions.acknowledge_expiry(&session);
+            }
+            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) => {}
+            None => return Err(no_session(session)),
+        }
+        self.acknowledge_losses(&session, ctx);
+        Ok(Reply::SessionEnded)
+    }
+
+    /// Moves a session to the connection that this revision makes. Whoever does not know the password learns nothing.
+    pub(crate) fn attach_session(
+        &mut self,
+        id: SessionId,
+        password: Password,
+        ttl: Ttl,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        if !self.is_opened_by(id, Some(password)) {
+            return Err(no_session(SessionName::of(id)));
+        }
+        let ttl = self.touch(id, Some(ttl), Labels::default(), ctx);
+        self.attach(id, ctx);
+        let session = self.session_name(id).unwrap_or_else(|| SessionName::of(id));
+        Ok(Reply::SessionAttached { session, ttl })
+    }
+
+    fn is_opened_by(&self, id: SessionId, password: Option<Password>) -> bool {
+        self.sessions.get(id).is_some_and(|session| session.password == password)
+    }
+
+    fn attach(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.attachment = Some(ctx.revision);
+            ctx.emit(Event::SessionAttached { id });
+        }
+    }
+
+    /// Refuses a connection that no longer speaks for a live session.
+    pub(crate) fn check_attachment(
+        &self,
+        id: SessionId,
+        attachment: Option<Revision>,
+    ) -> Result<(), Rejection> {
+        match self.sessions.get(id) {
+            Some(session) if attachment.is_some() && session.attachment != attachment => {
+                Err(Rejection::SessionMoved { session: session.name.clone() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Ends a session whose lease ran out, unless the lease was renewed since.
+    pub(crate) fn expire_session(
+        &mut self,
+        session: SessionId,
+        generation: u64,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        match self.sessions.get(session) {
+            Some(live) if live.generation == generation => {
+                self.end_session(session, SessionEnd::Expired, ctx);
+                Ok(Reply::SessionEnded)
+            }
+            Some(_) | None => Err(Rejection::Superseded),
+        }
+    }
+
+    /// Refuses one session too many.
+    pub(crate) fn check_room_for_session(&self) -> Result<(), Rejection> {
+        let max = self.limits.sessions_max;
+        if self.sessions.len() as u64 >= u64::from(max) {
+            return Err(limit_reached(Bound::Sessions, max));
+        }
+        Ok(())
+    }
+
+    /// A new session, the checks done.
+    pub(crate) fn begin_session(
+        &mut self,
+        open: OpenSession,
+        ctx: &mut ApplyContext<'_>,
+    ) -> SessionId {
+        let ttl = open.ttl.unwrap_or(Ttl::DEFAULT);
+        let attaches = open.password.is_some();
+        let id = self.sessions.open(open, ctx.now);
+        ctx.emit(Event::SessionTouched { id, ttl, generation: 1 });
+        if attaches {
+            self.attach(id, ctx);
+        }
+        id
+    }
+
+    /// A sign of life: the next lease, and another time-to-live or labels if some are given. Answers the
+    /// time-to-live from now on.
+    pub(crate) fn touch(
+        &mut self,
+        id: SessionId,
+        ttl: Option<Ttl>,
+        labels: Labels,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Ttl {
+        let Some(session) = self.sessions.get_mut(id) else { return Ttl::DEFAULT };
+        session.generation = session.generation.saturating_add(1);
+        session.ttl = ttl.unwrap_or(session.ttl);
+        let (ttl, generation) = (session.ttl, session.generation);
+        if !labels.is_empty() {
+            self.sessions.set_labels(id, labels);
+        }
+        ctx.emit(Event::SessionTouched { id, ttl, generation });
+        ttl
+    }
+
+    /// As [`Machine::touch`], for callers who know the session by its name alone: the time-to-live of one with a password
+    /// is agreed with its connection, which counts on it, and stays.
+    pub(crate) fn touch_by_name(
+        &mut self,
+        id: SessionId,
+        ttl: Option<Ttl>,
+        labels: Labels,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Ttl {
+        let ttl = ttl.filter(|_| self.is_opened_by(id, None));
+        self.touch(id, ttl, labels, ctx)
+    }
+}

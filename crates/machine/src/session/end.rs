@@ -1,0 +1,48 @@
+//! The end of a session: everything it owns goes in the same command, and every lock it held is granted on.
+//!
+//! Owns the order: first all its places and ephemerals go, so that none of them can be granted anything, then the
+//! session, then the next in line of every lock is granted.
+
+use holdfast_types::{Event, LossCause, SessionEnd, SessionId};
+
+use crate::Machine;
+use crate::apply::ApplyContext;
+use crate::lock::index::SessionLockKey;
+
+impl Machine {
+    /// Ends a live session. As many steps as it has places and ephemerals.
+    pub(crate) fn end_session(
+        &mut self,
+        id: SessionId,
+        end: SessionEnd,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(name) = self.session_name(id) else { return };
+        let cause = match end {
+            SessionEnd::Closed => LossCause::SessionClosed,
+            SessionEnd::Expired => LossCause::SessionExpired,
+        };
+        let keys: Vec<SessionLockKey> = self.locks.keys_of(id).cloned().collect();
+        for key in &keys {
+            self.leave(key, cause, ctx);
+        }
+        self.drop_ephemerals(id, ctx);
+        self.end_in_recipes(id, end, ctx);
+        self.sessions.end(id, end, ctx.now, &self.limits);
+        ctx.emit(Event::SessionEnded { id, session: name, end });
+        let mut locks: Vec<_> = keys.into_iter().filter_map(|key| key.lock).collect();
+        locks.dedup();
+        for lock in locks {
+            self.grant_next(&lock, ctx);
+        }
+    }
+
+    fn drop_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
+        for path in self.tree.orders.ephemerals_of(id) {
+            if let Some(directory) = path.parent() {
+                self.tree.remove(&directory, &path, ctx.revision, ctx.now);
+                ctx.emit(Event::NodeDeleted { path });
+            }
+        }
+    }
+}

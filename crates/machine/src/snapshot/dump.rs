@@ -1,0 +1,195 @@
+//! The machine as a sequence of parts, for snapshots: `docs/formats/snapshot.md` says what is in them.
+//!
+//! Owns the order of the parts and how much goes into one. Refuses to know bytes and files: the codec and the store do.
+//! Bounds: a part has at most [`PART_ITEMS`] items and, unless one item alone is larger, about [`PART_BYTES`].
+
+use std::hash::{Hash, Hasher};
+
+use holdfast_types::{NodeId, RecipeName, SessionEnd, SessionId, ZnodePath};
+
+use crate::Machine;
+use crate::digest::Fold;
+use crate::recipe::{RecipeKind, RecipePart};
+use crate::session::store::Tombstone;
+use crate::snapshot::part::{End, Head, NodePart, Part, SessionPart, TombstonePart};
+
+/// Items in one part at most.
+const PART_ITEMS: usize = 1024;
+/// Weight of the items of one part, roughly bytes; the item that reaches it is the last.
+const PART_BYTES: usize = 256 * 1024;
+
+/// What the next part begins after.
+#[derive(Debug)]
+enum Stage {
+    Head,
+    Sessions(SessionId),
+    Tombstones(SessionEnd, u64),
+    Members(Option<NodeId>),
+    Nodes(Option<ZnodePath>),
+    Recipes(Option<(RecipeKind, RecipeName)>),
+    End,
+    Done,
+}
+
+/// The parts of a frozen machine, made one at a time.
+#[derive(Debug)]
+struct SnapshotParts {
+    machine: Machine,
+    stage: Stage,
+}
+
+impl Machine {
+    /// The machine as parts, from a frozen view: applying may go on meanwhile. Each part is made when asked for.
+    pub fn dump(&self) -> impl Iterator<Item = Part> + use<> {
+        SnapshotParts { machine: self.clone(), stage: Stage::Head }
+    }
+
+    /// Hash of everything the machine holds, except the rolling digest. Walks all of it.
+    pub fn state_digest(&self) -> u64 {
+        let mut fold = Fold::from(0);
+        for part in self.dump() {
+            match part {
+                Part::Head(head) => Head { digest: 0, ..head }.hash(&mut fold),
+                part @ (Part::Sessions(_)
+                | Part::Tombstones(_)
+                | Part::Members(_)
+                | Part::Nodes(_)
+                | Part::End(_)
+                | Part::Recipes(_)) => part.hash(&mut fold),
+            }
+        }
+        fold.finish()
+    }
+
+    /// Hash of every command's outcome and events since the first. O(1). The same on nodes of one build that applied
+    /// the same commands with the same stamps, however those were batched into entries.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+}
+
+impl Iterator for SnapshotParts {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        loop {
+            let (part, stage) = match &self.stage {
+                Stage::Head => (Some(Part::Head(self.head())), Stage::Sessions(SessionId(0))),
+                Stage::Sessions(after) => self.sessions(*after),
+                Stage::Tombstones(end, after) => self.tombstones(*end, *after),
+                Stage::Members(after) => self.members(*after),
+                Stage::Nodes(after) => self.nodes(after.as_ref()),
+                Stage::Recipes(after) => self.recipes(after.as_ref()),
+                Stage::End => (Some(Part::End(self.end())), Stage::Done),
+                Stage::Done => return None,
+            };
+            self.stage = stage;
+            if part.is_some() {
+                return part;
+            }
+        }
+    }
+}
+
+impl SnapshotParts {
+    fn head(&self) -> Head {
+        let machine = &self.machine;
+        let (sessions_minted, tombstones_minted) = machine.sessions.counters();
+        Head {
+            revision: machine.revision,
+            now: machine.now,
+            digest: machine.digest,
+            limits: machine.limits,
+            grants: machine.locks.grants(),
+            sessions_minted,
+            tombstones_minted,
+        }
+    }
+
+    fn sessions(&self, after: SessionId) -> (Option<Part>, Stage) {
+        let sessions = self.machine.sessions.iter_after(after);
+        let items = fill(sessions.map(|session| SessionPart::of(session)), SessionPart::weight);
+        match items.last() {
+            Some(last) => {
+                let stage = Stage::Sessions(last.id);
+                (Some(Part::Sessions(items)), stage)
+            }
+            None => (None, Stage::Tombstones(SessionEnd::Expired, 0)),
+        }
+    }
+
+    fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, Stage) {
+        let tombstones = self.machine.sessions.tombstones_after(end, after);
+        let tombstones =
+            tombstones.map(|(number, Tombstone { name, ended_at, incarnation, over })| {
+                let (name, ended_at) = (name.clone(), *ended_at);
+                let (incarnation, over) = (*incarnation, *over);
+                TombstonePart { number, name, end, ended_at, incarnation, over }
+            });
+        let items = fill(tombstones, |tombstone| 64 + tombstone.name.as_str().len());
+        match (items.last(), end) {
+            (Some(last), _) => {
+                let stage = Stage::Tombstones(end, last.number);
+                (Some(Part::Tombstones(items)), stage)
+            }
+            (None, SessionEnd::Expired) => (None, Stage::Tombstones(SessionEnd::Closed, 0)),
+            (None, SessionEnd::Closed) => (None, Stage::Members(None)),
+        }
+    }
+
+    fn members(&self, after: Option<NodeId>) -> (Option<Part>, Stage) {
+        let later = |node: &NodeId| after.is_none_or(|after| *node > after);
+        let members = self.machine.members.iter().filter(|(node, _)| later(node));
+        let items = fill(members.map(|(node, incarnation)| (*node, *incarnation)), |_| 16);
+        match items.last() {
+            Some((last, _)) => {
+                let stage = Stage::Members(Some(*last));
+                (Some(Part::Members(items)), stage)
+            }
+            None => (None, Stage::Nodes(None)),
+        }
+    }
+
+    fn nodes(&self, after: Option<&ZnodePath>) -> (Option<Part>, Stage) {
+        let nodes = self.machine.tree.iter_after(after);
+        let items = fill(nodes.map(|(path, node)| NodePart::of(path, node)), NodePart::weight);
+        match items.last() {
+            Some(last) => {
+                let stage = Stage::Nodes(Some(last.path.clone()));
+                (Some(Part::Nodes(items)), stage)
+            }
+            None => (None, Stage::Recipes(None)),
+        }
+    }
+
+    fn recipes(&self, after: Option<&(RecipeKind, RecipeName)>) -> (Option<Part>, Stage) {
+        let items = fill(self.machine.recipes.parts_after(after), RecipePart::weight);
+        match items.last().map(RecipePart::key) {
+            Some(last) => (Some(Part::Recipes(items)), Stage::Recipes(Some(last))),
+            None => (None, Stage::End),
+        }
+    }
+
+    fn end(&self) -> End {
+        End {
+            sessions: self.machine.sessions.len() as u64,
+            tombstones: self.machine.sessions.tombstones() as u64,
+            members: self.machine.members.len() as u64,
+            znodes: self.machine.tree.len() as u64,
+            recipes: self.machine.recipes.len() as u64,
+        }
+    }
+}
+
+/// The first items, up to the bounds of a part.
+fn fill<T>(items: impl Iterator<Item = T>, weight: impl Fn(&T) -> usize) -> Vec<T> {
+    let (mut part, mut total) = (Vec::new(), 0);
+    for item in items {
+        total += weight(&item);
+        part.push(item);
+        if part.len() >= PART_ITEMS || total >= PART_BYTES {
+            break;
+        }
+    }
+    part
+}

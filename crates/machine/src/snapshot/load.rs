@@ -1,0 +1,289 @@
+//! A machine from the parts of a snapshot.
+//!
+//! Owns the doubt: whatever the parts say, the answer is a machine that passes every invariant, or an error. The indexes
+//! are rebuilt, never read. Refuses to know bytes and files.
+
+mod lock;
+
+use holdfast_types::{Create, Ticket, ZnodePath};
+use thiserror::Error;
+
+use crate::Machine;
+use crate::lock::index::LockIndex;
+use crate::lock::queue_entry::QueueEntry;
+use crate::lock::rank::Rank;
+use crate::recipe::RecipePart;
+use crate::session::attempts::{Attempts, LeftLock, LeftLocks};
+use crate::session::memo::Memo;
+use crate::session::store::{Session, Sessions, Tombstone};
+use crate::snapshot::part::{
+    End, Head, LeftLockPart, NodePart, Part, QueueEntryPart, SessionPart, TombstonePart,
+    ZnodeKindPart,
+};
+use crate::tree::Tree;
+use crate::tree::acl;
+use crate::tree::znode::{AccessList, Znode, ZnodeKind, ZnodeRole};
+
+/// Why parts do not make a machine. Take another snapshot: from a peer, or an older one with its log.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// The first part is not the head.
+    #[error("the snapshot does not begin with its head")]
+    NoHead,
+    /// A part came where it cannot come.
+    #[error("the snapshot's parts are out of order at {part}")]
+    OutOfOrder {
+        /// Which kind.
+        part: &'static str,
+    },
+    /// Two items key one identity.
+    #[error("the snapshot names {what} twice")]
+    Twice {
+        /// Which item.
+        what: String,
+    },
+    /// The last part is missing, or counts other items than came.
+    #[error("the snapshot is new_shards short")]
+    CutShort,
+    /// An item is impossible, by itself or beside the others.
+    #[error("the snapshot contradicts itself: {what}")]
+    Unsound {
+        /// The sentence that does not hold.
+        what: String,
+    },
+}
+
+/// A machine on its way in.
+#[derive(Debug)]
+struct Loading {
+    machine: Machine,
+    /// Of the last part: parts come in the order of their kinds.
+    rank: u8,
+    members: u64,
+    end: Option<End>,
+}
+
+impl Machine {
+    /// Puts the parts of a snapshot together, rebuilds the indexes and checks every invariant. The state digest is
+    /// that of the machine that was dumped, and the rolling digest goes on from there.
+    ///
+    /// # Errors
+    /// [`LoadError`] for parts that are missing, out of order or contradict each other. Never panics.
+    pub fn load(parts: impl IntoIterator<Item = Part>) -> Result<Self, LoadError> {
+        let mut parts = parts.into_iter();
+        let Some(Part::Head(head)) = parts.next() else { return Err(LoadError::NoHead) };
+        let mut loading = Loading::begin(&head);
+        for part in parts {
+            loading.take(part)?;
+        }
+        loading.finish()
+    }
+}
+
+impl Loading {
+    fn begin(head: &Head) -> Self {
+        let mut machine = Machine::new();
+        machine.revision = head.revision;
+        machine.now = head.now;
+        machine.digest = head.digest;
+        machine.limits = head.limits;
+        machine.locks = LockIndex::new(head.grants);
+        machine.sessions = Sessions::restored(head.sessions_minted, head.tombstones_minted);
+        machine.tree = Tree::bare();
+        Self { machine, rank: 0, members: 0, end: None }
+    }
+
+    fn take(&mut self, part: Part) -> Result<(), LoadError> {
+        let (rank, name) = match &part {
+            Part::Head(_) => (0, "the head"),
+            Part::Sessions(_) => (1, "the sessions"),
+            Part::Tombstones(_) => (2, "the tombstones"),
+            Part::Members(_) => (3, "the members"),
+            Part::Nodes(_) => (4, "the nodes"),
+            Part::Recipes(_) => (5, "the recipes"),
+            Part::End(_) => (6, "the end"),
+        };
+        if rank < self.rank || rank == 0 || self.end.is_some() {
+            return Err(LoadError::OutOfOrder { part: name });
+        }
+        self.rank = rank;
+        match part {
+            Part::Head(_) => Ok(()),
+            Part::Sessions(sessions) => each(sessions, |session| self.session(session)),
+            Part::Tombstones(tombstones) => each(tombstones, |part| self.tombstone(part)),
+            Part::Members(members) => each(members, |(node, incarnation)| {
+                self.members += 1;
+                match self.machine.members.insert(node, incarnation) {
+                    Some(_) => Err(twice(format!("node {node}"))),
+                    None => Ok(()),
+                }
+            }),
+            Part::Nodes(nodes) => each(nodes, |node| self.node(node)),
+            Part::Recipes(recipes) => each(recipes, |recipe| self.recipe(recipe)),
+            Part::End(end) => {
+                self.end = Some(end);
+                Ok(())
+            }
+        }
+    }
+
+    fn session(&mut self, part: SessionPart) -> Result<(), LoadError> {
+        let what = format!("session {}", part.name);
+        let record =
+            |LeftLockPart { lock, owner, released, over }| LeftLock { lock, owner, released, over };
+        let records = part.left.into_iter().map(record).collect();
+        let Some(left) = LeftLocks::restore(records, part.attempt_floor) else {
+            return Err(unsound(format!("{what} left more locks than are remembered")));
+        };
+        let Some(memo) = Memo::restore(part.memo) else {
+            return Err(unsound(format!("{what} remembers a request twice, or too many")));
+        };
+        let session = Session {
+            id: part.id,
+            name: part.name,
+            ttl: part.ttl,
+            generation: part.generation,
+            anonymous: part.anonymous,
+            opened_at: part.opened_at,
+            labels: part.labels,
+            contenders: 0,
+            left,
+            memo,
+            password: part.password,
+            attachment: part.attachment,
+        };
+        if self.machine.sessions.restore(session) { Ok(()) } else { Err(twice(what)) }
+    }
+
+    fn tombstone(&mut self, part: TombstonePart) -> Result<(), LoadError> {
+        let what = format!("session {}", part.name);
+        let TombstonePart { number, name, end, ended_at, incarnation, over } = part;
+        let tombstone = Tombstone { name, ended_at, incarnation, over };
+        let new = self.machine.sessions.restore_tombstone(number, end, tombstone);
+        if new { Ok(()) } else { Err(twice(what)) }
+    }
+
+    fn node(&mut self, part: NodePart) -> Result<(), LoadError> {
+        if !acl::is_sound(&part.acl) {
+            return Err(unsound(format!("the access list of {} could not be set", part.path)));
+        }
+        let kind = match part.kind {
+            ZnodeKindPart::Persistent => ZnodeKind::Persistent,
+            ZnodeKindPart::Container(since) => ZnodeKind::Container(since),
+            ZnodeKindPart::Ephemeral(session) => ZnodeKind::Ephemeral(session),
+            ZnodeKindPart::Ttl(ms) if (1..=Create::TTL_MAX_MS).contains(&ms) => ZnodeKind::Ttl(ms),
+            ZnodeKindPart::Ttl(ms) => {
+                return Err(unsound(format!("{} cannot live {ms} ms", part.path)));
+            }
+        };
+        let mut node = Znode::new(kind, part.data, part.czxid, part.ctime);
+        node.mzxid = part.mzxid;
+        node.pzxid = part.pzxid;
+        node.mtime = part.mtime;
+        node.version = part.version;
+        node.aversion = part.aversion;
+        node.acl = (!part.acl.is_empty()).then(|| AccessList::new(part.acl).into());
+        node.created = part.created;
+        let what = format!("znode {}", part.path);
+        node.role = match (part.lock_directory, part.entry) {
+            (None, None) => ZnodeRole::Plain,
+            (Some(remembered), None) => match lock::lock_directory(remembered) {
+                Some(kept) => ZnodeRole::Directory(kept.into()),
+                None => {
+                    return Err(unsound(format!(
+                        "{what} has stored_policy, or is closed, as none can"
+                    )));
+                }
+            },
+            (None, Some(entry)) => {
+                ZnodeRole::QueueEntry(self.entry(&part.path, &node, entry)?.into())
+            }
+            (Some(_), Some(_)) => return Err(unsound(format!("{what} holds locks, and contends"))),
+        };
+        if self.machine.tree.restore(part.path, node) { Ok(()) } else { Err(twice(what)) }
+    }
+
+    fn entry(
+        &self,
+        path: &ZnodePath,
+        node: &Znode,
+        part: QueueEntryPart,
+    ) -> Result<QueueEntry, LoadError> {
+        let session = match node.kind {
+            ZnodeKind::Ephemeral(session) => self.machine.sessions.get(session),
+            ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_) => None,
+        };
+        let attempts = Attempts::restore(part.attempts);
+        let options = part.options.map(lock::options);
+        let (Some(session), Some(attempts), None | Some(Some(_))) = (session, attempts, &options)
+        else {
+            return Err(unsound(format!("entry {path} has no live session, or bad attempts")));
+        };
+        let (class, at) = part.rank;
+        Ok(QueueEntry {
+            path: path.clone(),
+            rank: Rank { class, at, sequence: part.sequence },
+            session: session.id,
+            session_name: session.name.clone(),
+            owner: part.owner,
+            ticket: Ticket(node.czxid.0),
+            asked: part.asked,
+            since: node.ctime,
+            wait_ms: part.wait_ms,
+            attempts,
+            mode: part.mode,
+            fixed: part.fixed,
+            options: options.flatten(),
+            hold: part.hold.map(lock::hold).map(Box::new),
+        })
+    }
+
+    fn recipe(&mut self, part: RecipePart) -> Result<(), LoadError> {
+        let (_, name) = part.key();
+        match self.machine.recipes.restore(part) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(twice(format!("recipe {name}"))),
+            Err(what) => Err(unsound(what)),
+        }
+    }
+
+    fn finish(mut self) -> Result<Machine, LoadError> {
+        let machine = &mut self.machine;
+        let came = End {
+            sessions: machine.sessions.len() as u64,
+            tombstones: machine.sessions.tombstones() as u64,
+            members: self.members,
+            znodes: machine.tree.len() as u64,
+            recipes: machine.recipes.len() as u64,
+        };
+        if self.end != Some(came) {
+            return Err(LoadError::CutShort);
+        }
+        machine.tree.recount();
+        let (locks, places) = machine.rebuild_locks().map_err(unsound)?;
+        machine.locks = locks;
+        for (session, count) in places {
+            if let Some(session) = machine.sessions.get_mut(session) {
+                session.contenders = count;
+            }
+        }
+        machine.recipes.rebuild().map_err(unsound)?;
+        machine.check_invariants().map_err(unsound)?;
+        Ok(self.machine)
+    }
+}
+
+fn each<T>(
+    items: Vec<T>,
+    mut take: impl FnMut(T) -> Result<(), LoadError>,
+) -> Result<(), LoadError> {
+    items.into_iter().try_for_each(&mut take)
+}
+
+fn twice(what: String) -> LoadError {
+    LoadError::Twice { what }
+}
+
+fn unsound(what: String) -> LoadError {
+    LoadError::Unsound { what }
+}

@@ -1,0 +1,92 @@
+//! Random wishes: what an acquire can say beyond a plain place, and the rules that a lock can have. Times are short, as
+//! the histories are.
+
+use holdfast_types::*;
+use proptest::prelude::*;
+
+use super::script_commands::lock_name;
+
+/// The lock that most often is a semaphore.
+const SEMAPHORE: &str = "s";
+
+pub(super) fn lock() -> impl Strategy<Value = LockName> {
+    let names = vec!["a", "a", "a", "b", "a/c", SEMAPHORE, SEMAPHORE];
+    prop::sample::select(names).prop_map(lock_name)
+}
+
+/// An acquire with wishes.
+pub(super) fn wished(plain: Acquire) -> impl Strategy<Value = Acquire> {
+    let semaphore = plain.lock.as_str() == SEMAPHORE;
+    let often = if semaphore { 0.5 } else { 0.04 };
+    let counted = (
+        prop::option::weighted(often, prop::sample::select(vec![1, 2, 2, 3, 3])),
+        prop::option::weighted(often, prop::sample::select(vec![2, 3, 3, 3])),
+        mode(),
+        prop::bool::weighted(0.1),
+    );
+    let timed = (
+        prop_oneof![6 => Just(0), 4 => 1..=Acquire::PRIORITY_MAX],
+        prop::bool::weighted(0.85),
+        prop::option::weighted(0.2, 5..80_u64),
+        prop::option::weighted(0.15, 5..80_u64),
+        prop::option::weighted(0.1, prop::collection::vec(any::<u8>(), 0..3)),
+    );
+    (counted, timed, prop::option::weighted(0.01, 0..7_u8)).prop_map(
+        move |((permits, limit, mode, moded), terms, odd)| {
+            let (priority, reentrant, max_hold_ms, min_hold_ms, value) = terms;
+            let mode = mode.filter(|_| !semaphore || moded);
+            let value = value.map(Data::from);
+            let (plain, acquire) = (plain.clone(), odd);
+            let wished = Acquire { permits, limit, mode, priority, reentrant, ..plain };
+            let wished = Acquire { max_hold_ms, min_hold_ms, value, ..wished };
+            acquire.map_or(wished.clone(), |which| odd_one(wished, which))
+        },
+    )
+}
+
+/// With a number that makes no sense.
+fn odd_one(acquire: Acquire, which: u8) -> Acquire {
+    match which {
+        0 => Acquire { permits: Some(0), ..acquire },
+        1 => Acquire { limit: Some(0), ..acquire },
+        2 => Acquire { limit: Some(Policy::LIMIT_MAX + 1), ..acquire },
+        3 => Acquire { priority: Acquire::PRIORITY_MAX + 1, ..acquire },
+        4 => Acquire { max_hold_ms: Some(0), ..acquire },
+        5 => Acquire { min_hold_ms: Some(Acquire::HOLD_MAX_MS + 1), ..acquire },
+        _ => Acquire { value: Some(vec![0; Acquire::VALUE_MAX + 1].into()), ..acquire },
+    }
+}
+
+fn mode() -> impl Strategy<Value = Option<Mode>> {
+    let [exclusive, shared, upgradable] = Mode::ALL.map(Some);
+    prop::sample::select(vec![
+        None, None, exclusive, shared, shared, shared, upgradable, upgradable,
+    ])
+}
+
+/// New rules of a lock. Most changes are of one or two rules.
+pub(super) fn policy() -> impl Strategy<Value = Command> {
+    let few = |choices: Vec<u64>| prop::option::weighted(0.3, prop::sample::select(choices));
+    let limit = |often| prop::option::weighted(often, prop::option::weighted(0.8, 1..4_u32));
+    let lock = lock().prop_flat_map(move |lock| {
+        let often = if lock.as_str() == SEMAPHORE { 0.7 } else { 0.2 };
+        (Just(lock), limit(often))
+    });
+    let order = prop::option::weighted(0.3, prop::sample::select(QueueOrder::ALL.to_vec()));
+    let rare = prop::option::weighted(0.02, 0..3_u8);
+    let times = (few(vec![0, 5, 20, 10_000]), few(vec![0, 20, 60]), few(vec![0, 0, 10, 40]));
+    (lock, order, times, rare).prop_map(
+        |((lock, limit), order, (ageing_ms, lock_delay_ms, cooldown_ms), rare)| {
+            let plain = PolicyChange::default();
+            let change = PolicyChange { limit, order, ageing_ms, ..plain };
+            let change = PolicyChange { lock_delay_ms, cooldown_ms, ..change };
+            let change = match rare {
+                Some(0) => PolicyChange { detect_deadlocks: Some(false), ..change },
+                Some(1) => PolicyChange { limit: Some(Some(0)), ..change },
+                Some(_) => PolicyChange { segments: Some(Some(0)), ..change },
+                None => change,
+            };
+            Command::SetPolicy { lock, change }
+        },
+    )
+}

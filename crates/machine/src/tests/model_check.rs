@@ -1,0 +1,273 @@
+//! The judge: a machine and the model go through the same history, and everything that can be seen must agree.
+
+use std::collections::BTreeSet;
+
+use holdfast_types::*;
+
+use super::deadlocks;
+use super::history::Move;
+use super::model::{Model, named_by};
+use super::promises::{self, ensure};
+use super::recipe;
+use super::script_commands::{lock_name, path, session_name};
+use crate::Machine;
+use crate::tree::quota::Usage;
+use crate::tree::znode::Acl;
+
+/// The names that histories use.
+const LOCKS: [&str; 4] = ["a", "a/c", "b", "s"];
+const SESSIONS: [&str; 7] = ["n1", "n2", "s1", "s2", "s3", "s4", "s5"];
+
+/// A machine on trial.
+pub(super) struct Trial {
+    pub(super) machine: Machine,
+    pub(super) model: Model,
+    /// Every command, with its stamp.
+    pub(super) commands: Vec<(u64, Command)>,
+    frozen: Vec<(Machine, u64)>,
+    stamp: u64,
+    /// The last token granted.
+    token: u64,
+    /// Every place in a queue there ever was: directory and number.
+    places: BTreeSet<(ZnodePath, u64)>,
+    told: promises::Told,
+}
+
+impl Trial {
+    pub(super) fn new() -> Self {
+        let machine = Machine::new();
+        let (commands, frozen) = (Vec::new(), Vec::new());
+        let (model, places, told) = (Model::new(), BTreeSet::new(), promises::Told::default());
+        Self { machine, model, commands, frozen, stamp: 0, token: 0, places, told }
+    }
+
+    /// Runs a whole history; the first disagreement is the error.
+    pub(super) fn run(history: &[Move]) -> Result<Self, String> {
+        let mut trial = Self::new();
+        for op in history {
+            trial.step(op).map_err(|what| format!("at {op:?}: {what}"))?;
+        }
+        for (machine, digest) in &trial.frozen {
+            ensure(machine.state_digest() == *digest, "a frozen view stays as it is")?;
+        }
+        Ok(trial)
+    }
+
+    fn step(&mut self, op: &Move) -> Result<(), String> {
+        match op {
+            Move::Reload => return self.reload(),
+            Move::Freeze => {
+                self.frozen.push((self.machine.clone(), self.machine.state_digest()));
+                return Ok(());
+            }
+            Move::Wait(time) => self.stamp += time,
+            Move::RetryAll(count) => {
+                let from = self.commands.len().saturating_sub(*count);
+                let again = self.commands[from..].to_vec();
+                return again.into_iter().try_for_each(|(_, command)| self.command(command));
+            }
+            Move::RetryFrom(from, count) => {
+                let again = self.commands.iter().skip(from % self.commands.len().max(1));
+                let again: Vec<_> = again.take(*count).cloned().collect();
+                return again.into_iter().try_for_each(|(_, command)| self.command(command));
+            }
+            Move::Command(_)
+            | Move::Multi(_)
+            | Move::Deal(_)
+            | Move::Recipe(_)
+            | Move::EndArrival(..)
+            | Move::Attach(..)
+            | Move::Close(..)
+            | Move::CloseExactly(..)
+            | Move::Cancel(..)
+            | Move::Convert(..)
+            | Move::GiveBack(..)
+            | Move::AskAgain(..)
+            | Move::Rush(..)
+            | Move::Lower(..)
+            | Move::Contend(..)
+            | Move::Until(..)
+            | Move::Acknowledge(..)
+            | Move::Due(..)
+            | Move::Expire(..)
+            | Move::Retry(_) => {}
+        }
+        self.stamp = self.stamp.max(op.stamp(&self.model));
+        let before: Vec<_> = self.commands.iter().map(|(_, command)| command.clone()).collect();
+        match op.command(&self.model, &before) {
+            Some(command) => self.command(command),
+            None => Ok(()),
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), String> {
+        self.commands.push((self.stamp, command.clone()));
+        let entry = Entry { stamped_at: Stamp(self.stamp), commands: vec![command.clone()] };
+        let paths: BTreeSet<_> = self.model.nodes.iter().map(|node| path(&node.path)).collect();
+        let before = self.machine.clone();
+        let applied = self.machine.apply(entry);
+        let outcome = &applied.outcomes[0];
+        let expected = self.model.apply(self.stamp, command.clone());
+        match (outcome, &expected) {
+            (Err(Rejection::Deadlock { cycle }), Err(Rejection::Deadlock { .. })) => {
+                // Of several circles the model tells none.
+                deadlocks::check_circle(&before, Stamp(self.stamp), &command, cycle)?;
+            }
+            _ if *outcome != expected => {
+                return Err(format!("outcome {outcome:?}\nexpected {expected:?}"));
+            }
+            _ => {}
+        }
+        self.machine.check_invariants()?;
+        self.check_grants(&applied)?;
+        self.check_events(paths, &applied)?;
+        let locks = LOCKS.map(|lock| self.machine.lock(&lock_name(lock), usize::MAX));
+        self.told.hear(&applied, &locks)?;
+        promises::no_orphan(&locks, |session| self.model.live(session).is_some())?;
+        let timers = outcome.is_ok() || self.are_of_timers(before, &command, &applied);
+        ensure(timers, "a rejected command changes nothing beyond expired timers")?;
+        self.compare()
+    }
+
+    /// Whether the events of a command are those of the expired timers of the locks that it names.
+    fn are_of_timers(&self, mut before: Machine, command: &Command, applied: &Applied) -> bool {
+        let mut expected = Vec::new();
+        for lock in named_by(command) {
+            if !before.due_until(Stamp(self.stamp), usize::MAX).contains(&lock) {
+                continue;
+            }
+            let commands = vec![Command::Due { lock }];
+            let stamped_at = Stamp(self.stamp);
+            expected.extend(before.apply(Entry { stamped_at, commands }).events);
+        }
+        let kinds = |events: &[(Revision, Event)]| -> Vec<_> {
+            events.iter().map(|(_, event)| std::mem::discriminant(event)).collect()
+        };
+        kinds(&applied.events) == kinds(&expected)
+    }
+
+    /// Promise 2: tokens strictly increase, and the grants are the model's.
+    fn check_grants(&mut self, applied: &Applied) -> Result<(), String> {
+        let mut granted = Vec::new();
+        for (_, event) in &applied.events {
+            if let Event::Granted(grant) = event {
+                ensure(grant.token.0 > self.token, "tokens strictly increase")?;
+                self.token = grant.token.0;
+                granted.push((grant.lock.clone(), grant.session.clone(), grant.token.0));
+            }
+        }
+        if granted != self.model.granted {
+            return Err(format!("grants {granted:?}\nexpected {:?}", self.model.granted));
+        }
+        Ok(())
+    }
+
+    /// What events say of znodes is what happened to them, and no place in a queue has the number of one before.
+    fn check_events(
+        &mut self,
+        mut paths: BTreeSet<ZnodePath>,
+        applied: &Applied,
+    ) -> Result<(), String> {
+        let handed = matches!(applied.outcomes[0], Ok(Reply::HandedOver(_)));
+        for (_, event) in &applied.events {
+            match event {
+                Event::NodeCreated { path } => {
+                    ensure(paths.insert(path.clone()), "what is created was not there")?;
+                    let node = self.machine.tree.get(path);
+                    if let Some(entry) = node.and_then(|node| node.entry()) {
+                        let place = (path.parent().unwrap(), entry.sequence());
+                        // But for one that a hold was handed to: it takes over that of the giver.
+                        let new = self.places.insert(place);
+                        ensure(new || handed, "a place has a number of its own")?;
+                    }
+                }
+                Event::NodeDeleted { path } => ensure(paths.remove(path), "what went was there")?,
+                Event::NodeChanged { path } => ensure(paths.contains(path), "it was there")?,
+                _ => {}
+            }
+        }
+        let are: BTreeSet<_> = self.model.nodes.iter().map(|node| path(&node.path)).collect();
+        ensure(paths == are, "events tell every change")
+    }
+
+    fn reload(&mut self) -> Result<(), String> {
+        let loaded = Machine::load(self.machine.dump()).map_err(|error| error.to_string())?;
+        ensure(loaded.state_digest() == self.machine.state_digest(), "a reload keeps the state")?;
+        ensure(loaded.digest() == self.machine.digest(), "a reload keeps the rolling digest")?;
+        self.machine = loaded;
+        self.compare()
+    }
+
+    fn compare(&self) -> Result<(), String> {
+        for node in &self.model.nodes {
+            let found = self.machine.tree.get(&path(&node.path));
+            let acl = |acl: &Acl| acl.as_ref().map(|list| list.entries().to_vec());
+            let same = found.as_ref().is_some_and(|found| {
+                found.stat() == node.stat
+                    && *found.data == *node.data
+                    && acl(&found.acl) == node.acl
+                    && found.counter() == node.counter()
+            });
+            if !same {
+                return Err(format!("{} is {found:?}\nexpected {node:?}", node.path));
+            }
+        }
+        for (top, _) in self.model.quotas() {
+            let (count, bytes) = self.model.used(&top);
+            let used = self.machine.tree.used(&path(&top));
+            ensure(used == Some(Usage { count, bytes }), "quotas count what there is")?;
+        }
+        let counts = self.machine.counts();
+        ensure(counts.znodes == self.model.nodes.len() as u64, "no node too many")?;
+        ensure(counts.grants == self.model.grants, "grants are counted")?;
+        ensure(counts.sessions == self.model.sessions.len() as u64, "no session too many")?;
+        LOCKS.iter().try_for_each(|lock| self.compare_lock(&lock_name(lock)))?;
+        self.compare_dues()?;
+        self.compare_waits()?;
+        recipe::properties::compare(&self.machine, &self.model.recipes)?;
+        SESSIONS.iter().try_for_each(|session| self.compare_session(&session_name(session)))
+    }
+
+    fn compare_lock(&self, lock: &LockName) -> Result<(), String> {
+        let (view, expected) = (self.machine.lock(lock, usize::MAX), self.model.view(lock));
+        if view != expected {
+            return Err(format!("{lock} is {view:?}\nexpected {expected:?}"));
+        }
+        ensure(self.machine.fence(lock) == self.model.fence(lock), "the fence knows the lock")?;
+        promises::keeps(&view)
+    }
+
+    /// What is due is known, so that the leader can come for it.
+    fn compare_dues(&self) -> Result<(), String> {
+        let dues = self.model.dues();
+        let next = self.machine.next_due().map(|due| due.0);
+        ensure(next == dues.first().map(|(due, _)| *due), "the next that is due is known")?;
+        let due = self.machine.due_until(Stamp(u64::MAX), usize::MAX);
+        ensure(due == dues.into_iter().map(|(_, lock)| lock).collect::<Vec<_>>(), "all dues are")
+    }
+
+    /// Waits with an end are known, so that the leader can end them.
+    fn compare_waits(&self) -> Result<(), String> {
+        let waits = self.machine.waits_after(Revision(0), usize::MAX).into_iter();
+        let waits: Vec<_> = waits.map(|wait| (wait.cancel, wait.wait_ms)).collect();
+        ensure(waits == self.model.waits(), "all waits with an end are known")
+    }
+
+    fn compare_session(&self, name: &SessionName) -> Result<(), String> {
+        let status = self.machine.session(name);
+        let same = match (&status, self.model.live(name)) {
+            (SessionStatus::Open(view), Some(session)) => {
+                view.id.0 == session.id
+                    && view.ttl == session.ttl
+                    && view.generation == session.generation
+                    && self.machine.attached(view.id).map(|at| at.0) == session.attachment
+                    && self.machine.ephemerals(view.id, "/") == self.model.ephemerals(view.id)
+            }
+            (SessionStatus::Open(_), None) | (_, Some(_)) => false,
+            (SessionStatus::Expired, None) => self.model.end_of(name) == Some(SessionEnd::Expired),
+            (SessionStatus::Closed, None) => self.model.end_of(name) == Some(SessionEnd::Closed),
+            (SessionStatus::Unknown, None) => self.model.end_of(name).is_none(),
+        };
+        if same { Ok(()) } else { Err(format!("session {name} is {status:?}")) }
+    }
+}

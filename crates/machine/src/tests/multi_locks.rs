@@ -1,0 +1,355 @@
+//! Several locks at once, in random histories: a naive model of queues says who holds what, and in the end all is given
+//! back and nobody waits for ever.
+
+use std::collections::BTreeMap;
+
+use holdfast_types::*;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::script_commands::{self, lock_name, session_name};
+use crate::Machine;
+
+const LOCKS: [&str; 5] = ["a", "a/b", "c", "d", "e"];
+const SESSIONS: usize = 6;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A set of locks as bits.
+    AcquireAll {
+        locks: u8,
+        session: usize,
+        wait: bool,
+        wait_ms: bool,
+    },
+    Acquire {
+        lock: usize,
+        session: usize,
+    },
+    Release {
+        lock: usize,
+        session: usize,
+    },
+    ReleaseAll {
+        locks: u8,
+        session: usize,
+    },
+    Cancel {
+        lock: usize,
+        session: usize,
+    },
+    Close(usize),
+    /// Room for few znodes, or for many.
+    Limit(Option<u32>),
+    Reload,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (lock, session) = (0..LOCKS.len(), 0..SESSIONS);
+    let (set, place) = (1..32_u8, (lock, session.clone()));
+    prop_oneof![
+        6 => (set.clone(), session.clone(), prop::bool::weighted(0.8), prop::bool::ANY).prop_map(
+            |(locks, session, wait, wait_ms)| Step::AcquireAll { locks, session, wait, wait_ms }
+        ),
+        4 => place.clone().prop_map(|(lock, session)| Step::Acquire { lock, session }),
+        4 => place.clone().prop_map(|(lock, session)| Step::Release { lock, session }),
+        2 => (set, session.clone())
+            .prop_map(|(locks, session)| Step::ReleaseAll { locks, session }),
+        1 => place.prop_map(|(lock, session)| Step::Cancel { lock, session }),
+        2 => session.prop_map(Step::Close),
+        1 => prop::option::of(5..25_u32).prop_map(Step::Limit),
+        1 => Just(Step::Reload),
+    ]
+}
+
+fn name(n: usize) -> SessionName {
+    session_name(&format!("s{n}"))
+}
+
+fn names(bits: u8) -> Vec<LockName> {
+    let mut names: Vec<_> = LOCKS.iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1).collect();
+    names.sort_by_key(|(_, name)| **name);
+    names.into_iter().map(|(_, name)| lock_name(name)).collect()
+}
+
+/// A place of the model: whose, since which command, and which locks it is for.
+#[derive(Clone, Debug, PartialEq)]
+struct Place {
+    session: usize,
+    ticket: u64,
+    together: Vec<LockName>,
+}
+
+/// Who holds and who waits, in order.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    holders: BTreeMap<LockName, Place>,
+    queues: BTreeMap<LockName, Vec<Place>>,
+}
+
+impl Model {
+    fn has(&self, lock: &LockName, session: usize) -> bool {
+        let waits = self.queues.get(lock).is_some_and(|q| q.iter().any(|p| p.session == session));
+        waits || self.holders.get(lock).is_some_and(|place| place.session == session)
+    }
+
+    fn join(&mut self, place: &Place) {
+        for lock in &place.together {
+            self.queues.entry(lock.clone()).or_default().push(place.clone());
+        }
+        self.settle();
+    }
+
+    fn leave(&mut self, lock: &LockName, session: usize) {
+        if self.holders.get(lock).is_some_and(|place| place.session == session) {
+            self.holders.remove(lock);
+        }
+        let queue = self.queues.get(lock).cloned().unwrap_or_default();
+        for gone in queue.iter().filter(|place| place.session == session) {
+            for queue in self.queues.values_mut() {
+                queue.retain(|place| place != gone);
+            }
+        }
+        self.settle();
+    }
+
+    /// Who stands first in all queues that it stands in, and all of those are free, holds.
+    fn settle(&mut self) {
+        let is_first = |model: &Self, place: &Place| {
+            place.together.iter().all(|lock| {
+                model.queues.get(lock).and_then(|queue| queue.first()) == Some(place)
+                    && !model.holders.contains_key(lock)
+            })
+        };
+        loop {
+            let mut firsts = self.queues.values().filter_map(|queue| queue.first());
+            let next = firsts.find(|place| is_first(self, place)).cloned();
+            let Some(next) = next else { return };
+            for lock in &next.together {
+                self.queues.get_mut(lock).unwrap().remove(0);
+                self.holders.insert(lock.clone(), next.clone());
+            }
+        }
+    }
+
+    fn close(&mut self, session: usize) {
+        // All places go before anybody is granted anything.
+        self.holders.retain(|_, place| place.session != session);
+        self.queues.values_mut().for_each(|queue| queue.retain(|place| place.session != session));
+        self.settle();
+    }
+}
+
+struct Trial {
+    machine: Machine,
+    model: Model,
+    token: FencingToken,
+    waited: usize,
+}
+
+fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("not so: {sentence}")) }
+}
+
+impl Trial {
+    fn apply(&mut self, command: Command) -> Result<(Outcome, u64), String> {
+        let entry = Entry { stamped_at: Stamp(0), commands: vec![command] };
+        let mut applied = self.machine.apply(entry);
+        self.machine.check_invariants()?;
+        for (_, event) in &applied.events {
+            if let Event::Granted(grant) = event {
+                ensure(grant.token > self.token, "tokens strictly increase")?;
+                self.token = grant.token;
+            }
+        }
+        Ok((applied.outcomes.remove(0), applied.revision.0))
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        match *step {
+            Step::AcquireAll { locks, session, wait, wait_ms } => {
+                self.acquire_all(names(locks), session, wait, wait_ms)?;
+            }
+            Step::Acquire { lock, session } => {
+                let lock = lock_name(LOCKS[lock]);
+                let open = script_commands::open(name(session).as_str());
+                let acquire = Acquire::new(lock.clone(), open, Owner::unnamed());
+                let (outcome, ticket) = self.apply(Command::Acquire(acquire))?;
+                if outcome.is_ok() && !self.model.has(&lock, session) {
+                    self.model.join(&Place { session, ticket, together: vec![lock] });
+                }
+            }
+            Step::Release { lock, session } => {
+                let (lock, owner) = (lock_name(LOCKS[lock]), Owner::unnamed());
+                let release = Release {
+                    lock: lock.clone(),
+                    session: name(session),
+                    owner,
+                    target: ReleaseTarget::AnyPlace,
+                };
+                self.apply(Command::Release(release))?.0.ok();
+                self.model.leave(&lock, session);
+            }
+            Step::ReleaseAll { locks, session } => {
+                let (locks, owner) = (names(locks), Owner::unnamed());
+                let release = ReleaseAll {
+                    locks: locks.clone(),
+                    session: name(session),
+                    owner,
+                    attempt: None,
+                };
+                self.apply(Command::ReleaseAll(release))?.0.ok();
+                // Nobody is granted anything before all are given back; who waits for several is not in two minds.
+                let mut settled = self.model.clone();
+                locks.iter().for_each(|lock| settled.leave(lock, session));
+                self.model = settled;
+            }
+            Step::Cancel { lock, session } => {
+                let lock = lock_name(LOCKS[lock]);
+                let queue = self.model.queues.get(&lock).cloned().unwrap_or_default();
+                let Some(place) = queue.iter().find(|place| place.session == session) else {
+                    return Ok(());
+                };
+                let (ticket, asked) = (Ticket(place.ticket), Revision(u64::MAX));
+                let (session_name, owner) = (name(session), Owner::unnamed());
+                let cancel =
+                    Cancel { lock: lock.clone(), session: session_name, owner, ticket, asked };
+                let (outcome, _) = self.apply(Command::Cancel(cancel))?;
+                ensure(outcome == Ok(Reply::Cancelled), "who waits can cancel")?;
+                self.model.leave(&lock, session);
+            }
+            Step::Close(n) => {
+                let (session, attachment) = (name(n), None);
+                self.apply(Command::CloseSession { session, attachment, incarnation: None })?
+                    .0
+                    .ok();
+                self.model.close(n);
+            }
+            Step::Limit(znodes) => {
+                let plain = Limits::default();
+                let znodes_max = znodes.unwrap_or(plain.znodes_max);
+                self.apply(Command::SetLimits(Limits { znodes_max, ..plain }))?.0.ok();
+            }
+            Step::Reload => {
+                self.machine = Machine::load(self.machine.dump()).map_err(|e| e.to_string())?;
+            }
+        }
+        self.compare()
+    }
+
+    fn acquire_all(
+        &mut self,
+        locks: Vec<LockName>,
+        session: usize,
+        wait: bool,
+        wait_ms: bool,
+    ) -> Result<(), String> {
+        let (owner, mode, open) =
+            (Owner::unnamed(), Mode::Exclusive, script_commands::open(name(session).as_str()));
+        let wait_ms = wait_ms.then_some(1_000);
+        let has = locks.iter().any(|lock| self.model.has(lock, session));
+        let all = AcquireAll {
+            locks: locks.clone(),
+            open,
+            owner,
+            wait,
+            wait_ms,
+            mode,
+            max_hold_ms: None,
+            attempt: None,
+        };
+        let before = self.machine.clone();
+        let (outcome, ticket) = self.apply(Command::AcquireAll(all))?;
+        match &outcome {
+            Ok(_) if !has => {
+                self.model.join(&Place { session, ticket, together: locks.clone() });
+            }
+            Ok(_) => {}
+            Err(_) => {
+                let znodes = (before.counts().znodes, self.machine.counts().znodes);
+                ensure(znodes.0 == znodes.1, "what is refused leaves nothing behind")?;
+            }
+        }
+        self.waited += usize::from(matches!(outcome, Ok(Reply::QueuedAll(_))));
+        let holds = locks
+            .iter()
+            .all(|lock| self.model.holders.get(lock).is_some_and(|place| place.session == session));
+        match outcome {
+            Ok(Reply::GrantedAll(grants)) => {
+                ensure(holds && grants.len() == locks.len(), "who is granted all holds all")
+            }
+            Ok(Reply::QueuedAll(_)) => ensure(!holds && wait, "who waits does not hold"),
+            _ => Ok(()),
+        }
+    }
+
+    fn compare(&self) -> Result<(), String> {
+        for lock in LOCKS.map(lock_name) {
+            let view = self.machine.lock(&lock, 100);
+            let holder = view.holder().map(|holder| holder.session.clone());
+            let expected = self.model.holders.get(&lock).map(|place| name(place.session));
+            let queue: Vec<_> =
+                view.waiters.iter().map(|w| (w.session.clone(), w.ticket.0)).collect();
+            let expected_queue: Vec<_> = self.model.queues.get(&lock).map_or(Vec::new(), |queue| {
+                queue.iter().map(|place| (name(place.session), place.ticket)).collect()
+            });
+            if holder != expected || queue != expected_queue {
+                return Err(format!(
+                    "{lock}: {holder:?} {queue:?}\n{expected:?} {expected_queue:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody gives back what it holds, as soon as it holds all that it asked for: nobody waits for ever.
+    fn drain(&mut self) -> Result<(), String> {
+        for _ in 0..10_000 {
+            let Some((lock, place)) = self.model.holders.iter().next() else { break };
+            let (lock, session) =
+                (LOCKS.iter().position(|l| lock_name(l) == *lock).unwrap(), place.session);
+            self.step(&Step::Release { lock, session })?;
+        }
+        let waiting = self.model.queues.values().map(Vec::len).sum::<usize>();
+        ensure(waiting == 0 && self.machine.counts().waiters == 0, "nobody waits for ever")
+    }
+}
+
+fn run(steps: &[Step]) -> Result<usize, String> {
+    let machine = Machine::new();
+    let mut trial = Trial { machine, model: Model::default(), token: FencingToken(0), waited: 0 };
+    for step in steps {
+        trial.step(step).map_err(|what| format!("at {step:?}: {what}"))?;
+    }
+    trial.drain()?;
+    Ok(trial.waited)
+}
+
+fn config() -> Config {
+    Config { failure_persistence: None, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn several_at_once_are_held_or_waited_for_together_and_nobody_starves(
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        if let Err(what) = run(&steps) {
+            prop_assert!(false, "{what}");
+        }
+    }
+}
+
+/// The same histories in each run (`mutations.toml`).
+#[test]
+fn seeded_multi_locks_are_held_or_waited_for_together() {
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let steps = prop::collection::vec(step(), 60);
+    let waited: usize =
+        (0..200).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();
+    assert!(waited > 200, "only {waited} waits for several in all histories");
+}

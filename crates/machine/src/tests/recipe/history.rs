@@ -1,0 +1,115 @@
+//! Random histories of recipes: few names, few sessions, few ids, so that everything meets everything.
+
+use holdfast_types::*;
+use proptest::prelude::*;
+
+use crate::tests::script_commands::session_name;
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub(super) enum Move {
+    Do(Recipe),
+    /// A wait ends: the n-th that goes on, or one that does not any more.
+    End(usize),
+    /// The n-th command from the end is sent again.
+    Again(usize),
+    /// So many commands are sent again from the n-th on, in their order.
+    AgainFrom(usize, usize),
+    Close(usize),
+    Expire(usize),
+    Limits(u32, u32),
+    Reload,
+}
+
+pub(super) const SESSIONS: [&str; 5] = ["s1", "s2", "s3", "s4", "s5"];
+
+pub(super) fn history(moves_max: usize) -> impl Strategy<Value = Vec<Move>> {
+    prop::collection::vec(one(), 1..moves_max)
+}
+
+fn one() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        30 => arrive().prop_map(Move::Do),
+        8 => depart().prop_map(Move::Do),
+        12 => latch().prop_map(Move::Do),
+        8 => counter().prop_map(Move::Do),
+        8 => (0..8_usize).prop_map(Move::End),
+        10 => (0..20_usize).prop_map(Move::Again),
+        2 => (prop_oneof![Just(0), any::<usize>()], 1..20_usize)
+            .prop_map(|(from, count)| Move::AgainFrom(from, count)),
+        3 => (0..SESSIONS.len()).prop_map(Move::Close),
+        4 => (0..SESSIONS.len()).prop_map(Move::Expire),
+        1 => (0..6_u32, 0..5_u32).prop_map(|(recipes, memo)| Move::Limits(recipes, memo)),
+        4 => Just(Move::Reload),
+    ]
+}
+
+fn recipe_name() -> impl Strategy<Value = RecipeName> {
+    prop::sample::select(vec!["a", "b"]).prop_map(|name| RecipeName::new(name).unwrap())
+}
+
+fn session() -> impl Strategy<Value = SessionName> {
+    prop::sample::select(SESSIONS.to_vec()).prop_map(session_name)
+}
+
+fn owner() -> impl Strategy<Value = Owner> {
+    prop::sample::select(vec!["-", "-", "-", "o"]).prop_map(|owner| Owner::new(owner).unwrap())
+}
+
+fn request() -> impl Strategy<Value = Option<RequestId>> {
+    prop::option::weighted(0.7, 0..12_u8)
+        .prop_map(|id| id.map(|id| RequestId::new(format!("q{id}")).unwrap()))
+}
+
+fn gate() -> impl Strategy<Value = Gate> {
+    prop_oneof![Just(Gate::Barrier), Just(Gate::Double)]
+}
+
+/// A command of any recipe.
+pub(in crate::tests) fn recipe() -> impl Strategy<Value = Recipe> {
+    prop_oneof![20 => arrive(), 6 => depart(), 30 => latch(), 14 => counter()]
+}
+
+fn arrive() -> impl Strategy<Value = Recipe> {
+    let parties = prop_oneof![8 => Just(3_u32), 3 => Just(2), 1 => Just(1), 1 => Just(0)];
+    let wait = prop::option::weighted(0.85, 1..9_u64);
+    (gate(), recipe_name(), parties, session(), owner(), request(), wait).prop_map(
+        |(gate, name, parties, session, owner, request, wait_ms)| {
+            let labels = Labels::default();
+            let open = OpenSession { session, ttl: None, anonymous: false, labels, password: None };
+            Recipe::Arrive(Arrive { gate, name, parties, open, owner, request, wait_ms })
+        },
+    )
+}
+
+fn depart() -> impl Strategy<Value = Recipe> {
+    (gate(), recipe_name(), session(), owner()).prop_map(|(gate, name, session, owner)| {
+        Recipe::Depart(Depart { gate, name, session, owner })
+    })
+}
+
+fn latch() -> impl Strategy<Value = Recipe> {
+    let key = || (0..5_u8).prop_map(|key| RequestId::new(format!("k{key}")).unwrap());
+    prop_oneof![
+        3 => (recipe_name(), 0..4_u32).prop_map(|(latch, count)| Recipe::MakeLatch { latch, count }),
+        6 => (recipe_name(), key()).prop_map(|(latch, key)| Recipe::CountDown { latch, key }),
+        5 => (recipe_name(), key(), session())
+            .prop_map(|(latch, key, session)| Recipe::Promise { latch, key, session }),
+        1 => recipe_name().prop_map(|latch| Recipe::DeleteLatch { latch }),
+    ]
+}
+
+fn counter() -> impl Strategy<Value = Recipe> {
+    let amount = prop_oneof![4 => -3..9_i64, 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
+    let change = prop_oneof![
+        6 => amount.prop_map(|amount| CountChange::Add { amount }),
+        3 => (0..9_i64, prop::option::of(0..40_u64))
+            .prop_map(|(value, version)| CountChange::Set { value, version }),
+        1 => Just(CountChange::Delete),
+    ];
+    (recipe_name(), prop::option::of(session()), request(), change).prop_map(
+        |(counter, session, request, change)| {
+            Recipe::Count(Count { counter, session, request, change })
+        },
+    )
+}

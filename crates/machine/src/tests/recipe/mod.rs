@@ -1,0 +1,130 @@
+//! Recipes: their words in golden scripts, a naive model, random histories, and the bugs that must be caught.
+
+pub(super) mod history;
+pub(super) mod model;
+pub(super) mod properties;
+pub(super) mod script_commands;
+
+use holdfast_types::*;
+
+use super::script_commands::Words;
+use crate::{BarrierPart, DoublePart, LatchPart, Machine, Part, RecipePart};
+
+/// Commands that leave something in every kind of recipe, for sessions s1, s2 and s5.
+pub(super) fn of_every_kind() -> impl Iterator<Item = Command> {
+    let lines = [
+        "latch l/1 3",
+        "down l/1 key=k1",
+        "promise l/1 s1 key=k2",
+        "arrive b s1 parties=3 request=q7",
+        "arrive b s2 parties=3 owner=o",
+        "arrive d s1 double parties=2",
+        "arrive d s2 double parties=2",
+        "arrive d s5 double parties=2 password=5",
+        "depart d s1 double",
+        "add c 5",
+        "put c/2 -7",
+    ];
+    lines.into_iter().map(|line| Words::of(line).command(&Machine::new()))
+}
+
+/// Makes a lie of one recipe of a snapshot.
+pub(super) fn garble(recipes: &mut Vec<RecipePart>, item: usize, what: usize, number: u64) {
+    let count = recipes.len().max(1);
+    let Some(recipe) = recipes.get_mut(item % count) else { return };
+    match recipe {
+        RecipePart::Latch(latch) => match what % 5 {
+            0 => latch.count = number as u32,
+            1 => latch.keys.push((RequestId::new("k2").unwrap(), number as u32)),
+            2 => latch.promises.iter_mut().for_each(|promise| promise.1 = SessionId(number)),
+            3 => latch.made = Revision(number + 90),
+            _ => latch.keys.clear(),
+        },
+        RecipePart::Barrier(barrier) => match what % 5 {
+            0 => barrier.parties = number as u32,
+            1 => barrier.members.iter_mut().for_each(|m| m.session = SessionId(number)),
+            2 => barrier.members.iter_mut().for_each(|m| m.ticket = Revision(number)),
+            3 => barrier.members.iter_mut().for_each(|m| m.asked = Revision(number)),
+            _ => barrier.members.clear(),
+        },
+        RecipePart::Double(double) => match what % 5 {
+            0 => double.parties = number as u32,
+            1 => double.round = None,
+            2 => double.waiting.clear(),
+            3 => double.waiting.iter_mut().for_each(|m| m.asked = Revision(number)),
+            _ => double.round.iter_mut().for_each(|round| round.entered[0].3 ^= true),
+        },
+        RecipePart::Counter { view, .. } => view.version = number,
+    }
+    if what == 13 {
+        drop(recipes.remove(item % count));
+    }
+}
+
+fn believed(lie: impl Fn(&mut RecipePart)) -> bool {
+    let mut parts: Vec<Part> = super::snapshots::machine().dump().collect();
+    for part in &mut parts {
+        if let Part::Recipes(recipes) = part {
+            recipes.iter_mut().for_each(&lie);
+        }
+    }
+    Machine::load(parts).is_ok()
+}
+
+#[test]
+fn lies_about_latches_and_counters_are_refused() {
+    let lies: [fn(&mut LatchPart); 5] = [
+        |latch| latch.count = 0,
+        |latch| latch.keys[0].1 = 0,
+        |latch| latch.promises[0].1 = SessionId(99),
+        |latch| latch.promises[0].0 = latch.keys[0].0.clone(),
+        |latch| latch.keys.push(latch.keys[0].clone()),
+    ];
+    for (number, lie) in lies.iter().enumerate() {
+        let told = believed(|part| {
+            if let RecipePart::Latch(latch) = part {
+                lie(latch);
+            }
+        });
+        assert!(!told, "lie {number} was believed");
+    }
+    let told = believed(|part| {
+        if let RecipePart::Counter { view, .. } = part {
+            view.version = 0;
+        }
+    });
+    assert!(!told, "a counter without a change was believed");
+}
+
+#[test]
+fn lies_about_barriers_are_refused() {
+    let lies: [fn(&mut BarrierPart); 5] = [
+        |barrier| barrier.parties = 2,
+        |barrier| barrier.members.clear(),
+        |barrier| barrier.members[1] = barrier.members[0].clone(),
+        |barrier| barrier.members[0].asked = Revision(1),
+        |barrier| barrier.members[0].session = SessionId(99),
+    ];
+    for (number, lie) in lies.iter().enumerate() {
+        let told = believed(|part| {
+            if let RecipePart::Barrier(barrier) = part {
+                lie(barrier);
+            }
+        });
+        assert!(!told, "lie {number} was believed");
+    }
+    let lies: [fn(&mut DoublePart); 4] = [
+        |double| (double.round, double.parties) = (None, 1),
+        |double| double.round.as_mut().unwrap().entered[1].3 = true,
+        |double| double.round.as_mut().unwrap().entered.reverse(),
+        |double| drop(double.round.as_mut().unwrap().entered.pop()),
+    ];
+    for (number, lie) in lies.iter().enumerate() {
+        let told = believed(|part| {
+            if let RecipePart::Double(double) = part {
+                lie(double);
+            }
+        });
+        assert!(!told, "lie {number} about a double barrier was believed");
+    }
+}

@@ -1,0 +1,147 @@
+//! Recipes as lines of a golden script.
+
+use holdfast_types::*;
+
+use crate::Machine;
+use crate::tests::script_commands::{Words, session_name};
+
+/// The recipe of a line, if it is one.
+pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
+    let gate = if words.flag("double") { Gate::Double } else { Gate::Barrier };
+    let number = |at: usize| words.at(at).parse().unwrap();
+    let key = || RequestId::new(words.value("key").unwrap()).unwrap();
+    Some(match words.at(0) {
+        "latch" => {
+            let count = words.at(2).parse().unwrap();
+            Recipe::MakeLatch { latch: name(words), count }
+        }
+        "down" => Recipe::CountDown { latch: name(words), key: key() },
+        "promise" => {
+            Recipe::Promise { latch: name(words), key: key(), session: session_name(words.at(2)) }
+        }
+        "unlatch" => Recipe::DeleteLatch { latch: name(words) },
+        "arrive" => Recipe::Arrive(Arrive {
+            gate,
+            name: name(words),
+            parties: words.number("parties").unwrap(),
+            open: words.open(words.at(2)),
+            owner: words.owner(),
+            request: request(words),
+            wait_ms: (!words.flag("nowait")).then(|| words.number("wait_ms").unwrap_or(5_000)),
+        }),
+        "depart" => Recipe::Depart(Depart {
+            gate,
+            name: name(words),
+            session: session_name(words.at(2)),
+            owner: words.owner(),
+        }),
+        "giveup" => Recipe::GiveUp(GiveUp {
+            gate,
+            name: name(words),
+            session: session_name(words.at(2)),
+            owner: words.owner(),
+            asked: Revision(words.number("asked").unwrap()),
+            request: request(words),
+        }),
+        "add" => count(words, CountChange::Add { amount: number(2) }),
+        "put" => {
+            count(words, CountChange::Set { value: number(2), version: words.number("version") })
+        }
+        "drop" => count(words, CountChange::Delete),
+        _ => return None,
+    })
+}
+
+fn count(words: &Words<'_>, change: CountChange) -> Recipe {
+    let session = words.value("session").map(session_name);
+    Recipe::Count(Count { counter: name(words), session, request: request(words), change })
+}
+
+fn name(words: &Words<'_>) -> RecipeName {
+    RecipeName::new(words.at(1)).unwrap()
+}
+
+fn request(words: &Words<'_>) -> Option<RequestId> {
+    words.value("request").map(|request| RequestId::new(request).unwrap())
+}
+
+/// A question about recipes.
+pub(in crate::tests) fn show(words: &Words<'_>, machine: &Machine) -> Vec<String> {
+    if words.at(1) == "arrivals" {
+        let waits = machine.arrival_waits_after(Revision(0), 100);
+        return waits.iter().map(|wait| format!("{:?} {}", wait.give_up, wait.wait_ms)).collect();
+    }
+    let name = RecipeName::new(words.at(2)).unwrap();
+    vec![match words.at(1) {
+        "latch" => machine.latch(&name).map_or("none".to_owned(), |view| latch(&view)),
+        "barrier" => format!("{:?}", machine.gate(Gate::Barrier, &name)),
+        "double" => format!("{:?}", machine.gate(Gate::Double, &name)),
+        _ => counter(machine.counter(&name)),
+    }]
+}
+
+fn latch(view: &LatchView) -> String {
+    let LatchView { count, left, promised, made } = view;
+    format!("{left} of {count} left, {promised} promised, made in r{made}")
+}
+
+fn counter(CounterView { value, version }: CounterView) -> String {
+    format!("{value} version={version}")
+}
+
+pub(in crate::tests) fn reply(reply: &RecipeReply) -> String {
+    match reply {
+        RecipeReply::Latch { view, created } => format!("{} created={created}", latch(view)),
+        RecipeReply::Counted { left, counted } => format!("left={left} counted={counted}"),
+        RecipeReply::Promised { left } => format!("promised left={left}"),
+        RecipeReply::Deleted { existed } => format!("deleted existed={existed}"),
+        RecipeReply::Arrived(Arrived {
+            ticket,
+            asked,
+            generation,
+            arrived,
+            parties,
+            session,
+            ..
+        }) => format!(
+            "arrived #{session} {arrived}/{parties} ticket={ticket} asked={asked} generation={generation}"
+        ),
+        RecipeReply::Passed(Passed { generation, index, parties }) => {
+            format!("passed generation={generation} index={index} parties={parties}")
+        }
+        RecipeReply::Departed { leaving, changed } => match leaving {
+            Some((round, inside)) => {
+                format!("left round {round}: {inside} inside changed={changed}")
+            }
+            None => format!("out changed={changed}"),
+        },
+        RecipeReply::GaveUp => "gave up".to_owned(),
+        RecipeReply::Counter(view) => counter(*view),
+    }
+}
+
+pub(in crate::tests) fn rejection(rejection: &RecipeRejection) -> String {
+    match rejection {
+        RecipeRejection::Broken(breach) => format!("Broken {}", self::breach(breach)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn breach(Breach { generation, session, cause }: &Breach) -> String {
+    format!("generation={generation} by {session}: {cause:?}")
+}
+
+pub(in crate::tests) fn event(event: &RecipeEvent) -> String {
+    match event {
+        RecipeEvent::LatchOpened { latch } => format!("latch {latch} open"),
+        RecipeEvent::LatchDeleted { latch } => format!("latch {latch} deleted"),
+        RecipeEvent::Opened { gate, name, generation } => {
+            format!("{gate:?} {name} open generation={generation}")
+        }
+        RecipeEvent::Broken { name, breach } => {
+            format!("barrier {name} broken {}", self::breach(breach))
+        }
+        RecipeEvent::PlaceFreed { name } => format!("a place at {name} is free"),
+        RecipeEvent::Out { name, generation } => format!("all out of {name} round={generation}"),
+    }
+}

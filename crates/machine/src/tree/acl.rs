@@ -1,0 +1,141 @@
+//! Access lists: who may do what with a znode.
+//!
+//! Owns what a list means for a caller, which lists can be set, and how a list is shown to those who may not change
+//! it. Refuses to know how an identity was proved, and which permission a command needs. The stored_policy are `ZooKeeper`'s.
+//! Bounds: [`AclEntry::MAX_COUNT`] entries, [`ID_MAX`] bytes of a scheme and of an id.
+
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use holdfast_types::{AclEntry, Bound, Identity, Perms, Rejection, ZnodePath};
+
+use crate::apply::limit_reached;
+use crate::tree::znode::{AccessList, Acl, Znode};
+
+/// The longest scheme or id, bytes.
+const ID_MAX: usize = 1024;
+
+/// Everybody may read, and nobody do anything else.
+pub(crate) fn read_only() -> Arc<AccessList> {
+    let entry = AclEntry { perms: Perms::READ, who: Identity::anyone() };
+    AccessList::new(vec![entry]).into()
+}
+
+/// True if the list lets a caller who has shown these identities do any of what is needed.
+pub(crate) fn allows(acl: &Acl, needed: Perms, shown: &[Identity]) -> bool {
+    let Some(acl) = acl else { return true };
+    let is_meant = |who: &Identity| is_anyone(who) || shown.iter().any(|shown| who.covers(shown));
+    acl.entries().iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
+}
+
+/// Refuses a caller whom the node's list does not let do any of what is needed.
+pub(crate) fn demand(
+    path: &ZnodePath,
+    node: &Znode,
+    needed: Perms,
+    shown: &[Identity],
+) -> Result<(), Rejection> {
+    if allows(&node.acl, needed, shown) {
+        return Ok(());
+    }
+    Err(Rejection::NotAllowed { path: path.clone(), needed })
+}
+
+/// The list as it is kept: `auth` entries become entries for what the caller has proved, doubles go, and one that lets
+/// everybody do everything is none at all.
+pub(crate) fn settle(
+    path: &ZnodePath,
+    given: Vec<AclEntry>,
+    shown: &[Identity],
+) -> Result<Acl, Rejection> {
+    let bad = || Rejection::BadAcl { path: path.clone() };
+    if given.len() > AclEntry::MAX_COUNT {
+        return Err(limit_reached(Bound::AclEntries, AclEntry::MAX_COUNT as u64));
+    }
+    let mut kept: Vec<AclEntry> = Vec::with_capacity(given.len());
+    for AclEntry { perms, who } in given {
+        if who.scheme == "auth" {
+            let proved = shown.iter().filter(|shown| is_proof(shown));
+            let before = kept.len();
+            kept.extend(proved.map(|shown| AclEntry { perms, who: shown.clone() }));
+            if kept.len() == before {
+                return Err(bad());
+            }
+        } else if is_known(&who) {
+            kept.push(AclEntry { perms, who });
+        } else {
+            return Err(bad());
+        }
+    }
+    let mut unique: Vec<AclEntry> = Vec::with_capacity(kept.len());
+    for entry in kept {
+        if !unique.contains(&entry) {
+            unique.push(entry);
+        }
+    }
+    match unique.as_slice() {
+        [] => Err(bad()),
+        [only] if *only == AclEntry::open() => Ok(None),
+        entries if entries.len() > AclEntry::MAX_COUNT => {
+            Err(limit_reached(Bound::AclEntries, AclEntry::MAX_COUNT as u64))
+        }
+        _ => Ok(Some(AccessList::new(unique).into())),
+    }
+}
+
+/// The list itself, or the same one of another znode: those that were given alike need not be kept twice.
+pub(crate) fn shared(acl: Acl, with: &Acl) -> Acl {
+    if acl == *with { with.clone() } else { acl }
+}
+
+/// The list as clients see it; without the right to change it the hashes of passwords are left out.
+pub(crate) fn show(acl: &Acl, shown: &[Identity]) -> Vec<AclEntry> {
+    let Some(list) = acl else { return vec![AclEntry::open()] };
+    let mut entries = list.entries().to_vec();
+    if !allows(acl, Perms::ADMIN, shown) {
+        for entry in entries.iter_mut().filter(|entry| entry.who.scheme == "digest") {
+            let user = entry.who.id.split_once(':').map_or("", |(user, _)| user);
+            entry.who.id = format!("{user}:x");
+        }
+    }
+    entries
+}
+
+/// True if a list that came with a snapshot could have been set.
+pub(crate) fn is_sound(acl: &[AclEntry]) -> bool {
+    let open = matches!(acl, [only] if *only == AclEntry::open());
+    acl.len() <= AclEntry::MAX_COUNT && !open && acl.iter().all(|entry| is_known(&entry.who))
+}
+
+fn is_anyone(who: &Identity) -> bool {
+    who.scheme == "world" && who.id == "anyone"
+}
+
+/// True if `auth` stands for it: an address is shown, not proved.
+fn is_proof(shown: &Identity) -> bool {
+    matches!(shown.scheme.as_str(), "digest" | "x509") && is_known(shown)
+}
+
+/// True if the scheme is known and the id is one of it.
+fn is_known(who: &Identity) -> bool {
+    let Identity { scheme, id } = who;
+    id.len() <= ID_MAX
+        && match scheme.as_str() {
+            "world" => id == "anyone",
+            "digest" => id.matches(':').count() == 1 && !id.starts_with(':') && !id.ends_with(':'),
+            "ip" => is_network(id),
+            "x509" => !id.is_empty(),
+            _ => false,
+        }
+}
+
+/// True for `address` or `address/bits`.
+fn is_network(id: &str) -> bool {
+    let (address, bits) = id.split_once('/').map_or((id, None), |(at, bits)| (at, Some(bits)));
+    let most = match address.parse() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.is_none_or(|bits| bits.parse::<u32>().is_ok_and(|bits| bits <= most))
+}

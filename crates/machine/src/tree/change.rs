@@ -1,0 +1,217 @@
+//! Changes of znodes that are there: delete, set data, set the access list, check.
+//!
+//! Owns `ZooKeeper`'s checks and their order. Refuses to know how the next in line is granted.
+//! Bounds: the recursive deletes of one command take [`DELETED_MAX`] znodes at most.
+
+use holdfast_types::{
+    AclEntry, Bound, Data, Event, LossCause, OpReply, Perms, Rejection, ZnodePath,
+};
+
+use crate::Machine;
+use crate::apply::{ApplyContext, limit_reached};
+use crate::lock::index::SessionLockKey;
+use crate::tree::BUILT_IN;
+use crate::tree::acl;
+use crate::tree::create::reserved;
+use crate::tree::multi::Requester;
+use crate::tree::znode::{LockDirectory, Znode};
+
+/// The most znodes that the recursive deletes of one command take.
+pub(crate) const DELETED_MAX: usize = 10_000;
+
+impl Machine {
+    /// Deletes a znode without children; a entry's leaves the queue.
+    pub(crate) fn delete(
+        &mut self,
+        path: &ZnodePath,
+        version: Option<i32>,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<OpReply, Rejection> {
+        let (directory, node) = self.deletable(path, version, by)?;
+        if node.children > 0 {
+            return Err(Rejection::NotEmpty { path: path.clone() });
+        }
+        self.take_away(&directory, path, ctx);
+        if let Some(lock) = directory.as_lock() {
+            self.grant_next(&lock, ctx);
+        }
+        Ok(OpReply::Deleted { count: 1 })
+    }
+
+    /// Deletes a znode with everything below it, children first. Queues that go with their directories are not granted
+    /// on.
+    pub(crate) fn delete_all(
+        &mut self,
+        path: &ZnodePath,
+        version: Option<i32>,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<OpReply, Rejection> {
+        let (directory, root) = self.deletable(path, version, by)?;
+        let may = |path: &ZnodePath, node: &Znode| match node.children {
+            0 => Ok(()),
+            _ => acl::demand(path, node, Perms::DELETE, by.shown),
+        };
+        let mut doomed = Vec::new();
+        let below = self.tree.below_after(path, None).map(|(path, node)| (path, &**node));
+        for (path, node) in std::iter::once((path, root)).chain(below) {
+            may(path, node)?;
+            if ctx.deleted + doomed.len() >= DELETED_MAX {
+                return Err(limit_reached(Bound::DeletedAtOnce, DELETED_MAX as u64));
+            }
+            doomed.push(path.clone());
+        }
+        ctx.deleted += doomed.len();
+        for path in doomed.iter().rev() {
+            if let Some(directory) = path.parent() {
+                self.take_away(&directory, path, ctx);
+            }
+        }
+        ctx.stale.extend(directory.as_lock());
+        self.grant_stale(ctx);
+        Ok(OpReply::Deleted { count: u32::try_from(doomed.len()).unwrap_or(u32::MAX) })
+    }
+
+    /// Replaces a znode's data.
+    pub(crate) fn set_data(
+        &mut self,
+        path: ZnodePath,
+        data: Data,
+        version: Option<i32>,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<OpReply, Rejection> {
+        let node = self.allowed(&path, Perms::WRITE, by)?;
+        self.check_data_length(data.len())?;
+        let more = data.len().saturating_sub(node.data.len()) as u64;
+        self.tree.check_quotas(&path, &std::iter::empty(), more)?;
+        matching(&path, version, node.version)?;
+        let set = self.tree.set_data(&path, data, ctx.revision, ctx.now);
+        let Some((node, passed)) = set else { return Err(Rejection::NoNode { path }) };
+        let stat = node.stat();
+        ctx.emit(Event::NodeChanged { path });
+        ctx.soft_quota_exceeded(passed);
+        Ok(OpReply::DataSet { stat })
+    }
+
+    /// Replaces a znode's access list.
+    pub(crate) fn set_acl(
+        &mut self,
+        path: &ZnodePath,
+        acl: Vec<AclEntry>,
+        version: Option<i32>,
+        by: Requester<'_>,
+    ) -> Result<OpReply, Rejection> {
+        let acl = acl::settle(path, acl, by.shown)?;
+        let node = self.allowed(path, Perms::ADMIN, by)?;
+        matching(path, version, node.aversion)?;
+        let set = self.tree.rewrite(path, |node| {
+            node.acl = acl;
+            node.aversion = node.aversion.wrapping_add(1);
+        });
+        let Some(node) = set else { return Err(Rejection::NoNode { path: path.clone() }) };
+        Ok(OpReply::AclSet { stat: node.stat() })
+    }
+
+    /// Refuses, unless the node is there with this version.
+    pub(crate) fn check(
+        &self,
+        path: &ZnodePath,
+        version: Option<i32>,
+        by: Requester<'_>,
+    ) -> Result<OpReply, Rejection> {
+        let node = self.allowed(path, Perms::READ, by)?;
+        matching(path, version, node.version)?;
+        Ok(OpReply::Checked)
+    }
+
+    /// The node and its directory, if the caller may delete it and it has this version.
+    fn deletable(
+        &self,
+        path: &ZnodePath,
+        version: Option<i32>,
+        by: Requester<'_>,
+    ) -> Result<(ZnodePath, &Znode), Rejection> {
+        let Some(directory) = path.parent().filter(|_| !BUILT_IN.contains(&path.as_str())) else {
+            return Err(reserved(path));
+        };
+        let no_node = || Rejection::NoNode { path: path.clone() };
+        if !self.tree.contains(&directory) {
+            return Err(no_node());
+        }
+        self.allowed(&directory, Perms::DELETE, by)?;
+        let node = self.tree.get(path).ok_or_else(no_node)?;
+        matching(path, version, node.version)?;
+        Ok((directory, node))
+    }
+
+    /// The node, if its list lets the caller do this.
+    pub(crate) fn allowed(
+        &self,
+        path: &ZnodePath,
+        needed: Perms,
+        by: Requester<'_>,
+    ) -> Result<&Znode, Rejection> {
+        let Some(node) = self.tree.get(path) else {
+            return Err(Rejection::NoNode { path: path.clone() });
+        };
+        acl::demand(path, node, needed, by.shown)?;
+        Ok(node)
+    }
+
+    /// Takes a znode without children away, with its place in a queue. Whoever calls this grants the next.
+    fn take_away(&mut self, directory: &ZnodePath, path: &ZnodePath, ctx: &mut ApplyContext<'_>) {
+        // It may have gone with another one already.
+        let Some(node) = self.tree.get(path) else { return };
+        let entry = node.entry().cloned();
+        match (entry, directory.as_lock()) {
+            (Some(entry), Some(lock)) => {
+                self.leave(&SessionLockKey::of(&lock, &entry), LossCause::Deleted, ctx);
+            }
+            (Some(_) | None, _) => self.remove_node(directory, path, ctx),
+        }
+    }
+
+    /// Adds a znode, the checks done.
+    pub(crate) fn add_node(
+        &mut self,
+        directory: &ZnodePath,
+        path: ZnodePath,
+        node: Znode,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let passed = self.tree.insert(directory, path.clone(), node);
+        ctx.emit(Event::NodeCreated { path });
+        ctx.soft_quota_exceeded(passed);
+    }
+
+    /// Removes a znode that contends for nothing and has no children; with a lock's directory goes the lock.
+    pub(crate) fn remove_node(
+        &mut self,
+        directory: &ZnodePath,
+        path: &ZnodePath,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let was_lock = self
+            .tree
+            .get(path)
+            .and_then(Znode::lock_directory)
+            .is_some_and(LockDirectory::is_of_lock);
+        if was_lock && let Some(lock) = path.as_lock() {
+            self.locks.forget(&lock);
+        }
+        self.tree.remove(directory, path, ctx.revision, ctx.now);
+        ctx.emit(Event::NodeDeleted { path: path.clone() });
+    }
+}
+
+/// Refuses another version than the expected one.
+fn matching(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Result<(), Rejection> {
+    match expected {
+        Some(expected) if expected != actual => {
+            Err(Rejection::BadVersion { path: path.clone(), actual })
+        }
+        Some(_) | None => Ok(()),
+    }
+}

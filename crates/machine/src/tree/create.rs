@@ -1,0 +1,264 @@
+//! Creating znodes.
+//!
+//! Owns `ZooKeeper`'s checks of a create and their order, the directories that are made on the way, and the recognition
+//! of contenders that come through the tree: an ephemeral sequential child of a lock's directory is one. Refuses to
+//! know how a entry is granted.
+
+use holdfast_types::{
+    Bound, Create, CreateKind, Data, LockName, OpReply, Owner, Perms, Rejection, SessionId, Stamp,
+    ZnodePath,
+};
+
+use crate::Machine;
+use crate::apply::{ApplyContext, limit_reached};
+use crate::lock::mode_of_name;
+use crate::lock::queue_entry::{LockRequest, QueueEntry};
+use crate::session::attempts::Attempts;
+use crate::tree::acl;
+use crate::tree::multi::Requester;
+use crate::tree::quota::{self, COUNTED_MAX, Usage};
+use crate::tree::znode::{Acl, Znode, ZnodeKind};
+use crate::tree::{ZOOKEEPER, holds_locks};
+
+/// The end of every counter that the machine moves by one: far enough that no cluster lives to see it.
+pub(crate) const COUNTER_END: u64 = 1 << 62;
+
+/// A znode that may be created: all checks are done.
+#[derive(Debug)]
+struct Plan {
+    directory: ZnodePath,
+    /// Directories to be made, parents first.
+    missing: Vec<ZnodePath>,
+    path: ZnodePath,
+    kind: ZnodeKind,
+    acl: Acl,
+    sequence: u64,
+    /// The lock whose queue it joins.
+    contends: Option<(LockName, SessionId)>,
+    /// The quota it sets: on which path, and what that has.
+    limits: Option<(ZnodePath, Usage)>,
+}
+
+impl Machine {
+    /// Creates a znode; one that contends for a lock joins its queue.
+    pub(crate) fn create(
+        &mut self,
+        mut create: Create,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<OpReply, Rejection> {
+        let data = std::mem::take(&mut create.data);
+        let plan = self.plan(create, data.len(), by, ctx)?;
+        for directory in &plan.missing {
+            self.make_directory(directory, plan.acl.clone(), ctx);
+        }
+        let path = plan.path.clone();
+        self.put(plan, data, ctx)?;
+        let stat = self.tree.get(&path).map(Znode::stat).unwrap_or_default();
+        Ok(OpReply::Created { path, stat })
+    }
+
+    fn put(&mut self, plan: Plan, data: Data, ctx: &mut ApplyContext<'_>) -> Result<(), Rejection> {
+        let Plan { directory, path, kind, acl, sequence, contends, limits, .. } = plan;
+        let Some((lock, session)) = contends else {
+            if let Some((limited, used)) = limits {
+                self.tree.set_quota(limited, &data, used);
+            }
+            let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
+            self.add_node(&directory, path, node, ctx);
+            return Ok(());
+        };
+        let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
+        let (owner, attempts) = (Owner::unnamed(), Attempts::of(None));
+        let mode = mode_of_name(path.file_name());
+        let new = QueueEntry::new(sequence, session, name, owner, attempts, ctx);
+        let entry = QueueEntry { path, mode, fixed: true, ..new };
+        self.enqueue(&lock, &directory, (data, acl), entry, ctx);
+        Ok(())
+    }
+
+    /// A directory on the way: below `/locks` a container, elsewhere persistent.
+    pub(crate) fn make_directory(
+        &mut self,
+        path: &ZnodePath,
+        acl: Acl,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let Some(parent) = path.parent() else { return };
+        let kind =
+            if holds_locks(path) { ZnodeKind::Container(ctx.now) } else { ZnodeKind::Persistent };
+        let node = Znode { acl, ..Znode::new(kind, Data::default(), ctx.revision, ctx.now) };
+        self.add_node(&parent, path.clone(), node, ctx);
+    }
+
+    fn plan(
+        &self,
+        create: Create,
+        bytes: usize,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<Plan, Rejection> {
+        let Create { directory, name, kind, sequential, acl, parents, .. } = create;
+        let acl = match acl {
+            Some(acl) => {
+                let path = child_path(&directory, &name).unwrap_or_else(|_| directory.clone());
+                acl::settle(&path, acl, by.shown)?
+            }
+            None => None,
+        };
+        let missing = if parents { self.missing_directories(&directory)? } else { Vec::new() };
+        // A node that sets a quota is created by itself, so that its quota is counted.
+        if let Some(path) = missing.iter().find(|path| quota::limited_by(path).is_some()) {
+            return Err(reserved(path));
+        }
+        ctx.charge_ops(missing.len())?;
+        let nearest = missing.first().and_then(ZnodePath::parent);
+        let nearest = nearest.as_ref().unwrap_or(&directory);
+        let parent = self.open_to(nearest, by)?;
+        let acl = acl::shared(acl, &parent.acl);
+        let sequence = parent.next_sequence(!missing.is_empty());
+        check_counter(sequence)?;
+        let name = if sequential { format!("{name}{sequence:010}") } else { name };
+        let path = child_path(&directory, &name)?;
+        if missing.is_empty() && self.tree.contains(&path) {
+            return Err(Rejection::NodeExists { path });
+        }
+        if parent.is_ephemeral() {
+            return Err(Rejection::NoChildrenForEphemerals { path: directory });
+        }
+        let kind = kind_of(kind, by.session, ctx.now).ok_or_else(|| reserved(&path))?;
+        self.check_data_length(bytes)?;
+        self.check_room_for_znodes(missing.len() + 1)?;
+        self.tree.check_quotas(&path, &missing.iter().chain(Some(&path)), bytes as u64)?;
+        let limits = self.quota_set_by(&path, ctx)?;
+        let contends = match kind {
+            ZnodeKind::Ephemeral(session) if sequential => {
+                directory.as_lock().map(|lock| (lock, session))
+            }
+            ZnodeKind::Ephemeral(_)
+            | ZnodeKind::Persistent
+            | ZnodeKind::Container(_)
+            | ZnodeKind::Ttl(_) => None,
+        };
+        match (&contends, kind) {
+            (Some((lock, session)), _) => {
+                self.check_not_sharded(lock)?;
+                let request = LockRequest::of_tree(mode_of_name(path.file_name()));
+                self.check_room_for_entry(Some(*session), lock, request, ctx)?;
+            }
+            (None, ZnodeKind::Ephemeral(session)) => self.check_room_for_ephemeral(session)?,
+            (None, ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_)) => {}
+        }
+        Ok(Plan { directory, missing, path, kind, acl, sequence, contends, limits })
+    }
+
+    /// The directory, if it is there, lets the caller create children, and is not reserved.
+    fn open_to(&self, directory: &ZnodePath, by: Requester<'_>) -> Result<&Znode, Rejection> {
+        let node = self.allowed(directory, Perms::CREATE, by)?;
+        if directory.as_str() == ZOOKEEPER {
+            return Err(reserved(directory));
+        }
+        Ok(node)
+    }
+
+    /// The path on which a new node sets a quota, if it does, and what that has.
+    fn quota_set_by(
+        &self,
+        path: &ZnodePath,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<Option<(ZnodePath, Usage)>, Rejection> {
+        let Some(limited) = quota::limited_by(path) else { return Ok(None) };
+        let Some((used, visited)) = self.tree.measure(&limited, COUNTED_MAX - ctx.counted) else {
+            return Err(limit_reached(Bound::CountedAtOnce, COUNTED_MAX));
+        };
+        ctx.counted += visited;
+        Ok(Some((limited, used)))
+    }
+
+    /// The directories that do not exist yet on the way to one, parents first. At most as many as it has components.
+    pub(crate) fn missing_directories(
+        &self,
+        directory: &ZnodePath,
+    ) -> Result<Vec<ZnodePath>, Rejection> {
+        let mut missing = Vec::new();
+        let mut at = Some(directory.clone());
+        while let Some(path) = at {
+            match self.tree.get(&path) {
+                Some(node) if node.is_ephemeral() => {
+                    return Err(Rejection::NoChildrenForEphemerals { path });
+                }
+                Some(node) => {
+                    check_counter(node.counter().max(node.floor()))?;
+                    break;
+                }
+                None => {
+                    at = path.parent();
+                    missing.push(path);
+                }
+            }
+        }
+        missing.reverse();
+        Ok(missing)
+    }
+
+    /// Refuses some znodes too many.
+    pub(crate) fn check_room_for_znodes(&self, count: usize) -> Result<(), Rejection> {
+        let max = self.limits.znodes_max;
+        if count > 0 && (self.tree.len() + count) as u64 > u64::from(max) {
+            return Err(limit_reached(Bound::Znodes, max));
+        }
+        Ok(())
+    }
+
+    /// Refuses an ephemeral too many: the end of a session is one command, and takes as long as the session has znodes.
+    fn check_room_for_ephemeral(&self, session: SessionId) -> Result<(), Rejection> {
+        let max = self.limits.ephemerals_per_session_max;
+        if self.tree.orders.owned_by(session) >= u64::from(max) {
+            return Err(limit_reached(Bound::EphemeralsPerSession, max));
+        }
+        Ok(())
+    }
+
+    /// Refuses data too long.
+    pub(crate) fn check_data_length(&self, bytes: usize) -> Result<(), Rejection> {
+        let max = self.limits.data_bytes_max;
+        if bytes as u64 > u64::from(max) {
+            return Err(limit_reached(Bound::DataBytes, max));
+        }
+        Ok(())
+    }
+}
+
+/// None for an ephemeral of nobody, and a time-to-live that cannot be.
+fn kind_of(kind: CreateKind, session: Option<SessionId>, now: Stamp) -> Option<ZnodeKind> {
+    match (kind, session) {
+        (CreateKind::Persistent, _) => Some(ZnodeKind::Persistent),
+        (CreateKind::Container, _) => Some(ZnodeKind::Container(now)),
+        (CreateKind::Ephemeral, session) => session.map(ZnodeKind::Ephemeral),
+        (CreateKind::Ttl { ms }, _) => {
+            (1..=Create::TTL_MAX_MS).contains(&ms).then_some(ZnodeKind::Ttl(ms))
+        }
+    }
+}
+
+/// "That place is not for clients."
+pub(crate) fn reserved(path: &ZnodePath) -> Rejection {
+    Rejection::Reserved { path: path.clone() }
+}
+
+/// A child's path.
+pub(crate) fn child_path(directory: &ZnodePath, name: &str) -> Result<ZnodePath, Rejection> {
+    if name.contains('/') || name.is_empty() {
+        return Err(reserved(directory));
+    }
+    let too_long = |_| limit_reached(Bound::PathLength, ZnodePath::MAX_LEN as u64);
+    directory.child(name).map_err(too_long)
+}
+
+/// Refuses a child whose number would be beyond the end.
+pub(crate) fn check_counter(sequence: u64) -> Result<(), Rejection> {
+    if sequence >= COUNTER_END {
+        return Err(limit_reached(Bound::Counter, COUNTER_END));
+    }
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! The tree of znodes, with the stored_policy of `ZooKeeper`.
+//!
+//! Changes of nodes are checked in `create.rs` and `change.rs`, one by one or as a multi (`multi.rs`), and made in
+//! [`Tree`]. [`Tree`] keeps what is derived from the nodes: the counters of their parents, the index of ephemerals and of
+//! nodes to be swept (`node_index.rs`), the use of quotas and the totals. It knows neither locks nor limits.
+//! Bound: `znodes_max`, checked before each creation.
+
+pub(crate) mod acl;
+pub(crate) mod change;
+pub(crate) mod create;
+pub(crate) mod key;
+pub(crate) mod multi;
+pub(crate) mod node_index;
+pub(crate) mod quota;
+mod reads;
+mod sweep;
+mod walk;
+pub(crate) mod znode;
+
+use std::sync::Arc;
+
+use holdfast_types::{Data, Rejection, Revision, Stamp, ZnodePath};
+use imbl::OrdMap;
+
+use crate::tree::key::Place;
+use crate::tree::node_index::NodeIndex;
+use crate::tree::quota::{Limit, Quotas, Usage};
+use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
+
+/// `/zookeeper`, kept for clients that look for it.
+pub(crate) const ZOOKEEPER: &str = "/zookeeper";
+/// Where `ZooKeeper` keeps its membership.
+pub(crate) const CONFIG: &str = "/zookeeper/config";
+/// Where `ZooKeeper` keeps its quotas.
+pub(crate) const QUOTA: &str = "/zookeeper/quota";
+/// What is there from the start and stays. Parents first.
+pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QUOTA];
+
+/// The znodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) nodes: OrdMap<Place, Arc<Znode>>,
+    /// Invariant: every node with an order, under it.
+    pub(crate) orders: NodeIndex,
+    /// Invariant: a line to every node `zookeeper_limits`, with what the subtree has.
+    quotas: Quotas,
+    /// Invariant: those of the nodes.
+    totals: Totals,
+}
+
+/// What all nodes have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// What clients have stored, bytes; paths included.
+    pub(crate) bytes: u64,
+    /// Ephemeral nodes, places in queues among them.
+    pub(crate) ephemerals: u64,
+}
+
+impl Totals {
+    fn add(&mut self, path: &ZnodePath, node: &Znode) {
+        self.bytes += stored(path, node);
+        self.ephemerals += u64::from(node.is_ephemeral());
+    }
+
+    fn take(&mut self, path: &ZnodePath, node: &Znode) {
+        self.bytes -= stored(path, node);
+        self.ephemerals -= u64::from(node.is_ephemeral());
+    }
+}
+
+impl Tree {
+    /// No nodes at all, not even the root.
+    pub(crate) fn bare() -> Self {
+        let (orders, quotas) = (NodeIndex::default(), Quotas::default());
+        Self { nodes: OrdMap::new(), orders, quotas, totals: Totals::default() }
+    }
+
+    /// The tree at revision 0. What is built in does not count as created, so the first sequential child of the
+    /// root is number 0 and its `cversion` is negative, as in `ZooKeeper`.
+    pub(crate) fn new() -> Self {
+        let mut tree = Self::bare();
+        for path in BUILT_IN.iter().filter_map(|path| ZnodePath::new(path).ok()) {
+            if let Some(parent) = path.parent().and_then(|parent| tree.get_mut(&parent)) {
+                parent.children += 1;
+            }
+            let mut node =
+                Znode::new(ZnodeKind::Persistent, Data::default(), Revision(0), Stamp(0));
+            if path.as_str() == CONFIG {
+                // None may change it, and its list counts as set before the first time, as in `ZooKeeper`.
+                node.acl = Some(acl::read_only());
+                node.aversion = -1;
+            }
+            tree.totals.add(&path, &node);
+            tree.nodes.insert(Place::of(path), Arc::new(node));
+        }
+        tree
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node at a path.
+    pub(crate) fn get(&self, path: &ZnodePath) -> Option<&Znode> {
+        self.nodes.get(&Place::of(path.clone())).map(|node| &**node)
+    }
+
+    /// True if there is a node at a path.
+    pub(crate) fn contains(&self, path: &ZnodePath) -> bool {
+        self.nodes.contains_key(&Place::of(path.clone()))
+    }
+
+    /// What all nodes have together. O(1).
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The node at a path, to be changed. The caller leaves alone what the orders, quotas and bytes depend on.
+    pub(crate) fn get_mut(&mut self, path: &ZnodePath) -> Option<&mut Znode> {
+        self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)
+    }
+
+    /// Adds a node and counts it in its directory, which must exist and notes the token of a entry that holds. A
+    /// directory of locks begins to count where its parent says. Answers the quotas whose soft limit this passed.
+    pub(crate) fn insert(
+        &mut self,
+        directory: &ZnodePath,
+        path: ZnodePath,
+        mut node: Znode,
+    ) -> Vec<ZnodePath> {
+        self.totals.add(&path, &node);
+        let Self { nodes, orders, quotas, .. } = self;
+        if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
+            if let Some(order) = parent.order() {
+                orders.remove(order, directory);
+            }
+            parent.child_came(node.czxid);
+            if let Some(token) = node.entry().and_then(|entry| entry.token())
+                && let Some(lock_directory) = parent.lock_directory_mut()
+            {
+                lock_directory.last_token = Some(token);
+            }
+            let floor = parent.floor();
+            if floor > 0
+                && !node.is_ephemeral()
+                && let Some(lock_directory) = node.lock_directory_mut()
+            {
+                (lock_directory.base, lock_directory.floor) = (floor, floor);
+            }
+        }
+        if let Some(order) = node.order() {
+            orders.insert(order, &path);
+        }
+        let bytes = signed(node.data.len());
+        let passed = quotas.count(&path, Usage { count: 1, bytes });
+        nodes.insert(Place::of(path), Arc::new(node));
+        passed
+    }
+
+    /// Takes a node away, which must have no children, and counts it out of its directory. A directory of locks
+    /// remembers how far the counters of those in it came.
+    pub(crate) fn remove(
+        &mut self,
+        directory: &ZnodePath,
+        path: &ZnodePath,
+        revision: Revision,
+        now: Stamp,
+    ) {
+        let Self { nodes, orders, quotas, totals } = self;
+        let Some(node) = nodes.remove(&Place::of(path.clone())) else { return };
+        totals.take(path, &node);
+        if let Some(order) = node.order() {
+            orders.remove(order, path);
+        }
+        if let Some(limited) = quota::limited_by(path) {
+            quotas.lift(&limited);
+        }
+        quotas.count(path, Usage { count: -1, bytes: -signed(node.data.len()) });
+        if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
+            parent.child_went(revision, now);
+            if let Some(order) = parent.order() {
+                orders.insert(order, directory);
+            }
+            let reached = node.counter().max(node.floor());
+            if reached > parent.floor()
+                && !node.is_ephemeral()
+                && holds_locks(directory)
+                && let Some(lock_directory) = parent.lock_directory_mut()
+            {
+                lock_directory.floor = reached;
+            }
+        }
+    }
+
+    /// Replaces a node's data; a quota's limits with it. Answers the new node and the quotas whose soft limit this
+    /// passed.
+    pub(crate) fn set_data(
+        &mut self,
+        path: &ZnodePath,
+        data: Data,
+        revision: Revision,
+        now: Stamp,
+    ) -> Option<(&Znode, Vec<ZnodePath>)> {
+        let Self { nodes, orders, quotas, totals } = self;
+        let node = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
+        if let Some(limited) = quota::limited_by(path) {
+            quotas.change(&limited, Limit::parse(&data));
+        }
+        let bytes = signed(data.len()) - signed(node.data.len());
+        totals.bytes = totals.bytes.saturating_add_signed(bytes);
+        let passed = quotas.count(path, Usage { count: 0, bytes });
+        let before = node.order();
+        node.set_data(data, revision, now);
+        let after = node.order();
+        if let (Some(before), Some(after)) = (before, after)
+            && before != after
+        {
+            orders.remove(before, path);
+            orders.insert(after, path);
+        }
+        Some((node, passed))
+    }
+
+    /// Changes the access list or the place of a node.
+    pub(crate) fn rewrite(
+        &mut self,
+        path: &ZnodePath,
+        change: impl FnOnce(&mut Znode),
+    ) -> Option<&Znode> {
+        let node = self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
+        let before = node.bytes();
+        change(node);
+        self.totals.bytes = self.totals.bytes + node.bytes() - before;
+        Some(node)
+    }
+
+    /// Changes what a directory of locks remembers.
+    pub(crate) fn note(&mut self, path: &ZnodePath, change: impl FnOnce(&mut LockDirectory)) {
+        let Self { nodes, orders, .. } = self;
+        let Some(node) = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut) else { return };
+        let before = node.order();
+        if let Some(lock_directory) = node.lock_directory_mut() {
+            change(lock_directory);
+            if *lock_directory == LockDirectory::default() {
+                node.role = ZnodeRole::Plain;
+            }
+        }
+        let after = node.order();
+        if before != after {
+            if let Some(before) = before {
+                orders.remove(before, path);
+            }
+            if let Some(after) = after {
+                orders.insert(after, path);
+            }
+        }
+    }
+
+    /// Sets a quota on a path whose subtree has so much.
+    pub(crate) fn set_quota(&mut self, path: ZnodePath, limits: &[u8], used: Usage) {
+        self.quotas.set(path, Limit::parse(limits), used);
+    }
+
+    /// Refuses new znodes, the last of them at a path, or more bytes there, if a hard quota says so.
+    pub(crate) fn check_quotas<'a>(
+        &self,
+        path: &ZnodePath,
+        new: &(impl Iterator<Item = &'a ZnodePath> + Clone),
+        bytes: u64,
+    ) -> Result<(), Rejection> {
+        if self.quotas.is_empty() {
+            return Ok(());
+        }
+        self.quotas.room_for(path, new, bytes)
+    }
+
+    /// What the subtree of a quota has; none if there is no quota on the path.
+    pub(crate) fn used(&self, path: &ZnodePath) -> Option<Usage> {
+        self.quotas.used(path)
+    }
+
+    /// Counts the subtree of a path, itself included, and how many znodes were looked at for it; none if those are more
+    /// than `count_max`.
+    pub(crate) fn measure(&self, path: &ZnodePath, count_max: u64) -> Option<(Usage, u64)> {
+        let (mut usage, mut visited) = (Usage::default(), 0);
+        if quota::is_at_or_below(path.as_str(), ZOOKEEPER) {
+            return Some((usage, visited));
+        }
+        let root = self.get(path).map(|node| (path, node)).into_iter();
+        let below = self.below_after(path, None).map(|(path, node)| (path, &**node));
+        for (path, node) in root.chain(below) {
+            visited += 1;
+            if visited > count_max {
+                return None;
+            }
+            if !quota::is_at_or_below(path.as_str(), ZOOKEEPER) {
+                usage.add(node.data.len());
+            }
+        }
+        Some((usage, visited))
+    }
+
+    /// Puts a node where a snapshot had it. Children are counted later, by [`Tree::recount`].
+    /// False if there was one already.
+    pub(crate) fn restore(&mut self, path: ZnodePath, node: Znode) -> bool {
+        self.nodes.insert(Place::of(path), Arc::new(node)).is_none()
+    }
+
+    /// Counts children and rebuilds the orders and quotas after a snapshot was read.
+    pub(crate) fn recount(&mut self) {
+        for (place, _) in self.nodes.clone() {
+            if let Some(parent) = place.path().parent().and_then(|parent| self.get_mut(&parent)) {
+                parent.children += 1;
+            }
+        }
+        (self.orders, self.quotas, self.totals) = self.rebuilt();
+    }
+
+    /// The orders, the quotas and the totals as the nodes alone make them.
+    pub(crate) fn rebuilt(&self) -> (NodeIndex, Quotas, Totals) {
+        let (mut orders, mut quotas) = (NodeIndex::default(), Quotas::default());
+        let mut totals = Totals::default();
+        for (path, node) in self.iter() {
+            totals.add(path, node);
+            if let Some(order) = node.order() {
+                orders.insert(order, path);
+            }
+            if let Some(limited) = quota::limited_by(path) {
+                quotas.set(limited, Limit::parse(&node.data), Usage::default());
+            }
+        }
+        if !quotas.is_empty() {
+            for (path, node) in self.iter() {
+                quotas.count(path, Usage { count: 1, bytes: signed(node.data.len()) });
+            }
+        }
+        (orders, quotas, totals)
+    }
+
+    /// The orders, the quotas and the totals as they are kept.
+    pub(crate) fn kept(&self) -> (&NodeIndex, &Quotas, Totals) {
+        (&self.orders, &self.quotas, self.totals)
+    }
+}
+
+/// True for `/locks` and what lies below it.
+pub(crate) fn holds_locks(directory: &ZnodePath) -> bool {
+    quota::is_at_or_below(directory.as_str(), ZnodePath::LOCKS)
+}
+
+/// What clients have stored in a node, bytes.
+fn stored(path: &ZnodePath, node: &Znode) -> u64 {
+    path.as_str().len() as u64 + node.bytes()
+}
+
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,122 @@
+//! Changes of znodes, one or many: all of them or none.
+//!
+//! Owns the conditions, the order of the operations, and that a refused one takes back all before it: the state is
+//! persistent, so the way back is a copy kept since the beginning, O(1). A single operation checks everything before it
+//! changes anything and needs none, unless it could exceed `tree_bytes_max` (`room.rs`). Refuses to know what an operation does (`nodes.rs`).
+//! A multi does not renew its session's lease: whoever brings it has heard the caller, and renews by itself.
+//! Bounds: [`Multi::OPS_MAX`] operations, conditions and directories made on the way; what recursive deletes take and
+//! new quotas count has a bound for the sharded multi.
+
+use holdfast_types::{
+    Caller, Condition, Identity, Multi, Op, OpReply, Outcome, Perms, Rejection, Reply, SessionId,
+};
+
+use crate::Machine;
+use crate::apply::ApplyContext;
+use crate::session::memo::{scope_of, scoped};
+use crate::session::store::KnownSession;
+use crate::stored_bytes::stored_by;
+use crate::tree::acl;
+
+/// For whom an operation is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requester<'a> {
+    /// The caller's live session.
+    pub(crate) session: Option<SessionId>,
+    /// What the caller has shown.
+    pub(crate) shown: &'a [Identity],
+}
+
+impl Machine {
+    /// Does the operations, all or none.
+    pub(crate) fn multi(&mut self, multi: Multi, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let request = multi.caller.request.as_ref();
+        let request = request.and_then(|request| scoped(&scope_of(&multi), Some(request)));
+        let Multi { caller, conditions, then, otherwise } = multi;
+        let Caller { session, attachment, request: _, identities } = caller;
+        self.once(ctx, (session, attachment, request), |machine, session, ctx| {
+            let by = Requester { session, shown: &identities };
+            ctx.charge_ops(conditions.len() + then.len() + otherwise.len())?;
+            let succeeded = machine.all_hold(&conditions, by)?;
+            let results = machine.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
+            Ok(Reply::Multi { succeeded, results })
+        })
+    }
+
+    fn all_or_none(
+        &mut self,
+        ops: Vec<Op>,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<Vec<OpReply>, Rejection> {
+        if ops.len() > 1 || self.is_nearly_full(stored_by(&ops, by.shown)) {
+            self.undo_if_rejected(ctx, |machine, ctx| machine.each(ops, by, ctx))
+        } else {
+            self.each(ops, by, ctx)
+        }
+    }
+
+    fn each(
+        &mut self,
+        ops: Vec<Op>,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<Vec<OpReply>, Rejection> {
+        let mut results = Vec::with_capacity(ops.len());
+        for (at, op) in (0_u32..).zip(ops) {
+            let bytes = self.stored_bytes();
+            let done = self.op(op, by, ctx);
+            let done = done.and_then(|result| self.check_growth(bytes).map(|()| result));
+            results.push(done.map_err(|why| Rejection::OpRefused { at, why: Box::new(why) })?);
+        }
+        Ok(results)
+    }
+
+    fn op(
+        &mut self,
+        op: Op,
+        by: Requester<'_>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<OpReply, Rejection> {
+        match op {
+            Op::Create(create) => self.create(create, by, ctx),
+            Op::Delete { path, version, recursive: false } => self.delete(&path, version, by, ctx),
+            Op::Delete { path, version, recursive: true } => {
+                self.delete_all(&path, version, by, ctx)
+            }
+            Op::SetData { path, data, version } => self.set_data(path, data, version, by, ctx),
+            Op::SetAcl { path, acl, version } => self.set_acl(&path, acl, version, by),
+            Op::Check { path, version } => self.check(&path, version, by),
+        }
+    }
+
+    /// Whether all conditions hold. Asking for what a node holds needs the right to read it.
+    fn all_hold(&self, conditions: &[Condition], by: Requester<'_>) -> Result<bool, Rejection> {
+        for condition in conditions {
+            if !self.holds(condition, by)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn holds(&self, condition: &Condition, by: Requester<'_>) -> Result<bool, Rejection> {
+        match condition {
+            Condition::Exists { path, exists } => Ok(self.tree.contains(path) == *exists),
+            Condition::Version { path, version } => {
+                let Some(node) = self.tree.get(path) else { return Ok(false) };
+                acl::demand(path, node, Perms::READ, by.shown)?;
+                Ok(node.version == *version)
+            }
+            Condition::Data { path, data } => {
+                let Some(node) = self.tree.get(path) else { return Ok(false) };
+                acl::demand(path, node, Perms::READ, by.shown)?;
+                Ok(*node.data == **data)
+            }
+            Condition::Holds { lock, token } => Ok(self.is_held_with(lock, *token)),
+            Condition::SessionOpen { session } => {
+                Ok(matches!(self.sessions.named(session), Some(KnownSession::Open(_))))
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Quotas: how many znodes and bytes a subtree may have, and how many it has.
+//!
+//! Owns the limits' text, which is `ZooKeeper`'s, and one index: a line to each quota with its limits and what is used,
+//! kept up with every change, so that no write looks at more than the quotas on its own path. A quota is the data of
+//! `/zookeeper/quota<path>/zookeeper_limits`; what is used is read at `zookeeper_stats` beside it. The node with the
+//! quota counts, what lies below `/zookeeper` counts for none. Hard limits refuse what grows, soft ones are said to be
+//! passed. Refuses to know znodes.
+//! Bounds: a line to each node `zookeeper_limits`; a new quota counts its subtree once, [`COUNTED_MAX`] znodes at most
+//! in one command.
+
+use holdfast_types::{Rejection, ZnodePath};
+use imbl::OrdMap;
+
+use crate::tree::{QUOTA, ZOOKEEPER};
+
+/// The most znodes that one command counts for the quotas it sets.
+pub(crate) const COUNTED_MAX: u64 = 1_000_000;
+
+const LIMITS: &str = "/zookeeper_limits";
+const STATS: &str = "/zookeeper_stats";
+
+/// What a subtree may have; none of one means any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limit {
+    soft: Usage<Option<u64>>,
+    hard: Usage<Option<u64>>,
+}
+
+/// Znodes and bytes of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage<T = u64> {
+    pub(crate) count: T,
+    pub(crate) bytes: T,
+}
+
+/// One quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quota {
+    limit: Limit,
+    /// Invariant: what the subtree has.
+    used: Usage,
+}
+
+/// All quotas, by the path they are set on, which need not exist.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Quotas(OrdMap<ZnodePath, Quota>);
+
+impl Limit {
+    /// Reads `count=N,bytes=N[;byteHardLimit=N][;countHardLimit=N]`. What cannot be read limits nothing, nor does a
+    /// negative number.
+    pub(crate) fn parse(data: &[u8]) -> Self {
+        let mut limit = Self::default();
+        for pair in String::from_utf8_lossy(data).split([',', ';']) {
+            let mut words = pair.split('=');
+            let (key, value) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            let value = value.trim().parse().ok();
+            match key.trim() {
+                "count" => limit.soft.count = value,
+                "bytes" => limit.soft.bytes = value,
+                "countHardLimit" => limit.hard.count = value,
+                "byteHardLimit" => limit.hard.bytes = value,
+                _ => {}
+            }
+        }
+        limit
+    }
+}
+
+impl Usage {
+    /// Adds a znode of so many bytes.
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+}
+
+impl Quota {
+    fn passes(limit: Option<u64>, before: u64, after: u64) -> bool {
+        limit.is_some_and(|limit| before <= limit && limit < after)
+    }
+
+    fn exceeds(limit: Option<u64>, used: u64, more: u64) -> Option<u64> {
+        limit.filter(|limit| more > 0 && used.saturating_add(more) > *limit)
+    }
+}
+
+impl Quotas {
+    /// True without any quota: the way of every write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets a quota on a path whose subtree has so much, or changes its limits.
+    pub(crate) fn set(&mut self, path: ZnodePath, limit: Limit, used: Usage) {
+        self.0.insert(path, Quota { limit, used });
+    }
+
+    /// Changes the limits of a quota that is set.
+    pub(crate) fn change(&mut self, path: &ZnodePath, limit: Limit) {
+        if let Some(quota) = self.0.get_mut(path) {
+            quota.limit = limit;
+        }
+    }
+
+    /// Takes a quota away.
+    pub(crate) fn lift(&mut self, path: &ZnodePath) {
+        self.0.remove(path);
+    }
+
+    /// What the subtree of a quota has; none if there is no quota on the path.
+    pub(crate) fn used(&self, path: &ZnodePath) -> Option<Usage> {
+        self.0.get(path).map(|quota| quota.used)
+    }
+
+    /// Refuses what would exceed a hard limit on the way to a path: the znodes given, parents first, and more bytes at
+    /// the last of them.
+    pub(crate) fn room_for<'a>(
+        &self,
+        path: &ZnodePath,
+        new: &(impl Iterator<Item = &'a ZnodePath> + Clone),
+        bytes: u64,
+    ) -> Result<(), Rejection> {
+        for at in self.on_the_way(path) {
+            let Some(Quota { limit, used }) = self.0.get(at) else { continue };
+            let count = new.clone().filter(|new| is_at_or_below(new.as_str(), at)).count() as u64;
+            let limit = Quota::exceeds(limit.hard.count, used.count, count)
+                .or_else(|| Quota::exceeds(limit.hard.bytes, used.bytes, bytes));
+            if let (Some(limit), Ok(path)) = (limit, ZnodePath::new(at)) {
+                return Err(Rejection::QuotaExceeded { path, limit });
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a change at a path. Answers the quotas whose soft limit it passed.
+    pub(crate) fn count(&mut self, path: &ZnodePath, change: Usage<i64>) -> Vec<ZnodePath> {
+        let mut passed = Vec::new();
+        if self.0.is_empty() {
+            return passed;
+        }
+        let on_the_way: Vec<&str> = self.on_the_way(path).collect();
+        for at in on_the_way {
+            let Some(quota) = self.0.get_mut(at) else { continue };
+            let before = quota.used;
+            quota.used.count = before.count.saturating_add_signed(change.count);
+            quota.used.bytes = before.bytes.saturating_add_signed(change.bytes);
+            let soft = quota.limit.soft;
+            if Quota::passes(soft.count, before.count, quota.used.count)
+                || Quota::passes(soft.bytes, before.bytes, quota.used.bytes)
+            {
+                passed.extend(ZnodePath::new(at).ok());
+            }
+        }
+        passed
+    }
+
+    /// The paths of quotas that a znode counts for, itself and its directories, as far as they have one.
+    fn on_the_way<'a>(&self, path: &'a ZnodePath) -> impl Iterator<Item = &'a str> + use<'a> {
+        let path = path.as_str();
+        let counts = !self.0.is_empty() && !is_at_or_below(path, ZOOKEEPER);
+        let cuts = path.bytes().enumerate().filter(|(at, byte)| *at > 0 && *byte == b'/');
+        let cuts = cuts.map(|(at, _)| at).chain((path.len() > 1).then_some(path.len()));
+        let ways = std::iter::once("/").chain(cuts.filter_map(|new_shards| path.get(..new_shards)));
+        ways.take(if counts { usize::MAX } else { 0 })
+    }
+}
+
+/// The path that a node `zookeeper_limits` sets a quota on; none for other nodes.
+pub(crate) fn limited_by(path: &ZnodePath) -> Option<ZnodePath> {
+    target(path.as_str().strip_suffix(LIMITS)?)
+}
+
+/// The path whose usage a node `zookeeper_stats` shows; none for other nodes.
+pub(crate) fn shown_by(path: &ZnodePath) -> Option<ZnodePath> {
+    target(path.as_str().strip_suffix(STATS)?)
+}
+
+fn target(directory: &str) -> Option<ZnodePath> {
+    match directory.strip_prefix(QUOTA)? {
+        "" => Some(ZnodePath::root()),
+        path => ZnodePath::new(path).ok(),
+    }
+}
+
+/// True if a path is another one or lies below it.
+pub(crate) fn is_at_or_below(path: &str, top: &str) -> bool {
+    match path.strip_prefix(top) {
+        Some(rest) => top.len() == 1 || rest.is_empty() || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(path: &str) -> ZnodePath {
+        ZnodePath::new(path).unwrap()
+    }
+
+    #[test]
+    fn limits_are_read_as_zookeeper_writes_them() {
+        let limit = Limit::parse(b"count=5,bytes=-1=;byteHardLimit=60;countHardLimit=7");
+        assert_eq!(limit.soft, Usage { count: Some(5), bytes: None });
+        assert_eq!(limit.hard, Usage { count: Some(7), bytes: Some(60) });
+        assert_eq!(Limit::parse(b"nonsense,count=x"), Limit::default());
+        assert_eq!(Limit::parse(&[0xff, b'=']), Limit::default());
+    }
+
+    #[test]
+    fn a_znode_counts_for_itself_and_its_directories() {
+        let mut quotas = Quotas::default();
+        quotas.set(path("/a"), Limit::default(), Usage::default());
+        let way = |at: &str| quotas.on_the_way(&path(at)).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(way("/"), ["/"]);
+        assert_eq!(way("/a"), ["/", "/a"]);
+        assert_eq!(way("/a/b/c"), ["/", "/a", "/a/b", "/a/b/c"]);
+        assert!(way("/zookeeper/quota").is_empty() && way("/zookeeper").is_empty());
+        assert_eq!(way("/zookeepers"), ["/", "/zookeepers"]);
+    }
+
+    #[test]
+    fn a_limits_node_is_recognised() {
+        let target = |at: &str| limited_by(&path(at)).map(|path| path.to_string());
+        assert_eq!(target("/zookeeper/quota/a/b/zookeeper_limits"), Some("/a/b".to_owned()));
+        assert_eq!(target("/zookeeper/quota/zookeeper_limits"), Some("/".to_owned()));
+        for other in
+            ["/zookeeper/quota/a/zookeeper_stats", "/a/zookeeper_limits", "/zookeeper_limits"]
+        {
+            assert_eq!(target(other), None, "{other}");
+        }
+        assert_eq!(target("/zookeeper/quotas/zookeeper_limits"), None);
+    }
+}
