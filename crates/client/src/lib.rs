@@ -35,6 +35,8 @@ mod hold;
 mod hold_limits;
 pub mod http;
 mod lease;
+#[cfg(feature = "load")]
+pub mod load;
 mod lock;
 mod lock_request;
 mod loss;

@@ -1,118 +1,156 @@
-//! Every system that can be compared: its name, its servers, how its waiters learn of the lock, and when it is measured.
+//! Every lock that can be compared: its name, its servers, how its waiters learn of a grant, and which runs measure it.
 //!
-//! Owns the names of reports and command lines, which are unique where those of the adapters are not: the same lock on
-//! a Redis that syncs is another system. Refuses to speak to a server; `connect` does that.
+//! The same lock on a Redis that syncs is another system, with a name of its own.
 
-use crate::servers::ServerKind;
+use crate::adapters::redis::{
+    getset, redisson, redlock, reentrant, set_nx_px, setnx_expire, timeout_repair,
+};
+use crate::adapters::sql::{self, Database, advisory, for_update, lock_table};
+use crate::adapters::zookeeper::{curator, ephemeral};
+use crate::adapters::{etcd, holdfast};
+use crate::lock::{Connector, LockError, LockKind, LockSettings, ServerAddresses, Target, first};
+use crate::servers::{ServerKind, url};
 
-/// How a waiter learns that it may go on.
+/// How a waiter learns that it may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// It asks again after a pause.
-    Polls,
-    /// A server tells it, and then it asks.
-    Told,
-    /// Its first request is answered when the lock is its own: the answer is the wake-up.
-    Answered,
+pub enum WakeUp {
+    /// The waiter attempts again after a pause.
+    Polling,
+    /// A server sends an event, and the waiter attempts again.
+    Event,
+    /// The reply to the waiter's first request is the grant.
+    Reply,
 }
 
-/// Which runs measure it, unless `--systems` names others.
+/// Which runs measure a system, unless `--systems` names others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Chosen {
-    /// Every run.
+pub enum Selection {
     Always,
-    /// Full runs.
-    Full,
-    /// Only if it is named.
-    Named,
+    FullRuns,
+    OnlyIfNamed,
 }
 
-/// One system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// Its name here.
+/// One lock on one kind of servers.
+#[derive(Clone, Copy, Debug)]
+pub struct System {
     pub name: &'static str,
-    /// Its servers.
     pub kind: ServerKind,
-    /// The name of its adapter.
-    pub adapter: &'static str,
-    /// How its waiters learn that they may go on.
-    pub waiting: Waiting,
-    /// Which runs measure it.
-    pub chosen: Chosen,
+    pub lock: LockKind,
+    pub wake_up: WakeUp,
+    pub selection: Selection,
 }
 
-/// What everything is compared with.
-pub const OURS: &str = "holdfast-http";
+impl PartialEq for System {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
 
-use Chosen::{Always, Full, Named};
+impl Eq for System {}
+
+/// What every other system is compared with.
+pub const BASELINE: &str = "holdfast-http";
+
+use Selection::{Always, FullRuns, OnlyIfNamed};
 use ServerKind::{Etcd, Holdfast, MariaDb, Postgres, Redis, RedisSynced, ZooKeeper};
-use Waiting::{Answered, Polls, Told};
+use WakeUp::{Event, Polling, Reply};
 
-const fn of(
+const fn system(
     name: &'static str,
-    adapter: &'static str,
     kind: ServerKind,
-    waiting: Waiting,
-    chosen: Chosen,
-) -> Listed {
-    Listed { name, kind, adapter, waiting, chosen }
+    lock: LockKind,
+    wake_up: WakeUp,
+    selection: Selection,
+) -> System {
+    System { name, kind, lock, wake_up, selection }
 }
 
-/// All of them, in the order of reports.
-pub static ALL: [Listed; 37] = [
-    of(OURS, OURS, Holdfast, Answered, Always),
-    of("holdfast-sdk", "holdfast-sdk", Holdfast, Answered, Full),
-    of("holdfast-zookeeper", "holdfast-zookeeper", Holdfast, Told, Full),
-    of("redis-set-nx-px", "redis-set-nx-px", Redis, Polls, Always),
-    of("redisson-lock", "redisson-lock", Redis, Told, Full),
-    of("redisson-fair", "redisson-fair", Redis, Told, Full),
-    of("redlock", "redlock", Redis, Polls, Always),
-    of("redis-setnx-expire", "redis-setnx-expire", Redis, Polls, Named),
-    of("redis-reentrant-lua", "redis-reentrant-lua", Redis, Polls, Named),
-    of("redis-timeout-repair", "redis-timeout-repair", Redis, Polls, Named),
-    of("redis-getset", "redis-getset", Redis, Polls, Named),
-    of("redisson-write", "redisson-write", Redis, Told, Named),
-    of("redisson-semaphore", "redisson-semaphore", Redis, Told, Named),
-    of("redisson-permits", "redisson-permits", Redis, Told, Named),
-    of("redis-set-nx-px-always", "redis-set-nx-px", RedisSynced, Polls, Always),
-    of("redisson-lock-always", "redisson-lock", RedisSynced, Told, Named),
-    of("redisson-fair-always", "redisson-fair", RedisSynced, Told, Named),
-    of("redlock-always", "redlock", RedisSynced, Polls, Full),
-    of("redis-setnx-expire-always", "redis-setnx-expire", RedisSynced, Polls, Named),
-    of("redis-reentrant-lua-always", "redis-reentrant-lua", RedisSynced, Polls, Named),
-    of("redis-timeout-repair-always", "redis-timeout-repair", RedisSynced, Polls, Named),
-    of("redis-getset-always", "redis-getset", RedisSynced, Polls, Named),
-    of("redisson-semaphore-always", "redisson-semaphore", RedisSynced, Told, Named),
-    of("redisson-permits-always", "redisson-permits", RedisSynced, Told, Named),
-    of("postgres-advisory", "postgres-advisory", Postgres, Answered, Always),
-    of("postgres-for-update", "postgres-for-update", Postgres, Answered, Full),
-    of("postgres-nowait", "postgres-nowait", Postgres, Polls, Named),
-    of("postgres-skip-locked", "postgres-skip-locked", Postgres, Polls, Named),
-    of("postgres-lock-table", "postgres-lock-table", Postgres, Polls, Named),
-    of("mariadb-get-lock", "mariadb-get-lock", MariaDb, Answered, Full),
-    of("mariadb-for-update", "mariadb-for-update", MariaDb, Answered, Full),
-    of("mariadb-nowait", "mariadb-nowait", MariaDb, Polls, Named),
-    of("mariadb-skip-locked", "mariadb-skip-locked", MariaDb, Polls, Named),
-    of("mariadb-lock-table", "mariadb-lock-table", MariaDb, Polls, Named),
-    of("zookeeper-curator", "zookeeper-curator", ZooKeeper, Told, Always),
-    of("zookeeper-ephemeral", "zookeeper-ephemeral", ZooKeeper, Told, Full),
-    of("etcd-lock", "etcd-lock", Etcd, Answered, Always),
+/// In the order of reports.
+#[rustfmt::skip]
+pub static ALL: [System; 37] = [
+    system(BASELINE, Holdfast, holdfast::http::LOCK, Reply, Always),
+    system("holdfast-sdk", Holdfast, holdfast::rust_client::LOCK, Reply, FullRuns),
+    system("holdfast-zookeeper", Holdfast, curator::HOLDFAST, Event, FullRuns),
+    system("redis-set-nx-px", Redis, set_nx_px::LOCK, Polling, Always),
+    system("redisson-lock", Redis, redisson::reentrant::LOCK, Event, FullRuns),
+    system("redisson-fair", Redis, redisson::fair::LOCK, Event, FullRuns),
+    system("redlock", Redis, redlock::LOCK, Polling, Always),
+    system("redis-setnx-expire", Redis, setnx_expire::LOCK, Polling, OnlyIfNamed),
+    system("redis-reentrant-lua", Redis, reentrant::LOCK, Polling, OnlyIfNamed),
+    system("redis-timeout-repair", Redis, timeout_repair::LOCK, Polling, OnlyIfNamed),
+    system("redis-getset", Redis, getset::LOCK, Polling, OnlyIfNamed),
+    system("redisson-write", Redis, redisson::read_write::LOCK, Event, OnlyIfNamed),
+    system("redisson-semaphore", Redis, redisson::semaphore::LOCK, Event, OnlyIfNamed),
+    system("redisson-permits", Redis, redisson::permits::LOCK, Event, OnlyIfNamed),
+    system("redis-set-nx-px-always", RedisSynced, set_nx_px::LOCK, Polling, Always),
+    system("redisson-lock-always", RedisSynced, redisson::reentrant::LOCK, Event, OnlyIfNamed),
+    system("redisson-fair-always", RedisSynced, redisson::fair::LOCK, Event, OnlyIfNamed),
+    system("redlock-always", RedisSynced, redlock::LOCK, Polling, FullRuns),
+    system("redis-setnx-expire-always", RedisSynced, setnx_expire::LOCK, Polling, OnlyIfNamed),
+    system("redis-reentrant-lua-always", RedisSynced, reentrant::LOCK, Polling, OnlyIfNamed),
+    system("redis-timeout-repair-always", RedisSynced, timeout_repair::LOCK, Polling, OnlyIfNamed),
+    system("redis-getset-always", RedisSynced, getset::LOCK, Polling, OnlyIfNamed),
+    system("redisson-semaphore-always", RedisSynced, redisson::semaphore::LOCK, Event, OnlyIfNamed),
+    system("redisson-permits-always", RedisSynced, redisson::permits::LOCK, Event, OnlyIfNamed),
+    system("postgres-advisory", Postgres, advisory::POSTGRES, Reply, Always),
+    system("postgres-for-update", Postgres, for_update::QUEUED, Reply, FullRuns),
+    system("postgres-nowait", Postgres, for_update::NOWAIT, Polling, OnlyIfNamed),
+    system("postgres-skip-locked", Postgres, for_update::SKIP_LOCKED, Polling, OnlyIfNamed),
+    system("postgres-lock-table", Postgres, lock_table::LOCK, Polling, OnlyIfNamed),
+    system("mariadb-get-lock", MariaDb, advisory::MARIADB, Reply, FullRuns),
+    system("mariadb-for-update", MariaDb, for_update::QUEUED, Reply, FullRuns),
+    system("mariadb-nowait", MariaDb, for_update::NOWAIT, Polling, OnlyIfNamed),
+    system("mariadb-skip-locked", MariaDb, for_update::SKIP_LOCKED, Polling, OnlyIfNamed),
+    system("mariadb-lock-table", MariaDb, lock_table::LOCK, Polling, OnlyIfNamed),
+    system("zookeeper-curator", ZooKeeper, curator::LOCK, Event, Always),
+    system("zookeeper-ephemeral", ZooKeeper, ephemeral::LOCK, Event, FullRuns),
+    system("etcd-lock", Etcd, etcd::LOCK, Reply, Always),
 ];
 
-/// The one of this name.
-pub fn named(name: &str) -> Option<&'static Listed> {
-    ALL.iter().find(|listed| listed.name == name)
+pub fn named(name: &str) -> Option<&'static System> {
+    ALL.iter().find(|system| system.name == name)
 }
 
-/// Those that a run measures which names none.
-pub fn chosen(at_most: Chosen) -> Vec<&'static Listed> {
-    ALL.iter().filter(|listed| listed.chosen <= at_most).collect()
+/// The systems of a run that names none.
+pub fn selected(at_most: Selection) -> Vec<&'static System> {
+    ALL.iter().filter(|system| system.selection <= at_most).collect()
 }
 
-/// Where a system stands in reports; unknown ones come last.
-pub fn place(name: &str) -> usize {
-    ALL.iter().position(|listed| listed.name == name).unwrap_or(ALL.len())
+/// The position of a system in reports; unknown systems come last.
+pub fn position(name: &str) -> usize {
+    ALL.iter().position(|system| system.name == name).unwrap_or(ALL.len())
+}
+
+impl System {
+    pub fn is_redlock(&self) -> bool {
+        self.lock.name == redlock::LOCK.name
+    }
+
+    /// How many servers a client of this lock asks.
+    pub fn nodes(&self) -> u32 {
+        match self.kind {
+            Redis | RedisSynced if self.is_redlock() => 5,
+            Redis | RedisSynced | Postgres | MariaDb => 1,
+            ZooKeeper | Etcd | Holdfast => 3,
+        }
+    }
+
+    pub fn connector(&self, addresses: ServerAddresses, settings: LockSettings) -> Connector {
+        Connector::of(self.lock, Target { kind: self.kind, addresses, settings })
+    }
+
+    /// Creates what the lock expects on new servers, such as tables.
+    ///
+    /// # Errors
+    /// [`LockError::Unreachable`] if the servers do not reply.
+    pub async fn prepare(&self, addresses: &ServerAddresses) -> Result<(), LockError> {
+        let database = match self.kind {
+            Postgres => Database::Postgres,
+            MariaDb => Database::MariaDb,
+            Redis | RedisSynced | ZooKeeper | Etcd | Holdfast => return Ok(()),
+        };
+        sql::create_tables(database, &url(self.kind, first(&addresses.nodes)?)).await
+    }
 }
 
 #[cfg(test)]
@@ -120,27 +158,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_there_once() {
-        let mut names: Vec<_> = ALL.iter().map(|listed| listed.name).collect();
+    fn every_name_is_unique() {
+        let mut names: Vec<_> = ALL.iter().map(|system| system.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
     }
 
     #[test]
-    fn a_quick_run_has_one_of_every_server_but_mariadb_and_begins_with_ours() {
-        let quick = chosen(Always);
-        assert_eq!(quick.first().unwrap().name, OURS);
-        let left_out = ServerKind::ALL
-            .into_iter()
-            .filter(|kind| !quick.iter().any(|listed| listed.kind == *kind))
-            .collect::<Vec<_>>();
+    fn every_name_contains_the_name_of_its_lock() {
+        for System { name, lock, .. } in &ALL {
+            assert!(name.contains(lock.name), "{name}: {}", lock.name);
+        }
+    }
+
+    #[test]
+    fn a_quick_run_has_one_of_every_server_but_mariadb_and_begins_with_holdfast() {
+        let quick = selected(Always);
+        assert_eq!(quick[0].name, BASELINE);
+        let is_left_out = |kind: &ServerKind| !quick.iter().any(|system| system.kind == *kind);
+        let left_out: Vec<_> = ServerKind::ALL.into_iter().filter(is_left_out).collect();
         assert_eq!(left_out, [MariaDb]);
     }
 
     #[test]
     fn a_full_run_has_one_of_every_server() {
-        let full = chosen(Full);
-        assert!(ServerKind::ALL.iter().all(|kind| full.iter().any(|listed| listed.kind == *kind)));
+        let full = selected(FullRuns);
+        assert!(ServerKind::ALL.iter().all(|kind| full.iter().any(|system| system.kind == *kind)));
+    }
+
+    #[tokio::test]
+    async fn without_servers_no_client_connects() {
+        for system in &ALL {
+            let connector = system.connector(ServerAddresses::default(), LockSettings::default());
+            let error = connector.client().await.err().unwrap();
+            assert!(matches!(error, LockError::Rejected(_)), "{}: {error}", system.name);
+        }
     }
 }

@@ -1,58 +1,54 @@
 //! From the loss of a leader to the next grant.
 //!
-//! Owns the trials: clients at every node take and give back locks of their own, new ones each time, so that no lease of a
-//! dead client is waited for; the leader is killed (`kill -9`); the gap ends with the first grant that was asked for after
-//! its death. Where there is no other node, the server is started again at once, or its copy takes its place at once, by
-//! this tool: what notices the loss and acts on it in earnest takes its time besides. Bounds: [`CLIENTS`] clients; a trial
-//! ends at its deadline, and a system after [`FAILURES_MAX`] that failed.
+//! Clients at every node acquire and release locks of their own, new ones each time, so that no lease of a dead client
+//! delays a grant. The leader is killed (`kill -9`); the gap ends with the first grant that was requested after its death.
+//! Where there is no other node, this tool restarts the server or promotes its replica at once; in production, detecting
+//! the loss takes additional time. Bounds: [`CLIENTS`] clients; a trial ends at its deadline, and a system after
+//! [`FAILURES_MAX`] failed trials.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::System;
-use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::catalogue::Listed;
+use crate::catalogue::System;
+use crate::lock::{Connector, LockSettings};
 use crate::progress::Progress;
-use crate::record::{Failover, Size};
-use crate::safety::caller::Caller;
-use crate::safety::{FaultCluster, Participant, scratch};
+use crate::record::{Failover, RunSize};
+use crate::safety::reconnecting::ReconnectingClient;
+use crate::safety::{FaultCluster, Participant};
 use crate::{Records, Row, Settings};
 
-/// Clients of one trial.
 pub const CLIENTS: usize = 6;
-/// Trials of a system that may fail before it is given up.
 pub const FAILURES_MAX: usize = 3;
-/// Leases, where they can be chosen; nobody waits for one.
+/// No client waits for the end of a lease.
 const LEASE: Duration = Duration::from_secs(3);
-/// Until every client has had its first lock.
-const STEADY: Duration = Duration::from_secs(30);
-/// Until the first grant after the loss.
-const GAP: Duration = Duration::from_mins(1);
-/// The whole trial, servers that are started and come back included.
-const TRIAL: Duration = Duration::from_mins(5);
+/// For every client to get its first lock.
+const FIRST_GRANT_TIMEOUT: Duration = Duration::from_secs(30);
+/// For the first grant after the loss.
+const GAP_MAX: Duration = Duration::from_mins(1);
+/// Starting servers included.
+const TRIAL_TIMEOUT: Duration = Duration::from_mins(5);
 /// Between two locks of a client, and before it connects again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is lost, and what takes over.
+/// What replaces the lost server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// The others elect another.
+enum Replacement {
+    /// The other nodes elect another leader.
     Election,
-    /// Its copy is promoted.
+    /// Its replica is promoted.
     Promotion,
     /// It is started again.
     Restart,
 }
 
-impl Way {
-    /// None for a lock whose servers fail over like those of another that is tried.
-    fn of(listed: &Listed) -> Option<Self> {
-        Some(match listed.name {
+impl Replacement {
+    /// `None` for a lock whose servers fail over like those of another that is measured.
+    fn of(system: &System) -> Option<Self> {
+        Some(match system.name {
             "holdfast-http" | "holdfast-sdk" | "zookeeper-curator" | "etcd-lock" => Self::Election,
             "redis-set-nx-px" => Self::Promotion,
             "redis-set-nx-px-always" | "postgres-advisory" | "mariadb-get-lock" => Self::Restart,
@@ -60,20 +56,20 @@ impl Way {
         })
     }
 
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::Election => "kill -9 of the leader; the other two nodes elect one",
             Self::Promotion => {
-                "kill -9 of the Redis; its copy is promoted and gets its address, by this tool, at once"
+                "kill -9 of the Redis; this tool promotes its replica, which gets its address, at once"
             }
             Self::Restart => {
-                "kill -9 of the only server; it is started again with its disk, by this tool, at once"
+                "kill -9 of the only server; this tool starts it again with its disk at once"
             }
         }
     }
 }
 
-/// Kills leaders of every system of these settings that has a way to go on, and records the gaps.
+/// Measures and records every system that can fail over.
 ///
 /// # Errors
 /// In words, if rows cannot be written; a system that cannot be measured is a row.
@@ -83,179 +79,170 @@ pub async fn run(
     progress: &Progress,
 ) -> Result<(), String> {
     let trials = match settings.size {
-        Size::Full => 30,
-        Size::Quick => 3,
-        Size::Tiny => 1,
+        RunSize::Full => 30,
+        RunSize::Quick => 3,
+        RunSize::Tiny => 1,
     };
-    let chosen = || settings.systems.iter().filter_map(|listed| Some((*listed, Way::of(listed)?)));
-    progress.add_steps(u64::from(trials) * u64::try_from(chosen().count()).unwrap_or(0));
-    for (listed, way) in chosen() {
-        let row = measure(listed, way, trials, &settings.directory, progress).await;
-        if let Some(trouble) = &row.trouble {
-            progress.note(&format!("{}: {trouble}", listed.name));
-        }
+    let with_replacement = |system: &&'static System| Some((*system, Replacement::of(system)?));
+    let systems: Vec<_> = settings.systems.iter().filter_map(with_replacement).collect();
+    progress.add_steps(u64::from(trials) * u64::try_from(systems.len()).unwrap_or(0));
+    for (system, replacement) in systems {
+        let row = measure(system, replacement, trials, &settings.directory, progress).await;
+        progress.note_failure(system.name, row.failure.as_deref());
         records.append(&Row::Failover(row)).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
 async fn measure(
-    listed: &'static Listed,
-    way: Way,
+    system: &'static System,
+    replacement: Replacement,
     trials: u32,
     below: &Path,
     progress: &Progress,
 ) -> Failover {
-    let mut lab = Lab { listed, way, below, kept: None };
+    let participant = Participant { system: Some(system), fenced: false };
+    let mut runner = TrialRunner { participant, replacement, below, cluster: None };
     let (mut gaps_ms, mut failures) = (Vec::new(), Vec::new());
     for trial in 1..=trials {
-        progress.step(&format!("failover: {}: {trial} of {trials}", listed.name));
+        progress.step(&format!("failover: {}: {trial} of {trials}", system.name));
         if failures.len() < FAILURES_MAX {
-            match lab.trial().await {
+            match runner.trial_in_time().await {
                 Ok(gap) => gaps_ms.push(gap.as_secs_f64() * 1_000.0),
-                Err(why) => failures.push(format!("trial {trial}: {why}")),
+                Err(failure) => failures.push(format!("trial {trial}: {failure}")),
             }
         }
         progress.done();
     }
     Failover {
-        system: listed.name.to_owned(),
+        system: system.name.to_owned(),
         trials,
         gaps_ms,
-        how: way.words().to_owned(),
-        trouble: (!failures.is_empty()).then(|| failures.join("; ")),
+        method: replacement.description().to_owned(),
+        failure: (!failures.is_empty()).then(|| failures.join("; ")),
     }
 }
 
-/// One system's trials, one after the other.
-struct Lab<'a> {
-    listed: &'static Listed,
-    way: Way,
+/// The trials of one system, one after the other.
+struct TrialRunner<'a> {
+    participant: Participant,
+    replacement: Replacement,
     below: &'a Path,
-    /// Servers of the last trial, if all of them are to come back. They stop before their directory is removed.
-    kept: Option<(FaultCluster, TempDir)>,
+    /// The servers of the last trial, if all of them come back.
+    cluster: Option<FaultCluster>,
 }
 
-impl Lab<'_> {
+impl TrialRunner<'_> {
+    async fn trial_in_time(&mut self) -> Result<Duration, String> {
+        let late = |_| Err(format!("not done within {} s", TRIAL_TIMEOUT.as_secs()));
+        let gap = timeout(TRIAL_TIMEOUT, self.trial()).await.unwrap_or_else(late);
+        if gap.is_err() || self.replacement == Replacement::Promotion {
+            self.cluster = None;
+        }
+        gap
+    }
+
     async fn trial(&mut self) -> Result<Duration, String> {
-        let late = |_| Err(format!("not done within {} s", TRIAL.as_secs()));
-        let gap = timeout(TRIAL, self.one()).await.unwrap_or_else(late);
-        if gap.is_err() || self.way == Way::Promotion {
-            self.kept = None;
-        }
-        gap
-    }
-
-    async fn one(&mut self) -> Result<Duration, String> {
-        let participant = Participant { listed: Some(self.listed), fenced: false };
-        let (mut cluster, directory) = if let Some(kept) = self.kept.take() {
-            kept
-        } else {
-            let directory = scratch(self.below)?;
-            let home = directory.path().join("servers");
-            (FaultCluster::start(participant, &home, LEASE).await?, directory)
+        let cluster = match self.cluster.take() {
+            Some(cluster) => cluster,
+            None => FaultCluster::start(self.participant, self.below, LEASE).await?,
         };
-        if self.way == Way::Promotion {
-            cluster.with_copy(directory.path()).await?;
+        let cluster = self.cluster.insert(cluster);
+        if self.replacement == Replacement::Promotion {
+            cluster.add_replica().await?;
         }
-        cluster.serving().await?;
-        let gap = self.strike(participant, &mut cluster).await;
-        self.kept = Some((cluster, directory));
-        gap
-    }
-
-    /// Kills, lets go on what goes on, and waits for the first grant.
-    async fn strike(
-        &self,
-        participant: Participant,
-        cluster: &mut FaultCluster,
-    ) -> Result<Duration, String> {
-        let mut crowd = Crowd::of(participant, cluster)?;
-        crowd.steady().await?;
-        let leader = match self.way {
-            Way::Election => cluster.leader().await.ok_or("no node says that it leads")?,
-            Way::Promotion | Way::Restart => 0,
-        };
-        let began = Instant::now();
-        cluster.crash(leader);
-        crowd.lost.send_replace(Some(Instant::now()));
-        match self.way {
-            Way::Election => {}
-            Way::Promotion => cluster.promote().await?,
-            Way::Restart => cluster.restart(leader)?,
-        }
-        let granted = crowd.next().await?;
-        if self.way == Way::Election {
-            cluster.restart(leader)?;
-        }
-        Ok(granted.saturating_duration_since(began))
+        cluster.wait_ready().await?;
+        gap(self.participant, self.replacement, cluster).await
     }
 }
 
-/// Clients that take and give back locks until it is dropped.
-struct Crowd {
-    /// Since when the leader is dead.
+/// Kills the leader, lets the replacement begin, and waits for the first grant.
+async fn gap(
+    participant: Participant,
+    replacement: Replacement,
+    cluster: &mut FaultCluster,
+) -> Result<Duration, String> {
+    let mut clients = FailoverClients::start(participant, cluster);
+    clients.wait_first_grants().await?;
+    let leader = match replacement {
+        Replacement::Election => cluster.leader().await.ok_or("no node replies that it leads")?,
+        Replacement::Promotion | Replacement::Restart => 0,
+    };
+    let began = Instant::now();
+    cluster.crash(leader);
+    clients.lost.send_replace(Some(Instant::now()));
+    match replacement {
+        Replacement::Election => {}
+        Replacement::Promotion => cluster.promote_replica().await?,
+        Replacement::Restart => cluster.restart(leader)?,
+    }
+    let granted = clients.next_grant().await?;
+    if replacement == Replacement::Election {
+        cluster.restart(leader)?;
+    }
+    Ok(granted.saturating_duration_since(began))
+}
+
+/// Clients that acquire and release locks until this is dropped.
+struct FailoverClients {
+    /// When the leader died.
     lost: watch::Sender<Option<Instant>>,
-    /// The first grant of each client, and its first that was asked for after the loss.
+    /// The first grant of each client, and its first that was requested after the loss.
     grants: mpsc::Receiver<Instant>,
-    _clients: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
-impl Crowd {
-    fn of(participant: Participant, cluster: &FaultCluster) -> Result<Self, String> {
-        let (lost, told) = watch::channel(None);
-        let (tell, grants) = mpsc::channel(2 * CLIENTS);
-        let mut clients = JoinSet::new();
+impl FailoverClients {
+    fn start(participant: Participant, cluster: &FaultCluster) -> Self {
+        let (lost, loss) = watch::channel(None);
+        let (sender, grants) = mpsc::channel(2 * CLIENTS);
+        let mut tasks = JoinSet::new();
         for number in 0..CLIENTS {
-            let addresses = cluster.addresses().from_node(number);
-            let system =
-                participant.system(&addresses, LEASE).map_err(|trouble| trouble.to_string())?;
-            clients.spawn(take_and_give_back(number, system, told.clone(), tell.clone()));
+            let addresses = cluster.addresses().starting_at(number);
+            let connector = participant.connector(addresses, LockSettings::new(LEASE));
+            tasks.spawn(acquire_and_release(number, connector, loss.clone(), sender.clone()));
         }
-        Ok(Self { lost, grants, _clients: clients })
+        Self { lost, grants, _tasks: tasks }
     }
 
-    /// Waits until every client has had a lock.
-    async fn steady(&mut self) -> Result<(), String> {
+    async fn wait_first_grants(&mut self) -> Result<(), String> {
         let all = async {
             for _ in 0..CLIENTS {
                 self.grants.recv().await;
             }
         };
         let late = |_| "the clients did not get their first locks".to_owned();
-        timeout(STEADY, all).await.map_err(late)
+        timeout(FIRST_GRANT_TIMEOUT, all).await.map_err(late)
     }
 
     /// When the first grant after the loss came.
-    async fn next(&mut self) -> Result<Instant, String> {
-        let late = || format!("no grant within {} s", GAP.as_secs());
-        timeout(GAP, self.grants.recv()).await.ok().flatten().ok_or_else(late)
+    async fn next_grant(&mut self) -> Result<Instant, String> {
+        let late = || format!("no grant within {} s", GAP_MAX.as_secs());
+        timeout(GAP_MAX, self.grants.recv()).await.ok().flatten().ok_or_else(late)
     }
 }
 
-async fn take_and_give_back(
+async fn acquire_and_release(
     number: usize,
-    system: Arc<dyn System>,
-    lost: watch::Receiver<Option<Instant>>,
-    tell: mpsc::Sender<Instant>,
+    connector: Connector,
+    loss: watch::Receiver<Option<Instant>>,
+    grants: mpsc::Sender<Instant>,
 ) {
-    let (mut caller, mut is_first, mut locks) = (Caller::new(system), true, 0_u64);
+    let (mut client, mut is_first, mut locks) = (ReconnectingClient::new(connector), true, 0_u64);
     loop {
         locks += 1;
-        let asked = Instant::now();
-        if let Ok(hold) = caller.take(&format!("failover-{number}-{locks}")).await {
+        let requested = Instant::now();
+        if let Ok(held) = client.acquire(&format!("failover-{number}-{locks}")).await {
             let granted = Instant::now();
-            let after_the_loss = lost.borrow().is_some_and(|lost| asked >= lost);
-            // Nobody listens any more when the trial is over.
-            if (is_first || after_the_loss) && tell.send(granted).await.is_err() {
+            let after_loss = loss.borrow().is_some_and(|lost| requested >= lost);
+            let is_over =
+                (is_first || after_loss) && grants.send(granted).await.is_err() || after_loss;
+            if is_over {
                 return;
             }
             is_first = false;
-            if after_the_loss {
-                return;
-            }
-            // What could not be given back ends by itself.
-            drop(caller.give_back(hold).await);
+            // A lock that is not released expires.
+            drop(client.release(held).await);
         }
         sleep(PAUSE).await;
     }
@@ -264,14 +251,14 @@ async fn take_and_give_back(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::{self, Chosen};
+    use crate::catalogue::{self, Selection};
 
     #[test]
-    fn every_kind_of_server_of_a_full_run_has_a_way_to_go_on() {
-        let full = catalogue::chosen(Chosen::Full);
-        for listed in &full {
-            let mut same = full.iter().filter(|other| other.kind == listed.kind);
-            assert!(same.any(|other| Way::of(other).is_some()), "{:?}", listed.kind);
+    fn every_kind_of_server_of_a_full_run_has_a_replacement() {
+        let full = catalogue::selected(Selection::FullRuns);
+        for system in &full {
+            let mut same = full.iter().filter(|other| other.kind == system.kind);
+            assert!(same.any(|other| Replacement::of(other).is_some()), "{:?}", system.kind);
         }
     }
 }

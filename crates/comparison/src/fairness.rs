@@ -1,57 +1,52 @@
 //! The order of enqueue against the order of grant.
 //!
-//! Owns the round: somebody holds, contenders come one after the other, the holder leaves, and whoever is granted leaves
-//! soon. What a queue looks like inside cannot be asked of most systems, so contenders come so far apart that the order
-//! in which they asked is not in doubt. Bounds: a round ends at its deadline.
+//! In a round one client holds the lock, waiters enqueue one after the other, the holder releases, and each waiter releases
+//! soon after its grant. Most systems do not show their queues, so waiters enqueue so far apart that their order is not in
+//! doubt. A round ends at its deadline.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{LockClient, LockError, System, nonce};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
-use crate::catalogue::Listed;
+use crate::catalogue::System;
+use crate::lock::{Connector, LockClient, LockError, LockSettings, nonce};
 use crate::progress::Progress;
-use crate::record::{Fairness, Size};
-use crate::servers::group::TTL;
+use crate::record::{Fairness, RunSize};
+use crate::servers::LazyGroup;
 use crate::statistics::inversions;
-use crate::workload::{LazyServers, kinds};
+use crate::workload::kinds;
 use crate::{Records, Row, Settings};
 
-/// How long a round may take.
-const ROUND: Duration = Duration::from_secs(20);
-/// How long whoever is granted holds.
-const HELD: Duration = Duration::from_millis(2);
-/// Contenders of a run that is not tiny.
-const CONTENDERS: u32 = 16;
+const ROUND_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a waiter holds the lock.
+const HOLD: Duration = Duration::from_millis(2);
+/// Of a run that is not tiny.
+const WAITERS: u32 = 16;
 
-/// What is done to each system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rounds {
-    /// How many contenders.
-    pub contenders: u32,
-    /// Time between two of them.
-    pub apart: Duration,
-    /// How many rounds.
+pub struct FairnessPlan {
+    pub waiters: u32,
+    /// Between two enqueues.
+    pub interval: Duration,
     pub rounds: u32,
 }
 
-impl Rounds {
+impl FairnessPlan {
     fn of(settings: &Settings) -> Self {
-        let (contenders, apart_ms, rounds) = match settings.size {
-            Size::Full => (CONTENDERS, 50, 5),
-            Size::Quick => (CONTENDERS, 50, 2),
-            Size::Tiny => (4, 20, 1),
+        let (waiters, interval_ms, rounds) = match settings.size {
+            RunSize::Full => (WAITERS, 50, 5),
+            RunSize::Quick => (WAITERS, 50, 2),
+            RunSize::Tiny => (4, 20, 1),
         };
         let rounds = settings.repetitions.unwrap_or(rounds);
-        Self { contenders, apart: Duration::from_millis(apart_ms), rounds }
+        Self { waiters, interval: Duration::from_millis(interval_ms), rounds }
     }
 }
 
-/// Measures every system of these settings, and records it.
+/// Measures and records every system.
 ///
 /// # Errors
 /// In words, if rows cannot be written; a system that cannot be measured is a row.
@@ -60,16 +55,14 @@ pub async fn run(
     records: &Records,
     progress: &Progress,
 ) -> Result<(), String> {
-    let rounds = Rounds::of(settings);
+    let plan = FairnessPlan::of(settings);
     progress.add_steps(u64::try_from(settings.systems.len()).unwrap_or(0));
     for kind in kinds(&settings.systems, 1) {
-        let mut servers = LazyServers::closed(kind);
-        for listed in settings.systems.iter().filter(|listed| listed.kind == kind) {
-            progress.step(&format!("fairness: {}", listed.name));
-            let row = measured(&mut servers, listed, rounds, settings).await;
-            if let Some(trouble) = &row.trouble {
-                progress.note(&format!("{}: {trouble}", listed.name));
-            }
+        let mut servers = LazyGroup::new(kind);
+        for system in settings.systems.iter().filter(|system| system.kind == kind) {
+            progress.step(&format!("fairness: {}", system.name));
+            let row = row(&mut servers, system, plan, settings).await;
+            progress.note_failure(system.name, row.failure.as_deref());
             records.append(&Row::Fairness(row)).map_err(|error| error.to_string())?;
             progress.done();
         }
@@ -77,47 +70,50 @@ pub async fn run(
     Ok(())
 }
 
-async fn measured(
-    servers: &mut LazyServers,
-    listed: &Listed,
-    rounds: Rounds,
+async fn row(
+    servers: &mut LazyGroup,
+    system: &System,
+    plan: FairnessPlan,
     settings: &Settings,
 ) -> Fairness {
-    let system = match servers.stage(&settings.directory).await {
-        Ok(stage) => stage.system(listed, TTL).await,
-        Err(why) => Err(why),
+    let connector = match servers.get(&settings.directory).await {
+        Ok(group) => group.connector(system, LockSettings::default()).await,
+        Err(failure) => Err(failure),
     };
-    let mut row = match system {
-        Ok(system) => measure(&system, rounds).await,
-        Err(why) => Fairness { trouble: Some(why), ..empty(rounds) },
+    let mut row = match connector {
+        Ok(connector) => measure(&connector, plan).await,
+        Err(failure) => Fairness { failure: Some(failure), ..empty(plan) },
     };
-    listed.name.clone_into(&mut row.system);
-    row.trouble = servers.fallen().or(row.trouble);
+    system.name.clone_into(&mut row.system);
+    row.failure = servers.crashed().or(row.failure);
     row
 }
 
-fn empty(rounds: Rounds) -> Fairness {
+fn empty(plan: FairnessPlan) -> Fairness {
     Fairness {
         system: String::new(),
-        contenders: rounds.contenders,
-        apart_ms: u64::try_from(rounds.apart.as_millis()).unwrap_or(u64::MAX),
+        waiters: plan.waiters,
+        interval_ms: holdfast_types::millis(plan.interval),
         orders: Vec::new(),
         inversions: Vec::new(),
         longest_wait_ms: Vec::new(),
         drained_ms: Vec::new(),
         errors: BTreeMap::new(),
-        trouble: None,
+        failure: None,
     }
 }
 
-/// All rounds under one system; the row has no name yet.
-pub async fn measure(system: &Arc<dyn System>, rounds: Rounds) -> Fairness {
-    let mut row = empty(rounds);
-    for number in 1..=rounds.rounds {
-        match round(system, rounds).await {
-            Ok(round) => round.write(&mut row),
-            Err(why) => {
-                row.trouble = Some(format!("round {number}: {why}"));
+/// All rounds of one system; the row has no name yet.
+pub async fn measure(connector: &Connector, plan: FairnessPlan) -> Fairness {
+    let mut row = empty(plan);
+    for number in 1..=plan.rounds {
+        let deadline = Instant::now() + ROUND_TIMEOUT;
+        let late = |_| Err(format!("not done within {} s", ROUND_TIMEOUT.as_secs()));
+        let done = timeout_at(deadline.into(), round(connector, plan, deadline)).await;
+        match done.unwrap_or_else(late) {
+            Ok(round) => round.add_to(&mut row),
+            Err(failure) => {
+                row.failure = Some(format!("round {number}: {failure}"));
                 break;
             }
         }
@@ -125,94 +121,86 @@ pub async fn measure(system: &Arc<dyn System>, rounds: Rounds) -> Fairness {
     row
 }
 
-/// A grant, or why there was none.
-struct Ended {
-    contender: u32,
+struct Granted {
+    waiter: u32,
     waited: Duration,
     at: Instant,
-    error: Option<LockError>,
 }
 
-/// What one round gave.
-struct Round {
-    /// In the order of grants.
-    ended: Vec<Ended>,
+struct FairnessRound {
     released: Instant,
+    /// In the order of grants.
+    granted: Vec<Granted>,
+    errors: Vec<LockError>,
 }
 
-impl Round {
-    fn write(&self, row: &mut Fairness) {
-        let granted = || self.ended.iter().filter(|ended| ended.error.is_none());
-        let order: Vec<u32> = granted().map(|ended| ended.contender).collect();
+impl FairnessRound {
+    fn add_to(&self, row: &mut Fairness) {
+        let order: Vec<u32> = self.granted.iter().map(|granted| granted.waiter).collect();
         let ms = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64() * 1_000.0;
         row.inversions.push(inversions(&order));
         row.orders.push(order);
-        row.longest_wait_ms.push(ms(granted().map(|ended| ended.waited).max()));
-        let last = granted().map(|ended| ended.at.saturating_duration_since(self.released)).max();
-        row.drained_ms.push(ms(last));
-        for trouble in self.ended.iter().filter_map(|ended| ended.error.as_ref()) {
-            *row.errors.entry(trouble.kind().to_owned()).or_default() += 1;
+        row.longest_wait_ms.push(ms(self.granted.iter().map(|granted| granted.waited).max()));
+        let after = |granted: &Granted| granted.at.saturating_duration_since(self.released);
+        row.drained_ms.push(ms(self.granted.iter().map(after).max()));
+        for error in &self.errors {
+            *row.errors.entry(error.kind().to_owned()).or_default() += 1;
         }
     }
 }
 
-async fn round(system: &Arc<dyn System>, rounds: Rounds) -> Result<Round, String> {
-    let deadline = Instant::now() + ROUND;
-    let within = timeout_at(deadline.into(), play(system, rounds, deadline));
-    within.await.map_err(|_| format!("not over within {} s", ROUND.as_secs()))?
-}
-
-async fn play(
-    system: &Arc<dyn System>,
-    rounds: Rounds,
+async fn round(
+    connector: &Connector,
+    plan: FairnessPlan,
     deadline: Instant,
-) -> Result<Round, String> {
-    let words = |trouble: LockError| trouble.to_string();
-    let lock = format!("compare-{}", nonce().map_err(words)?);
-    let mut holder = system.client().await.map_err(words)?;
-    let mut contenders = Vec::new();
-    for _ in 0..rounds.contenders {
-        contenders.push(system.client().await.map_err(words)?);
+) -> Result<FairnessRound, String> {
+    let text = |error: LockError| error.to_string();
+    let lock = format!("compare-{}", nonce());
+    let mut holder = connector.client().await.map_err(text)?;
+    let mut waiters = Vec::new();
+    for _ in 0..plan.waiters {
+        waiters.push(connector.client().await.map_err(text)?);
     }
-    let hold = holder.acquire(&lock, ROUND).await.map_err(words)?;
-    let (tell, mut told) = mpsc::channel(contenders.len().max(1));
-    // Aborted with the round, if that ends early.
+    let held = holder.acquire(&lock, ROUND_TIMEOUT).await.map_err(text)?;
+    let (sender, mut results) = mpsc::channel(waiters.len().max(1));
+    // Aborted when the round ends early.
     let mut queue = JoinSet::new();
-    for (contender, client) in (0..).zip(contenders) {
-        queue.spawn(contend(contender, client, lock.clone(), deadline, tell.clone()));
-        tokio::time::sleep(rounds.apart).await;
+    for (waiter, client) in (0..).zip(waiters) {
+        queue.spawn(wait(waiter, client, lock.clone(), deadline, sender.clone()));
+        tokio::time::sleep(plan.interval).await;
     }
-    drop(tell);
+    drop(sender);
     let released = Instant::now();
-    holder.release(hold).await.map_err(words)?;
-    let mut ended = Vec::new();
-    while let Some(one) = told.recv().await {
-        ended.push(one);
+    holder.release(held).await.map_err(text)?;
+    let (mut granted, mut errors) = (Vec::new(), Vec::new());
+    while let Some(result) = results.recv().await {
+        match result {
+            Ok(grant) => granted.push(grant),
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(Round { ended, released })
+    Ok(FairnessRound { released, granted, errors })
 }
 
-/// Asks, tells when it is granted, and leaves soon. Told while it holds, so that the order of words is that of grants.
-async fn contend(
-    contender: u32,
+/// Sends its grant while it holds the lock, so that the order of results is the order of grants.
+async fn wait(
+    waiter: u32,
     mut client: Box<dyn LockClient>,
     lock: String,
     deadline: Instant,
-    tell: mpsc::Sender<Ended>,
+    results: mpsc::Sender<Result<Granted, LockError>>,
 ) {
     let began = Instant::now();
-    let patience = deadline.saturating_duration_since(began);
-    let granted = client.acquire(&lock, patience).await;
-    let (at, waited) = (Instant::now(), began.elapsed());
-    let (hold, error) = match granted {
-        Ok(hold) => (Some(hold), None),
-        Err(trouble) => (None, Some(trouble)),
-    };
-    // The round may be over.
-    drop(tell.send(Ended { contender, waited, at, error }).await);
-    if let Some(hold) = hold {
-        tokio::time::sleep(HELD).await;
-        // The next round has another lock.
-        drop(client.release(hold).await);
+    let held = client.acquire(&lock, deadline.saturating_duration_since(began)).await;
+    let granted = Granted { waiter, waited: began.elapsed(), at: Instant::now() };
+    match held {
+        // The round may be over.
+        Err(error) => drop(results.send(Err(error)).await),
+        Ok(held) => {
+            drop(results.send(Ok(granted)).await);
+            tokio::time::sleep(HOLD).await;
+            // The next round has another lock.
+            drop(client.release(held).await);
+        }
     }
 }

@@ -8,18 +8,12 @@
 //! [`WAKEUPS_MAX`] unread wake-ups.
 
 pub mod adapters;
-mod advantage;
 pub mod catalogue;
-pub mod connect;
-mod deadline;
-mod error;
 pub mod failover;
 pub mod fairness;
-pub mod fault;
 mod limitation;
-mod lock;
+pub mod lock;
 pub mod machine;
-mod poll;
 pub mod progress;
 pub mod record;
 pub mod report;
@@ -27,14 +21,11 @@ pub mod safety;
 pub mod servers;
 pub mod settings;
 pub mod statistics;
+pub mod wait;
 pub mod workload;
 
-pub use advantage::{Property, why};
-pub use deadline::{Deadline, nonce};
-pub use error::LockError;
 pub use limitation::Limitation;
-pub use lock::{Hold, LockClient, LockFuture, LockUsage, System};
-pub use poll::Pause;
+pub use lock::LockError;
 pub use record::{Records, Row};
 pub use settings::Settings;
 

@@ -1,66 +1,87 @@
-//! The one trait: a client that takes a lock and gives it back, and a system that makes clients.
+//! A lock as the comparison sees it: a client that acquires and releases it, and what opens such clients.
 //!
-//! Owns what all of them have in common. Refuses re-entry, shared modes and permits here: an adapter that has more
-//! offers it under its own names.
+//! Re-entry, shared modes and permits are methods of the adapters that have them.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+pub use holdfast_client::load::LoadUsage;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use crate::{Limitation, LockError};
+use crate::Limitation;
+use crate::servers::ServerKind;
+use crate::wait::Pause;
 
-/// An answer that is waited for.
 pub type LockFuture<'a, T> = BoxFuture<'a, Result<T, LockError>>;
 
-/// A lock as its client believes to hold it.
+/// Why a lock was not acquired or not released.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LockError {
+    /// The timeout passed. The client has left the queue.
+    #[error("another client holds the lock")]
+    Busy,
+    /// The release found that the lock was no longer held, e.g. because its time-to-live had passed.
+    #[error("the lock was lost before its release: {0}")]
+    Lost(String),
+    /// No reply in time: the request may or may not have been executed.
+    #[error("no reply: {0}")]
+    Unreachable(String),
+    #[error("rejected: {0}")]
+    Rejected(String),
+}
+
+impl LockError {
+    /// One word for a table of errors.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Lost(_) => "lost",
+            Self::Unreachable(_) => "unreachable",
+            Self::Rejected(_) => "rejected",
+        }
+    }
+}
+
+/// A lock that its client believes to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a lock that is held has to be released"]
-pub struct Hold {
-    /// Which lock.
+#[must_use = "a held lock has to be released"]
+pub struct HeldLock {
     pub lock: String,
-    /// A number that is greater with every grant of this lock, if the system has one; a [`Limitation`] may say when not.
-    pub fence: Option<u64>,
-    /// What shows that the hold is ours: a random value, a path, a key. Empty if nothing does.
-    pub proof: String,
-    /// Until when the client believes it, on its own clock. None if it believes so until it is told otherwise.
+    /// The fencing token, if the lock has one; a [`Limitation`] says where it is not monotonic.
+    pub token: Option<u64>,
+    /// What identifies the holder: a random value, a path, a key; empty if nothing does.
+    pub owner: String,
+    /// When the client stops believing, by its own clock; `None` if only the server can tell.
     pub until: Option<Instant>,
 }
 
-impl Hold {
-    /// A hold without a fence that its client believes in until it is told otherwise.
-    pub fn new(lock: &str, proof: impl Into<String>) -> Self {
-        Self { lock: lock.to_owned(), fence: None, proof: proof.into(), until: None }
+impl HeldLock {
+    /// Held without a token until the server says otherwise.
+    pub fn new(lock: &str, owner: impl Into<String>) -> Self {
+        Self { lock: lock.to_owned(), token: None, owner: owner.into(), until: None }
     }
 
-    /// The same, believed in for `ttl` from `since` on: the moment before the request was sent.
+    /// `since` is the moment before the request was sent.
     pub fn for_ttl(self, since: Instant, ttl: Duration) -> Self {
         Self { until: Some(since + ttl), ..self }
     }
 
-    /// The same, with a fencing token.
-    pub fn fenced(self, fence: u64) -> Self {
-        Self { fence: Some(fence), ..self }
+    pub fn with_token(self, token: u64) -> Self {
+        Self { token: Some(token), ..self }
     }
 
-    /// Whether its client, looking at its own clock now, believes to hold it.
+    /// Whether the client, looking at its own clock now, believes that it holds the lock.
     pub fn is_believed(&self) -> bool {
         self.until.is_none_or(|until| Instant::now() < until)
     }
 }
 
-/// What a client has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LockUsage {
-    /// Requests that were answered by a server, each server counted.
-    pub round_trips: u64,
-    /// Attempts that found the lock taken, and will be made again.
-    pub polls: u64,
-    /// Times that a server woke it, with or without the lock.
-    pub wakeups: u64,
-}
-
-/// Counts for a [`LockUsage`], also from the tasks of a client.
+/// Counts a [`LoadUsage`], also from the tasks of a client.
 #[derive(Debug, Default)]
 pub(crate) struct UsageCounter {
     round_trips: AtomicU64,
@@ -81,8 +102,8 @@ impl UsageCounter {
         self.wakeups.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn usage(&self) -> LockUsage {
-        LockUsage {
+    pub(crate) fn usage(&self) -> LoadUsage {
+        LoadUsage {
             round_trips: self.round_trips.load(Relaxed),
             polls: self.polls.load(Relaxed),
             wakeups: self.wakeups.load(Relaxed),
@@ -90,35 +111,185 @@ impl UsageCounter {
     }
 }
 
-/// One client of a lock, with a connection of its own and at most one lock at a time.
+/// One client with a connection of its own; it holds at most one lock.
 pub trait LockClient: Send {
-    /// Takes the lock, or waits for it as long as `patience` allows. Zero is one attempt.
+    /// Acquires the lock, waiting for at most `timeout`. Zero is one attempt.
     ///
     /// # Errors
-    /// [`LockError::Busy`] if it was not free in time.
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold>;
+    /// [`LockError::Busy`] if the lock was not free in time.
+    fn acquire<'a>(&'a mut self, lock: &'a str, timeout: Duration) -> LockFuture<'a, HeldLock>;
 
-    /// Gives it back.
-    ///
     /// # Errors
-    /// [`LockError::Lost`] if it was not held any more, where the system can tell.
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()>;
+    /// [`LockError::Lost`] if the client no longer held the lock, where the server can tell.
+    fn release(&mut self, held: HeldLock) -> LockFuture<'_, ()>;
 
-    /// What it has done so far.
-    fn usage(&self) -> LockUsage;
+    fn usage(&self) -> LoadUsage;
 }
 
-/// A kind of lock on a kind of server, set up and running.
-pub trait System: Send + Sync {
-    /// Its name in reports, unique.
-    fn name(&self) -> &'static str;
+/// [`LockClient`] with `async` functions: what an adapter implements.
+pub(crate) trait Adapter: Send {
+    fn acquire(
+        &mut self,
+        lock: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<HeldLock, LockError>> + Send;
 
-    /// What it is documented not to do; each is shown by a test.
-    fn limitations(&self) -> &'static [Limitation];
+    fn release(&mut self, held: HeldLock) -> impl Future<Output = Result<(), LockError>> + Send;
 
-    /// A new client with a connection of its own.
-    ///
+    fn usage(&self) -> LoadUsage;
+}
+
+impl<A: Adapter> LockClient for A {
+    fn acquire<'a>(&'a mut self, lock: &'a str, timeout: Duration) -> LockFuture<'a, HeldLock> {
+        Box::pin(Adapter::acquire(self, lock, timeout))
+    }
+
+    fn release(&mut self, held: HeldLock) -> LockFuture<'_, ()> {
+        Box::pin(Adapter::release(self, held))
+    }
+
+    fn usage(&self) -> LoadUsage {
+        Adapter::usage(self)
+    }
+}
+
+/// How clients of a lock are set up, as far as its adapter has such a setting.
+#[derive(Clone, Copy, Debug)]
+pub struct LockSettings {
+    /// How long a lock outlives a holder that died.
+    pub ttl: Duration,
+    /// Between two attempts.
+    pub pause: Pause,
+    /// How far the client's wall clock is ahead, milliseconds.
+    pub clock_offset_ms: i64,
+}
+
+impl LockSettings {
+    pub fn new(ttl: Duration) -> Self {
+        Self { ttl, pause: Pause::default(), clock_offset_ms: 0 }
+    }
+
+    /// At least 1: Redis would delete a key with a time-to-live of zero.
+    pub(crate) fn ttl_ms(&self) -> u64 {
+        u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Milliseconds since 1970 by the client's wall clock.
+    pub(crate) fn now_ms(&self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
+        now.saturating_add(self.clock_offset_ms)
+    }
+}
+
+impl Default for LockSettings {
+    /// A time-to-live of 30 s.
+    fn default() -> Self {
+        Self::new(Duration::from_secs(30))
+    }
+}
+
+/// Where the servers of one kind are. Serialised for the worker processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerAddresses {
+    pub nodes: Vec<SocketAddr>,
+    /// The ZooKeeper ports of holdfast's nodes.
+    pub zookeeper: Vec<SocketAddr>,
+}
+
+impl ServerAddresses {
+    pub fn of(nodes: Vec<SocketAddr>) -> Self {
+        Self { nodes, zookeeper: Vec::new() }
+    }
+
+    /// The same addresses with another node first.
+    #[must_use]
+    pub fn starting_at(mut self, node: usize) -> Self {
+        for addresses in [&mut self.nodes, &mut self.zookeeper] {
+            let by = node % addresses.len().max(1);
+            addresses.rotate_left(by);
+        }
+        self
+    }
+}
+
+/// What a client connects to. The client uses the first node, or all of them.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub kind: ServerKind,
+    pub addresses: ServerAddresses,
+    pub settings: LockSettings,
+}
+
+impl Target {
     /// # Errors
-    /// [`LockError::Unreachable`] if no server answers.
-    fn client(&self) -> LockFuture<'_, Box<dyn LockClient>>;
+    /// [`LockError::Rejected`] if there are no servers.
+    pub(crate) fn node(&self) -> Result<SocketAddr, LockError> {
+        first(&self.addresses.nodes)
+    }
+}
+
+/// # Errors
+/// [`LockError::Rejected`] if there are none.
+pub(crate) fn first(nodes: &[SocketAddr]) -> Result<SocketAddr, LockError> {
+    nodes.first().copied().ok_or_else(|| LockError::Rejected("there are no servers".to_owned()))
+}
+
+/// Opens one client.
+pub(crate) type Connect = fn(Target) -> LockFuture<'static, Box<dyn LockClient>>;
+
+/// A lock that can be compared: how its clients connect, and its known limitations.
+#[derive(Clone, Copy, Debug)]
+pub struct LockKind {
+    pub name: &'static str,
+    pub limitations: &'static [Limitation],
+    pub(crate) connect: Connect,
+}
+
+type OpenClient = dyn Fn(usize) -> LockFuture<'static, Box<dyn LockClient>> + Send + Sync;
+
+/// Opens clients of one lock on running servers, one client after the other at the next node.
+#[derive(Clone)]
+pub struct Connector {
+    open: Arc<OpenClient>,
+    next: Arc<AtomicUsize>,
+}
+
+impl Connector {
+    /// `open` gets the number of the client.
+    pub fn new(
+        open: impl Fn(usize) -> LockFuture<'static, Box<dyn LockClient>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { open: Arc::new(open), next: Arc::default() }
+    }
+
+    pub fn of(lock: LockKind, target: Target) -> Self {
+        Self::new(move |number| {
+            let mut target = target.clone();
+            target.addresses = target.addresses.starting_at(number);
+            (lock.connect)(target)
+        })
+    }
+
+    /// # Errors
+    /// [`LockError::Unreachable`] if no server replies.
+    pub async fn client(&self) -> Result<Box<dyn LockClient>, LockError> {
+        (self.open)(self.next.fetch_add(1, Relaxed)).await
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connector").finish_non_exhaustive()
+    }
+}
+
+/// Sixteen random hexadecimal digits.
+pub fn nonce() -> String {
+    format!("{:016x}", random())
+}
+
+/// `RandomState` has keys of the operating system's generator and never the same keys twice in a process.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }

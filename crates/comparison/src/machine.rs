@@ -1,6 +1,4 @@
-//! On what was measured: processor, memory, kernel, and how long the disk needs for a sync.
-//!
-//! Owns reading that from `/proc`, and the measuring of the disk. Refuses to guess: what cannot be read is "unknown".
+//! The machine of a run: processor, memory, kernel, and the time of a disk sync. What cannot be read is "unknown".
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,39 +11,32 @@ use serde::{Deserialize, Serialize};
 use crate::statistics;
 
 const UNKNOWN: &str = "unknown";
-/// How many syncs are timed.
 const SYNCS: usize = 200;
 const PAGE: usize = 4096;
-/// The file that is written over and over.
+/// Of the file that is written again and again.
 const FILE_PAGES: usize = 256;
 
-/// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
-    /// Its processor's name.
+pub struct MachineInfo {
     pub cpu: String,
-    /// Cores that the tool and the servers share.
+    /// Shared by the generator and the servers.
     pub cores: u32,
-    /// Memory, MiB.
     pub memory_mib: u64,
-    /// The kernel's release.
     pub kernel: String,
-    /// The distribution.
     pub system: String,
-    /// The file system on which servers keep their files.
+    /// Of the servers' directory.
     pub file_system: String,
-    /// `fdatasync` after 4 KiB written into a file that is there already: half of them took at most this, microseconds.
+    /// `fdatasync` after 4 KiB written into an existing file, microseconds.
     pub sync_p50_us: u64,
-    /// 99 of 100.
     pub sync_p99_us: u64,
 }
 
-impl Machine {
-    /// This one, with servers below this directory.
+impl MachineInfo {
+    /// This machine, with servers below this directory.
     ///
     /// # Errors
-    /// What the system says when the disk is measured.
-    pub fn look(directory: &Path) -> std::io::Result<Self> {
+    /// If the disk cannot be measured.
+    pub fn read(directory: &Path) -> std::io::Result<Self> {
         let syncs = syncs(directory)?;
         let at = |quantile| micros(statistics::quantile(&syncs, quantile));
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -62,11 +53,11 @@ impl Machine {
     }
 }
 
-/// The first line of what a program says, or "unknown".
-pub fn said_by(program: &str, arguments: &[&str]) -> String {
-    let said = Command::new(program).args(arguments).output().ok();
-    let said = said.filter(|said| said.status.success());
-    let text = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
+/// The first line of a program's output, or "unknown".
+pub fn output_of(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().ok();
+    let output = output.filter(|output| output.status.success());
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let first = text.as_deref().and_then(|text| text.lines().next()).map(str::trim);
     first.filter(|first| !first.is_empty()).unwrap_or(UNKNOWN).to_owned()
 }
@@ -137,7 +128,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_kernel_memory_and_a_disk() {
         let directory = tempfile::tempdir().unwrap();
-        let machine = Machine::look(directory.path()).unwrap();
+        let machine = MachineInfo::read(directory.path()).unwrap();
         assert!(machine.cores > 0 && machine.memory_mib > 0, "{machine:?}");
         assert!(machine.kernel != UNKNOWN && machine.file_system != UNKNOWN, "{machine:?}");
         assert!(machine.sync_p50_us <= machine.sync_p99_us, "{machine:?}");
@@ -145,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_says_unknown() {
-        assert_eq!(said_by("no-such-program", &[]), UNKNOWN);
-        assert_eq!(said_by("echo", &["a\nb"]), "a");
+    fn a_missing_program_is_unknown() {
+        assert_eq!(output_of("no-such-program", &[]), UNKNOWN);
+        assert_eq!(output_of("echo", &["a\nb"]), "a");
     }
 }

@@ -1,7 +1,7 @@
-//! What was measured: one row a line of JSON, appended as soon as it is known.
+//! What was measured: one row per line of JSON, appended as soon as it is known.
 //!
-//! Owns the rows of all parts, their files, and reading any set of them again. Refuses to judge: a row says what was
-//! seen, also that nothing was (`trouble`). Times are milliseconds, rates are per second.
+//! A row records what was seen, also a failure. Times are milliseconds, rates are per second. Systems are named as in the
+//! catalogue.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -11,62 +11,41 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::machine::Machine;
+use crate::catalogue::System;
+use crate::machine::MachineInfo;
 
-/// What keeps rows from being written or read.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The system refused a file.
     #[error("{path}: {error}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Its answer.
-        error: std::io::Error,
-    },
-    /// A line is no row of ours.
+    File { path: PathBuf, error: std::io::Error },
+    /// Lines are numbered from 1.
     #[error(
         "{path}:{line}: not a row of this version of the tool: {error}; remove the line, or measure again"
     )]
-    Line {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What the parser said.
-        error: serde_json::Error,
-    },
-    /// There is nothing to report on.
+    Line { path: PathBuf, line: usize, error: serde_json::Error },
     #[error(
         "no rows below {0}: run `compare speed --out {0}` first, or name another directory with --out"
     )]
-    Nothing(PathBuf),
+    NoRows(PathBuf),
 }
 
-/// One row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "row", rename_all = "kebab-case")]
 pub enum Row {
-    /// A command that began to measure.
-    Run(Run),
-    /// A system that was measured.
-    About(About),
-    /// One case of the speed.
+    Run(RunInfo),
+    System(SystemInfo),
     Speed(Speed),
-    /// The order of grants.
     Fairness(Fairness),
-    /// One sale under one fault.
     Safety(Safety),
-    /// Times from the loss of a leader to the next grant.
     Failover(Failover),
 }
 
 impl Row {
-    /// The file that it goes to, without its ending.
+    /// The name of its file, without the ending.
     fn file(&self) -> &'static str {
         match self {
             Self::Run(_) => "run",
-            Self::About(_) => "about",
+            Self::System(_) => "system",
             Self::Speed(_) => "speed",
             Self::Fairness(_) => "fairness",
             Self::Safety(_) => "safety",
@@ -77,62 +56,69 @@ impl Row {
 
 /// A command that began to measure, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run {
+pub struct RunInfo {
     /// The command line that repeats it.
     pub command: String,
-    /// When it began, for people.
     pub began: String,
-    /// Our own commit, as far as it is known.
+    /// holdfast's commit.
     pub commit: String,
-    /// `full`, `quick`, or `tiny` for one whose numbers say nothing.
-    pub size: Size,
-    /// What was set, in the order of a reader.
+    pub size: RunSize,
+    /// Names and values, in the order of the report.
     pub settings: Vec<(String, String)>,
-    /// On what.
-    pub machine: Machine,
+    pub machine: MachineInfo,
 }
 
-/// How much a run can say.
+/// How much the numbers of a run say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Size {
+pub enum RunSize {
     /// A trial of the tool: its numbers say nothing.
     Tiny,
     /// Few systems, short windows: a first look.
     Quick,
-    /// What conclusions may be drawn from.
     Full,
 }
 
-/// A system that was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
-    /// Its name in the catalogue.
+pub struct SystemInfo {
     pub system: String,
     /// The kind of its servers.
     pub servers: String,
-    /// How many of them.
     pub nodes: u32,
-    /// What their program says of itself.
     pub version: String,
-    /// How they keep what they acknowledge.
     pub durability: String,
-    /// What it is documented not to do, in sentences.
+    /// Known limitations, in sentences.
     pub limitations: Vec<String>,
 }
 
-/// Which locks the clients take.
+impl SystemInfo {
+    /// Also of a system whose servers are missing.
+    pub fn of(system: &System) -> Self {
+        let missing = system.kind.missing();
+        let version = missing.map_or_else(|| system.kind.version(), |_| "not installed".to_owned());
+        let limitations = system.lock.limitations.iter();
+        Self {
+            system: system.name.to_owned(),
+            servers: system.kind.name().to_owned(),
+            nodes: system.nodes(),
+            version,
+            durability: system.kind.durability().to_owned(),
+            limitations: limitations.map(|limitation| limitation.text().to_owned()).collect(),
+        }
+    }
+}
+
+/// How many locks the clients use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Locks {
-    /// Each its own: what the servers can do.
+pub enum LockLayout {
+    /// Each client has its own: what the servers can do.
     Spread,
-    /// All the same: what a hand-over costs.
+    /// All clients share one: what a hand-over costs.
     Hot,
 }
 
-impl Locks {
-    /// One word.
+impl LockLayout {
     pub fn name(self) -> &'static str {
         match self {
             Self::Spread => "spread",
@@ -141,105 +127,93 @@ impl Locks {
     }
 }
 
-/// How the clients decide when to begin the next cycle.
+/// When a client begins its next cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Load {
-    /// When the last one has ended.
+pub enum LoadLoop {
+    /// When its last cycle has ended.
     Closed,
-    /// At moments that are fixed beforehand, so many a second in all.
+    /// At fixed moments: so many cycles per second of all clients.
     Open(u32),
 }
 
-/// One case of the speed, once.
+/// One repetition of one case of the speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
-    /// Its name in the catalogue.
     pub system: String,
-    /// Which locks.
-    pub locks: Locks,
-    /// Closed loop, or open loop at a rate.
-    pub load: Load,
-    /// Clients, each with a connection of its own.
+    pub locks: LockLayout,
+    pub load: LoadLoop,
     pub clients: u32,
-    /// Which of the repetitions, from 1.
+    /// From 1.
     pub repetition: u32,
-    /// What was measured; also what there was until the trouble.
+    /// Also what was measured before a failure.
     pub measured: Option<Measured>,
-    /// Why nothing more was measured.
-    pub trouble: Option<String>,
+    pub failure: Option<String>,
 }
 
-/// What one case of the speed gave. A cycle is one acquire and one release.
+/// The result of one case of the speed. A cycle is one acquire and one release.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// How long it was measured.
     pub seconds: f64,
-    /// Cycles that ended in that time; in the open loop, those that were scheduled in it and served.
+    /// Cycles that ended in that time; in an open loop, those that were scheduled in it and served.
     pub cycles: u64,
-    /// Cycles a second.
     pub per_second: f64,
-    /// Half of the cycles took at most this. In the open loop every time counts from the moment that was scheduled.
+    /// In an open loop every time counts from the scheduled moment.
     pub p50_ms: f64,
-    /// 99 of 100.
     pub p99_ms: f64,
-    /// 999 of 1,000.
     pub p999_ms: f64,
-    /// All.
     pub max_ms: f64,
-    /// Requests to servers an acquire, each server counted; none if there was no acquire.
+    /// Requests to servers per acquire, each server counted; `None` without an acquire.
     pub round_trips: Option<f64>,
-    /// Attempts in vain an acquire.
+    /// Failed attempts per acquire.
     pub polls: Option<f64>,
-    /// Wake-ups an acquire; none where the answer itself is the wake-up.
+    /// Wake-ups per acquire.
     pub wakeups: Option<f64>,
-    /// Processor seconds of all server processes for 1,000 cycles; none if that cannot be told.
+    /// Processor seconds of all server processes for 1,000 cycles, if enough was used to be told.
     pub cpu_seconds: Option<f64>,
-    /// Times that a client was told to have a lock while another believed to have it.
+    /// Grants while another client believed to hold the lock.
     pub overlaps: u64,
-    /// Cycles that the open loop had scheduled; 0 in the closed loop.
+    /// Cycles that an open loop scheduled.
     pub scheduled: u64,
-    /// Of those, how many had not begun or not ended when it gave up. Their time so far is in the quantiles.
+    /// Of those, the ones that were given up. Their time so far is in the quantiles.
     pub unserved: u64,
-    /// Kinds of errors, counted.
+    /// Counts by kind.
     pub errors: BTreeMap<String, u64>,
 }
 
-/// The order of grants against the order of the queue.
+/// The order of grants against the order of enqueue. The lists have one value per round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// Its name in the catalogue.
     pub system: String,
-    /// How many enqueued in each round, one after the other, while the lock was held.
-    pub contenders: u32,
-    /// Time between two of them, milliseconds.
-    pub apart_ms: u64,
-    /// Of each round: who was granted, in the order of grants; contenders are numbered from 0 in the order of enqueue.
+    /// How many enqueued, one after the other, while the lock was held.
+    pub waiters: u32,
+    /// Between two of them.
+    pub interval_ms: u64,
+    /// The waiters in the order of grants, numbered from 0 in the order of enqueue.
     pub orders: Vec<Vec<u32>>,
-    /// Of each round: pairs that were granted against the order of enqueue.
+    /// Pairs that were granted against the order of enqueue.
     pub inversions: Vec<u64>,
-    /// Of each round: the longest time from enqueue to grant.
+    /// From enqueue to grant.
     pub longest_wait_ms: Vec<f64>,
-    /// Of each round: from the first release to the last grant.
+    /// From the first release to the last grant.
     pub drained_ms: Vec<f64>,
-    /// Kinds of errors, counted.
+    /// Counts by kind.
     pub errors: BTreeMap<String, u64>,
     /// Why there are no more rounds.
-    pub trouble: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// One flash sale under one fault.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Safety {
-    /// Its name in the catalogue, with what was added to it.
+    /// With `+fence` if the token goes with every write.
     pub system: String,
-    /// The fault.
     pub fault: String,
-    /// Processes that sold.
+    /// Worker processes.
     pub workers: u32,
-    /// Pieces in the books.
+    /// Recorded sales.
     pub sold: u64,
-    /// Pieces that were sold and were not there.
+    /// Sales of pieces that did not exist.
     pub oversold: u64,
     /// Sales that another sale overwrote.
     pub lost_updates: u64,
@@ -247,32 +221,26 @@ pub struct Safety {
     pub double_holders: u64,
     /// From the fault to the next grant.
     pub next_grant_ms: Option<f64>,
-    /// Locks that nobody got any more within the bound.
+    /// Locks that no client acquired within the bound.
     pub stuck: u64,
-    /// Why this fault makes no sense for this system.
-    #[serde(default)]
+    /// Why this fault does not apply to this system.
     pub does_not_apply: Option<String>,
-    /// What kept it from being measured.
-    pub trouble: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// Times from the loss of a leader to the next grant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failover {
-    /// Its name in the catalogue.
     pub system: String,
-    /// How often it was tried.
     pub trials: u32,
-    /// What was measured.
     pub gaps_ms: Vec<f64>,
-    /// What was killed, and what took over.
-    #[serde(default)]
-    pub how: String,
+    /// What was killed, and what replaced it.
+    pub method: String,
     /// Why there are fewer gaps than trials.
-    pub trouble: Option<String>,
+    pub failure: Option<String>,
 }
 
-/// Where rows go: a file for each part, below one directory.
+/// The files of rows, one for each part, in one directory.
 #[derive(Debug)]
 pub struct Records {
     directory: PathBuf,
@@ -281,7 +249,7 @@ pub struct Records {
 const ENDING: &str = "jsonl";
 
 impl Records {
-    /// Below this directory, which is made.
+    /// Creates the directory.
     ///
     /// # Errors
     /// [`RecordError::File`].
@@ -304,10 +272,10 @@ impl Records {
         file.write_all(text.as_bytes()).map_err(failed(&path))
     }
 
-    /// Every row below a directory, files in the order of their names.
+    /// Every row in a directory, files in the order of their names.
     ///
     /// # Errors
-    /// [`RecordError`]: also if there is no row at all.
+    /// [`RecordError`]; also if there is no row.
     pub fn read(directory: &Path) -> Result<Vec<Row>, RecordError> {
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
@@ -321,7 +289,7 @@ impl Records {
         for path in files {
             read_file(&path, &mut rows)?;
         }
-        if rows.is_empty() { Err(RecordError::Nothing(directory.to_owned())) } else { Ok(rows) }
+        if rows.is_empty() { Err(RecordError::NoRows(directory.to_owned())) } else { Ok(rows) }
     }
 }
 
@@ -355,7 +323,7 @@ mod tests {
     fn rows_are_read_as_they_were_appended() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(&directory.path().join("made")).unwrap();
-        let safety = Row::Safety(Safety { trouble: Some("gone".to_owned()), ..Safety::default() });
+        let safety = Row::Safety(Safety { failure: Some("gone".to_owned()), ..Safety::default() });
         let rows = [failover("a"), failover("b"), safety];
         for row in &rows {
             records.append(row).unwrap();
@@ -364,23 +332,23 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_row_is_named() {
+    fn a_line_that_is_no_row_is_reported_with_its_number() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path()).unwrap();
         records.append(&failover("a")).unwrap();
         let file = directory.path().join("failover.jsonl");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, format!("{text}\n{{\"row\":\"other\"}}\n")).unwrap();
-        let said = Records::read(directory.path()).unwrap_err().to_string();
-        assert!(said.contains("failover.jsonl:3: not a row"), "{said}");
+        let error = Records::read(directory.path()).unwrap_err().to_string();
+        assert!(error.contains("failover.jsonl:3: not a row"), "{error}");
     }
 
     #[test]
     fn a_directory_without_rows_says_what_to_do() {
         let directory = tempfile::tempdir().unwrap();
-        for place in [directory.path().to_owned(), directory.path().join("missing")] {
-            let said = Records::read(&place).unwrap_err().to_string();
-            assert!(said.contains("compare speed --out"), "{said}");
+        for directory in [directory.path().to_owned(), directory.path().join("missing")] {
+            let error = Records::read(&directory).unwrap_err().to_string();
+            assert!(error.contains("compare speed --out"), "{error}");
         }
     }
 }

@@ -1,22 +1,17 @@
-//! Numbers of numbers: medians, spreads, quantiles, ratios, inversions.
-//!
-//! Owns the arithmetic. Refuses to leave anything out: an outlier is in the spread.
+//! Medians, spreads, quantiles, ratios and inversions. No value is left out: an outlier is in the spread.
 
-/// Middle, least and greatest of some repetitions.
+/// Median, minimum and maximum of some repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle one, or the mean of the two in the middle.
+    /// Of an even number of values, the mean of the two in the middle.
     pub median: f64,
-    /// The least.
     pub min: f64,
-    /// The greatest.
     pub max: f64,
-    /// How many there are.
     pub count: usize,
 }
 
 impl Spread {
-    /// Of these; none if there are none.
+    /// `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -24,13 +19,13 @@ impl Spread {
         Some(Self { median: f64::midpoint(*lower, *upper), min, max, count: sorted.len() })
     }
 
-    /// Whether every one of ours is greater than every one of the other's.
+    /// Whether every value is greater than every value of the other.
     pub fn is_above(&self, other: &Self) -> bool {
         self.min > other.max
     }
 }
 
-/// The value that this part of all is at most, by the nearest rank; 0 of none.
+/// By the nearest rank; 0 without values.
 pub fn quantile(values: &[f64], quantile: f64) -> f64 {
     let sorted = sorted(values);
     let ranks = sorted.iter().zip(1_u32..);
@@ -39,7 +34,7 @@ pub fn quantile(values: &[f64], quantile: f64) -> f64 {
     reached.map(|(value, _)| *value).next().or(sorted.last().copied()).unwrap_or(0.0)
 }
 
-/// Pairs that stand against the order of their numbers.
+/// Pairs that are not in the order of their numbers.
 pub fn inversions(order: &[u32]) -> u64 {
     let later = |at: usize| order.get(at + 1..).unwrap_or_default();
     let behind = order.iter().enumerate().map(|(at, first)| {
@@ -49,17 +44,16 @@ pub fn inversions(order: &[u32]) -> u64 {
     behind.sum()
 }
 
-/// How many pairs so many have.
-pub fn pairs(of: u32) -> u64 {
-    u64::from(of) * u64::from(of.saturating_sub(1)) / 2
+/// The number of pairs of so many values.
+pub fn pairs(count: u32) -> u64 {
+    u64::from(count) * u64::from(count.saturating_sub(1)) / 2
 }
 
-/// A part of a whole; none of nothing.
+/// A ratio; `None` if the whole is zero.
 pub fn per(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// A count as a number with a point.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts are far below 2^53, and are shown with few digits"
@@ -79,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_has_the_middle_and_both_ends() {
+    fn a_spread_has_the_median_and_both_ends() {
         let odd = Spread::of(&[3.0, 1.0, 100.0]).unwrap();
         assert_eq!(odd, Spread { median: 3.0, min: 1.0, max: 100.0, count: 3 });
         assert!((Spread::of(&[4.0, 1.0, 2.0, 9.0]).unwrap().median - 3.0).abs() < f64::EPSILON);
@@ -87,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn above_is_said_only_of_spreads_that_do_not_touch() {
+    fn only_a_spread_that_does_not_overlap_is_above() {
         let [low, high] = [[1.0, 2.0], [2.5, 3.0]].map(|of| Spread::of(&of).unwrap());
         assert!(high.is_above(&low) && !low.is_above(&high));
         assert!(!Spread::of(&[1.5, 9.0]).unwrap().is_above(&low));
@@ -119,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_nothing_is_none() {
+    fn a_ratio_to_zero_is_none() {
         assert_eq!(per(1.0, 0.0), None);
         assert_eq!(per(1.0, 4.0), Some(0.25));
     }

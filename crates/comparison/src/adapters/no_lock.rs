@@ -1,47 +1,27 @@
-//! A lock that lets everybody in: what the others are compared with, and what proves that the counting counts.
-//!
-//! Owns nothing. Refuses nobody.
+//! A lock that excludes nobody: what the others are compared with, and what proves that the counts of faults count.
 
 use std::time::Duration;
 
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, System};
-use futures_util::future::BoxFuture;
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockClient, LockError, LockKind};
 
-/// Its name in rows.
-pub const NAME: &str = "no-lock";
+pub const LOCK: LockKind = LockKind {
+    name: "no-lock",
+    limitations: &[],
+    connect: |_| Box::pin(async { Ok(Box::new(NoLock) as Box<dyn LockClient>) }),
+};
 
-/// The lock and its clients.
-#[derive(Debug)]
-pub struct NoLock;
+struct NoLock;
 
-impl System for NoLock {
-    fn name(&self) -> &'static str {
-        NAME
+impl Adapter for NoLock {
+    async fn acquire(&mut self, lock: &str, _timeout: Duration) -> Result<HeldLock, LockError> {
+        Ok(HeldLock::new(lock, ""))
     }
 
-    fn limitations(&self) -> &'static [Limitation] {
-        &[]
+    async fn release(&mut self, _held: HeldLock) -> Result<(), LockError> {
+        Ok(())
     }
 
-    fn client(&self) -> LockFuture<'_, Box<dyn LockClient>> {
-        at_once(Box::new(Self) as Box<dyn LockClient>)
+    fn usage(&self) -> LoadUsage {
+        LoadUsage::default()
     }
-}
-
-impl LockClient for NoLock {
-    fn acquire<'a>(&'a mut self, lock: &'a str, _patience: Duration) -> LockFuture<'a, Hold> {
-        at_once(Hold::new(lock, ""))
-    }
-
-    fn release(&mut self, _hold: Hold) -> LockFuture<'_, ()> {
-        at_once(())
-    }
-
-    fn usage(&self) -> LockUsage {
-        LockUsage::default()
-    }
-}
-
-fn at_once<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, Result<T, LockError>> {
-    Box::pin(async { Ok(value) })
 }

@@ -1,153 +1,131 @@
-//! Compares: what `scripts/compare` calls.
+//! The program that `scripts/compare` and `scripts/demo-fencing` call.
 //!
-//! Owns the order of the parts, and the end: whatever ends it, ^C included, every server that it started is stopped and
-//! every file of theirs removed; rows that were written stay.
+//! However it ends, ^C included, every server that it started is stopped and their files are removed; rows stay.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use holdfast_comparison::progress::Progress;
-use holdfast_comparison::servers::{command, group};
-use holdfast_comparison::settings::{Arguments, Everything, Part, Wanted};
+use holdfast_comparison::record::SystemInfo;
+use holdfast_comparison::servers::command;
+use holdfast_comparison::settings::{CompareArguments, CompareCommand, RunArguments};
+use holdfast_comparison::workload::SpeedPlan;
 use holdfast_comparison::{Records, Row, Settings, failover, fairness, report, safety, workload};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
-/// What a shell says of a program that ^C has ended.
+/// As a shell reports a program that ^C has ended.
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let part = Arguments::parse().part;
-    if matches!(part, Part::Worker) {
-        return safety::work().await;
+    let command = CompareArguments::parse().command;
+    if matches!(command, CompareCommand::Worker) {
+        return safety::worker::run().await;
     }
-    let mut interrupts = match Interrupts::listen() {
-        Ok(interrupts) => interrupts,
-        Err(error) => {
-            warn(&format!("cannot listen to signals: {error}"));
-            return ExitCode::FAILURE;
-        }
+    // Installed before the first server starts.
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals.map(signal) else {
+        warn("cannot install signal handlers");
+        return ExitCode::FAILURE;
     };
     allow_connections();
     let progress = Progress::new();
-    let ended = tokio::select! {
-        done = act(&part, &progress) => done.map(|()| ExitCode::SUCCESS),
-        why = interrupts.heard() => {
-            progress.note(why);
-            Ok(ExitCode::from(INTERRUPTED))
-        }
+    // Dropping the run stops its servers.
+    let done = tokio::select! {
+        done = run(&command, &progress) => done,
+        _ = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
+        _ = terminate.recv() => Ok(ExitCode::from(INTERRUPTED)),
+        _ = hangup.recv() => Ok(ExitCode::from(INTERRUPTED)),
     };
     progress.finish();
-    ended.unwrap_or_else(|why| {
-        warn(&why);
+    done.unwrap_or_else(|error| {
+        warn(&error);
         ExitCode::FAILURE
     })
 }
 
-async fn act(part: &Part, progress: &Progress) -> Result<(), String> {
-    match part {
-        Part::Speed(wanted) => {
-            let (settings, records) = begin(wanted)?;
-            workload::run(&settings, &records, progress).await
+async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, String> {
+    match command {
+        CompareCommand::Speed(arguments) => {
+            let (settings, records) = begin(arguments)?;
+            workload::run(&settings, &records, progress).await?;
         }
-        Part::Safety(wanted) => {
-            let (settings, records) = begin(wanted)?;
-            safety::run(&settings, &records, progress).await
+        CompareCommand::Safety(arguments) => {
+            let (settings, records) = begin(arguments)?;
+            safety::run(&settings, &records, progress).await?;
         }
-        Part::Failover(wanted) => {
-            let (settings, records) = begin(wanted)?;
-            failover::run(&settings, &records, progress).await
+        CompareCommand::Failover(arguments) => {
+            let (settings, records) = begin(arguments)?;
+            failover::run(&settings, &records, progress).await?;
         }
-        Part::Fairness(wanted) => {
-            let (settings, records) = begin(wanted)?;
-            fairness::run(&settings, &records, progress).await
+        CompareCommand::Fairness(arguments) => {
+            let (settings, records) = begin(arguments)?;
+            fairness::run(&settings, &records, progress).await?;
         }
-        Part::Report(pages) => write_pages(&pages.out, pages.docs.as_deref()),
-        Part::All(everything) => all(everything, progress).await,
-        Part::Servers(action) => {
-            command::run(action).await?.iter().for_each(|line| say(line));
-            Ok(())
+        CompareCommand::All(arguments) => {
+            let (settings, records) = begin(&arguments.run)?;
+            workload::run(&settings, &records, progress).await?;
+            fairness::run(&settings, &records, progress).await?;
+            failover::run(&settings, &records, progress).await?;
+            safety::run(&settings, &records, progress).await?;
+            progress.finish();
+            write_report(&settings.out, arguments.docs.as_deref())?;
         }
-        Part::Worker => Ok(()),
+        CompareCommand::Report(arguments) => {
+            write_report(&arguments.out, arguments.docs.as_deref())?;
+        }
+        CompareCommand::Servers(command) => {
+            command::run(command).await?.iter().for_each(|line| say(line));
+        }
+        CompareCommand::Demo => {
+            let is_shown = safety::demo::run().await?;
+            return Ok(if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        CompareCommand::Worker => {}
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-async fn all(everything: &Everything, progress: &Progress) -> Result<(), String> {
-    let (settings, records) = begin(&everything.wanted)?;
-    workload::run(&settings, &records, progress).await?;
-    fairness::run(&settings, &records, progress).await?;
-    failover::run(&settings, &records, progress).await?;
-    safety::run(&settings, &records, progress).await?;
-    progress.finish();
-    write_pages(&settings.out, everything.docs.as_deref())
-}
-
-/// Checks the command line, and writes down what begins.
-fn begin(wanted: &Wanted) -> Result<(Settings, Records), String> {
-    let settings = Settings::of(wanted).map_err(|error| error.to_string())?;
+/// Checks the arguments and writes the first rows.
+fn begin(arguments: &RunArguments) -> Result<(Settings, Records), String> {
+    let settings = Settings::of(arguments).map_err(|error| error.to_string())?;
     let records = Records::at(&settings.out).map_err(|error| error.to_string())?;
-    let plan = workload::Plan::of(&settings);
-    let run = settings.run(plan.words()).map_err(|error| error.to_string())?;
-    warn(&format!("repeat it with: {}", run.command));
-    records.append(&Row::Run(run)).map_err(|error| error.to_string())?;
-    for listed in &settings.systems {
-        let about = Row::About(group::about(listed));
-        records.append(&about).map_err(|error| error.to_string())?;
+    let plan = SpeedPlan::of(&settings);
+    let info = settings.info(plan.describe()).map_err(|error| error.to_string())?;
+    warn(&format!("repeat it with: {}", info.command));
+    let systems = settings.systems.iter().map(|system| Row::System(SystemInfo::of(system)));
+    for row in std::iter::once(Row::Run(info)).chain(systems) {
+        records.append(&row).map_err(|error| error.to_string())?;
     }
     Ok((settings, records))
 }
 
-fn write_pages(rows: &Path, docs: Option<&Path>) -> Result<(), String> {
-    let rows_read = Records::read(rows).map_err(|error| error.to_string())?;
-    let pages = report::Pages::of(&rows_read);
+fn write_report(rows: &Path, docs: Option<&Path>) -> Result<(), String> {
+    let report = report::Report::of(&Records::read(rows).map_err(|error| error.to_string())?);
     for directory in [Some(rows), docs].into_iter().flatten() {
-        for file in
-            pages.write(directory).map_err(|error| format!("{}: {error}", directory.display()))?
-        {
-            say(&file.display().to_string());
-        }
+        let written = report.write(directory);
+        let written = written.map_err(|error| format!("{}: {error}", directory.display()))?;
+        written.iter().for_each(|file| say(&file.display().to_string()));
     }
     Ok(())
 }
 
-/// What ends a run from outside. Listened to from before its first server starts: whatever comes later is heard.
-struct Interrupts([Signal; 3]);
-
-impl Interrupts {
-    fn listen() -> std::io::Result<Self> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let [pressed, asked, hung_up] = kinds.map(signal);
-        Ok(Self([pressed?, asked?, hung_up?]))
-    }
-
-    /// ^C, or to be asked to end; what runs is dropped then, and with it the servers.
-    async fn heard(&mut self) -> &'static str {
-        let [pressed, asked, hung_up] = &mut self.0;
-        tokio::select! {
-            _ = pressed.recv() => {}
-            _ = asked.recv() => {}
-            _ = hung_up.recv() => {}
-        }
-        "interrupted: the servers are stopped; what was measured so far can be reported on"
-    }
-}
-
-/// 256 clients with five connections each are more than what most shells allow at first.
+/// 256 clients with five connections each are more than most shells allow at first.
 fn allow_connections() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // With fewer some clients will be refused, and their rows say so.
+        // With fewer, some clients are refused, and their rows say so.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what the program is asked for")]
+#[expect(clippy::print_stdout, reason = "the program's output")]
 fn say(text: &str) {
     println!("{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "what went wrong, and what would repeat the run")]
+#[expect(clippy::print_stderr, reason = "errors, and the command that repeats the run")]
 fn warn(text: &str) {
     eprintln!("compare: {text}");
 }

@@ -1,48 +1,42 @@
-//! Where another system is better than ours, by how much, and why.
+//! Where another system is better than holdfast, by how much, and why.
 //!
-//! Owns what counts as better: with repetitions, only what no repetition contradicts; at least [`MARGIN`] in any case. Where it is
-//! better is never left out, and the words beside it are data of `holdfast_rivals`.
+//! With repetitions, only a difference that no repetition contradicts counts, and at least [`MARGIN`]. No advantage of
+//! another system is left out.
 
 use std::collections::BTreeMap;
 
-use crate::{Property, why};
-
-use super::figures::{CaseKey, Cell, Figures, family};
-use super::svg::label;
-use crate::catalogue::{OURS, named, place};
-use crate::record::{Load, Locks};
+use super::figures::{CaseFigures, CaseKey, Figures, system_of};
+use super::plots::label;
+use super::reasons::{Property, reason};
+use crate::catalogue::{BASELINE, named, position};
+use crate::record::{LoadLoop, LockLayout};
 use crate::statistics::{Spread, number, per};
 
-/// Less than this is no difference.
+/// A smaller ratio is no difference.
 const MARGIN: f64 = 1.05;
-/// How the names of our doors begin.
-const OUR_DOORS: &str = "holdfast-";
+/// How the names of holdfast's front-ends begin.
+const HOLDFAST: &str = "holdfast-";
 
 /// One system that is better in one property.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Advantage {
-    /// Which system.
     pub(super) system: String,
-    /// In what.
     pub(super) property: Property,
-    /// In which of the cases it is better by most.
+    /// The case with the greatest factor.
     pub(super) case: String,
-    /// By what factor; infinite where one of the two is zero.
+    /// Infinite if one of the two is zero.
     pub(super) factor: f64,
-    /// In how many cases it is better.
+    /// Cases in which it is better, of all that were compared.
     pub(super) cases: u32,
-    /// Of how many.
     pub(super) of: u32,
 }
 
 impl Advantage {
-    /// Why, from the data of the clients.
     pub(super) fn why(&self) -> &'static str {
-        why(family(&self.system), self.property)
+        named(system_of(&self.system)).map_or("", |system| reason(system, self.property))
     }
 
-    /// By how much, in words.
-    pub(super) fn by(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let factor = if self.factor.is_finite() {
             format!("{}×, ", label(self.factor))
         } else {
@@ -53,20 +47,20 @@ impl Advantage {
 }
 
 /// One comparison in one case.
-struct Match<'a> {
+struct CaseComparison<'a> {
     system: &'a str,
     property: Property,
     case: String,
-    /// By what factor theirs is better; none if it is not.
+    /// By what factor the other system is better, if it is.
     factor: Option<f64>,
 }
 
-/// All of them: by system, then by property.
+/// By system, then by property.
 pub(super) fn advantages(figures: &Figures<'_>) -> Vec<Advantage> {
     let mut found: BTreeMap<(usize, &str, Property), Advantage> = BTreeMap::new();
     let matches = speed(figures).into_iter().chain(order(figures)).chain(gaps(figures));
     for one in matches.chain(harm(figures)) {
-        let key = (place(family(one.system)), one.system, one.property);
+        let key = (position(system_of(one.system)), one.system, one.property);
         let advantage = found.entry(key).or_insert_with(|| Advantage {
             system: one.system.to_owned(),
             property: one.property,
@@ -85,82 +79,86 @@ pub(super) fn advantages(figures: &Figures<'_>) -> Vec<Advantage> {
     found.into_values().filter(|advantage| advantage.cases > 0).collect()
 }
 
-/// Whether it is a system, and none of our doors: those are compared in the tables alone, and so is what locks nothing.
+/// Whether it is a lock of another system: the others are compared in the tables alone.
 fn is_other(system: &str) -> bool {
-    named(family(system)).is_some() && !system.starts_with(OUR_DOORS)
+    named(system_of(system)).is_some() && !system.starts_with(HOLDFAST)
 }
 
-/// The factor by which theirs is above ours.
-fn above(theirs: Option<Spread>, ours: Option<Spread>) -> Option<f64> {
-    let (theirs, ours) = (theirs?, ours?);
-    let clear = theirs.median > ours.median * MARGIN && theirs.is_above(&ours);
-    clear.then(|| per(theirs.median, ours.median).unwrap_or(f64::INFINITY))
+/// The factor by which `other` is above `baseline`, if it clearly is.
+fn above(other: Option<Spread>, baseline: Option<Spread>) -> Option<f64> {
+    let (other, baseline) = (other?, baseline?);
+    let clear = other.median > baseline.median * MARGIN && other.is_above(&baseline);
+    clear.then(|| per(other.median, baseline.median).unwrap_or(f64::INFINITY))
 }
 
-/// The factor by which theirs is below ours.
-fn below(theirs: Option<Spread>, ours: Option<Spread>) -> Option<f64> {
-    let (theirs, ours) = (theirs?, ours?);
-    let clear = theirs.median * MARGIN < ours.median && ours.is_above(&theirs);
-    clear.then(|| per(ours.median, theirs.median).unwrap_or(f64::INFINITY))
+/// The factor by which `other` is below `baseline`, if it clearly is.
+fn below(other: Option<Spread>, baseline: Option<Spread>) -> Option<f64> {
+    let (other, baseline) = (other?, baseline?);
+    let clear = other.median * MARGIN < baseline.median && baseline.is_above(&other);
+    clear.then(|| per(baseline.median, other.median).unwrap_or(f64::INFINITY))
 }
 
-fn speed<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
+fn speed<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
     let mut found = Vec::new();
     for (system, cells) in figures.speed.iter().filter(|(system, _)| is_other(system)) {
-        for (case, theirs) in cells {
-            if let Some(ours) = figures.ours(*case) {
-                found.extend(in_one_case(system, *case, theirs, ours));
+        for (case, other) in cells {
+            if let Some(baseline) = figures.baseline(*case) {
+                found.extend(in_one_case(system, *case, other, baseline));
             }
         }
     }
     found
 }
 
-fn in_one_case<'a>(system: &'a str, case: CaseKey, theirs: &Cell, ours: &Cell) -> Vec<Match<'a>> {
-    let closed = case.load == Load::Closed;
-    let words = || words(case);
-    let one = |property, case: String, factor| Match { system, property, case, factor };
+fn in_one_case<'a>(
+    system: &'a str,
+    case: CaseKey,
+    other: &CaseFigures,
+    baseline: &CaseFigures,
+) -> Vec<CaseComparison<'a>> {
+    let closed = case.load == LoadLoop::Closed;
+    let text = || case_text(case);
+    let one = |property, case: String, factor| CaseComparison { system, property, case, factor };
     let mut found = Vec::new();
     if closed {
         let property = match case.locks {
-            Locks::Spread => Property::Throughput,
-            Locks::Hot => Property::HandOver,
+            LockLayout::Spread => Property::Throughput,
+            LockLayout::Hot => Property::HandOver,
         };
-        found.push(one(property, words(), above(theirs.rate(), ours.rate())));
-        let trips = |cell: &Cell| cell.counted(|measured| measured.round_trips);
-        found.push(one(Property::RoundTrips, words(), below(trips(theirs), trips(ours))));
-        let used = |cell: &Cell| cell.counted(|measured| measured.cpu_seconds);
-        found.push(one(Property::Processor, words(), below(used(theirs), used(ours))));
+        found.push(one(property, text(), above(other.rate(), baseline.rate())));
+        let trips = |cell: &CaseFigures| cell.counted(|measured| measured.round_trips);
+        found.push(one(Property::RoundTrips, text(), below(trips(other), trips(baseline))));
+        let used = |cell: &CaseFigures| cell.counted(|measured| measured.cpu_seconds);
+        found.push(one(Property::ProcessorTime, text(), below(used(other), used(baseline))));
     }
     let [p50, p99] = [0, 1].map(|which| {
-        let time = |cell: &Cell| {
+        let time = |cell: &CaseFigures| {
             cell.time(|measured| if which == 0 { measured.p50_ms } else { measured.p99_ms })
         };
-        below(time(theirs), time(ours))
+        below(time(other), time(baseline))
     });
-    found.push(one(Property::Time, format!("p50, {}", words()), p50));
-    found.push(one(Property::Time, format!("p99, {}", words()), p99));
+    found.push(one(Property::CycleTime, format!("p50, {}", text()), p50));
+    found.push(one(Property::CycleTime, format!("p99, {}", text()), p99));
     found
 }
 
-/// A case in a few words.
-pub(super) fn words(case: CaseKey) -> String {
+pub(super) fn case_text(case: CaseKey) -> String {
     match (case.locks, case.load) {
-        (Locks::Spread, Load::Closed) if case.clients == 1 => "1 client".to_owned(),
-        (Locks::Spread, Load::Closed) => format!("{} clients", case.clients),
-        (Locks::Hot, Load::Closed) => format!("{} clients on one lock", case.clients),
-        (_, Load::Open(rate)) => format!("open loop at {rate}/s"),
+        (LockLayout::Spread, LoadLoop::Closed) if case.clients == 1 => "1 client".to_owned(),
+        (LockLayout::Spread, LoadLoop::Closed) => format!("{} clients", case.clients),
+        (LockLayout::Hot, LoadLoop::Closed) => format!("{} clients on one lock", case.clients),
+        (_, LoadLoop::Open(rate)) => format!("open loop at {rate}/s"),
     }
 }
 
-fn order<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
+fn order<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
     let spread =
         |counts: &[u64]| Spread::of(&counts.iter().map(|of| number(*of)).collect::<Vec<_>>());
-    let Some(ours) = figures.fairness.iter().find(|row| row.system == OURS) else {
+    let Some(baseline) = figures.fairness.iter().find(|row| row.system == BASELINE) else {
         return Vec::new();
     };
     let others = figures.fairness.iter().filter(|row| is_other(&row.system));
-    let one = |property, system, case: &str, factor| Match {
+    let one = |property, system, case: &str, factor| CaseComparison {
         property,
         system,
         case: case.to_owned(),
@@ -168,17 +166,17 @@ fn order<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
     };
     others
         .map(|row| {
-            let factor = below(spread(&row.inversions), spread(&ours.inversions));
+            let factor = below(spread(&row.inversions), spread(&baseline.inversions));
             one(Property::Fairness, row.system.as_str(), "inversions", factor)
         })
         .collect()
 }
 
-fn gaps<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
-    let ours = figures.failover.iter().find(|row| row.system == OURS);
-    let ours = ours.and_then(|row| Spread::of(&row.gaps_ms));
+fn gaps<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
+    let baseline = figures.failover.iter().find(|row| row.system == BASELINE);
+    let baseline = baseline.and_then(|row| Spread::of(&row.gaps_ms));
     let others = figures.failover.iter().filter(|row| is_other(&row.system));
-    let one = |system, factor| Match {
+    let one = |system, factor| CaseComparison {
         system,
         property: Property::Failover,
         case: "median".to_owned(),
@@ -186,34 +184,35 @@ fn gaps<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
     };
     others
         .map(|row| {
-            let theirs = Spread::of(&row.gaps_ms);
-            // Thirty gaps always overlap somewhere: here the medians decide.
+            let other = Spread::of(&row.gaps_ms);
+            // Thirty gaps always overlap: the medians decide.
             let middle = |spread: Option<Spread>| spread.and_then(|of| Spread::of(&[of.median]));
-            one(row.system.as_str(), below(middle(theirs), middle(ours)))
+            one(row.system.as_str(), below(middle(other), middle(baseline)))
         })
         .collect()
 }
 
-/// Fewer pieces oversold, updates lost and double holders than ours without a fence under the same fault.
-fn harm<'a>(figures: &Figures<'a>) -> Vec<Match<'a>> {
+/// Fewer oversold pieces, lost updates and double holders than holdfast without the fence.
+fn harm<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
     let measured = || {
         let rows = figures.safety.iter().copied();
-        rows.filter(|row| row.trouble.is_none() && row.does_not_apply.is_none())
+        rows.filter(|row| row.failure.is_none() && row.does_not_apply.is_none())
     };
     let sum = |row: &crate::record::Safety| {
         Spread::of(&[number(row.oversold + row.lost_updates + row.double_holders)])
     };
     let mut found = Vec::new();
     for row in measured().filter(|row| is_other(&row.system)) {
-        let Some(ours) = measured().find(|ours| ours.system == OURS && ours.fault == row.fault)
+        let Some(baseline) =
+            measured().find(|baseline| baseline.system == BASELINE && baseline.fault == row.fault)
         else {
             continue;
         };
-        found.push(Match {
+        found.push(CaseComparison {
             system: row.system.as_str(),
             property: Property::Safety,
             case: row.fault.clone(),
-            factor: below(sum(row), sum(ours)),
+            factor: below(sum(row), sum(baseline)),
         });
     }
     found

@@ -1,22 +1,21 @@
-//! The beginning of the report: what it may be believed for, how to repeat it, on what it was measured, and which systems.
+//! The beginning and the end of the report: how to repeat it, the machine, the systems, failures and limitations.
 
 use super::document::{Block, Table};
 use super::figures::Figures;
-use crate::catalogue::{Waiting, named, place};
-use crate::machine::Machine;
-use crate::record::{Run, Size};
+use crate::catalogue::{WakeUp, named, position};
+use crate::machine::MachineInfo;
+use crate::record::{RunInfo, RunSize};
 
 /// File systems without a disk.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
-/// From the title to the systems.
 pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
     let mut blocks = vec![
         Block::Title("Comparison with other locks".to_owned()),
         Block::Text(
-            "Written by `scripts/compare` from what it measured; do not edit. The same work under the locks that people \
-             use today, each on its real servers, in speed, order, safety and failover: where the others are better, \
-             this page says so and why."
+            "`scripts/compare` generates this page from its measurements; do not edit it. The same work runs under holdfast and \
+             under locks in common use, each on its real servers. The page compares speed, order of grants, failover and \
+             safety, and says where other systems are better and why."
                 .to_owned(),
         ),
     ];
@@ -24,41 +23,39 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
     blocks.extend(size.and_then(warning).map(|words| Block::Warning(words.to_owned())));
     if figures.runs.iter().any(|run| IN_MEMORY.contains(&run.machine.file_system.as_str())) {
         blocks.push(Block::Warning(
-            "The servers kept their files in memory: what they synced reached no disk. Name a directory on a disk with \
+            "The servers kept their files in memory: synced data reached no disk. Name a directory on a disk with \
              `--directory`."
                 .to_owned(),
         ));
     }
     blocks.push(Block::Link(
-        "The page with plots and every case".to_owned(),
+        "The page with plots and all cases".to_owned(),
         "comparison.html".to_owned(),
     ));
     blocks.push(Block::Heading("How to repeat it".to_owned()));
     blocks.push(Block::Code(commands(figures)));
-    blocks.push(Block::Heading("On what".to_owned()));
+    blocks.push(Block::Heading("Machine".to_owned()));
     blocks.push(Block::Text(
-        "The generator, the servers and their disks share one machine, so a number says how much they need together; only \
-         the servers of one kind run at a time. Nothing travels over a network: what one round trip more costs elsewhere, this page \
-         does not show."
+        "The generator, the servers and their disks share one machine, so a number shows what they need together. Only the \
+         servers of one kind run at a time. There is no network, so the cost of an additional round trip is not shown."
             .to_owned(),
     ));
     blocks.push(Block::Table(machines(figures)));
-    blocks.push(Block::Heading("The systems".to_owned()));
+    blocks.push(Block::Heading("Systems".to_owned()));
     blocks.push(Block::Table(systems(figures)));
     blocks
 }
 
-fn warning(size: Size) -> Option<&'static str> {
+fn warning(size: RunSize) -> Option<&'static str> {
     match size {
-        Size::Tiny => Some(
-            "A trial of the tool on a busy machine: a few hundred milliseconds for each case. Its numbers say nothing; \
-             they show what the page looks like.",
+        RunSize::Tiny => Some(
+            "A trial of the tool: a few hundred milliseconds for each case. Its numbers say nothing.",
         ),
-        Size::Quick => Some(
-            "A quick run: few systems, few clients, short windows, few repetitions. Good for a first look, not for \
+        RunSize::Quick => Some(
+            "A quick run: few systems, few clients, short windows, few repetitions. It is a first look, not a basis for \
              conclusions.",
         ),
-        Size::Full => None,
+        RunSize::Full => None,
     }
 }
 
@@ -70,7 +67,7 @@ fn commands(figures: &Figures<'_>) -> String {
         }
     }
     if commands.is_empty() {
-        "# the rows do not say how they were made".to_owned()
+        "# the rows do not contain the command".to_owned()
     } else {
         commands.join("\n")
     }
@@ -78,7 +75,7 @@ fn commands(figures: &Figures<'_>) -> String {
 
 fn machines(figures: &Figures<'_>) -> Table {
     let mut table = Table::with(["", ""]);
-    let mut seen: Vec<(&Machine, &str)> = Vec::new();
+    let mut seen: Vec<(&MachineInfo, &str)> = Vec::new();
     for run in &figures.runs {
         let known = seen.iter().any(|(machine, _)| alike(machine, &run.machine));
         if !known {
@@ -89,17 +86,17 @@ fn machines(figures: &Figures<'_>) -> Table {
     table
 }
 
-/// The same but for what the disk happened to do.
-fn alike(one: &Machine, other: &Machine) -> bool {
+/// Equal apart from the measured times.
+fn alike(one: &MachineInfo, other: &MachineInfo) -> bool {
     let timeless =
-        |machine: &Machine| Machine { sync_p50_us: 0, sync_p99_us: 0, ..machine.clone() };
+        |machine: &MachineInfo| MachineInfo { sync_p50_us: 0, sync_p99_us: 0, ..machine.clone() };
     timeless(one) == timeless(other)
 }
 
-fn describe(table: &mut Table, run: &Run) {
+fn describe(table: &mut Table, run: &RunInfo) {
     let machine = &run.machine;
     let sync = format!(
-        "{} µs (p50), {} µs (p99) for 4 KiB into a file that is there already",
+        "{} µs (p50), {} µs (p99) for 4 KiB written into an existing file",
         machine.sync_p50_us, machine.sync_p99_us
     );
     let rows = [
@@ -120,62 +117,61 @@ fn describe(table: &mut Table, run: &Run) {
 }
 
 fn systems(figures: &Figures<'_>) -> Table {
-    let mut table =
-        Table::with(["system", "servers asked", "version", "what is acknowledged is", "waiters"]);
-    let mut abouts: Vec<_> = figures.abouts.values().collect();
-    abouts.sort_by_key(|about| place(&about.system));
-    for about in abouts {
-        let waiting = named(&about.system).map_or("", |listed| match listed.waiting {
-            Waiting::Polls => "ask again and again",
-            Waiting::Told => "are told, and ask then",
-            Waiting::Answered => "are answered when it is their turn",
+    let mut table = Table::with(["system", "servers per lock", "version", "durability", "waiters"]);
+    let mut system_infos: Vec<_> = figures.system_infos.values().collect();
+    system_infos.sort_by_key(|info| position(&info.system));
+    for info in system_infos {
+        let waiting = named(&info.system).map_or("", |system| match system.wake_up {
+            WakeUp::Polling => "poll",
+            WakeUp::Event => "get an event and attempt again",
+            WakeUp::Reply => "get the reply at their turn",
         });
         table.add([
-            about.system.clone(),
-            about.nodes.to_string(),
-            about.version.clone(),
-            about.durability.clone(),
+            info.system.clone(),
+            info.nodes.to_string(),
+            info.version.clone(),
+            info.durability.clone(),
             waiting.to_owned(),
         ]);
     }
     table
 }
 
-/// The end: what could not be measured, and what each system cannot do.
+/// Failures and known limitations.
 pub(super) fn end(figures: &Figures<'_>) -> Vec<Block> {
-    let mut blocks = vec![Block::Heading("What could not be measured".to_owned())];
-    if figures.troubles.is_empty() {
-        blocks.push(Block::Text("Everything that was asked for was measured.".to_owned()));
+    let mut blocks = vec![Block::Heading("Failures".to_owned())];
+    if figures.failures.is_empty() {
+        blocks.push(Block::Text("Every case was measured.".to_owned()));
     } else {
         let points = figures
-            .troubles
+            .failures
             .iter()
             .map(|(part, system, why)| format!("{part}, {system}: {}", one_line(why)));
         blocks.push(Block::List(points.collect()));
     }
-    blocks.push(Block::Heading("What each of them cannot do".to_owned()));
+    blocks.push(Block::Heading("Known limitations".to_owned()));
     blocks.push(Block::Text(
-        "As documented beside its adapter in `crates/clients`, each point with a test that shows it on the real server. A \
-         fence, where a system has none, is what keeps a late write of a holder out."
+        "Each limitation has a test in `crates/comparison` that shows it on the real server. Without a fencing token, nothing \
+         rejects the late write of a former holder."
             .to_owned(),
     ));
-    let mut table = Table::with(["system", "cannot"]);
-    let mut abouts: Vec<_> = figures.abouts.values().collect();
-    abouts.sort_by_key(|about| place(&about.system));
-    for about in abouts {
-        table.add([about.system.clone(), about.limitations.join("; ")]);
+    let mut table = Table::with(["system", "limitations"]);
+    let mut system_infos: Vec<_> = figures.system_infos.values().collect();
+    system_infos.sort_by_key(|info| position(&info.system));
+    for info in system_infos {
+        table.add([info.system.clone(), info.limitations.join("; ")]);
     }
     blocks.push(Block::Table(table));
     blocks
 }
 
-/// A server's log in one line, not too long, and without what would be code.
+/// A server's log in one line of limited length, without backticks.
 fn one_line(why: &str) -> String {
-    const LONG: usize = 400;
+    const LEN_MAX: usize = 400;
     let line = why.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
-    if line.chars().count() <= LONG {
+    if line.chars().count() <= LEN_MAX {
         return line;
     }
-    let begin: String = line.chars().take(LONG).collect();
+    let begin: String = line.chars().take(LEN_MAX).collect();
     format!("{begin} …")
 }

@@ -1,62 +1,45 @@
-//! A page as blocks, and its Markdown.
-//!
-//! Owns the kinds of blocks, so that the summary and the page with plots say the same. Words between backticks are code in
-//! both.
+//! A page as blocks, and its Markdown. Words between backticks are code.
 
 use std::fmt::Write as _;
 
-/// A piece of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Block {
-    /// The title of the page.
     Title(String),
-    /// The title of a part.
     Heading(String),
-    /// A paragraph.
     Text(String),
-    /// A paragraph that must not be overlooked.
     Warning(String),
-    /// Lines for a shell.
     Code(String),
-    /// Points of a list.
     List(Vec<String>),
-    /// A table; the first column names the rows.
+    /// The first column names the rows.
     Table(Table),
-    /// Words that lead to a file beside the page.
+    /// The text of the link and its target.
     Link(String, String),
-    /// An SVG picture, on the page with plots alone.
+    /// SVG, on the page with plots alone.
     Plot(String),
     /// On the page with plots alone: too long for a summary.
     Detail(Table),
 }
 
-/// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Table {
-    /// Names of columns.
     pub(super) header: Vec<String>,
-    /// Cells, row by row.
     pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// With these columns, and no rows.
     pub(super) fn with<T: Into<String>>(header: impl IntoIterator<Item = T>) -> Self {
         Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// One row more.
     pub(super) fn add<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Whether there is anything in it.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 }
 
-/// The blocks as Markdown.
 pub(super) fn markdown(blocks: &[Block]) -> String {
     let mut text = String::new();
     for block in blocks {

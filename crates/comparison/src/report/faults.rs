@@ -1,17 +1,15 @@
-//! The parts about order, safety and failover.
+//! The parts about order of grants, safety and failover.
 
 use super::document::{Block, Table};
 use super::figures::Figures;
+use super::plots::{self, DotRow, label};
 use super::speed::spread;
-use super::svg::{self, Dots, label};
-use crate::fault::Fault;
 use crate::record::{Failover, Fairness, Safety};
+use crate::safety::FaultScenario;
 use crate::statistics::{Spread, number, pairs, quantile};
 
-/// What is not there.
 const NONE: &str = "–";
 
-/// The order of grants.
 pub(super) fn fairness(figures: &Figures<'_>) -> Vec<Block> {
     let Some(first) = figures.fairness.first() else { return Vec::new() };
     let mut table = Table::with([
@@ -31,11 +29,11 @@ pub(super) fn fairness(figures: &Figures<'_>) -> Vec<Block> {
         squares.extend(row.orders.first().map(|order| (row.system.clone(), order.as_slice())));
     }
     let words = format!(
-        "{} contenders ask one after the other, {} ms apart, while the lock is held; then the holder leaves, and each that is \
-         granted leaves after 2 ms. A wait counts from asking to having; what has no queue is out of order.",
-        first.contenders, first.apart_ms
+        "{} waiters enqueue one after the other, {} ms apart, while the lock is held. Then the holder releases, and each waiter \
+         releases 2 ms after its grant. A wait counts from enqueue to grant. A lock without a queue grants out of order.",
+        first.waiters, first.interval_ms
     );
-    let plot = svg::orders("Order of enqueue (across) against order of grant (down)", &squares);
+    let plot = plots::orders("Order of enqueue (across) against order of grant (down)", &squares);
     vec![
         Block::Heading("Order of grants".to_owned()),
         Block::Text(words),
@@ -52,14 +50,13 @@ fn order(row: &Fairness) -> [String; 6] {
     [
         row.system.clone(),
         shown(&counts),
-        pairs(row.contenders).to_string(),
+        pairs(row.waiters).to_string(),
         shown(&row.longest_wait_ms),
         shown(&row.drained_ms),
         if errors.is_empty() { "none".to_owned() } else { errors.join(", ") },
     ]
 }
 
-/// What faults do to the books.
 pub(super) fn safety(figures: &Figures<'_>) -> Vec<Block> {
     if figures.safety.is_empty() {
         return Vec::new();
@@ -77,40 +74,42 @@ pub(super) fn safety(figures: &Figures<'_>) -> Vec<Block> {
     for row in &figures.safety {
         table.add(sale(row));
     }
-    let words = "The same flash sale under each lock: worker processes read the stock, think, and write it, in statements \
-                 of their own, so that only the lock protects it. Oversold are pieces that were not there; a lost update is a sale that \
-                 another one overwrote; double holders are critical sections that overlapped by the machine's clock. The fault strikes \
-                 while one worker stands in the middle of a sale and the others wait; the next grant is the next entry of one of the \
-                 others, so that the rest of the sale of a holder that lives (up to 1.8 s) is in its time. Stuck: nobody else entered \
-                 within the bound, 20 s. Leases are 3 s where they can be chosen; the store is a PostgreSQL of its own. With `+fence` the \
-                 token goes with every write, and the store refuses a stale one: two may still believe to hold, and only one writes.";
+    let words = "The same flash sale runs under each lock: worker processes read the stock, think, and write it in separate \
+                 statements, so that only the lock protects it. Oversold pieces did not exist; a lost update is a sale that another \
+                 sale overwrote; double holders are critical sections that overlapped by the machine's clock. The fault is injected \
+                 while one worker is in the middle of a sale and the others wait. The next grant is the next entry of another worker, \
+                 so it includes the rest of the sale of a live holder (up to 1.8 s). Stuck: no other worker entered within the bound \
+                 of 20 s. Leases are 3 s where they can be chosen; the inventory is in a PostgreSQL of its own. With `+fence` the \
+                 token goes with every write, and the database rejects a stale one: two workers may still believe that they hold the \
+                 lock, but only one of them writes.";
     vec![
         Block::Heading("Safety".to_owned()),
         Block::Text(words.to_owned()),
-        Block::Table(done(figures)),
+        Block::Table(scenarios(figures)),
         Block::Table(table),
     ]
 }
 
-/// What each fault is, of those that were tried.
-fn done(figures: &Figures<'_>) -> Table {
+/// The scenarios that were run.
+fn scenarios(figures: &Figures<'_>) -> Table {
     let mut table = Table::with(["fault", "what is done"]);
-    let is_there = |fault: &Fault| figures.safety.iter().any(|row| row.fault == fault.name());
-    for fault in Fault::ALL.iter().filter(|fault| is_there(fault)) {
-        table.add([fault.name().to_owned(), fault.words().to_owned()]);
+    let was_run =
+        |fault: &FaultScenario| figures.safety.iter().any(|row| row.fault == fault.name());
+    for fault in FaultScenario::ALL.iter().filter(|fault| was_run(fault)) {
+        table.add([fault.name().to_owned(), fault.description().to_owned()]);
     }
     table
 }
 
 fn sale(row: &Safety) -> Vec<String> {
     let mut cells = vec![row.system.clone(), row.fault.clone()];
-    let said = match (&row.does_not_apply, &row.trouble) {
+    let text = match (&row.does_not_apply, &row.failure) {
         (Some(why), _) => Some(format!("does not apply: {why}")),
-        (None, Some(_)) => Some("not measured, see below".to_owned()),
+        (None, Some(_)) => Some("failed, see below".to_owned()),
         (None, None) => None,
     };
-    if let Some(said) = said {
-        cells.push(said);
+    if let Some(text) = text {
+        cells.push(text);
         cells.extend(std::iter::repeat_n(String::new(), 5));
         return cells;
     }
@@ -121,7 +120,6 @@ fn sale(row: &Safety) -> Vec<String> {
     cells
 }
 
-/// From the loss of a leader to the next grant.
 pub(super) fn failover(figures: &Figures<'_>) -> Vec<Block> {
     if figures.failover.is_empty() {
         return Vec::new();
@@ -131,7 +129,7 @@ pub(super) fn failover(figures: &Figures<'_>) -> Vec<Block> {
     for row in &figures.failover {
         table.add(gaps(row));
     }
-    let rows: Vec<Dots> =
+    let rows: Vec<DotRow> =
         figures.failover.iter().filter_map(|row| dots(row, figures.colour(&row.system))).collect();
     vec![
         Block::Heading("Failover".to_owned()),
@@ -139,7 +137,7 @@ pub(super) fn failover(figures: &Figures<'_>) -> Vec<Block> {
             "From `kill -9` of the leader, or of the only server, to the next grant.".to_owned(),
         ),
         Block::Table(table),
-        Block::Plot(svg::dots("Time to the next grant", "milliseconds", &rows)),
+        Block::Plot(plots::dots("Time to the next grant", "milliseconds", &rows)),
     ]
 }
 
@@ -149,12 +147,12 @@ fn gaps(row: &Failover) -> [String; 6] {
         gaps => label(quantile(gaps, of)),
     };
     let trials = format!("{} of {}", row.gaps_ms.len(), row.trials);
-    [row.system.clone(), trials, at(0.5), at(0.99), at(1.0), row.how.clone()]
+    [row.system.clone(), trials, at(0.5), at(0.99), at(1.0), row.method.clone()]
 }
 
-fn dots(row: &Failover, colour: usize) -> Option<Dots> {
+fn dots(row: &Failover, colour: usize) -> Option<DotRow> {
     let values =
         row.gaps_ms.iter().map(|gap| (*gap, format!("{}: {} ms", row.system, label(*gap))));
     let values: Vec<(f64, String)> = values.collect();
-    (!values.is_empty()).then(|| Dots { name: row.system.clone(), colour, values })
+    (!values.is_empty()).then(|| DotRow { name: row.system.clone(), colour, values })
 }

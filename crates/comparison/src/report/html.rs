@@ -1,14 +1,14 @@
 //! The blocks as one HTML page that needs no other file, no script and no network.
 
 use super::document::{Block, Table};
-use super::svg::escaped;
+use super::plots::escaped;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
 color:#1a1a1a;background:#fff}table{border-collapse:collapse;font-size:.85rem;margin:1rem 0;display:block;overflow-x:auto}\
 th,td{border:1px solid #ccc;padding:.25rem .5rem;text-align:right}th:first-child,td:first-child{text-align:left}\
 td.words{text-align:left}code,pre{background:#f3f3f3;padding:.1rem .25rem}pre{padding:.75rem;overflow-x:auto}\
 .warning{background:#fff3cd;border-left:.4rem solid #d39e00;padding:.75rem 1rem}svg{width:100%;height:auto;margin:1rem 0}\
-svg text{font:12px system-ui,sans-serif;fill:#1a1a1a}svg .grid{stroke:#ddd}svg .box{fill:none;stroke:#bbb}";
+svg text{font:12px system-ui,sans-serif;fill:#1a1a1a}svg .grid{stroke:#ddd}";
 
 /// Cells longer than this are prose and stand at the left.
 const PROSE: usize = 40;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_said_is_never_a_mark_of_the_page() {
+    fn the_text_of_a_server_is_escaped() {
         let evil = "<script>alert(1)</script>".to_owned();
         let mut table = Table::with([evil.clone()]);
         table.add([evil.clone()]);

@@ -1,7 +1,7 @@
-//! The report: one page with plots and one summary in Markdown, both made of rows alone.
+//! The report: a page with plots and a summary in Markdown, both made of rows alone.
 //!
-//! Owns the order of the parts. `figures` puts repetitions together, `advantages` finds where others are better, `document` and
-//! `html` write, `svg` draws. Refuses to leave out what speaks against us, or a system that could not be measured.
+//! `figures` puts repetitions together, `advantages` finds where other systems are better, `document` and `html` write,
+//! `plots` draws.
 
 mod advantages;
 mod context;
@@ -9,29 +9,29 @@ mod document;
 mod faults;
 mod figures;
 mod html;
+mod plots;
+mod reasons;
 mod speed;
-mod svg;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 
+use advantages::Advantage;
 use document::{Block, Table};
 use figures::Figures;
 
 use crate::Row;
 
-/// The pages, ready to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pages {
-    /// The summary, Markdown.
+pub struct Report {
     pub markdown: String,
-    /// The page with plots, one file.
+    /// Needs no other file.
     pub html: String,
 }
 
-impl Pages {
-    /// Of these rows, of one run or of several.
+impl Report {
+    /// The rows of one run or of several.
     pub fn of(rows: &[Row]) -> Self {
         let figures = Figures::of(rows);
         let mut blocks = context::beginning(&figures);
@@ -39,15 +39,15 @@ impl Pages {
         blocks.extend(faults::fairness(&figures));
         blocks.extend(faults::safety(&figures));
         blocks.extend(faults::failover(&figures));
-        blocks.extend(beaten(&figures));
+        blocks.extend(better_systems(&figures));
         blocks.extend(context::end(&figures));
         Self { markdown: document::markdown(&blocks), html: html::page(&blocks) }
     }
 
-    /// Writes `comparison.md` and `comparison.html` into a directory, and answers their paths.
+    /// Writes `comparison.md` and `comparison.html` into a directory; returns their paths.
     ///
     /// # Errors
-    /// What the system says.
+    /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> std::io::Result<[PathBuf; 2]> {
         std::fs::create_dir_all(directory)?;
         let paths = ["comparison.md", "comparison.html"].map(|name| directory.join(name));
@@ -58,26 +58,25 @@ impl Pages {
     }
 }
 
-/// Where others are better than ours.
-fn beaten(figures: &Figures<'_>) -> Vec<Block> {
+fn better_systems(figures: &Figures<'_>) -> Vec<Block> {
     let mut table =
         Table::with(["system", "better in, by up to (in how many of the cases)", "why"]);
     let advantages = advantages::advantages(figures);
-    // What has the same reason stands together.
+    // Advantages with the same reason share a row.
     for alike in
         advantages.chunk_by(|one, next| one.system == next.system && one.why() == next.why())
     {
-        let better: Vec<String> = alike.iter().map(advantages::Advantage::by).collect();
+        let better: Vec<String> = alike.iter().map(Advantage::text).collect();
         let Some(first) = alike.first() else { continue };
         table.add([first.system.clone(), better.join("; "), first.why().to_owned()]);
     }
     let words = if table.is_empty() {
-        "Nowhere in these rows."
+        "In no case of these rows."
     } else {
-        "Only what no repetition contradicts, and at least 5%:"
+        "Only differences of at least 5% that no repetition contradicts:"
     };
     vec![
-        Block::Heading("Where others are better than holdfast, and why".to_owned()),
+        Block::Heading("Where other systems are better than holdfast, and why".to_owned()),
         Block::Text(words.to_owned()),
         Block::Table(table),
     ]

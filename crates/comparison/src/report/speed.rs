@@ -1,17 +1,15 @@
-//! The part about speed: rates, times, the open loop, and what a cycle costs.
+//! The part about speed: rates, times, the open loop, and the cost of a cycle.
 
-use super::advantages::words;
+use super::advantages::case_text;
 use super::document::{Block, Table};
-use super::figures::{CaseKey, Cell, Figures};
-use super::svg::{self, Dots, Line, Point, label};
-use crate::catalogue::{OURS, Waiting, named};
-use crate::record::{Load, Locks, Measured};
+use super::figures::{CaseFigures, CaseKey, Figures};
+use super::plots::{self, DotRow, PlotLine, PlotPoint, label};
+use crate::catalogue::{BASELINE, WakeUp, named};
+use crate::record::{LoadLoop, LockLayout, Measured};
 use crate::statistics::Spread;
 
-/// What is not there.
 const NONE: &str = "–";
 
-/// Everything about speed.
 pub(super) fn speed(figures: &Figures<'_>) -> Vec<Block> {
     if figures.speed.is_empty() {
         return Vec::new();
@@ -20,16 +18,16 @@ pub(super) fn speed(figures: &Figures<'_>) -> Vec<Block> {
         Block::Heading("Speed".to_owned()),
         Block::Text(format!(
             "A cycle is one acquire that waits for the lock and one release. Every client has a connection of its own and one \
-             call under way. Medians of the repetitions, with the least and the greatest; × is the ratio to `{OURS}` in the \
-             same case. Every system was measured in turn in each repetition, each time in another order."
+             call in progress. Numbers are medians of the repetitions, with minimum and maximum; × is the ratio to `{BASELINE}` in \
+             the same case. The systems were measured in turns, in another order in each repetition."
         )),
     ];
-    blocks.extend(rates(figures, Locks::Spread, "Cycles a second, each client its own lock:"));
+    blocks.extend(rates(figures, LockLayout::Spread, "Cycles per second, a lock for each client:"));
     blocks.extend(rates(
         figures,
-        Locks::Hot,
-        "Cycles a second, all clients on one lock. Without a queue the same client may take it again and again while the \
-         others sleep: read this beside the order of grants.",
+        LockLayout::Hot,
+        "Cycles per second, all clients on one lock. Without a queue the same client may acquire it again and again while the \
+         others sleep: compare the order of grants.",
     ));
     blocks.extend(times(figures));
     blocks.extend(open_loop(figures));
@@ -38,33 +36,34 @@ pub(super) fn speed(figures: &Figures<'_>) -> Vec<Block> {
     blocks
 }
 
-fn closed(locks: Locks) -> impl Fn(&CaseKey) -> bool {
-    move |case| case.locks == locks && case.load == Load::Closed
+fn closed(locks: LockLayout) -> impl Fn(&CaseKey) -> bool {
+    move |case| case.locks == locks && case.load == LoadLoop::Closed
 }
 
-fn rates(figures: &Figures<'_>, locks: Locks, title: &str) -> Vec<Block> {
+fn rates(figures: &Figures<'_>, locks: LockLayout, title: &str) -> Vec<Block> {
     let cases = figures.cases(closed(locks));
     if cases.is_empty() {
         return Vec::new();
     }
-    let header = cases.iter().map(|case| words(*case));
+    let header = cases.iter().map(|case| case_text(*case));
     let mut table = Table::with(std::iter::once("system".to_owned()).chain(header));
     for system in figures.systems() {
         let cells = cases.iter().map(|case| rate(figures, system, *case));
         table.add(std::iter::once(system.to_owned()).chain(cells));
     }
-    let lines = lines(figures, &cases, |case| f64::from(case.clients), Cell::rate);
-    let plot = svg::lines(title, "clients", "cycles a second", &lines);
+    let lines = lines(figures, &cases, |case| f64::from(case.clients), CaseFigures::rate);
+    let plot = plots::lines(title, "clients", "cycles per second", &lines);
     vec![Block::Text(title.to_owned()), Block::Table(table), Block::Plot(plot)]
 }
 
 /// `12,345 (12,000–12,600) ×0.8`.
 fn rate(figures: &Figures<'_>, system: &str, case: CaseKey) -> String {
-    let rate = |cell: Option<&Cell>| cell.and_then(Cell::rate);
-    let Some(theirs) = rate(figures.cell(system, case)) else { return NONE.to_owned() };
-    let ratio = rate(figures.ours(case)).filter(|ours| system != OURS && ours.median > 0.0);
-    let ratio = ratio.map(|ours| format!(" ×{}", label(theirs.median / ours.median)));
-    format!("{}{}", spread(theirs), ratio.unwrap_or_default())
+    let rate = |cell: Option<&CaseFigures>| cell.and_then(CaseFigures::rate);
+    let Some(other) = rate(figures.cell(system, case)) else { return NONE.to_owned() };
+    let ratio =
+        rate(figures.baseline(case)).filter(|baseline| system != BASELINE && baseline.median > 0.0);
+    let ratio = ratio.map(|baseline| format!(" ×{}", label(other.median / baseline.median)));
+    format!("{}{}", spread(other), ratio.unwrap_or_default())
 }
 
 /// `12,345 (12,000–12,600)`, or the number alone if there is one.
@@ -79,15 +78,15 @@ fn lines(
     figures: &Figures<'_>,
     cases: &[CaseKey],
     across: impl Fn(&CaseKey) -> f64,
-    up: impl Fn(&Cell) -> Option<Spread>,
-) -> Vec<Line> {
+    up: impl Fn(&CaseFigures) -> Option<Spread>,
+) -> Vec<PlotLine> {
     let line = |system: &&str| {
         let point = |case: &CaseKey| {
             let Spread { median, min, max, .. } = up(figures.cell(system, *case)?)?;
-            (median > 0.0).then(|| Point { x: across(case), y: median, low: min, high: max })
+            (median > 0.0).then(|| PlotPoint { x: across(case), y: median, low: min, high: max })
         };
-        let points: Vec<Point> = cases.iter().filter_map(point).collect();
-        Line { name: (*system).to_owned(), colour: figures.colour(system), points }
+        let points: Vec<PlotPoint> = cases.iter().filter_map(point).collect();
+        PlotLine { name: (*system).to_owned(), colour: figures.colour(system), points }
     };
     figures.systems().iter().map(line).filter(|line| !line.points.is_empty()).collect()
 }
@@ -101,17 +100,17 @@ const QUANTILES: [(&str, Quantile); 3] = [
     ("p99.9", |measured| measured.p999_ms),
 ];
 
-/// Times of the closed loop where there are 16 clients, or as near to that as was measured.
+/// Times of the closed loop with 16 clients, or the nearest number.
 fn times(figures: &Figures<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for locks in [Locks::Spread, Locks::Hot] {
+    for locks in [LockLayout::Spread, LockLayout::Hot] {
         let cases = figures.cases(closed(locks));
         let Some(case) = cases.into_iter().min_by_key(|case| case.clients.abs_diff(16)) else {
             continue;
         };
-        let title = format!("How long a cycle takes, milliseconds, {}:", words(case));
+        let title = format!("Time of a cycle, milliseconds, {}:", case_text(case));
         let table = quantiles(figures, &[case]);
-        let plot = svg::dots(&title, "milliseconds: p50, p99, p99.9", &dots(figures, case));
+        let plot = plots::dots(&title, "milliseconds: p50, p99, p99.9", &dots(figures, case));
         blocks.extend([Block::Text(title), Block::Table(table), Block::Plot(plot)]);
     }
     blocks
@@ -119,7 +118,7 @@ fn times(figures: &Figures<'_>) -> Vec<Block> {
 
 fn quantiles(figures: &Figures<'_>, cases: &[CaseKey]) -> Table {
     let name = |case: &CaseKey| {
-        if cases.len() > 1 { format!("{}, ", words(*case)) } else { String::new() }
+        if cases.len() > 1 { format!("{}, ", case_text(*case)) } else { String::new() }
     };
     let header = cases
         .iter()
@@ -137,7 +136,7 @@ fn quantiles(figures: &Figures<'_>, cases: &[CaseKey]) -> Table {
     table
 }
 
-fn dots(figures: &Figures<'_>, case: CaseKey) -> Vec<Dots> {
+fn dots(figures: &Figures<'_>, case: CaseKey) -> Vec<DotRow> {
     let row = |system: &&str| {
         let cell = figures.cell(system, case)?;
         let values = QUANTILES.iter().filter_map(|(quantile, of)| {
@@ -145,38 +144,38 @@ fn dots(figures: &Figures<'_>, case: CaseKey) -> Vec<Dots> {
             Some((median, format!("{system}, {quantile}: {} ms", label(median))))
         });
         let values: Vec<(f64, String)> = values.collect();
-        let row = Dots { name: (*system).to_owned(), colour: figures.colour(system), values };
+        let row = DotRow { name: (*system).to_owned(), colour: figures.colour(system), values };
         (!row.values.is_empty()).then_some(row)
     };
     figures.systems().iter().filter_map(row).collect()
 }
 
 fn open_loop(figures: &Figures<'_>) -> Vec<Block> {
-    let cases = figures.cases(|case| matches!(case.load, Load::Open(_)));
+    let cases = figures.cases(|case| matches!(case.load, LoadLoop::Open(_)));
     if cases.is_empty() {
         return Vec::new();
     }
-    let title = "Open loop: cycles begin at moments that were fixed beforehand, whether the last ones have ended or not, and \
-                 a time counts from its moment, so that a stall is charged with everybody who came meanwhile. Milliseconds, p50 / p99 / \
-                 p99.9, and how much was not served:";
-    let header = cases.iter().map(|case| words(*case));
+    let title = "Open loop: cycles begin at fixed moments, whether the last ones have ended or not. A time counts from the scheduled \
+                 moment, so a stall is charged with every cycle that it delayed. Milliseconds, p50 / p99 / p99.9, and the part that was \
+                 not served:";
+    let header = cases.iter().map(|case| case_text(*case));
     let mut table = Table::with(std::iter::once("system".to_owned()).chain(header));
     for system in figures.systems() {
         let cells = cases.iter().map(|case| served(figures.cell(system, *case)));
         table.add(std::iter::once(system.to_owned()).chain(cells));
     }
     let rate = |case: &CaseKey| match case.load {
-        Load::Open(rate) => f64::from(rate),
-        Load::Closed => 0.0,
+        LoadLoop::Open(rate) => f64::from(rate),
+        LoadLoop::Closed => 0.0,
     };
     let lines = lines(figures, &cases, rate, |cell| cell.time(|measured| measured.p99_ms));
     let plot =
-        svg::lines("Open loop", "cycles a second that were asked for", "p99, milliseconds", &lines);
+        plots::lines("Open loop", "scheduled cycles per second", "p99, milliseconds", &lines);
     vec![Block::Text(title.to_owned()), Block::Table(table), Block::Plot(plot)]
 }
 
 /// `1.2 / 3.4 / 5.6, 12% not served`.
-fn served(cell: Option<&Cell>) -> String {
+fn served(cell: Option<&CaseFigures>) -> String {
     let Some(cell) = cell else { return NONE.to_owned() };
     let times: Vec<String> =
         QUANTILES.iter().filter_map(|(_, of)| Some(label(cell.time(of)?.median))).collect();
@@ -188,18 +187,19 @@ fn served(cell: Option<&Cell>) -> String {
     format!("{}{}", times.join(" / "), lost.unwrap_or_default())
 }
 
-/// What an acquire asks of the servers, with and without others who want the same lock.
+/// The cost of an acquire, without and with contention.
 fn costs(figures: &Figures<'_>) -> Vec<Block> {
     let near = |locks| {
         let cases = figures.cases(closed(locks));
         cases.into_iter().min_by_key(|case| case.clients.abs_diff(16))
     };
-    let cases: Vec<CaseKey> = [Locks::Spread, Locks::Hot].into_iter().filter_map(near).collect();
+    let cases: Vec<CaseKey> =
+        [LockLayout::Spread, LockLayout::Hot].into_iter().filter_map(near).collect();
     let mut table = Table::with([
         "system",
         "clients",
-        "round trips an acquire",
-        "attempts in vain",
+        "round trips per acquire",
+        "failed attempts",
         "wake-ups",
         "CPU s for 1,000 cycles",
         "errors",
@@ -211,32 +211,32 @@ fn costs(figures: &Figures<'_>) -> Vec<Block> {
             }
         }
     }
-    let title = "What it costs the servers. Each server that is asked counts as a round trip; what a client does in the \
-                 background, such as renewals, does not where it cannot be counted. Processor time is that of all server processes.";
+    let title = "The cost for the servers. A request to each server counts as a round trip; renewals in the background count only where \
+                 the client shows them. Processor time is that of all server processes.";
     vec![Block::Text(title.to_owned()), Block::Table(table)]
 }
 
-fn cost(system: &str, case: CaseKey, cell: &Cell) -> [String; 7] {
+fn cost(system: &str, case: CaseKey, cell: &CaseFigures) -> [String; 7] {
     let counted = |of: fn(&Measured) -> Option<f64>| {
         cell.counted(of).map_or_else(|| "not counted".to_owned(), |spread| label(spread.median))
     };
-    let wakeups = match named(system).map(|listed| listed.waiting) {
-        Some(Waiting::Answered) => "the answer is the wake-up".to_owned(),
-        Some(Waiting::Polls) => "none: it polls".to_owned(),
-        Some(Waiting::Told) | None => counted(|measured| measured.wakeups),
+    let wakeups = match named(system).map(|system| system.wake_up) {
+        Some(WakeUp::Reply) => "the reply is the wake-up".to_owned(),
+        Some(WakeUp::Polling) => "none: it polls".to_owned(),
+        Some(WakeUp::Event) | None => counted(|measured| measured.wakeups),
     };
     [
         system.to_owned(),
-        words(case),
+        case_text(case),
         counted(|measured| measured.round_trips),
         counted(|measured| measured.polls),
         wakeups,
         counted(|measured| measured.cpu_seconds),
-        cell.wrong().unwrap_or_else(|| "none".to_owned()),
+        cell.errors().unwrap_or_else(|| "none".to_owned()),
     ]
 }
 
-/// Every case of every system, for the page with plots.
+/// All cases of all systems, for the page with plots.
 fn everything(figures: &Figures<'_>) -> Table {
     let mut table = Table::with([
         "system", "case", "cycles/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "errors",
@@ -247,13 +247,13 @@ fn everything(figures: &Figures<'_>) -> Table {
             let shown = |of: Option<Spread>| of.map_or_else(|| NONE.to_owned(), spread);
             table.add([
                 system.to_owned(),
-                words(case),
+                case_text(case),
                 shown(cell.rate()),
                 shown(cell.time(|measured| measured.p50_ms)),
                 shown(cell.time(|measured| measured.p99_ms)),
                 shown(cell.time(|measured| measured.p999_ms)),
                 shown(cell.time(|measured| measured.max_ms)),
-                cell.wrong().unwrap_or_else(|| "none".to_owned()),
+                cell.errors().unwrap_or_else(|| "none".to_owned()),
             ]);
         }
     }

@@ -1,97 +1,90 @@
-//! What a worker process is told and what it tells: one JSON object a line, on its stdin and its stdout.
+//! The orders to a worker process and its reports: one JSON object per line, on its stdin and its stdout.
 //!
-//! Owns the words. Refuses to know who speaks them. Times are nanoseconds of the machine's monotonic clock.
+//! Times are nanoseconds of the machine's monotonic clock.
 
 use serde::{Deserialize, Serialize};
 
-use crate::connect::Addresses;
+use crate::lock::ServerAddresses;
 
-/// The first line that a worker reads: what it works with until it ends.
+/// The first line that a worker reads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Plan {
-    /// Shown in the store's books.
+pub struct WorkerPlan {
     pub name: String,
-    /// Which lock, as rows call it.
-    pub system: String,
-    /// Where it is.
-    pub addresses: Addresses,
-    /// The name of the lock that is taken.
+    /// The participant, as in rows.
+    pub participant: String,
+    pub addresses: ServerAddresses,
     pub lock: String,
-    /// How long a hold outlives its holder, where that can be chosen; milliseconds.
+    /// How long the lock outlives its holder, where that can be chosen.
     pub lease_ms: u64,
-    /// The store's database.
-    pub store: String,
-    /// Whether the token goes with every write, and the store refuses a stale one.
-    pub fenced: bool,
-    /// Between reading and writing, milliseconds.
+    /// The URL of the database with the inventory.
+    pub database: String,
+    /// Between reading and writing.
     pub think_ms: u64,
 }
 
-/// Every further line that a worker reads. One after the other is done.
+/// Every further line that a worker reads, executed in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// So many sales, or fewer if the shelf is empty before.
+pub enum WorkerOrder {
+    /// So many sales, or fewer if the stock is empty before.
     Sell(u32),
-    /// One sale that stops in its middle until [`Order::GoOn`].
-    Halt(Halt),
-    /// To whoever stopped in the middle of a sale; overtakes all others.
-    GoOn,
+    /// One sale that halts between reading and writing until [`WorkerOrder::Resume`].
+    SellAndHalt(HaltAt),
+    /// Overtakes all other orders.
+    Resume,
 }
 
-/// Where a sale stops.
+/// Where a sale halts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Halt {
-    /// Before the worker looks at its own clock whether it still has the lock.
-    BeforeLook,
-    /// Between that look and the write, where no look helps any more.
-    AfterLook,
+pub enum HaltAt {
+    /// Before the worker checks by its own clock that it still holds the lock.
+    BeforeCheck,
+    /// Between that check and the write, where no check helps.
+    AfterCheck,
 }
 
 /// How a critical section ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
-    /// One piece is sold.
+pub enum SaleEnd {
     Sold,
-    /// There was none left.
-    Empty,
-    /// The fence refused the token.
-    Refused,
-    /// The worker saw by its own clock that its time had passed, and wrote nothing.
-    GaveUp,
-    /// The store did not answer.
+    /// The stock was empty.
+    SoldOut,
+    /// The fence rejected the token.
+    Stale,
+    /// By its own clock the worker no longer held the lock, so it wrote nothing.
+    Expired,
+    /// The database did not reply.
     Failed,
 }
 
-/// What a worker says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Report {
-    /// It has its connections.
-    Ready,
-    /// It asks for the lock.
-    Asks,
-    /// It believes to have the lock.
+pub enum WorkerReport {
+    Connected,
+    Acquiring,
+    /// The worker believes that it holds the lock.
     Entered {
-        /// After the lock's answer.
         at_ns: u64,
     },
-    /// It stands in the middle of a sale.
-    MidSale,
-    /// It gives the lock back now.
+    /// The sale has halted.
+    Halted {
+        token: Option<u64>,
+        stock: i64,
+    },
+    /// Before the release is sent, or when the worker stopped believing, whichever was earlier.
     Left {
-        /// Before the release is sent; or when it stopped to believe, if that was before.
         at_ns: u64,
-        /// How it ended.
-        ended: Ended,
+        end: SaleEnd,
     },
-    /// The lock did not do what it was asked; a busy lock is none.
-    LockError {
-        /// What it says.
-        words: String,
+    /// The fence's own words.
+    StaleWrite {
+        error: String,
     },
-    /// An order to sell is done.
+    Error {
+        text: String,
+    },
+    /// An order is done.
     Idle,
 }

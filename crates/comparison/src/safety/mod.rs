@@ -1,202 +1,174 @@
-//! Safety: the same flash sale under each lock, with faults, and a count of what went wrong.
+//! Safety: the same flash sale under each lock and each fault scenario, and counts of what went wrong.
 //!
-//! Owns the cases and their order. Workers are processes of this program (`worker`); the store is a `PostgreSQL` of its own
-//! that no fault strikes; the lock's servers are real ones (`cluster`). A case that cannot be played is a row that says why,
-//! and the others go on; one that hangs ends by its deadline ([`Sale::deadline`]).
+//! Workers are processes of this program (`worker`); the inventory is in a PostgreSQL of its own that no fault reaches; the
+//! lock's servers are real (`cluster`). A sale that cannot be run is a row that says why. A sale that hangs ends after
+//! [`SaleSettings::timeout`].
 
-pub mod caller;
 pub mod cluster;
-pub mod count;
+pub mod counts;
+pub mod demo;
+pub mod fault;
 pub mod inventory;
 pub mod message;
 pub mod participant;
+pub mod reconnecting;
 pub mod scenario;
 pub mod worker;
 pub mod workers;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::servers::{self, Server, ServerKind};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 pub use cluster::FaultCluster;
+pub use fault::FaultScenario;
 pub use participant::Participant;
-pub use scenario::{Sale, Verdict};
-pub use worker::work;
+pub use scenario::{SaleOutcome, SaleSettings, ScenarioRun};
 
-use crate::fault::Fault;
 use crate::progress::Progress;
-use crate::record::{Safety, Size};
+use crate::record::{RunSize, Safety};
+use crate::servers::group::server_directory;
+use crate::servers::{self, Server, ServerKind};
 use crate::{Records, Row, Settings};
-use scenario::SaleContext;
 
-/// Sells under every system of these settings and every fault, and records what came of it.
+/// Runs and records a sale for every participant and every scenario.
 ///
 /// # Errors
-/// In words, if there is no store or rows cannot be written; a case that cannot be played is a row.
+/// In words, if there is no database or rows cannot be written; a sale that cannot be run is a row.
 pub async fn run(
     settings: &Settings,
     records: &Records,
     progress: &Progress,
 ) -> Result<(), String> {
-    let sale = sale(settings.size)?;
+    let sale = sale_settings(settings.size)?;
     let participants = Participant::among(&settings.systems);
-    progress.add_steps(u64::try_from(participants.len() * Fault::ALL.len()).unwrap_or(0));
-    let store = SaleDatabase::start(&settings.directory).await?;
+    let steps = participants.len() * FaultScenario::ALL.len();
+    progress.add_steps(u64::try_from(steps).unwrap_or(0));
+    let database = SaleDatabase::start(&settings.directory).await?;
     for participant in participants {
-        let mut flash_sale = FlashSale { sale: &sale, store: &store, participant, kept: None };
-        for fault in Fault::ALL {
-            progress.step(&format!("safety: {}: {}", participant.name(), fault.name()));
-            let row = flash_sale.case(fault).await;
-            if let Some(trouble) = &row.trouble {
-                progress.note(&format!("{}: {}: {trouble}", row.system, row.fault));
-            }
-            records.append(&Row::Safety(row)).map_err(words)?;
+        let mut sales = ParticipantSales::new(&sale, &database, participant);
+        for scenario in FaultScenario::ALL {
+            let name = format!("{}: {}", participant.name(), scenario.name());
+            progress.step(&format!("safety: {name}"));
+            let row = sales.row(scenario).await;
+            progress.note_failure(&name, row.failure.as_deref());
+            records.append(&Row::Safety(row)).map_err(|error| error.to_string())?;
             progress.done();
         }
     }
     Ok(())
 }
 
-fn sale(size: Size) -> Result<Sale, String> {
-    let sale = Sale::of(std::env::current_exe().map_err(words)?);
+fn sale_settings(size: RunSize) -> Result<SaleSettings, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let sale = SaleSettings::new(program);
     Ok(match size {
-        Size::Full | Size::Quick => sale,
-        Size::Tiny => {
+        RunSize::Full | RunSize::Quick => sale,
+        RunSize::Tiny => {
             let (lease, bound) = (Duration::from_secs(2), Duration::from_secs(6));
-            Sale { workers: 3, pieces: 40, lease, bound, ..sale }
+            SaleSettings { workers: 3, pieces: 40, lease, bound, ..sale }
         }
     })
 }
 
-/// The store's database, which no fault strikes.
+/// The database of the inventory.
 #[derive(Debug)]
 pub struct SaleDatabase {
     // Before the directory: it stops first.
     server: Server,
     _directory: TempDir,
+    /// Where the locks' servers will be too.
     below: PathBuf,
 }
 
 impl SaleDatabase {
-    /// Starts it below this directory, where the locks' servers will be too.
-    ///
     /// # Errors
-    /// In words: it is missing, or does not serve.
+    /// In words.
     pub async fn start(below: &Path) -> Result<Self, String> {
-        let directory = scratch(below)?;
-        let server = servers::quick_postgres(&directory.path().join("store")).await;
-        let server = server.map_err(|cause| format!("the store: {cause}"))?;
+        let directory = server_directory(below).map_err(|error| error.to_string())?;
+        let server = servers::unsynced_postgres(&directory.path().join("inventory")).await;
+        let server = server.map_err(|error| format!("the inventory: {error}"))?;
         Ok(Self { server, _directory: directory, below: below.to_owned() })
     }
 
-    /// For its driver.
     pub fn url(&self) -> String {
         servers::url(ServerKind::Postgres, self.server.address())
     }
 }
 
-/// All cases of one lock, one after the other.
+/// All sales of one participant, one after the other.
 #[derive(Debug)]
-pub struct FlashSale<'a> {
-    /// What they are played with.
-    pub sale: &'a Sale,
-    /// Where is sold.
-    pub store: &'a SaleDatabase,
-    /// The lock.
-    pub participant: Participant,
-    /// Servers that no fault has struck yet; none at first.
-    pub kept: Option<Kept>,
-}
-
-/// Servers that no fault has struck yet, and how many sales they have seen.
-#[derive(Debug)]
-pub struct Kept {
-    // Before the directory: they stop first.
-    cluster: FaultCluster,
-    directory: TempDir,
+pub struct ParticipantSales<'a> {
+    settings: &'a SaleSettings,
+    database: &'a SaleDatabase,
+    participant: Participant,
+    /// Servers that the last scenario left intact.
+    cluster: Option<FaultCluster>,
     sales: u32,
 }
 
-impl FlashSale<'_> {
-    /// One case and its row. Servers that it may have broken are stopped.
-    pub async fn case(&mut self, fault: Fault) -> Safety {
-        let (sale, participant) = (self.sale, self.participant);
+impl<'a> ParticipantSales<'a> {
+    pub fn new(
+        settings: &'a SaleSettings,
+        database: &'a SaleDatabase,
+        participant: Participant,
+    ) -> Self {
+        Self { settings, database, participant, cluster: None, sales: 0 }
+    }
+
+    /// One sale and its row.
+    pub async fn row(&mut self, scenario: FaultScenario) -> Safety {
         let row = Safety {
-            system: participant.name(),
-            fault: fault.name().to_owned(),
-            workers: u32::try_from(sale.workers).unwrap_or(u32::MAX),
+            system: self.participant.name(),
+            fault: scenario.name().to_owned(),
+            workers: u32::try_from(self.settings.workers).unwrap_or(u32::MAX),
             ..Safety::default()
         };
-        if let Some(reason) = participant.spared(fault) {
+        if let Some(reason) = self.participant.exemption(scenario) {
             return Safety { does_not_apply: Some(reason.to_owned()), ..row };
         }
-        if !fault.spares_servers() {
-            self.kept = None;
-        }
-        let late = |_| Err(format!("not done within {} s", sale.deadline().as_secs()));
-        let played = timeout(sale.deadline(), self.play(fault)).await.unwrap_or_else(late);
-        if played.is_err() || !fault.spares_servers() {
-            self.kept = None;
-        }
-        match played {
-            Ok(verdict) => filled(row, verdict),
-            Err(trouble) => Safety { trouble: Some(trouble), ..row },
+        match self.sale(scenario).await {
+            Ok(outcome) => Safety {
+                sold: outcome.books.sold,
+                oversold: outcome.books.oversold(),
+                lost_updates: outcome.books.lost_updates(),
+                double_holders: outcome.double_holders,
+                next_grant_ms: outcome.next_grant.map(|time| time.as_secs_f64() * 1_000.0),
+                stuck: u64::from(outcome.stuck),
+                ..row
+            },
+            Err(failure) => Safety { failure: Some(failure), ..row },
         }
     }
 
-    async fn play(&mut self, fault: Fault) -> Result<Verdict, String> {
-        let kept = match self.kept.take() {
-            Some(kept) => kept,
-            None => Kept::start(self.sale, self.store, self.participant).await?,
+    /// One sale. Servers that it may have broken are stopped.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn sale(&mut self, scenario: FaultScenario) -> Result<SaleOutcome, String> {
+        if !scenario.leaves_servers_intact() {
+            self.cluster = None;
+        }
+        let time = self.settings.timeout();
+        let late = |_| Err(format!("not done within {} s", time.as_secs()));
+        let outcome = timeout(time, self.sale_in_time(scenario)).await.unwrap_or_else(late);
+        if outcome.is_err() || !scenario.leaves_servers_intact() {
+            self.cluster = None;
+        }
+        outcome
+    }
+
+    async fn sale_in_time(&mut self, scenario: FaultScenario) -> Result<SaleOutcome, String> {
+        let (settings, database, participant) = (self.settings, self.database, self.participant);
+        let cluster = match self.cluster.take() {
+            Some(cluster) => cluster,
+            None => FaultCluster::start(participant, &database.below, settings.lease).await?,
         };
-        let kept = self.kept.insert(kept);
-        kept.sales += 1;
-        let lock = format!("sale-{}", kept.sales);
-        let directory = kept.directory.path().join(&lock);
-        let store = self.store.url();
-        let context =
-            SaleContext { sale: self.sale, store: &store, directory: &directory, lock: &lock };
-        scenario::play(context, &mut kept.cluster, self.participant, fault).await
+        let cluster = self.cluster.insert(cluster);
+        self.sales += 1;
+        let (database, lock) = (&*database.url(), &*format!("sale-{}", self.sales));
+        ScenarioRun { settings, database, lock, participant, scenario, cluster }.run().await
     }
-}
-
-impl Kept {
-    async fn start(
-        sale: &Sale,
-        store: &SaleDatabase,
-        participant: Participant,
-    ) -> Result<Self, String> {
-        let directory = scratch(&store.below)?;
-        let home = directory.path().join("servers");
-        let cluster = FaultCluster::start(participant, &home, sale.lease).await?;
-        Ok(Self { cluster, directory, sales: 0 })
-    }
-}
-
-fn filled(row: Safety, verdict: Verdict) -> Safety {
-    let ms = |time: Duration| time.as_secs_f64() * 1_000.0;
-    Safety {
-        sold: verdict.books.sold,
-        oversold: verdict.books.oversold(),
-        lost_updates: verdict.books.lost_updates(),
-        double_holders: verdict.double_holders,
-        next_grant_ms: verdict.next_grant.map(ms),
-        stuck: u64::from(verdict.stuck),
-        ..row
-    }
-}
-
-/// A directory that servers which run as another user can enter.
-pub(crate) fn scratch(below: &Path) -> Result<TempDir, String> {
-    let open = std::fs::Permissions::from_mode(0o755);
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("holdfast-sale-").permissions(open).tempdir_in(below).map_err(words)
-}
-
-fn words(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

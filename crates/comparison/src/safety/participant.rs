@@ -1,52 +1,44 @@
-//! Who takes part: each lock of the catalogue, with and without the fence, and which faults make sense for it.
-//!
-//! Owns the choice and the reasons. Refuses to start anything.
+//! The participants of the flash sale: each lock of a run, with and without the fence, and no lock at all.
 
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::adapters::{holdfast, no_lock};
+use crate::catalogue::{self, Selection, System};
+use crate::limitation::Limitation;
+use crate::lock::{Connector, LockSettings, ServerAddresses, Target};
 use crate::servers::ServerKind;
-use crate::{Limitation, LockError, System};
 
-use crate::adapters::no_lock::{self, NoLock};
-use crate::catalogue::{self, Chosen, Listed};
-use crate::connect::Addresses;
-use crate::fault::Fault;
+use super::fault::FaultScenario;
 
-/// What is added to the name of a system whose token goes with every write.
+/// Added to the name of a participant whose token goes with every write.
 const WITH_FENCE: &str = "+fence";
-/// Systems that a full run breaks besides those that it measures: each fails in a way of its own.
-const ALSO: [&str; 4] =
+/// Systems that a full run adds to those that it measures: each fails in a way of its own.
+const ADDED: [&str; 4] =
     ["redis-setnx-expire", "redis-getset", "postgres-lock-table", "mariadb-lock-table"];
-/// Adapters whose token is minted at the grant and outlives the lock, so that a fence can go by it.
-const FENCED: [&str; 2] = ["holdfast-http", "holdfast-sdk"];
-const REDLOCK: &str = "redlock";
+/// Locks whose token is minted at the grant and outlives the lock, so that a fence can compare it.
+const FENCED: [&str; 2] = [holdfast::http::LOCK.name, holdfast::rust_client::LOCK.name];
 
-/// One lock in the sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Participant {
-    /// Its line in the catalogue; none for the one that locks nothing.
-    pub listed: Option<&'static Listed>,
+    /// `None` for no lock at all.
+    pub system: Option<&'static System>,
     /// Whether the token goes with every write.
     pub fenced: bool,
 }
 
 impl Participant {
-    /// The lock that locks nothing.
-    pub const NO_LOCK: Self = Self { listed: None, fenced: false };
+    pub const NO_LOCK: Self = Self { system: None, fenced: false };
 
-    /// Those of a run that measures these systems: first the one that locks nothing.
-    pub fn among(systems: &[&'static Listed]) -> Vec<Self> {
-        let mut listed = systems.to_vec();
-        if listed == catalogue::chosen(Chosen::Full) {
-            listed.extend(ALSO.into_iter().filter_map(catalogue::named));
-            listed.sort_by_key(|listed| catalogue::place(listed.name));
+    /// The participants of a run that measures these systems; first the one without a lock.
+    pub fn among(systems: &[&'static System]) -> Vec<Self> {
+        let mut systems = systems.to_vec();
+        if systems == catalogue::selected(Selection::FullRuns) {
+            systems.extend(ADDED.into_iter().filter_map(catalogue::named));
+            systems.sort_by_key(|system| catalogue::position(system.name));
         }
         let mut found = vec![Self::NO_LOCK];
-        for listed in listed {
-            found.push(Self { listed: Some(listed), fenced: false });
-            if FENCED.contains(&listed.adapter) {
-                found.push(Self { listed: Some(listed), fenced: true });
+        for system in systems {
+            found.push(Self { system: Some(system), fenced: false });
+            if FENCED.contains(&system.lock.name) {
+                found.push(Self { system: Some(system), fenced: true });
             }
         }
         found
@@ -54,30 +46,22 @@ impl Participant {
 
     /// In rows.
     pub fn name(self) -> String {
-        let name = self.listed.map_or(no_lock::NAME, |listed| listed.name);
+        let name = self.system.map_or(no_lock::LOCK.name, |system| system.name);
         format!("{name}{}", if self.fenced { WITH_FENCE } else { "" })
     }
 
-    /// The one of this name, as in rows.
     pub fn named(name: &str) -> Option<Self> {
-        if name == no_lock::NAME {
+        if name == no_lock::LOCK.name {
             return Some(Self::NO_LOCK);
         }
         let bare = name.strip_suffix(WITH_FENCE);
-        let listed = catalogue::named(bare.unwrap_or(name))?;
-        let fenced = bare.is_some();
-        let can = !fenced || FENCED.contains(&listed.adapter);
-        can.then_some(Self { listed: Some(listed), fenced })
+        let (system, fenced) = (catalogue::named(bare.unwrap_or(name))?, bare.is_some());
+        let is_possible = !fenced || FENCED.contains(&system.lock.name);
+        is_possible.then_some(Self { system: Some(system), fenced })
     }
 
-    /// Its kind of servers.
     pub fn kind(self) -> Option<ServerKind> {
-        self.listed.map(|listed| listed.kind)
-    }
-
-    /// Whether it is a lock on one Redis, which runs behind an address that can move to a copy.
-    pub fn is_one_redis(self) -> bool {
-        self.is_redis() && !self.is_redlock()
+        self.system.map(|system| system.kind)
     }
 
     fn is_redis(self) -> bool {
@@ -85,64 +69,66 @@ impl Participant {
     }
 
     fn is_redlock(self) -> bool {
-        self.listed.is_some_and(|listed| listed.adapter == REDLOCK)
+        self.system.is_some_and(System::is_redlock)
+    }
+
+    /// Whether it is a lock on one Redis, which runs behind an address that can move to a replica.
+    pub fn is_one_redis(self) -> bool {
+        self.is_redis() && !self.is_redlock()
     }
 
     /// Whether its servers elect a leader.
     pub fn is_cluster(self) -> bool {
-        matches!(self.kind(), Some(ServerKind::Holdfast | ServerKind::Etcd | ServerKind::ZooKeeper))
+        let clusters = [ServerKind::Holdfast, ServerKind::Etcd, ServerKind::ZooKeeper];
+        self.kind().is_some_and(|kind| clusters.contains(&kind))
     }
 
-    /// The lock on these servers.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if there are none.
-    pub fn system(
-        self,
-        addresses: &Addresses,
-        lease: Duration,
-    ) -> Result<Arc<dyn System>, LockError> {
-        match self.listed {
-            Some(listed) => listed.system(addresses, lease),
-            None => Ok(Arc::new(NoLock)),
+    pub fn connector(self, addresses: ServerAddresses, settings: LockSettings) -> Connector {
+        match self.system {
+            Some(system) => system.connector(addresses, settings),
+            None => {
+                let kind = ServerKind::Holdfast;
+                Connector::of(no_lock::LOCK, Target { kind, addresses, settings })
+            }
         }
     }
 
-    /// Whether the servers let go of the lock when a connection ends, and nothing but that ends it.
-    pub fn lives_with_connection(self) -> bool {
-        let system = self.system(&Addresses::nowhere(), Duration::from_secs(1));
-        system.is_ok_and(|system| system.limitations().contains(&Limitation::DiesWithConnection))
+    /// Whether nothing but the end of a connection releases the lock of a dead holder.
+    pub fn ends_with_connection(self) -> bool {
+        let limitations = self.system.map(|system| system.lock.limitations).unwrap_or_default();
+        limitations.contains(&Limitation::EndsWithConnection)
     }
 
-    /// Why a fault makes no sense for it, if so.
-    pub fn spared(self, fault: Fault) -> Option<&'static str> {
-        match fault {
-            Fault::None => None,
-            _ if self.listed.is_none() => Some("it locks nothing: there is nothing to break"),
-            Fault::Promoted if self.is_cluster() => {
-                Some("what it acknowledges, a majority has: no node without it can lead")
+    /// Why a scenario does not apply.
+    pub fn exemption(self, scenario: FaultScenario) -> Option<&'static str> {
+        match scenario {
+            FaultScenario::None => None,
+            _ if self.system.is_none() => Some("without a lock there is nothing to break"),
+            FaultScenario::ReplicaPromoted if self.is_cluster() => {
+                Some("a majority has what it acknowledges: no node without it can lead")
             }
-            Fault::Promoted if self.is_redlock() => {
-                Some("its servers are independent of each other: there is no copy")
+            FaultScenario::ReplicaPromoted if self.is_redlock() => {
+                Some("its servers are independent of each other: there is no replica")
             }
-            Fault::Promoted if !self.is_redis() => {
-                Some("set up as one server without a copy, as most people run it for locks")
+            FaultScenario::ReplicaPromoted if !self.is_redis() => {
+                Some("set up as one server without a replica, as is common for locks")
             }
-            Fault::LeaderIsolated if !self.is_cluster() => Some("its servers elect no leader"),
-            Fault::ServerClock if self.kind() == Some(ServerKind::Etcd) => Some(
+            FaultScenario::LeaderIsolated if !self.is_cluster() => {
+                Some("its servers elect no leader")
+            }
+            FaultScenario::ServerClock if self.kind() == Some(ServerKind::Etcd) => Some(
                 "etcd is written in Go and asks the kernel for the time, not the C library: libfaketime does not reach it",
             ),
-            Fault::ServerClock if self.kind() == Some(ServerKind::ZooKeeper) => Some(
-                "its nodes do not get to serve under libfaketime, which their Java virtual machines ask for the time too \
-                 often; sessions are said to go by the monotonic clock",
+            FaultScenario::ServerClock if self.kind() == Some(ServerKind::ZooKeeper) => Some(
+                "its nodes do not become ready under libfaketime, because their Java virtual machines ask for the time too often",
             ),
-            Fault::HolderPaused
-            | Fault::HolderKilled
-            | Fault::ServersRestarted
-            | Fault::Promoted
-            | Fault::ClientClock
-            | Fault::ServerClock
-            | Fault::LeaderIsolated => None,
+            FaultScenario::HolderPaused
+            | FaultScenario::HolderKilled
+            | FaultScenario::ServersRestarted
+            | FaultScenario::ReplicaPromoted
+            | FaultScenario::ClientClock
+            | FaultScenario::ServerClock
+            | FaultScenario::LeaderIsolated => None,
         }
     }
 }
@@ -152,15 +138,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entrant_of_a_run_is_found_by_its_name() {
-        let full = Participant::among(&catalogue::chosen(Chosen::Full));
+    fn every_participant_of_a_run_is_found_by_its_name() {
+        let full = Participant::among(&catalogue::selected(Selection::FullRuns));
         for participant in &full {
-            assert_eq!(
-                Participant::named(&participant.name()),
-                Some(*participant),
-                "{}",
-                participant.name()
-            );
+            let name = participant.name();
+            assert_eq!(Participant::named(&name), Some(*participant), "{name}");
         }
         assert_eq!(full[0], Participant::NO_LOCK);
         assert!(full.iter().any(|participant| participant.name() == "redis-getset"));
@@ -168,30 +150,27 @@ mod tests {
     }
 
     #[test]
-    fn advisory_locks_live_with_their_connection_and_leases_do_not() {
-        let lives = |name: &str| Participant::named(name).unwrap().lives_with_connection();
-        assert!(lives("postgres-advisory") && lives("mariadb-for-update"));
-        assert!(!lives("holdfast-http") && !lives("redlock") && !lives("postgres-lock-table"));
+    fn advisory_locks_end_with_their_connection_and_leases_do_not() {
+        let ends = |name: &str| Participant::named(name).unwrap().ends_with_connection();
+        assert!(ends("postgres-advisory") && ends("mariadb-for-update"));
+        assert!(!ends("holdfast-http") && !ends("redlock") && !ends("postgres-lock-table"));
     }
 
     #[test]
-    fn ours_takes_part_with_and_without_the_fence() {
-        let names: Vec<_> = Participant::among(&[catalogue::named("holdfast-http").unwrap()])
-            .into_iter()
-            .map(Participant::name)
-            .collect();
+    fn holdfast_takes_part_with_and_without_the_fence() {
+        let systems = [catalogue::named("holdfast-http").unwrap()];
+        let names: Vec<_> =
+            Participant::among(&systems).into_iter().map(Participant::name).collect();
         assert_eq!(names, ["no-lock", "holdfast-http", "holdfast-http+fence"]);
     }
 
     #[test]
-    fn each_fault_strikes_somebody_and_none_strikes_what_locks_nothing() {
-        let full = Participant::among(&catalogue::chosen(Chosen::Full));
-        for fault in Fault::ALL {
-            assert!(
-                full.iter().any(|participant| participant.spared(fault).is_none()),
-                "{fault:?}"
-            );
-            assert_eq!(Participant::NO_LOCK.spared(fault).is_none(), fault == Fault::None);
+    fn each_scenario_applies_to_a_system_and_none_to_no_lock() {
+        let full = Participant::among(&catalogue::selected(Selection::FullRuns));
+        for scenario in FaultScenario::ALL {
+            let applies = |one: &Participant| one.exemption(scenario).is_none();
+            assert!(full.iter().any(applies), "{scenario:?}");
+            assert_eq!(applies(&Participant::NO_LOCK), scenario == FaultScenario::None);
         }
     }
 }

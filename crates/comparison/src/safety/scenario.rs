@@ -1,63 +1,63 @@
-//! One sale under one fault, from the first worker to the verdict.
+//! One sale under one fault scenario, from the first worker to the counts.
 //!
-//! Owns the order of events; each step waits for what was seen, with a deadline. One worker, the first, takes the lock and
-//! stops in the middle of a sale; the others queue up behind it; then the fault strikes. A holder that lives goes on when
-//! [`ENOUGH`] others have sold or after [`SALE`], whichever is first: well within its lease, so that it is in the right. A
-//! lock that lives with its connection has no lease; when its servers are restarted, its sale takes up to [`LONG_SALE`].
+//! Each step waits for a reported event, with a deadline. The first worker acquires the lock and halts in the middle of a
+//! sale; the others queue behind it; then the fault is injected. A live holder resumes when [`ENOUGH`] sales of others
+//! have ended or after [`SALE_MAX`], whichever is first: within its lease, so that it rightly holds the lock. A lock that
+//! ends with its connection has no lease; when its servers restart, its sale takes up to [`LONG_SALE_MAX`].
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep_until};
 
 use super::cluster::FaultCluster;
-use super::count::{Books, double_holders};
+use super::counts::{SaleBooks, double_holders};
+use super::fault::FaultScenario;
 use super::inventory;
-use super::message::{Halt, Order, Plan};
+use super::message::{HaltAt, WorkerOrder, WorkerPlan};
 use super::participant::Participant;
-use super::workers::{Seen, Workers};
-use crate::fault::Fault;
+use super::workers::{SaleEvents, Workers};
 use crate::servers::clock::{WallClock, now_ns};
 
-/// The worker that the fault is about, and the one whose clock is moved.
+/// The worker that halts while it holds the lock.
 const HOLDER: usize = 0;
+/// The worker whose clock is set ahead.
 const FAST: usize = 1;
 /// Sales of each worker before the fault.
-const WARM: u32 = 3;
-/// Sales by others after which the holder goes on.
+const WARMUP_SALES: u32 = 3;
+/// Sales of others after which the holder resumes.
 const ENOUGH: usize = 5;
-/// The longest that a sale with a live holder takes.
-pub const SALE: Duration = Duration::from_millis(1_800);
-/// The same where nothing but the connection ends the lock: no lease says how long a sale may take.
-pub const LONG_SALE: Duration = Duration::from_secs(8);
-/// The shortest that a leader is isolated.
-const ISOLATED: Duration = Duration::from_secs(5);
-/// How far clocks are moved.
-const AHEAD: Duration = Duration::from_hours(1);
-/// Until workers have their connections; until the holder stands in its sale; until the sale is over.
-const STEP: Duration = Duration::from_secs(30);
+/// The longest sale of a live holder.
+pub const SALE_MAX: Duration = Duration::from_millis(1_800);
+/// The same for a lock without a lease.
+pub const LONG_SALE_MAX: Duration = Duration::from_secs(8);
+const ISOLATION_MIN: Duration = Duration::from_secs(5);
+const CLOCK_OFFSET: Duration = Duration::from_hours(1);
+/// For the workers to connect, for the holder to halt, and for the sale to end.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a case is played with.
 #[derive(Clone, Debug)]
-pub struct Sale {
-    /// This program, which becomes a worker when it is told to.
+pub struct SaleSettings {
+    /// This program, which is also the worker program.
     pub program: PathBuf,
-    /// Workers, at least two.
+    /// At least two.
     pub workers: usize,
-    /// On the shelf.
+    /// In stock.
     pub pieces: u64,
     /// Between reading and writing.
     pub think: Duration,
-    /// How long holds outlive their holders where that can be chosen.
+    /// How long the lock outlives its holder, where that can be chosen.
     pub lease: Duration,
     /// Without a grant for so long after the fault, the lock is stuck.
     pub bound: Duration,
+    /// Tells a person about each step.
+    pub narrate: fn(&str),
 }
 
-impl Sale {
-    /// Four workers of this program, 100 pieces, 5 ms between reading and writing, leases of 3 s, stuck after 20 s.
-    pub fn of(program: PathBuf) -> Self {
+impl SaleSettings {
+    /// Four workers, 100 pieces, 5 ms between reading and writing, leases of 3 s, stuck after 20 s.
+    pub fn new(program: PathBuf) -> Self {
         Self {
             program,
             workers: 4,
@@ -65,272 +65,281 @@ impl Sale {
             think: Duration::from_millis(5),
             lease: Duration::from_secs(3),
             bound: Duration::from_secs(20),
+            narrate: |_| {},
         }
     }
 
-    /// The longest that one case may take, whatever happens.
-    pub fn deadline(&self) -> Duration {
-        4 * STEP + self.bound + ISOLATED
+    /// The longest that a sale may take.
+    pub fn timeout(&self) -> Duration {
+        4 * STEP_TIMEOUT + self.bound + ISOLATION_MIN
     }
 }
 
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// What the store says.
-    pub books: Books,
-    /// Critical sections that began while another was not over.
+/// How a sale ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleOutcome {
+    pub books: SaleBooks,
+    /// Critical sections that began before another had ended.
     pub double_holders: u64,
-    /// From the fault to the next entry of somebody else.
+    /// From the fault to the next entry of another worker.
     pub next_grant: Option<Duration>,
-    /// Nobody entered within the bound after the fault.
+    /// No other worker entered within the bound after the fault.
     pub stuck: bool,
-    /// Whether the fence refused a write.
-    pub refused: bool,
+    /// The token of the halted holder.
+    pub halted_token: Option<u64>,
+    /// The fence's words about each rejected write.
+    pub stale_writes: Vec<String>,
 }
 
-/// Where a sale takes place.
-#[derive(Clone, Copy, Debug)]
-pub struct SaleContext<'a> {
-    /// What it is played with.
-    pub sale: &'a Sale,
-    /// The store's database.
-    pub store: &'a str,
-    /// Empty, for this case alone.
-    pub directory: &'a Path,
-    /// Of the lock; not used before.
+/// One sale to be run on a cluster.
+pub struct ScenarioRun<'a> {
+    pub settings: &'a SaleSettings,
+    /// The URL of the inventory's database.
+    pub database: &'a str,
+    /// Not used before.
     pub lock: &'a str,
+    pub participant: Participant,
+    pub scenario: FaultScenario,
+    pub cluster: &'a mut FaultCluster,
 }
 
-/// Plays one case. The servers may be left broken, see [`Fault::spares_servers`].
-///
-/// # Errors
-/// In words, if the case could not be played to its end.
-pub async fn play(
-    context: SaleContext<'_>,
-    cluster: &mut FaultCluster,
-    participant: Participant,
-    fault: Fault,
-) -> Result<Verdict, String> {
-    let database =
-        inventory::connect(context.store, "judge").await.map_err(|error| error.to_string())?;
-    let sale = context.sale;
-    inventory::open(&database, context.lock, sale.pieces, participant.fenced).await?;
-    if fault == Fault::ServerClock {
-        cluster.with_clocks(context.directory).await?;
-    }
-    if fault == Fault::Promoted {
-        cluster.with_copy(context.directory).await?;
-    }
-    let is_moved = fault == Fault::ClientClock;
-    let clock = is_moved.then(|| client_clock(context.directory)).transpose()?;
-    let mut workers = hire(context, cluster, participant, clock.as_ref()).await?;
-    let mut scenario =
-        Scenario { sale, participant, cluster, workers: &mut workers, fault, struck_ns: 0, clock };
-    let played = scenario.play().await;
-    let struck = scenario.struck_ns;
-    let trouble = workers.seen.trouble();
-    workers.dismiss().await;
-    let next = played.map_err(|words| match trouble {
-        Some(trouble) => format!("{words}; the workers say: {trouble}"),
-        None => words,
-    })?;
-    let books = inventory::books(&database, sale.pieces).await?;
-    Ok(verdict(&workers.seen, books, fault, struck, next))
-}
-
-fn client_clock(directory: &Path) -> Result<WallClock, String> {
-    std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
-    WallClock::right(&directory.join("client-clock")).map_err(|error| error.to_string())
-}
-
-async fn hire(
-    context: SaleContext<'_>,
-    cluster: &FaultCluster,
-    participant: Participant,
-    clock: Option<&WallClock>,
-) -> Result<Workers, String> {
-    let (sale, mut workers) = (context.sale, Workers::default());
-    for worker in 0..sale.workers {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let plan = Plan {
-            name: format!("worker-{worker}"),
-            system: participant.name(),
-            addresses: cluster.addresses().from_node(worker),
-            lock: context.lock.to_owned(),
-            lease_ms: millis(sale.lease),
-            store: context.store.to_owned(),
-            fenced: participant.fenced,
-            think_ms: millis(sale.think),
+impl ScenarioRun<'_> {
+    /// The servers may be left broken, see [`FaultScenario::leaves_servers_intact`].
+    ///
+    /// # Errors
+    /// In words, if the sale could not be run to its end.
+    pub async fn run(self) -> Result<SaleOutcome, String> {
+        let (settings, scenario) = (self.settings, self.scenario);
+        let database = inventory::connect(self.database, "judge").await?;
+        let fenced = self.participant.fenced;
+        inventory::create(&database, self.lock, settings.pieces, fenced).await?;
+        match scenario {
+            FaultScenario::ServerClock => self.cluster.add_clocks().await?,
+            FaultScenario::ReplicaPromoted => self.cluster.add_replica().await?,
+            _ => {}
+        }
+        let clock = match scenario {
+            FaultScenario::ClientClock => {
+                let clock = WallClock::new(&self.cluster.directory().join("client-clock"));
+                Some(clock.map_err(|error| error.to_string())?)
+            }
+            _ => None,
         };
-        let variables = clock.filter(|_| worker == FAST).map(WallClock::variables);
-        workers.hire(&sale.program, &plan, &variables.unwrap_or_default()).await?;
+        let mut steps = ScenarioSteps {
+            workers: self.start_workers(clock.as_ref()).await?,
+            run: self,
+            fault_ns: 0,
+            halted_token: None,
+            clock,
+        };
+        let next = steps.run().await;
+        let ScenarioSteps { mut workers, fault_ns, halted_token, .. } = steps;
+        let error = workers.seen.error();
+        workers.shut_down().await;
+        let next = next.map_err(|failed| match error {
+            Some(error) => format!("{failed}; the workers report: {error}"),
+            None => failed,
+        })?;
+        Ok(SaleOutcome {
+            books: inventory::books(&database, settings.pieces).await?,
+            double_holders: double_holders(&workers.seen.sections()),
+            next_grant: next.map(|next| Duration::from_nanos(next.saturating_sub(fault_ns))),
+            stuck: scenario != FaultScenario::None && next.is_none(),
+            halted_token,
+            stale_writes: workers.seen.stale_writes,
+        })
     }
-    Ok(workers)
+
+    async fn start_workers(&self, clock: Option<&WallClock>) -> Result<Workers, String> {
+        let (settings, mut workers) = (self.settings, Workers::default());
+        for worker in 0..settings.workers {
+            let plan = WorkerPlan {
+                name: format!("worker-{worker}"),
+                participant: self.participant.name(),
+                addresses: self.cluster.addresses().starting_at(worker),
+                lock: self.lock.to_owned(),
+                lease_ms: holdfast_types::millis(settings.lease),
+                database: self.database.to_owned(),
+                think_ms: holdfast_types::millis(settings.think),
+            };
+            let variables = clock.filter(|_| worker == FAST).map(WallClock::variables);
+            workers.start(&settings.program, &plan, &variables.unwrap_or_default()).await?;
+        }
+        Ok(workers)
+    }
 }
 
-fn verdict(seen: &Seen, books: Books, fault: Fault, struck: u64, next: Option<u64>) -> Verdict {
-    let ended = |stay: &super::workers::Stay| stay.ended == Some(super::message::Ended::Refused);
-    Verdict {
-        books,
-        double_holders: double_holders(&seen.sections()),
-        next_grant: next.map(|next| Duration::from_nanos(next.saturating_sub(struck))),
-        stuck: fault != Fault::None && next.is_none(),
-        refused: seen.stays.iter().any(ended),
-    }
-}
-
-struct Scenario<'a> {
-    sale: &'a Sale,
-    participant: Participant,
-    cluster: &'a mut FaultCluster,
-    workers: &'a mut Workers,
-    fault: Fault,
-    /// When the fault struck; zero before.
-    struck_ns: u64,
+struct ScenarioSteps<'a> {
+    run: ScenarioRun<'a>,
+    workers: Workers,
+    /// When the fault was injected; zero before.
+    fault_ns: u64,
+    halted_token: Option<u64>,
     clock: Option<WallClock>,
 }
 
-impl Scenario<'_> {
-    /// Answers when somebody else entered first after the fault.
-    async fn play(&mut self) -> Result<Option<u64>, String> {
-        let workers = self.sale.workers;
-        self.wait("the workers to connect", |seen| seen.ready.len() == workers).await?;
-        if self.fault == Fault::None {
-            self.sell_out().await?;
+impl ScenarioSteps<'_> {
+    /// Returns when another worker entered first after the fault.
+    async fn run(&mut self) -> Result<Option<u64>, String> {
+        let workers = self.run.settings.workers;
+        self.wait("the workers to connect", |seen| seen.connected.len() == workers).await?;
+        if self.run.scenario == FaultScenario::None {
+            self.sell_out(1).await?;
             return Ok(None);
         }
-        self.everybody(Order::Sell(WARM)).await;
-        self.wait("everybody to have sold", |seen| seen.idle.iter().all(|idle| *idle == 1)).await?;
-        self.take_the_stage().await?;
-        self.strike().await?;
+        self.order_all(WorkerOrder::Sell(WARMUP_SALES)).await;
+        self.wait("the first sales", |seen| seen.orders_done.iter().all(|done| *done == 1)).await?;
+        self.halt_the_holder().await?;
+        self.inject().await?;
         let next = self.after().await?;
-        // A stuck lock is not waited for a second time; a paused holder goes on by now.
-        if next.is_some() || self.fault == Fault::HolderPaused {
-            self.sell_out().await?;
+        // A stuck lock is not waited for again; a paused holder resumes by now.
+        if next.is_some() || self.run.scenario == FaultScenario::HolderPaused {
+            self.sell_out(3).await?;
         }
         Ok(next)
     }
 
-    async fn wait(&mut self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Result<(), String> {
-        let seen = self.workers.until(Instant::now() + STEP, wanted).await;
-        if seen { Ok(()) } else { Err(format!("waited {STEP:?} in vain for {what}")) }
+    fn narrate(&self, text: &str) {
+        (self.run.settings.narrate)(text);
     }
 
-    async fn everybody(&mut self, order: Order) {
-        for worker in 0..self.sale.workers {
+    async fn wait(
+        &mut self,
+        what: &str,
+        wanted: impl Fn(&SaleEvents) -> bool,
+    ) -> Result<(), String> {
+        let holds = self.workers.until(Instant::now() + STEP_TIMEOUT, wanted).await;
+        if holds { Ok(()) } else { Err(format!("waited {STEP_TIMEOUT:?} in vain for {what}")) }
+    }
+
+    async fn order_all(&mut self, order: WorkerOrder) {
+        for worker in 0..self.run.settings.workers {
             self.workers.order(worker, order).await;
         }
     }
 
-    /// The holder stands in the middle of its sale, and all others ask for the lock.
-    async fn take_the_stage(&mut self) -> Result<(), String> {
-        if self.fault == Fault::Promoted {
-            self.cluster.cut_cable();
+    /// The holder halts in the middle of its sale, and all others acquire the lock.
+    async fn halt_the_holder(&mut self) -> Result<(), String> {
+        if self.run.scenario == FaultScenario::ReplicaPromoted {
+            self.run.cluster.cut_replication();
         }
-        let halt =
-            if self.fault == Fault::HolderPaused { Halt::AfterLook } else { Halt::BeforeLook };
-        self.workers.order(HOLDER, Order::Halt(halt)).await;
-        self.wait("the holder in its sale", |seen| seen.mid_sale == Some(HOLDER)).await?;
-        for worker in (0..self.sale.workers).filter(|worker| *worker != HOLDER) {
-            self.workers.order(worker, Order::Sell(u32::MAX)).await;
+        let is_paused = self.run.scenario == FaultScenario::HolderPaused;
+        let at = if is_paused { HaltAt::AfterCheck } else { HaltAt::BeforeCheck };
+        self.workers.order(HOLDER, WorkerOrder::SellAndHalt(at)).await;
+        self.wait("the holder to halt", |seen| seen.halted.is_some()).await?;
+        if let Some(halted) = self.workers.seen.halted {
+            self.halted_token = halted.token;
+            let token = halted.token.map(|token| format!(" with token {token}"));
+            self.narrate(&format!(
+                "worker-{HOLDER} holds the lock{}, has read a stock of {}, and halts before it writes",
+                token.unwrap_or_default(),
+                halted.stock
+            ));
         }
-        let others = self.sale.workers - 1;
-        let asking = move |seen: &Seen| seen.asking.iter().filter(|asks| **asks).count();
-        // Where nothing keeps them out they may be inside already.
-        self.wait("the others to ask", move |seen| {
-            asking(seen) == others || seen.done_after(Some(HOLDER), 0) > 0
+        for worker in (0..self.run.settings.workers).filter(|worker| *worker != HOLDER) {
+            self.workers.order(worker, WorkerOrder::Sell(u32::MAX)).await;
+        }
+        let others = self.run.settings.workers - 1;
+        // Without exclusion they may have entered already.
+        self.wait("the others to acquire", move |seen| {
+            let acquiring = seen.acquiring.iter().filter(|acquiring| **acquiring).count();
+            acquiring == others || seen.done_after(HOLDER, 0) > 0
         })
         .await
     }
 
-    async fn strike(&mut self) -> Result<(), String> {
-        self.struck_ns = now_ns();
-        match self.fault {
-            Fault::None => {}
-            Fault::HolderPaused => self.workers.signal(HOLDER, Signal::SIGSTOP),
-            Fault::HolderKilled => self.workers.kill(HOLDER).await,
-            Fault::ClientClock => {
+    async fn inject(&mut self) -> Result<(), String> {
+        self.fault_ns = now_ns();
+        match self.run.scenario {
+            FaultScenario::None => {}
+            FaultScenario::HolderPaused => {
+                self.workers.signal(HOLDER, Signal::SIGSTOP);
+                self.narrate(&format!("worker-{HOLDER} is paused (SIGSTOP)"));
+            }
+            FaultScenario::HolderKilled => self.workers.kill(HOLDER).await,
+            FaultScenario::ClientClock => {
                 if let Some(clock) = &self.clock {
-                    clock.move_by(AHEAD).map_err(|error| error.to_string())?;
+                    clock.set_ahead(CLOCK_OFFSET).map_err(|error| error.to_string())?;
                 }
             }
-            Fault::ServersRestarted => {
-                self.cluster.crash_all();
-                self.cluster.restart_all()?;
+            FaultScenario::ServersRestarted => {
+                self.run.cluster.crash_all();
+                self.run.cluster.restart_all()?;
             }
-            Fault::Promoted => {
-                self.cluster.crash_all();
-                self.cluster.promote().await?;
+            FaultScenario::ReplicaPromoted => {
+                self.run.cluster.crash_all();
+                self.run.cluster.promote_replica().await?;
             }
-            Fault::ServerClock => self.cluster.move_clocks(AHEAD).await?,
-            Fault::LeaderIsolated => {
-                let leader = self.cluster.leader().await.ok_or("no node says that it leads")?;
-                self.struck_ns = now_ns();
+            FaultScenario::ServerClock => self.run.cluster.set_clocks_ahead(CLOCK_OFFSET).await?,
+            FaultScenario::LeaderIsolated => {
+                let leader =
+                    self.run.cluster.leader().await.ok_or("no node replies that it leads")?;
+                self.fault_ns = now_ns();
                 return self.isolate(leader).await;
             }
         }
         Ok(())
     }
 
-    /// The leader stands still while the sale goes on, and comes back.
+    /// The leader is paused while the sale goes on, and resumes.
     async fn isolate(&mut self, leader: usize) -> Result<(), String> {
-        let (began, bound) = (Instant::now(), self.sale.bound);
-        self.cluster.signal(leader, Signal::SIGSTOP)?;
-        self.go_on_in_time(began).await;
-        let struck = self.struck_ns;
-        let next = |seen: &Seen| seen.next_after(Some(HOLDER), struck).is_some();
-        self.workers.until(began + bound, next).await;
-        sleep_until(began + ISOLATED).await;
-        self.cluster.signal(leader, Signal::SIGCONT)
+        let (began, fault_ns) = (Instant::now(), self.fault_ns);
+        self.run.cluster.signal(leader, Signal::SIGSTOP)?;
+        self.resume_in_time(began).await;
+        let bound = began + self.run.settings.bound;
+        self.workers.until(bound, |seen| seen.next_after(HOLDER, fault_ns).is_some()).await;
+        sleep_until(began + ISOLATION_MIN).await;
+        self.run.cluster.signal(leader, Signal::SIGCONT)
     }
 
-    /// What comes after the fault, until somebody else has entered or the bound is over.
+    /// Runs until another worker has entered or the bound has passed.
     async fn after(&mut self) -> Result<Option<u64>, String> {
-        let (struck, bound) = (self.struck_ns, Instant::now() + self.sale.bound);
-        let next = move |seen: &Seen| seen.next_after(Some(HOLDER), struck);
-        match self.fault {
-            Fault::None | Fault::HolderKilled | Fault::LeaderIsolated => {}
-            Fault::HolderPaused => {
-                if self.workers.until(bound, |seen| next(seen).is_some()).await {
-                    let enough = move |seen: &Seen| seen.done_after(Some(HOLDER), struck) >= ENOUGH;
-                    self.workers.until(Instant::now() + SALE, enough).await;
+        let (fault_ns, bound) = (self.fault_ns, Instant::now() + self.run.settings.bound);
+        let next = move |seen: &SaleEvents| seen.next_after(HOLDER, fault_ns);
+        match self.run.scenario {
+            FaultScenario::None | FaultScenario::HolderKilled | FaultScenario::LeaderIsolated => {}
+            FaultScenario::HolderPaused => {
+                let found = self.workers.until(bound, |seen| next(seen).is_some()).await;
+                if found {
+                    self.workers.until(Instant::now() + SALE_MAX, enough_after(fault_ns)).await;
+                    let sold = self.workers.seen.done_after(HOLDER, fault_ns);
+                    self.narrate(&format!("its session expires, and others sell {sold} pieces"));
                 }
-                let found = next(&self.workers.seen);
+                let next = next(&self.workers.seen);
+                self.narrate("it resumes (SIGCONT) and writes what it had computed");
                 self.workers.signal(HOLDER, Signal::SIGCONT);
-                self.workers.order(HOLDER, Order::GoOn).await;
-                return Ok(found);
+                self.workers.order(HOLDER, WorkerOrder::Resume).await;
+                return Ok(next);
             }
-            Fault::ClientClock | Fault::ServersRestarted | Fault::Promoted | Fault::ServerClock => {
-                self.go_on_in_time(Instant::now()).await;
-            }
+            FaultScenario::ClientClock
+            | FaultScenario::ServersRestarted
+            | FaultScenario::ReplicaPromoted
+            | FaultScenario::ServerClock => self.resume_in_time(Instant::now()).await,
         }
         self.workers.until(bound, |seen| next(seen).is_some()).await;
         Ok(next(&self.workers.seen))
     }
 
-    /// A holder in the right goes on when others have sold beside it, or when its sale is done.
-    async fn go_on_in_time(&mut self, began: Instant) {
-        let struck = self.struck_ns;
-        let enough = move |seen: &Seen| seen.done_after(Some(HOLDER), struck) >= ENOUGH;
-        self.workers.until(began + self.longest(), enough).await;
-        self.workers.order(HOLDER, Order::GoOn).await;
+    /// The holder resumes within its lease: when others have sold beside it, or when its sale would be over.
+    async fn resume_in_time(&mut self, began: Instant) {
+        let restarted = self.run.scenario == FaultScenario::ServersRestarted;
+        let without_lease = restarted && self.run.participant.ends_with_connection();
+        let longest = if without_lease { LONG_SALE_MAX } else { SALE_MAX };
+        self.workers.until(began + longest, enough_after(self.fault_ns)).await;
+        self.workers.order(HOLDER, WorkerOrder::Resume).await;
     }
 
-    fn longest(&self) -> Duration {
-        let restarted = self.fault == Fault::ServersRestarted;
-        if restarted && self.participant.lives_with_connection() { LONG_SALE } else { SALE }
-    }
-
-    /// Everybody who lives sells until the shelf is empty.
-    async fn sell_out(&mut self) -> Result<(), String> {
-        // What was ordered before is done first, and each order ends with one word.
-        let ordered = if self.fault == Fault::None { 1 } else { 3 };
-        self.everybody(Order::Sell(u32::MAX)).await;
-        self.wait("the shelf to be empty", move |seen| {
-            let workers = seen.idle.iter().enumerate();
-            workers.into_iter().all(|(at, idle)| *idle == ordered || seen.gone.contains(&at))
+    /// All live workers sell until the stock is empty; each has completed so many orders then.
+    async fn sell_out(&mut self, orders: u32) -> Result<(), String> {
+        self.order_all(WorkerOrder::Sell(u32::MAX)).await;
+        self.wait("the stock to be empty", move |seen| {
+            let mut workers = seen.orders_done.iter().enumerate();
+            workers.all(|(worker, done)| *done == orders || seen.ended.contains(&worker))
         })
         .await
     }
+}
+
+fn enough_after(fault_ns: u64) -> impl Fn(&SaleEvents) -> bool {
+    move |seen| seen.done_after(HOLDER, fault_ns) >= ENOUGH
 }

@@ -1,199 +1,197 @@
-//! A worker process of the sale: it takes the lock, sells a piece, gives the lock back, as ordered.
+//! A worker process of the sale: it acquires the lock, sells a piece and releases, as ordered.
 //!
-//! Owns its connections. Refuses to decide: orders come on stdin, reports go to stdout, and it ends with its stdin.
-//! At most [`ORDERS_MAX`] orders wait. Between two sales it attends to something else for a while, so that one that is
-//! quick to ask again does not keep out those that poll.
+//! Orders come on stdin, reports go to stdout, and the process ends with its stdin. At most [`ORDERS_MAX`] orders wait.
+//! Between two sales a worker pauses, so that a quick one does not keep out those that poll.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::{Hold, LockError};
 use holdfast_fence::FenceError;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::caller::Caller;
-use super::inventory::{self, Counter};
-use super::message::{Ended, Halt, Order, Plan, Report};
+use super::inventory::{self, InventoryClient};
+use super::message::{HaltAt, SaleEnd, WorkerOrder, WorkerPlan, WorkerReport};
 use super::participant::Participant;
+use super::reconnecting::ReconnectingClient;
+use crate::lock::{HeldLock, LockError, LockSettings};
 use crate::servers::clock::now_ns;
 
-/// Orders that wait.
 pub const ORDERS_MAX: usize = 16;
-/// Before a connection is tried again.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Before the next attempt after an error.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// Before the next sale.
-const BETWEEN: Duration = Duration::from_millis(10);
+const SALE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Works until stdin ends. What goes wrong is the last report.
-pub async fn work() -> ExitCode {
-    match read_and_work().await {
+/// Runs until stdin ends. An error is the last report.
+pub async fn run() -> ExitCode {
+    match read_and_run().await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(words) => {
-            // Nobody may listen any more.
-            drop(say(&Report::LockError { words }));
+        Err(text) => {
+            // The parent may be gone.
+            drop(report(&WorkerReport::Error { text }));
             ExitCode::FAILURE
         }
     }
 }
 
-async fn read_and_work() -> Result<(), String> {
+async fn read_and_run() -> Result<(), String> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    let plan = lines.next_line().await.map_err(words)?.ok_or("no plan on stdin")?;
-    let plan: Plan = serde_json::from_str(&plan).map_err(words)?;
-    let (orders, queue) = mpsc::channel(ORDERS_MAX);
-    let (go_on, go) = mpsc::channel(1);
+    let plan = lines.next_line().await.map_err(text)?.ok_or("no plan on stdin")?;
+    let plan: WorkerPlan = serde_json::from_str(&plan).map_err(text)?;
+    let (order_sender, orders) = mpsc::channel(ORDERS_MAX);
+    let (resume_sender, resume) = mpsc::channel(1);
     tokio::select! {
-        worked = obey(plan, queue, go) => worked,
-        ended = hear(lines, orders, go_on) => ended,
+        done = execute(plan, orders, resume) => done,
+        ended = receive(lines, order_sender, resume_sender) => ended,
     }
 }
 
-fn words(error: impl std::fmt::Display) -> String {
+fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-async fn hear(
+async fn receive(
     mut lines: Lines<BufReader<Stdin>>,
-    orders: mpsc::Sender<Order>,
-    go_on: mpsc::Sender<()>,
+    orders: mpsc::Sender<WorkerOrder>,
+    resume: mpsc::Sender<()>,
 ) -> Result<(), String> {
-    while let Some(line) = lines.next_line().await.map_err(words)? {
-        match serde_json::from_str(&line).map_err(words)? {
+    while let Some(line) = lines.next_line().await.map_err(text)? {
+        match serde_json::from_str(&line).map_err(text)? {
             // One that waits already is enough.
-            Order::GoOn => drop(go_on.try_send(())),
-            order @ (Order::Sell(_) | Order::Halt(_)) => orders.send(order).await.map_err(words)?,
+            WorkerOrder::Resume => drop(resume.try_send(())),
+            order @ (WorkerOrder::Sell(_) | WorkerOrder::SellAndHalt(_)) => {
+                orders.send(order).await.map_err(text)?;
+            }
         }
     }
     Ok(())
 }
 
-async fn obey(
-    plan: Plan,
-    mut orders: mpsc::Receiver<Order>,
-    go: mpsc::Receiver<()>,
+async fn execute(
+    plan: WorkerPlan,
+    mut orders: mpsc::Receiver<WorkerOrder>,
+    resume: mpsc::Receiver<()>,
 ) -> Result<(), String> {
-    let database = inventory::connect(&plan.store, &plan.name).await.map_err(words)?;
-    let fence = plan.fenced.then(|| plan.lock.clone());
-    let counter = Counter::new(database, plan.name.clone(), fence);
-    let lease = Duration::from_millis(plan.lease_ms);
-    let participant = Participant::named(&plan.system).ok_or("no lock of this name")?;
-    let system = participant.system(&plan.addresses, lease).map_err(words)?;
-    let mut caller = Caller::new(system);
-    caller.connect().await.map_err(words)?;
-    let mut worker = Worker { plan, caller, counter, go };
-    say(&Report::Ready)?;
+    let participant = Participant::named(&plan.participant).ok_or("unknown participant")?;
+    let database = inventory::connect(&plan.database, &plan.name).await?;
+    let fence = participant.fenced.then(|| plan.lock.clone());
+    let inventory = InventoryClient::new(database, plan.name.clone(), fence);
+    let settings = LockSettings::new(Duration::from_millis(plan.lease_ms));
+    let connector = participant.connector(plan.addresses.clone(), settings);
+    let mut client = ReconnectingClient::new(connector);
+    client.connect().await.map_err(text)?;
+    let mut worker = SaleWorker { plan, client, inventory, resume };
+    report(&WorkerReport::Connected)?;
     while let Some(order) = orders.recv().await {
         match order {
-            Order::Sell(most) => worker.sell(most).await?,
-            Order::Halt(halt) => drop(worker.sale(Some(halt)).await?),
-            Order::GoOn => continue,
+            WorkerOrder::Sell(most) => worker.sell(most).await?,
+            WorkerOrder::SellAndHalt(halt) => drop(worker.sale(Some(halt)).await?),
+            WorkerOrder::Resume => continue,
         }
-        say(&Report::Idle)?;
+        report(&WorkerReport::Idle)?;
     }
     Ok(())
 }
 
-fn say(report: &Report) -> Result<(), String> {
-    let line = serde_json::to_string(report).map_err(words)?;
+fn report(report: &WorkerReport) -> Result<(), String> {
+    let line = serde_json::to_string(report).map_err(text)?;
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(words)
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(text)
 }
 
-struct Worker {
-    plan: Plan,
-    caller: Caller,
-    counter: Counter,
-    go: mpsc::Receiver<()>,
+struct SaleWorker {
+    plan: WorkerPlan,
+    client: ReconnectingClient,
+    inventory: InventoryClient,
+    resume: mpsc::Receiver<()>,
 }
 
-impl Worker {
+impl SaleWorker {
     async fn sell(&mut self, most: u32) -> Result<(), String> {
         let mut sold = 0;
         while sold < most {
             match self.sale(None).await? {
-                Ended::Sold => sold += 1,
-                Ended::Empty => break,
-                Ended::Refused | Ended::GaveUp | Ended::Failed => {}
+                SaleEnd::Sold => sold += 1,
+                SaleEnd::SoldOut => break,
+                SaleEnd::Stale | SaleEnd::Expired | SaleEnd::Failed => {}
             }
-            sleep(BETWEEN).await;
+            sleep(SALE_PAUSE).await;
         }
         Ok(())
     }
 
-    /// One sale, as soon as the lock is there.
-    async fn sale(&mut self, halt: Option<Halt>) -> Result<Ended, String> {
-        let hold = self.enter().await?;
-        say(&Report::Entered { at_ns: now_ns() })?;
-        let ended = match self.inside(&hold, halt).await? {
-            Ok(ended) => ended,
-            Err(FenceError::Stale { .. }) => Ended::Refused,
+    /// One sale under the lock.
+    async fn sale(&mut self, halt: Option<HaltAt>) -> Result<SaleEnd, String> {
+        let held = self.acquire().await?;
+        report(&WorkerReport::Entered { at_ns: now_ns() })?;
+        let end = match self.critical_section(&held, halt).await? {
+            Ok(end) => end,
+            Err(error @ FenceError::Stale { .. }) => {
+                report(&WorkerReport::StaleWrite { error: error.to_string() })?;
+                SaleEnd::Stale
+            }
             Err(error) => {
-                say(&Report::LockError { words: format!("the store: {error}") })?;
-                Ended::Failed
+                report(&WorkerReport::Error { text: format!("the inventory: {error}") })?;
+                SaleEnd::Failed
             }
         };
-        say(&Report::Left { at_ns: believed_until(&hold, ended), ended })?;
-        self.leave(hold).await?;
-        Ok(ended)
+        report(&WorkerReport::Left { at_ns: believed_until_ns(&held, end), end })?;
+        if let Err(error) = self.client.release(held).await {
+            report(&WorkerReport::Error { text: error.to_string() })?;
+        }
+        Ok(end)
     }
 
-    async fn enter(&mut self) -> Result<Hold, String> {
-        say(&Report::Asks)?;
+    async fn acquire(&mut self) -> Result<HeldLock, String> {
+        report(&WorkerReport::Acquiring)?;
         loop {
-            match self.caller.take(&self.plan.lock).await {
-                Ok(hold) => return Ok(hold),
+            match self.client.acquire(&self.plan.lock).await {
+                Ok(held) => return Ok(held),
                 Err(LockError::Busy) => {}
-                Err(trouble) => {
-                    say(&Report::LockError { words: trouble.to_string() })?;
-                    sleep(PAUSE).await;
+                Err(error) => {
+                    report(&WorkerReport::Error { text: error.to_string() })?;
+                    sleep(RETRY_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Read, think, look, write.
-    async fn inside(
+    /// Read, think, check, write.
+    async fn critical_section(
         &mut self,
-        hold: &Hold,
-        halt: Option<Halt>,
-    ) -> Result<Result<Ended, FenceError>, String> {
-        let stock = match self.counter.read(hold.fence).await {
-            Ok(stock) if stock <= 0 => return Ok(Ok(Ended::Empty)),
+        held: &HeldLock,
+        halt: Option<HaltAt>,
+    ) -> Result<Result<SaleEnd, FenceError>, String> {
+        let stock = match self.inventory.read(held.token).await {
+            Ok(stock) if stock <= 0 => return Ok(Ok(SaleEnd::SoldOut)),
             Ok(stock) => stock,
             Err(error) => return Ok(Err(error)),
         };
         sleep(Duration::from_millis(self.plan.think_ms)).await;
-        if halt == Some(Halt::BeforeLook) {
-            self.stop().await?;
+        if halt == Some(HaltAt::BeforeCheck) {
+            self.halt(held, stock).await?;
         }
-        if !hold.is_believed() {
-            return Ok(Ok(Ended::GaveUp));
+        if !held.is_believed() {
+            return Ok(Ok(SaleEnd::Expired));
         }
-        if halt == Some(Halt::AfterLook) {
-            self.stop().await?;
+        if halt == Some(HaltAt::AfterCheck) {
+            self.halt(held, stock).await?;
         }
-        Ok(self.counter.write(stock, hold.fence).await.map(|()| Ended::Sold))
+        Ok(self.inventory.sell(stock, held.token).await.map(|()| SaleEnd::Sold))
     }
 
-    async fn stop(&mut self) -> Result<(), String> {
-        say(&Report::MidSale)?;
-        self.go.recv().await.ok_or_else(|| "nobody says to go on".to_owned())
-    }
-
-    async fn leave(&mut self, hold: Hold) -> Result<(), String> {
-        if let Err(trouble) = self.caller.give_back(hold).await {
-            say(&Report::LockError { words: trouble.to_string() })?;
-        }
-        Ok(())
+    async fn halt(&mut self, held: &HeldLock, stock: i64) -> Result<(), String> {
+        report(&WorkerReport::Halted { token: held.token, stock })?;
+        self.resume.recv().await.ok_or_else(|| "no order to resume".to_owned())
     }
 }
 
-/// Now; or when its worker stopped to believe in it, if it looked and gave up.
-fn believed_until(hold: &Hold, ended: Ended) -> u64 {
-    let now = now_ns();
-    let over = hold.until.filter(|_| ended == Ended::GaveUp).map(|until| until.elapsed());
-    over.map_or(now, |over| now.saturating_sub(u64::try_from(over.as_nanos()).unwrap_or(0)))
+/// Now; or the deadline of the lock, if the worker found it passed.
+fn believed_until_ns(held: &HeldLock, end: SaleEnd) -> u64 {
+    let passed = held.until.filter(|_| end == SaleEnd::Expired).map(|until| until.elapsed());
+    let passed_ns = u64::try_from(passed.unwrap_or_default().as_nanos()).unwrap_or(0);
+    now_ns().saturating_sub(passed_ns)
 }

@@ -1,8 +1,7 @@
-//! The workers' processes, from outside: orders to them, reports of them, signals, and their end.
+//! The worker processes, seen from their parent: orders, reports, signals, and their end.
 //!
-//! Owns the processes: they end when the workers is dropped, and by the kernel when this process dies before that. What they
-//! report is read into [`Seen`] while somebody waits for it; at most [`REPORTS_MAX`] reports are unread, and a worker with
-//! more to say waits.
+//! The processes end when [`Workers`] is dropped, and by the kernel when this process dies before that. A report is read
+//! while the parent waits for one; at most [`REPORTS_MAX`] reports are unread, and then a worker that reports waits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,250 +14,253 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::count::Section;
-use super::message::{Ended, Order, Plan, Report};
+use super::counts::CriticalSection;
+use super::message::{SaleEnd, WorkerOrder, WorkerPlan, WorkerReport};
 use crate::servers::clock::now_ns;
+use crate::servers::tied_to_parent;
 
-/// Reports that wait to be read.
 pub const REPORTS_MAX: usize = 1024;
-/// Different words about trouble that are kept for each case.
-const WORDS_MAX: usize = 16;
-
+/// Different error texts that are kept for each scenario.
+const ERRORS_MAX: usize = 16;
 /// The hidden subcommand that makes this program a worker.
 const SUBCOMMAND: &str = "worker";
 
-/// Workers that were started.
+/// A worker's report, or its end.
+type WorkerEvent = (usize, Option<WorkerReport>);
+
 #[derive(Debug)]
 pub struct Workers {
-    workers: Vec<Worker>,
-    reports: mpsc::Receiver<(usize, Option<Report>)>,
-    sender: mpsc::Sender<(usize, Option<Report>)>,
-    /// What they have said so far.
-    pub seen: Seen,
+    processes: Vec<WorkerProcess>,
+    events: mpsc::Receiver<WorkerEvent>,
+    sender: mpsc::Sender<WorkerEvent>,
+    pub seen: SaleEvents,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct WorkerProcess {
     child: Child,
     stdin: ChildStdin,
     pid: Pid,
 }
 
 impl Default for Workers {
-    /// Nobody yet.
     fn default() -> Self {
-        let (sender, reports) = mpsc::channel(REPORTS_MAX);
-        Self { workers: Vec::new(), reports, sender, seen: Seen::default() }
+        let (sender, events) = mpsc::channel(REPORTS_MAX);
+        Self { processes: Vec::new(), events, sender, seen: SaleEvents::default() }
     }
 }
 
 impl Workers {
-    /// Starts one more, with these variables in its environment besides.
+    /// Starts one more worker, with additional environment variables.
     ///
     /// # Errors
     /// In words.
-    pub async fn hire(
+    pub async fn start(
         &mut self,
         program: &Path,
-        plan: &Plan,
+        plan: &WorkerPlan,
         variables: &[(String, String)],
     ) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("start a worker: {error}");
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg(SUBCOMMAND);
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let mut command = Command::from(tied_to_parent(program, Signal::SIGKILL));
+        command.arg(SUBCOMMAND).envs(variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;
-        let gone = || std::io::Error::other("it has ended");
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(gone);
+        let ended = || std::io::Error::other("it has ended");
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(ended);
         let pid = Pid::from_raw(pid.map_err(failed)?);
-        let stdin = child.stdin.take().ok_or_else(gone).map_err(failed)?;
-        let stdout = child.stdout.take().ok_or_else(gone).map_err(failed)?;
-        tokio::spawn(listen(self.workers.len(), stdout, self.sender.clone()));
-        let mut worker = Worker { child, stdin, pid };
-        worker.tell(plan).await?;
-        self.workers.push(worker);
-        self.seen.idle.push(0);
-        self.seen.asking.push(false);
+        let stdin = child.stdin.take().ok_or_else(ended).map_err(failed)?;
+        let stdout = child.stdout.take().ok_or_else(ended).map_err(failed)?;
+        tokio::spawn(read_reports(self.processes.len(), stdout, self.sender.clone()));
+        let mut process = WorkerProcess { child, stdin, pid };
+        process.write(plan).await?;
+        self.processes.push(process);
+        self.seen.orders_done.push(0);
+        self.seen.acquiring.push(false);
         Ok(())
     }
 
-    /// An order to one of them; one that has ended does not hear it.
-    pub async fn order(&mut self, worker: usize, order: Order) {
-        if let Some(worker) = self.workers.get_mut(worker) {
-            // Its end is seen among the reports.
-            drop(worker.tell(&order).await);
+    /// The order is lost if the worker has ended.
+    pub async fn order(&mut self, worker: usize, order: WorkerOrder) {
+        if let Some(process) = self.processes.get_mut(worker) {
+            // The end of the worker is an event.
+            drop(process.write(&order).await);
         }
     }
 
-    /// A signal to one of them.
     pub fn signal(&self, worker: usize, signal: Signal) {
-        if let Some(worker) = self.workers.get(worker) {
+        if let Some(process) = self.processes.get(worker) {
             // It may have ended.
-            let _gone = kill(worker.pid, signal);
+            let _ended = kill(process.pid, signal);
         }
     }
 
-    /// Kills one of them, and waits for its end: from then on it is in no critical section.
-    pub async fn kill(&mut self, at: usize) {
-        if let Some(worker) = self.workers.get_mut(at) {
-            drop(worker.child.kill().await);
+    /// Kills a worker and waits for its end: then it is in no critical section.
+    pub async fn kill(&mut self, worker: usize) {
+        if let Some(process) = self.processes.get_mut(worker) {
+            drop(process.child.kill().await);
         }
-        self.seen.left(at, now_ns(), None);
-        self.seen.gone.push(at);
+        self.seen.left(worker, now_ns(), None);
+        self.seen.ended.push(worker);
     }
 
-    /// Reads reports until what was seen is as wanted, or the deadline; whether it is.
-    pub async fn until(&mut self, deadline: Instant, wanted: impl Fn(&Seen) -> bool) -> bool {
+    /// Reads reports until `wanted` holds or the deadline passes; returns whether it holds.
+    pub async fn until(&mut self, deadline: Instant, wanted: impl Fn(&SaleEvents) -> bool) -> bool {
         while !wanted(&self.seen) {
-            match timeout_at(deadline, self.reports.recv()).await {
-                Ok(Some((worker, report))) => self.seen.hear(worker, report),
+            match timeout_at(deadline, self.events.recv()).await {
+                Ok(Some((worker, report))) => self.seen.add(worker, report),
                 Ok(None) | Err(_) => return false,
             }
         }
         true
     }
 
-    /// Kills all of them, and closes what they left open.
-    pub async fn dismiss(&mut self) {
-        for at in 0..self.workers.len() {
-            while let Ok((worker, report)) = self.reports.try_recv() {
-                self.seen.hear(worker, report);
+    /// Kills all workers after reading what they have reported.
+    pub async fn shut_down(&mut self) {
+        for worker in 0..self.processes.len() {
+            while let Ok((worker, report)) = self.events.try_recv() {
+                self.seen.add(worker, report);
             }
-            self.kill(at).await;
+            self.kill(worker).await;
         }
     }
 }
 
-impl Worker {
-    async fn tell(&mut self, words: &impl serde::Serialize) -> Result<(), String> {
-        let mut line = serde_json::to_string(words).map_err(|error| error.to_string())?;
+impl WorkerProcess {
+    async fn write(&mut self, message: &impl serde::Serialize) -> Result<(), String> {
+        let mut line = serde_json::to_string(message).map_err(|error| error.to_string())?;
         line.push('\n');
-        let told = self.stdin.write_all(line.as_bytes()).await;
-        told.map_err(|error| format!("a worker does not listen: {error}"))
+        let written = self.stdin.write_all(line.as_bytes()).await;
+        written.map_err(|error| format!("write to a worker: {error}"))
     }
 }
 
-/// Its end is a report too.
-async fn listen(
-    worker: usize,
-    stdout: ChildStdout,
-    reports: mpsc::Sender<(usize, Option<Report>)>,
-) {
+async fn read_reports(worker: usize, stdout: ChildStdout, events: mpsc::Sender<WorkerEvent>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let Ok(report) = serde_json::from_str(&line) else { continue };
-        if reports.send((worker, Some(report))).await.is_err() {
+        if events.send((worker, Some(report))).await.is_err() {
             return;
         }
     }
-    // Nobody may be there to be told.
-    drop(reports.send((worker, None)).await);
+    // The parent may not wait any more.
+    drop(events.send((worker, None)).await);
 }
 
-/// A critical section and whose.
+/// A worker in its critical section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
-    /// By its number.
+pub struct SectionVisit {
     pub worker: usize,
-    /// Nanoseconds.
     pub entered_ns: u64,
-    /// Nanoseconds; none while it lasts.
+    /// `None` while it lasts.
     pub left_ns: Option<u64>,
-    /// None while it lasts, and if its worker was killed in it.
-    pub ended: Option<Ended>,
+    /// `None` while it lasts, and if the worker was killed.
+    pub end: Option<SaleEnd>,
 }
 
-/// What the workers have said so far.
+/// A worker that has halted in the middle of a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HaltedSale {
+    pub worker: usize,
+    pub token: Option<u64>,
+    pub stock: i64,
+}
+
+/// What the workers have reported so far.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// Who has its connections.
-    pub ready: Vec<usize>,
-    /// Whether each has asked for the lock since it had it last.
-    pub asking: Vec<bool>,
-    /// Orders to sell that each has done.
-    pub idle: Vec<u32>,
-    /// Who stands in the middle of a sale.
-    pub mid_sale: Option<usize>,
-    /// All critical sections, as they were heard of.
-    pub stays: Vec<Stay>,
-    /// Whose process has ended.
-    pub gone: Vec<usize>,
-    /// What was said about trouble, and how often.
-    pub troubles: BTreeMap<String, u64>,
+pub struct SaleEvents {
+    pub connected: Vec<usize>,
+    /// For each worker, whether it waits for the lock.
+    pub acquiring: Vec<bool>,
+    /// For each worker, how many orders it has completed.
+    pub orders_done: Vec<u32>,
+    pub halted: Option<HaltedSale>,
+    pub visits: Vec<SectionVisit>,
+    pub ended: Vec<usize>,
+    /// The fence's words about each rejected write.
+    pub stale_writes: Vec<String>,
+    /// Error texts and how often each was reported.
+    pub errors: BTreeMap<String, u64>,
 }
 
-impl Seen {
-    fn hear(&mut self, worker: usize, report: Option<Report>) {
+impl SaleEvents {
+    fn add(&mut self, worker: usize, report: Option<WorkerReport>) {
         match report {
-            Some(Report::Ready) => self.ready.push(worker),
-            Some(Report::Asks) => self.asks(worker, true),
-            Some(Report::Entered { at_ns }) => {
-                self.asks(worker, false);
-                let stay = Stay { worker, entered_ns: at_ns, left_ns: None, ended: None };
-                self.stays.push(stay);
+            Some(WorkerReport::Connected) => self.connected.push(worker),
+            Some(WorkerReport::Acquiring) => self.set_acquiring(worker, true),
+            Some(WorkerReport::Entered { at_ns }) => {
+                self.set_acquiring(worker, false);
+                self.visits.push(SectionVisit {
+                    worker,
+                    entered_ns: at_ns,
+                    left_ns: None,
+                    end: None,
+                });
             }
-            Some(Report::MidSale) => self.mid_sale = Some(worker),
-            Some(Report::Left { at_ns, ended }) => self.left(worker, at_ns, Some(ended)),
-            Some(Report::LockError { words }) => {
-                if self.troubles.len() < WORDS_MAX || self.troubles.contains_key(&words) {
-                    *self.troubles.entry(words).or_default() += 1;
+            Some(WorkerReport::Halted { token, stock }) => {
+                self.halted = Some(HaltedSale { worker, token, stock });
+            }
+            Some(WorkerReport::Left { at_ns, end }) => self.left(worker, at_ns, Some(end)),
+            Some(WorkerReport::StaleWrite { error }) => self.stale_writes.push(error),
+            Some(WorkerReport::Error { text }) => {
+                if self.errors.len() < ERRORS_MAX || self.errors.contains_key(&text) {
+                    *self.errors.entry(text).or_default() += 1;
                 }
             }
-            Some(Report::Idle) => {
-                if let Some(idle) = self.idle.get_mut(worker) {
-                    *idle += 1;
-                }
+            Some(WorkerReport::Idle) => {
+                self.orders_done.get_mut(worker).into_iter().for_each(|done| *done += 1);
             }
             None => {
                 self.left(worker, now_ns(), None);
-                self.gone.push(worker);
+                self.ended.push(worker);
             }
         }
     }
 
-    fn asks(&mut self, worker: usize, asks: bool) {
-        if let Some(asking) = self.asking.get_mut(worker) {
-            *asking = asks;
-        }
+    fn set_acquiring(&mut self, worker: usize, is_acquiring: bool) {
+        self.acquiring.get_mut(worker).into_iter().for_each(|acquiring| *acquiring = is_acquiring);
     }
 
-    fn left(&mut self, worker: usize, at_ns: u64, ended: Option<Ended>) {
-        let mut stays = self.stays.iter_mut().rev();
-        let open = stays.find(|stay| stay.worker == worker && stay.left_ns.is_none());
+    fn left(&mut self, worker: usize, at_ns: u64, end: Option<SaleEnd>) {
+        let mut visits = self.visits.iter_mut().rev();
+        let open = visits.find(|visit| visit.worker == worker && visit.left_ns.is_none());
         if let Some(open) = open {
-            (open.left_ns, open.ended) = (Some(at_ns), ended);
+            (open.left_ns, open.end) = (Some(at_ns), end);
         }
-        if self.mid_sale == Some(worker) {
-            self.mid_sale = None;
+        if self.halted.is_some_and(|halted| halted.worker == worker) {
+            self.halted = None;
         }
     }
 
-    /// When somebody else than this worker entered after this moment, first.
-    pub fn next_after(&self, worker: Option<usize>, at_ns: u64) -> Option<u64> {
-        let others = self.stays.iter().filter(|stay| Some(stay.worker) != worker);
-        others.map(|stay| stay.entered_ns).filter(|entered| *entered > at_ns).min()
+    /// Visits of other workers that began after this moment.
+    fn after(&self, worker: usize, at_ns: u64) -> impl Iterator<Item = &SectionVisit> {
+        let visits = self.visits.iter();
+        visits.filter(move |visit| visit.worker != worker && visit.entered_ns > at_ns)
     }
 
-    /// Sections that others than this worker entered after this moment and left.
-    pub fn done_after(&self, worker: Option<usize>, at_ns: u64) -> usize {
-        let others = self.stays.iter().filter(|stay| Some(stay.worker) != worker);
-        others.filter(|stay| stay.entered_ns > at_ns && stay.left_ns.is_some()).count()
+    /// When another worker entered first after this moment.
+    pub fn next_after(&self, worker: usize, at_ns: u64) -> Option<u64> {
+        self.after(worker, at_ns).map(|visit| visit.entered_ns).min()
     }
 
-    /// All sections; what lasts, lasts until now.
-    pub fn sections(&self) -> Vec<Section> {
+    /// How many visits of other workers began after this moment and have ended.
+    pub fn done_after(&self, worker: usize, at_ns: u64) -> usize {
+        self.after(worker, at_ns).filter(|visit| visit.left_ns.is_some()).count()
+    }
+
+    /// A visit in progress ends now.
+    pub fn sections(&self) -> Vec<CriticalSection> {
         let now = now_ns();
-        let section = |stay: &Stay| Section {
-            entered_ns: stay.entered_ns,
-            left_ns: stay.left_ns.unwrap_or(now),
+        let section = |visit: &SectionVisit| CriticalSection {
+            entered_ns: visit.entered_ns,
+            left_ns: visit.left_ns.unwrap_or(now),
         };
-        self.stays.iter().map(section).collect()
+        self.visits.iter().map(section).collect()
     }
 
-    /// The worst of the troubles in a line: the one said most.
-    pub fn trouble(&self) -> Option<String> {
-        let most = self.troubles.iter().max_by_key(|(_, times)| **times)?;
-        Some(format!("{} (said {} times)", most.0, most.1))
+    /// The most frequent error.
+    pub fn error(&self) -> Option<String> {
+        let (text, count) = self.errors.iter().max_by_key(|(_, count)| **count)?;
+        Some(format!("{text} ({count} times)"))
     }
 }

@@ -1,8 +1,7 @@
-//! The machine's monotonic clock, which all processes share, and wall clocks that are moved under a process.
+//! The machine's monotonic clock, which all processes share, and wall clocks that are set ahead for one process.
 //!
-//! Owns the finding of libfaketime and what a process has to be told to run under it. It moves the wall clock alone, as a
-//! step of NTP or an operator does; the monotonic clock stays. A program that asks the kernel without the C library,
-//! as those in Go do, is not reached.
+//! libfaketime moves the wall clock alone, as a step of NTP or an operator does. It does not reach a program that asks the
+//! kernel without the C library, as those in Go do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +9,12 @@ use std::time::Duration;
 
 use nix::time::ClockId;
 
-const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 const LIBRARIES: &str = "/usr/lib";
-/// Named behind it, so that memory comes from the C library: Redis's own allocator asks for the time before libfaketime
-/// is ready to answer.
+const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+/// Loaded after it, so that memory comes from the C library: Redis's own allocator asks for the time before libfaketime
+/// can reply.
 const LIBC: &str = "libc.so.6";
-/// What to say when there is none.
-pub const MISSING: &str =
-    "libfaketime is not installed; on Debian, as root: apt-get install faketime";
+const MISSING: &str = "libfaketime is not installed; on Debian, as root: apt-get install faketime";
 
 /// Nanoseconds of the machine's monotonic clock.
 pub fn now_ns() -> u64 {
@@ -25,14 +22,12 @@ pub fn now_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Where libfaketime is, if it is.
-pub fn library() -> Option<PathBuf> {
-    let addresses = std::fs::read_dir(LIBRARIES).into_iter().flatten().flatten();
-    let mut addresses = addresses.map(|place| place.path().join(LIBRARY));
-    addresses.find(|library| library.is_file())
+fn library() -> Option<PathBuf> {
+    let directories = std::fs::read_dir(LIBRARIES).into_iter().flatten().flatten();
+    directories.map(|directory| directory.path().join(LIBRARY)).find(|library| library.is_file())
 }
 
-/// A wall clock that can be moved: the file that says how far it is off.
+/// A wall clock whose offset is in a file.
 #[derive(Clone, Debug)]
 pub struct WallClock {
     library: PathBuf,
@@ -40,29 +35,28 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// One that is right, kept in this file.
+    /// A clock without an offset. Creates the file's directory.
     ///
     /// # Errors
     /// If libfaketime is missing, or the file cannot be written.
-    pub fn right(file: &Path) -> io::Result<Self> {
+    pub fn new(file: &Path) -> io::Result<Self> {
         let library = library().ok_or_else(|| io::Error::other(MISSING))?;
+        file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         let clock = Self { library, file: file.to_owned() };
-        clock.move_by(Duration::ZERO)?;
+        clock.set_ahead(Duration::ZERO)?;
         Ok(clock)
     }
 
-    /// From now on it is ahead by so many seconds.
-    ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn move_by(&self, ahead: Duration) -> io::Result<()> {
-        // Replaced as a whole: it is read at any moment.
-        let fresh = self.file.with_extension("next");
-        std::fs::write(&fresh, format!("+{}\n", ahead.as_secs()))?;
-        std::fs::rename(fresh, &self.file)
+    pub fn set_ahead(&self, ahead: Duration) -> io::Result<()> {
+        // Replaced as a whole, because the process may read it at any moment.
+        let next = self.file.with_extension("next");
+        std::fs::write(&next, format!("+{}\n", ahead.as_secs()))?;
+        std::fs::rename(next, &self.file)
     }
 
-    /// The environment of a process that lives by it; it looks how far the clock is off whenever it asks for the time.
+    /// The environment of a process that uses this clock; it reads the offset whenever it asks for the time.
     pub fn variables(&self) -> Vec<(String, String)> {
         let pairs = [
             ("LD_PRELOAD", format!("{}:{LIBC}", self.library.display())),

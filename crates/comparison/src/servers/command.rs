@@ -10,30 +10,30 @@ use super::{Lifetime, RunningServer, RunningServers, Server, ServerError, Server
 const DIRECTORY: &str = "holdfast-comparison";
 
 #[derive(Debug, Subcommand)]
-pub enum Action {
+pub enum ServersCommand {
     /// Start servers and leave them running.
     Up {
         /// redis, redis-always, postgres, mariadb, zookeeper, etcd, holdfast; all if none is named.
         kinds: Vec<String>,
         #[command(flatten)]
-        place: Place,
+        place: ServerPlace,
     },
     /// Stop the servers and remove their files.
-    Down(Place),
+    Down(ServerPlace),
     /// List the servers with address, process, version and durability.
-    Status(Place),
+    Status(ServerPlace),
     /// Print the packages of the servers that are missing on this machine.
     Missing,
 }
 
 #[derive(Debug, Args)]
-pub struct Place {
+pub struct ServerPlace {
     /// Where the servers keep their files.
     #[arg(long)]
     directory: Option<PathBuf>,
 }
 
-impl Place {
+impl ServerPlace {
     /// Absolute: servers change their directory before they read their files.
     fn path(&self) -> PathBuf {
         let path = self.directory.clone().unwrap_or_else(|| std::env::temp_dir().join(DIRECTORY));
@@ -45,10 +45,10 @@ impl Place {
 ///
 /// # Errors
 /// In words; with those of `up`, the servers that did start keep running.
-pub async fn run(action: &Action) -> Result<Vec<String>, String> {
-    match action {
-        Action::Up { kinds, place } => up(kinds, &place.path()).await,
-        Action::Down(place) => {
+pub async fn run(command: &ServersCommand) -> Result<Vec<String>, String> {
+    match command {
+        ServersCommand::Up { kinds, place } => up(kinds, &place.path()).await,
+        ServersCommand::Down(place) => {
             let directory = place.path();
             let stopped =
                 RunningServers::down(&directory).await.map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ pub async fn run(action: &Action) -> Result<Vec<String>, String> {
                 directory.display()
             )])
         }
-        Action::Status(place) => {
+        ServersCommand::Status(place) => {
             let directory = place.path();
             let running = RunningServers::read(&directory).map_err(|error| error.to_string())?;
             let lines = status(&directory, &running);
@@ -68,7 +68,7 @@ pub async fn run(action: &Action) -> Result<Vec<String>, String> {
                 Err(lines.join("\n"))
             }
         }
-        Action::Missing => {
+        ServersCommand::Missing => {
             Ok(ServerKind::packages_missing().into_iter().map(str::to_owned).collect())
         }
     }

@@ -1,30 +1,29 @@
-//! etcd: three nodes, spoken to by the HTTP gateway that each has.
-//!
-//! Owns its command line. Every write is synced; that is its only way.
+//! etcd: three nodes. Every write is synced.
 
 use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use super::process::{Launch, Lifetime, Server};
-use super::ready::{Sign, serving};
-use super::{Missing, ServerError, first_line, make_directory, port, program};
+use super::process::{Lifetime, Server, ServerCommand};
+use super::ready::{Readiness, wait_ready};
+use super::{Missing, ServerError, make_directory, ports, program, version_of};
 
 const MISSING: Missing = Missing { system: "etcd", package: "etcd-server" };
 const NODES: usize = 3;
-const HEALTH: &str = "GET /health HTTP/1.0\r\n\r\n";
+const READY: Readiness<'_> =
+    Readiness::Reply { question: "GET /health HTTP/1.0\r\n\r\n", contains: r#""health":"true""# };
 
 pub(super) fn missing() -> Option<Missing> {
     program("etcd", &[]).is_none().then_some(MISSING)
 }
 
 pub(super) fn version() -> String {
-    program("etcd", &[]).map_or_else(String::new, |etcd| first_line(&etcd, "--version"))
+    version_of(program("etcd", &[]), &["--version"])
 }
 
 pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>, ServerError> {
     let program = program("etcd", &[]).ok_or(ServerError::Missing(MISSING))?;
-    let ports = port::free::<{ 2 * NODES }>()?;
+    let ports = ports::free::<{ 2 * NODES }>()?;
     let (clients, peers) = ports.split_at(NODES);
     let nodes = peers.iter().enumerate().map(|(at, peer)| format!("n{}=http://{peer}", at + 1));
     let cluster = nodes.collect::<Vec<_>>().join(",");
@@ -44,20 +43,20 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
             ["--initial-cluster", &cluster],
             ["--initial-cluster-state", "new"],
         ];
-        let launch = Launch {
+        let command = ServerCommand {
             name: "etcd",
-            program: &program,
+            program: program.clone(),
             arguments: arguments.into_iter().flatten().map(Into::into).collect(),
-            directory: &directory,
+            directory,
             address: *client,
             user: None,
             lifetime,
             stop: Signal::SIGKILL,
         };
-        servers.push(launch.start()?);
+        servers.push(command.start()?);
     }
     for server in &mut servers {
-        serving(server, &Sign::Word(HEALTH, r#""health":"true""#)).await?;
+        wait_ready(server, &READY).await?;
     }
     Ok(servers)
 }

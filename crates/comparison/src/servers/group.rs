@@ -1,162 +1,128 @@
-//! The real servers of one kind, started for a while, in a directory of their own.
+//! The servers of one kind, started for a measurement in a directory of their own.
 //!
-//! Owns starting them, their addresses, what they cost the processor, and noticing that one has fallen. Everything stops
-//! and is removed when a stage is dropped, however the tool ends.
+//! Dropping a group stops its servers and removes their files, however the measurement ends.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use crate::System;
-use crate::servers::{Lifetime, Server, ServerError, ServerKind, zookeeper_doors};
 use nix::unistd::{SysconfVar, sysconf};
 use tempfile::TempDir;
 
-use crate::catalogue::Listed;
-use crate::connect::Addresses;
-use crate::record::About;
+use super::process::{process_stat, process_tree};
+use super::{Lifetime, Server, ServerError, ServerKind, system_error, zookeeper_addresses};
+use crate::catalogue::System;
+use crate::lock::{Connector, LockSettings, ServerAddresses};
+use crate::statistics::number;
 
-/// Leases of what is measured without faults: longer than any case.
-pub const TTL: Duration = Duration::from_secs(30);
-
-/// Servers that run.
 #[derive(Debug)]
 pub struct ServerGroup {
-    /// Their kind.
-    pub kind: ServerKind,
-    /// The servers; those that end are noticed by [`ServerGroup::fallen`]. Before the directory: they stop first.
+    // Before the directory: servers stop first.
     pub servers: Vec<Server>,
-    /// Their files.
+    pub addresses: ServerAddresses,
     directory: TempDir,
-    addresses: Addresses,
 }
 
 impl ServerGroup {
-    /// Starts the servers of a kind, below this directory.
+    /// Starts the servers of a kind below this directory.
     ///
     /// # Errors
-    /// [`ServerError`]: they are missing or do not serve.
-    pub async fn open(kind: ServerKind, below: &Path) -> Result<Self, ServerError> {
-        let directory = directory(below)?;
+    /// [`ServerError`].
+    pub async fn start(kind: ServerKind, below: &Path) -> Result<Self, ServerError> {
+        let directory = server_directory(below)?;
         let servers = kind.start(directory.path(), Lifetime::WithParent).await?;
-        let nodes = servers.iter().map(Server::address).collect();
-        let zookeeper =
-            if kind == ServerKind::Holdfast { zookeeper_doors(&servers)? } else { Vec::new() };
-        Ok(Self { kind, servers, directory, addresses: Addresses { nodes, zookeeper } })
+        let mut group = Self::of(servers, directory);
+        if kind == ServerKind::Holdfast {
+            group.addresses.zookeeper = zookeeper_addresses(&group.servers)?;
+        }
+        Ok(group)
     }
 
-    /// Where the servers are.
-    pub fn addresses(&self) -> &Addresses {
-        &self.addresses
+    /// Servers that were started in this directory.
+    pub(crate) fn of(servers: Vec<Server>, directory: TempDir) -> Self {
+        let addresses = ServerAddresses::of(servers.iter().map(Server::address).collect());
+        Self { servers, addresses, directory }
     }
 
-    /// Where their files are.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A system of this kind, ready for clients.
+    /// Prepares the servers for a lock.
     ///
     /// # Errors
-    /// In words, if the servers refuse.
-    pub async fn system(&self, listed: &Listed, ttl: Duration) -> Result<Arc<dyn System>, String> {
-        let refused = |trouble| format!("{}: {trouble}", listed.name);
-        listed.prepare(&self.addresses).await.map_err(refused)?;
-        listed.system(&self.addresses, ttl).map_err(refused)
+    /// In words.
+    pub async fn connector(
+        &self,
+        system: &System,
+        settings: LockSettings,
+    ) -> Result<Connector, String> {
+        let prepared = system.prepare(&self.addresses).await;
+        prepared.map_err(|error| format!("{}: {error}", system.name))?;
+        Ok(system.connector(self.addresses.clone(), settings))
     }
 
-    /// Which of the servers has ended without being asked to, with the end of its log.
-    pub fn fallen(&mut self) -> Option<String> {
-        let fallen = self.servers.iter_mut().find_map(|server| server.ended().then_some(server))?;
-        Some(format!(
-            "{} has ended in mid-run; the end of its log: {}",
-            fallen.name(),
-            fallen.tail()
-        ))
+    /// Describes a server that has ended by itself, with the end of its log.
+    pub fn crashed(&mut self) -> Option<String> {
+        let server = self.servers.iter_mut().find_map(|one| one.has_ended().then_some(one))?;
+        let (name, log) = (server.name(), server.log_tail());
+        Some(format!("{name} ended during the run; the end of its log: {log}"))
     }
 
-    /// Processor seconds that the servers and all processes that they started have used so far, in steps of the kernel's tick
-    /// (10 ms); none if that cannot be read.
+    /// Processor seconds that the servers and their descendants have used, in steps of the kernel's tick (10 ms).
     pub fn processor_seconds(&self) -> Option<f64> {
-        let processes = processes();
-        let mut tree: BTreeSet<u32> = self.servers.iter().map(Server::pid).collect();
-        loop {
-            let born = processes.iter().filter(|(_, process)| tree.contains(&process.parent));
-            let born: Vec<u32> =
-                born.map(|(pid, _)| *pid).filter(|pid| !tree.contains(pid)).collect();
-            if born.is_empty() {
-                break;
+        let processes = self.servers.iter().flat_map(|server| process_tree(server.pid()));
+        let ticks: u64 = processes.filter_map(processor_ticks).sum();
+        let per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
+        Some(number(ticks) / number(per_second.max(1)))
+    }
+}
+
+/// User and system time of a process and of its children that have ended.
+fn processor_ticks(pid: u32) -> Option<u64> {
+    let stat = process_stat(pid)?;
+    Some(stat.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum())
+}
+
+/// A directory that other users can enter: PostgreSQL does not run as root.
+pub(crate) fn server_directory(below: &Path) -> Result<TempDir, ServerError> {
+    let permissions = std::fs::Permissions::from_mode(0o755);
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix("holdfast-compare-").permissions(permissions).tempdir_in(below);
+    made.map_err(system_error(format!("make a directory in {}", below.display())))
+}
+
+/// A group that is started at its first use, and again after one of its servers has crashed.
+#[derive(Debug)]
+pub struct LazyGroup {
+    kind: ServerKind,
+    group: Option<ServerGroup>,
+    /// Why the servers do not start; not tried again.
+    failure: Option<String>,
+}
+
+impl LazyGroup {
+    pub fn new(kind: ServerKind) -> Self {
+        Self { kind, group: None, failure: None }
+    }
+
+    /// # Errors
+    /// In words: why the servers do not start.
+    pub async fn get(&mut self, below: &Path) -> Result<&mut ServerGroup, String> {
+        if self.group.is_none() && self.failure.is_none() {
+            match ServerGroup::start(self.kind, below).await {
+                Ok(group) => self.group = Some(group),
+                Err(error) => self.failure = Some(error.to_string()),
             }
-            tree.extend(born);
         }
-        let ticks: u64 =
-            tree.iter().filter_map(|pid| processes.get(pid)).map(|process| process.ticks).sum();
-        let a_second = sysconf(SysconfVar::CLK_TCK).ok().flatten()?;
-        let a_second = u64::try_from(a_second).ok().filter(|ticks| *ticks > 0)?;
-        Some(crate::statistics::number(ticks) / crate::statistics::number(a_second))
+        self.group.as_mut().ok_or_else(|| self.failure.clone().unwrap_or_default())
     }
-}
 
-/// A row about a system, whether its servers are here or not.
-pub fn about(listed: &Listed) -> About {
-    let limitations = listed.system(&Addresses::nowhere(), TTL).map(|system| system.limitations());
-    let limitations =
-        limitations.unwrap_or_default().iter().map(|limitation| limitation.text().to_owned());
-    let (kind, missing) = (listed.kind, listed.kind.missing());
-    About {
-        system: listed.name.to_owned(),
-        servers: kind.name().to_owned(),
-        nodes: nodes(listed),
-        version: missing.map_or_else(|| kind.version(), |_| "not installed".to_owned()),
-        durability: kind.durability().to_owned(),
-        limitations: limitations.collect(),
+    /// [`ServerGroup::crashed`]; the next use starts a new group.
+    pub fn crashed(&mut self) -> Option<String> {
+        let crashed = self.group.as_mut()?.crashed()?;
+        self.group = None;
+        Some(crashed)
     }
-}
-
-/// How many servers a lock of this system asks.
-fn nodes(listed: &Listed) -> u32 {
-    match listed.kind {
-        ServerKind::Redis | ServerKind::RedisSynced if listed.adapter == "redlock" => 5,
-        ServerKind::Redis
-        | ServerKind::RedisSynced
-        | ServerKind::Postgres
-        | ServerKind::MariaDb => 1,
-        ServerKind::ZooKeeper | ServerKind::Etcd | ServerKind::Holdfast => 3,
-    }
-}
-
-/// A directory that other users may pass: `PostgreSQL` does not run as root.
-fn directory(below: &Path) -> Result<TempDir, ServerError> {
-    let open = std::fs::Permissions::from_mode(0o755);
-    let made =
-        tempfile::Builder::new().prefix("holdfast-compare-").permissions(open).tempdir_in(below);
-    made.map_err(|error| ServerError::System {
-        what: format!("make a directory in {}", below.display()),
-        error,
-    })
-}
-
-struct Process {
-    parent: u32,
-    /// Its own time and that of its children that have ended.
-    ticks: u64,
-}
-
-fn processes() -> BTreeMap<u32, Process> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| Some((pid, process(pid)?))).collect()
-}
-
-/// See `man 5 proc`: after the name in parentheses come state, parent, …, utime, stime, cutime, cstime.
-fn process(pid: u32) -> Option<Process> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    let parent = fields.get(1)?.parse().ok()?;
-    let ticks = fields.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
-    Some(Process { parent, ticks })
 }
 
 #[cfg(test)]
@@ -164,15 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_a_parent_and_has_used_time() {
-        let this = process(std::process::id()).unwrap();
-        assert!(processes().contains_key(&this.parent));
-    }
-
-    #[test]
-    fn what_is_said_about_a_system_has_its_caveats() {
-        let about = about(crate::catalogue::named("redlock").unwrap());
-        assert_eq!((about.nodes, about.servers.as_str()), (5, "redis"));
-        assert!(!about.limitations.is_empty());
+    fn this_process_has_used_processor_time_and_a_missing_one_has_none() {
+        assert!(processor_ticks(std::process::id()).is_some());
+        assert_eq!(processor_ticks(0), None);
     }
 }

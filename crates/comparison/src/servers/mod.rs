@@ -1,8 +1,6 @@
-//! Real servers of the clients, on free loopback ports and in directories of their own.
+//! Real servers on free loopback ports, each in a directory of its own.
 //!
-//! Owns how each is started, when it serves, how it is stopped, and how durable it was set up to be. Refuses to install
-//! anything: a server that is missing is [`Missing`], with the package that has it. A server is stopped when its value
-//! is dropped, and by the kernel when this process dies before that; [`Server::leave`] lets it run on.
+//! Nothing is installed: a missing server is [`Missing`], with its Debian package. Dropping a [`Server`] stops it.
 
 pub mod clock;
 pub mod command;
@@ -11,7 +9,7 @@ pub mod group;
 mod holdfast;
 mod leader;
 mod mariadb;
-mod port;
+mod ports;
 mod postgres;
 mod process;
 mod ready;
@@ -25,81 +23,68 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use group::{LazyGroup, ServerGroup};
+pub use holdfast::zookeeper_addresses;
 pub use leader::leader;
+pub(crate) use process::tied_to_parent;
 pub use process::{Lifetime, Server};
-pub use ready::ask;
-pub use redis::Redis;
+pub(crate) use ready::ask;
+pub use redis::RedisServer;
 pub use registry::{RunningServer, RunningServers};
 
-/// What keeps a server from starting.
+/// Why a server does not start.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// It is not installed.
     #[error("{0}")]
     Missing(Missing),
-    /// It ended, or did not serve in time; with the end of its log.
-    #[error("{name} does not serve: {why}")]
-    Broken {
-        /// Which.
-        name: String,
-        /// Why, as far as its log says.
-        why: String,
-    },
-    /// The system refused something.
-    #[error("{what}: {error}")]
-    System {
-        /// What was tried.
-        what: String,
-        /// Its answer.
-        error: std::io::Error,
-    },
+    /// `why` is the end of its log.
+    #[error("{name} does not start: {why}")]
+    NotReady { name: String, why: String },
+    #[error("{action}: {error}")]
+    System { action: String, error: std::io::Error },
 }
 
-/// A server that is not installed, and what to do.
+/// A server that is not installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{system} is not installed; on Debian, as root: apt-get install {package}")]
 pub struct Missing {
-    /// Its name.
     pub system: &'static str,
-    /// Debian's packages.
     pub package: &'static str,
 }
 
-pub(crate) fn system_error(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> ServerError {
-    let what = what.into();
-    move |error| ServerError::System { what, error }
+fn system_error(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> ServerError {
+    let action = action.into();
+    move |error| ServerError::System { action, error }
 }
 
 /// How a server keeps what it acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durable {
-    /// On its disk before it answers.
+pub enum Durability {
+    /// On its disk before the reply.
     Synced,
     /// In memory, and on the disk some time later or never.
     Unsynced,
 }
 
-/// A kind of server, or a cluster of them.
+/// A kind of server, or of a cluster of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerKind {
-    /// Five independent servers, as `RedLock` wants them, and the first of them alone.
+    /// Five independent servers: Redlock uses all of them, other locks the first.
     Redis,
     /// The same with `appendfsync always`.
     RedisSynced,
-    /// One server.
     Postgres,
-    /// One server.
     MariaDb,
     /// Three nodes.
     ZooKeeper,
     /// Three nodes.
     Etcd,
-    /// Three nodes of ours.
+    /// Three nodes.
     Holdfast,
 }
 
 impl ServerKind {
-    /// All of them, in the order of reports.
+    /// In the order of reports.
     pub const ALL: [Self; 7] = [
         Self::Holdfast,
         Self::Redis,
@@ -110,7 +95,7 @@ impl ServerKind {
         Self::Etcd,
     ];
 
-    /// Its name on command lines and in rosters.
+    /// On command lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis",
@@ -123,16 +108,15 @@ impl ServerKind {
         }
     }
 
-    /// The kind of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// How it is set up to keep what it acknowledges, for a report.
+    /// For the report.
     pub fn durability(self) -> &'static str {
         match self {
-            Self::Redis => "appendonly no: memory alone",
-            Self::RedisSynced => "appendfsync always: synced before the answer",
+            Self::Redis => "appendonly no: in memory only",
+            Self::RedisSynced => "appendfsync always: synced before the reply",
             Self::Postgres => "fsync on, synchronous_commit on (advisory locks live in memory)",
             Self::MariaDb => "innodb_flush_log_at_trx_commit 1 (GET_LOCK lives in memory)",
             Self::ZooKeeper => "forceSync yes, on a majority",
@@ -140,7 +124,7 @@ impl ServerKind {
         }
     }
 
-    /// Why it cannot be started on this machine, if so.
+    /// Why it cannot be started on this machine.
     pub fn missing(self) -> Option<Missing> {
         match self {
             Self::Redis | Self::RedisSynced => redis::missing(),
@@ -152,7 +136,7 @@ impl ServerKind {
         }
     }
 
-    /// The packages that have what is missing on this machine.
+    /// The packages of what is missing on this machine.
     pub fn packages_missing() -> Vec<&'static str> {
         Self::ALL
             .into_iter()
@@ -161,7 +145,7 @@ impl ServerKind {
             .collect()
     }
 
-    /// What the program says about its version.
+    /// The program's own words.
     pub fn version(self) -> String {
         match self {
             Self::Redis | Self::RedisSynced => redis::version(),
@@ -173,10 +157,10 @@ impl ServerKind {
         }
     }
 
-    /// Starts its servers below `directory`, and waits until all of them serve.
+    /// Starts the servers below `directory` and waits until all of them are ready.
     ///
     /// # Errors
-    /// [`ServerError`]; what was started is stopped again.
+    /// [`ServerError`]; started servers are stopped again.
     pub async fn start(
         self,
         directory: &Path,
@@ -188,10 +172,10 @@ impl ServerKind {
         let home = directory.join(self.name());
         make_directory(&home)?;
         match self {
-            Self::Redis => redis::five(&home, Durable::Unsynced, lifetime).await,
-            Self::RedisSynced => redis::five(&home, Durable::Synced, lifetime).await,
-            Self::Postgres => Ok(vec![postgres::start(&home, Durable::Synced, lifetime).await?]),
-            Self::MariaDb => Ok(vec![mariadb::start(&home, Durable::Synced, lifetime).await?]),
+            Self::Redis => redis::five(&home, Durability::Unsynced, lifetime).await,
+            Self::RedisSynced => redis::five(&home, Durability::Synced, lifetime).await,
+            Self::Postgres => Ok(vec![postgres::start(&home, Durability::Synced, lifetime).await?]),
+            Self::MariaDb => Ok(vec![mariadb::start(&home, Durability::Synced, lifetime).await?]),
             Self::ZooKeeper => zookeeper::three(&home, lifetime).await,
             Self::Etcd => etcd::three(&home, lifetime).await,
             Self::Holdfast => holdfast::three(&home, lifetime).await,
@@ -199,22 +183,18 @@ impl ServerKind {
     }
 }
 
-/// One server of `kind` that need not keep anything, for tests of adapters.
-///
 /// # Errors
 /// [`ServerError`].
-pub async fn quick_postgres(directory: &Path) -> Result<Server, ServerError> {
+pub async fn unsynced_postgres(directory: &Path) -> Result<Server, ServerError> {
     make_directory(directory)?;
-    postgres::start(directory, Durable::Unsynced, Lifetime::WithParent).await
+    postgres::start(directory, Durability::Unsynced, Lifetime::WithParent).await
 }
 
-/// The same for `MariaDB`.
-///
 /// # Errors
 /// [`ServerError`].
-pub async fn quick_mariadb(directory: &Path) -> Result<Server, ServerError> {
+pub async fn unsynced_mariadb(directory: &Path) -> Result<Server, ServerError> {
     make_directory(directory)?;
-    mariadb::start(directory, Durable::Unsynced, Lifetime::WithParent).await
+    mariadb::start(directory, Durability::Unsynced, Lifetime::WithParent).await
 }
 
 /// The URL of a server for its driver.
@@ -230,29 +210,32 @@ pub fn url(kind: ServerKind, address: SocketAddr) -> String {
     }
 }
 
-/// Where nodes of holdfast answer `ZooKeeper` clients.
-///
-/// # Errors
-/// [`ServerError::System`] if their configuration cannot be read.
-pub fn zookeeper_doors(holdfast: &[Server]) -> Result<Vec<SocketAddr>, ServerError> {
-    holdfast::zookeeper_doors(holdfast)
-}
-
 fn make_directory(path: &Path) -> Result<(), ServerError> {
     std::fs::create_dir_all(path).map_err(system_error(format!("mkdir {}", path.display())))
 }
 
-/// A program of this name in one of these directories or on the path.
-fn program(name: &str, directories: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let named = directories.iter().map(PathBuf::from);
-    let mut addresses = named.chain(std::env::split_paths(&path)).map(|place| place.join(name));
-    addresses.find(|place| place.is_file())
+/// Runs a command that prepares a server's data.
+fn prepare(name: &str, command: &mut std::process::Command) -> Result<(), ServerError> {
+    let output = command.stdin(std::process::Stdio::null()).output();
+    let output = output.map_err(system_error(format!("run {name}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(ServerError::NotReady { name: name.to_owned(), why })
 }
 
-/// The first line of what a program says.
-fn first_line(program: &Path, argument: &str) -> String {
-    let said = std::process::Command::new(program).arg(argument).output();
-    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
-    said.unwrap_or_default().lines().next().unwrap_or("unknown").trim().to_owned()
+/// A program in one of these directories or on the path.
+fn program(name: &str, directories: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = directories.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
+    directories.map(|directory| directory.join(name)).find(|file| file.is_file())
+}
+
+/// The first line of a program's output; empty if the program is missing.
+fn version_of(program: Option<PathBuf>, arguments: &[&str]) -> String {
+    let Some(program) = program else { return String::new() };
+    let output = std::process::Command::new(program).args(arguments).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.unwrap_or_default().lines().next().unwrap_or("unknown").trim().to_owned()
 }

@@ -1,47 +1,50 @@
-//! `PostgreSQL`: one server that trusts everybody on its loopback port.
-//!
-//! Owns finding its programs, making its data directory, and the unprivileged user it insists on.
+//! PostgreSQL: one server that trusts every client on its loopback port, under an unprivileged user.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, User};
 
-use super::process::{Launch, Lifetime, Server};
-use super::ready::{Sign, serving};
-use super::{Durable, Missing, ServerError, first_line, port, program, system_error};
+use super::process::{Lifetime, Server, ServerCommand};
+use super::ready::{Readiness, wait_ready};
+use super::{Durability, Missing, ServerError, ports, prepare, program, system_error, version_of};
 
 const MISSING: Missing = Missing { system: "PostgreSQL", package: "postgresql" };
 /// Names a directory with `postgres` and `initdb`, tried before all others.
-const BIN_DIR: &str = "HOLDFAST_POSTGRES_BIN";
+const BIN_DIRECTORY: &str = "HOLDFAST_POSTGRES_BIN";
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 pub(super) fn missing() -> Option<Missing> {
-    bin_dir().is_none().then_some(MISSING)
+    bin_directory().is_none().then_some(MISSING)
 }
 
 pub(super) fn version() -> String {
-    bin_dir().map_or_else(String::new, |bin| first_line(&bin.join("postgres"), "--version"))
+    version_of(bin_directory().map(|bin| bin.join("postgres")), &["--version"])
 }
 
 pub(super) async fn start(
     home: &Path,
-    durable: Durable,
+    durability: Durability,
     lifetime: Lifetime,
 ) -> Result<Server, ServerError> {
-    let bin = bin_dir().ok_or(ServerError::Missing(MISSING))?;
+    let bin = bin_directory().ok_or(ServerError::Missing(MISSING))?;
     let user = server_user()?;
     if let Some((uid, gid)) = user {
         chown(home, Some(uid.as_raw()), Some(gid.as_raw())).map_err(system_error("chown"))?;
     }
     let data = home.join("data");
-    make_data(&bin, &data, home, user)?;
-    let [address] = port::free::<1>()?;
-    let sync = if durable == Durable::Synced { "on" } else { "off" };
-    let mut arguments = vec!["-D".into(), data.into_os_string(), "-k".into(), String::new().into()];
+    let mut initdb = Command::new(bin.join("initdb"));
+    initdb.arg("--pgdata").arg(&data).args(["--auth=trust", "--username=postgres", "--no-sync"]);
+    initdb.args(["--encoding=UTF8", "--locale=C", "--no-instructions"]).current_dir(home);
+    if let Some((uid, gid)) = user {
+        initdb.uid(uid.as_raw()).gid(gid.as_raw());
+    }
+    prepare("initdb", &mut initdb)?;
+    let [address] = ports::free::<1>()?;
+    let sync = if durability == Durability::Synced { "on" } else { "off" };
     let settings = [
         "listen_addresses=127.0.0.1".to_owned(),
         format!("port={}", address.port()),
@@ -50,71 +53,48 @@ pub(super) async fn start(
         format!("full_page_writes={sync}"),
         "max_connections=300".to_owned(),
     ];
+    let mut arguments = vec!["-D".into(), data.into_os_string(), "-k".into(), String::new().into()];
     arguments.extend(settings.into_iter().flat_map(|setting| ["-c".into(), setting.into()]));
-    let program = bin.join("postgres");
-    let launch = Launch {
+    let command = ServerCommand {
         name: "postgres",
-        program: &program,
+        program: bin.join("postgres"),
         arguments,
-        directory: home,
+        directory: home.to_owned(),
         address,
         user,
         lifetime,
         stop: Signal::SIGQUIT,
     };
-    let mut server = launch.start()?;
-    serving(&mut server, &Sign::Log("database system is ready to accept connections")).await?;
+    let mut server = command.start()?;
+    let ready = Readiness::Log("database system is ready to accept connections");
+    wait_ready(&mut server, &ready).await?;
     Ok(server)
 }
 
-fn make_data(
-    bin: &Path,
-    data: &Path,
-    home: &Path,
-    user: Option<(Uid, Gid)>,
-) -> Result<(), ServerError> {
-    let mut initdb = Command::new(bin.join("initdb"));
-    initdb.arg("--pgdata").arg(data).args(["--auth=trust", "--username=postgres", "--no-sync"]);
-    initdb.args(["--encoding=UTF8", "--locale=C", "--no-instructions"]).current_dir(home);
-    if let Some((uid, gid)) = user {
-        initdb.uid(uid.as_raw()).gid(gid.as_raw());
-    }
-    let made = initdb.stdin(Stdio::null()).output().map_err(system_error("run initdb"))?;
-    if made.status.success() {
-        return Ok(());
-    }
-    let why = String::from_utf8_lossy(&made.stderr).into_owned();
-    Err(ServerError::Broken { name: "initdb".to_owned(), why })
-}
-
-/// The directory with `postgres` and `initdb` of the newest version installed.
-fn bin_dir() -> Option<PathBuf> {
-    let named = std::env::var_os(BIN_DIR).map(PathBuf::from);
+/// The directory with `postgres` and `initdb` of the newest version.
+fn bin_directory() -> Option<PathBuf> {
+    let named = std::env::var_os(BIN_DIRECTORY).map(PathBuf::from);
     let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
-    let mut debian: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
-    debian.sort_by_key(|bin| std::cmp::Reverse(major(bin)));
+    let mut debian: Vec<PathBuf> = versions.map(|version| version.path()).collect();
+    let major = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    debian.sort_by_key(|path| std::cmp::Reverse(major(path)));
     let on_path = program("initdb", &["/usr/local/bin"]);
     let on_path = on_path.and_then(|initdb| initdb.parent().map(Path::to_owned));
     let complete =
         |bin: &PathBuf| ["postgres", "initdb"].iter().all(|name| bin.join(name).is_file());
+    let debian = debian.into_iter().map(|version| version.join("bin"));
     named.into_iter().chain(debian).chain(on_path).find(complete)
 }
 
-/// `/usr/lib/postgresql/15/bin` is version 15.
-fn major(bin: &Path) -> u32 {
-    let name = bin.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    name.and_then(|name| name.parse().ok()).unwrap_or(0)
-}
-
-/// The server refuses to run as root: then `postgres`, or else `nobody`, runs it.
+/// The server refuses to run as root: then the user `postgres`, or else `nobody`, runs it.
 fn server_user() -> Result<Option<(Uid, Gid)>, ServerError> {
     if !Uid::effective().is_root() {
         return Ok(None);
     }
-    let known = ["postgres", "nobody"].into_iter().find_map(|name| User::from_name(name).ok()?);
-    let nobody = || ServerError::Broken {
+    let found = ["postgres", "nobody"].into_iter().find_map(|name| User::from_name(name).ok()?);
+    let none = || ServerError::NotReady {
         name: "postgres".to_owned(),
-        why: "run as root, and there is neither a user postgres nor nobody to run it".to_owned(),
+        why: "run as root, and there is no user postgres or nobody to run it".to_owned(),
     };
-    known.map(|user| Some((user.uid, user.gid))).ok_or_else(nobody)
+    found.map(|user| Some((user.uid, user.gid))).ok_or_else(none)
 }

@@ -1,11 +1,11 @@
-//! One running server process: its log, its signals, its end.
+//! One server process: its start, log, signals and end.
 //!
-//! Owns the child. On a lifetime it gets its signal to stop from the kernel when the thread that started it ends (`setpriv
-//! --pdeathsig`), so that no test leaves a server behind, not even one that is killed. It can be made to crash and be
-//! started again in its place, with what it had on its disk.
+//! A server with [`Lifetime::WithParent`] gets its stop signal from the kernel when the thread that started it ends
+//! (`setpriv --pdeathsig`), so that not even a killed run leaves a server behind. A server can be crashed and restarted
+//! with its disk.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,228 +18,175 @@ use nix::unistd::{Gid, Pid, Uid};
 use super::{ServerError, system_error};
 
 const LOG: &str = "log";
-/// What our own program reads its configuration from.
-const OURS: &str = "HOLDFAST_";
-const STOP: Duration = Duration::from_secs(5);
-const STEP: Duration = Duration::from_millis(5);
+/// Variables that holdfast reads its configuration from; servers do not inherit them.
+const INHERITED_NOT: &str = "HOLDFAST_";
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+const STOP_STEP: Duration = Duration::from_millis(5);
 const TAIL_LINES: usize = 15;
 
-/// Whether a server ends with this process.
+/// When a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// However this process ends.
+    /// With the process that started it.
     WithParent,
-    /// It may be left running by [`Server::leave`].
+    /// By a signal; [`Server::leave`] leaves it running.
     Detached,
 }
 
-/// What is to be started.
+/// What starts a server, the first time and after a crash.
 #[derive(Debug)]
-pub(super) struct Launch<'a> {
-    pub(super) name: &'a str,
-    pub(super) program: &'a Path,
+pub(super) struct ServerCommand {
+    pub(super) name: &'static str,
+    pub(super) program: PathBuf,
     pub(super) arguments: Vec<OsString>,
-    pub(super) directory: &'a Path,
+    pub(super) directory: PathBuf,
     pub(super) address: SocketAddr,
     pub(super) user: Option<(Uid, Gid)>,
     pub(super) lifetime: Lifetime,
-    /// What ends it at once, and lets it clean up what would stay behind otherwise.
+    /// Ends the server at once; not SIGKILL where that would leave resources behind.
     pub(super) stop: Signal,
 }
 
-/// A running server. Dropping it stops it.
-#[derive(Debug)]
-pub struct Server {
-    name: String,
-    child: Option<Child>,
-    pid: u32,
-    address: SocketAddr,
-    directory: PathBuf,
-    stop: Signal,
-    again: Again,
-}
-
-/// What it takes to start it in its directory, the first time as later.
-#[derive(Debug)]
-struct Again {
-    program: PathBuf,
-    arguments: Vec<OsString>,
-    user: Option<(Uid, Gid)>,
-    lifetime: Lifetime,
-}
-
-impl Launch<'_> {
-    /// Starts it; its output goes to a file `log` in its directory.
+impl ServerCommand {
+    /// Does not wait until the server is ready. The output goes to a file `log` in its directory.
     pub(super) fn start(self) -> Result<Server, ServerError> {
-        let again = Again {
-            program: self.program.to_owned(),
-            arguments: self.arguments,
-            user: self.user,
-            lifetime: self.lifetime,
-        };
-        let child = again.spawn(self.directory, self.stop, &[])?;
-        Ok(Server {
-            name: self.name.to_owned(),
-            pid: child.id(),
-            stop: self.stop,
-            child: Some(child),
-            address: self.address,
-            directory: self.directory.to_owned(),
-            again,
-        })
+        let child = self.spawn(&[])?;
+        Ok(Server { pid: child.id(), child: Some(child), command: self })
     }
-}
 
-impl Again {
-    fn spawn(
-        &self,
-        directory: &Path,
-        stop: Signal,
-        variables: &[(String, String)],
-    ) -> Result<Child, ServerError> {
-        let log = append_to(&directory.join(LOG))?;
+    fn spawn(&self, variables: &[(String, String)]) -> Result<Child, ServerError> {
+        let path = self.directory.join(LOG);
+        let log = OpenOptions::new().create(true).append(true).open(&path);
+        let log = log.map_err(system_error(format!("open {}", path.display())))?;
         let errors = log.try_clone().map_err(system_error("a second handle of a log"))?;
         let mut command = match self.lifetime {
             Lifetime::Detached => Command::new(&self.program),
-            Lifetime::WithParent => {
-                let mut command = Command::new("setpriv");
-                let signal = stop.as_str().trim_start_matches("SIG");
-                command.args(["--pdeathsig", signal, "--"]).arg(&self.program);
-                command
-            }
+            Lifetime::WithParent => tied_to_parent(&self.program, self.stop),
         };
-        command.args(&self.arguments).current_dir(directory).process_group(0);
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        // What a server is told, it is told here.
-        command.env("LC_ALL", "C.UTF-8");
-        let ours = std::env::vars_os().map(|(name, _)| name);
-        for name in ours.filter(|name| name.to_string_lossy().starts_with(OURS)) {
-            command.env_remove(name);
+        command.args(&self.arguments).current_dir(&self.directory).process_group(0);
+        command.stdin(Stdio::null()).stdout(log).stderr(errors).env("LC_ALL", "C.UTF-8");
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with(INHERITED_NOT) {
+                command.env_remove(name);
+            }
         }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         if let Some((uid, gid)) = self.user {
             command.uid(uid.as_raw()).gid(gid.as_raw());
         }
-        let child = command.spawn();
-        child.map_err(system_error(format!("start {}", self.program.display())))
+        let failed = system_error(format!("start {}", self.program.display()));
+        command.spawn().map_err(failed)
     }
 }
 
+/// A command whose process gets `signal` from the kernel when the calling thread ends.
+pub(crate) fn tied_to_parent(program: &Path, signal: Signal) -> Command {
+    let mut command = Command::new("setpriv");
+    let signal = signal.as_str().trim_start_matches("SIG");
+    command.args(["--pdeathsig", signal, "--"]).arg(program);
+    command
+}
+
+/// A started server. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    command: ServerCommand,
+    /// `None` after a crash and after [`Server::leave`].
+    child: Option<Child>,
+    pid: u32,
+}
+
 impl Server {
-    /// What it is called in messages.
     pub fn name(&self) -> &str {
-        &self.name
+        self.command.name
     }
 
     /// Where it serves clients.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.command.address
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Where it keeps its files.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        &self.command.directory
     }
 
-    /// Sends it a signal.
-    ///
     /// # Errors
-    /// What the system says.
+    /// [`ServerError::System`].
     pub fn signal(&self, signal: Signal) -> Result<(), ServerError> {
-        signal_to(self.pid, signal).map_err(system_error(format!("{signal} to {}", self.name)))
+        signal_to(self.pid, signal).map_err(system_error(format!("{signal} to {}", self.name())))
     }
 
-    /// Lets it run on.
+    /// Leaves it running.
     pub fn leave(mut self) {
         self.child = None;
     }
 
-    /// Stops it at once, without a chance to finish anything, and waits for the end.
-    pub fn kill(mut self) {
-        self.end();
-    }
-
-    /// Kills it with all its processes by SIGKILL, whatever its kind, and waits for the end. Its files stay.
+    /// SIGKILL to all its processes, whatever its kind; waits for the end. Its files stay.
     pub fn crash(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        // Who ends by itself meanwhile need not be killed.
-        for process in tree(self.pid) {
+        for process in process_tree(self.pid) {
+            // It may have ended by itself.
             drop(signal_to(process, Signal::SIGKILL));
         }
         drop(child.wait());
     }
 
-    /// Starts it again in its place, crashing it before if it runs, with these variables of the environment besides.
-    /// Does not wait until it serves.
+    /// Crashes it and starts it again, with additional environment variables. Does not wait until it is ready.
     ///
     /// # Errors
-    /// [`ServerError::System`] if it cannot be started.
+    /// [`ServerError::System`].
     pub fn restart(&mut self, variables: &[(String, String)]) -> Result<(), ServerError> {
         self.crash();
-        let child = self.again.spawn(&self.directory, self.stop, variables)?;
+        let child = self.command.spawn(variables)?;
         self.pid = child.id();
         self.child = Some(child);
         Ok(())
     }
 
     /// Whether it has ended by itself.
-    pub fn ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
         child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// The end of its log.
-    pub fn tail(&self) -> String {
+    /// The last lines of its log.
+    pub fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         let from = lines.len().saturating_sub(TAIL_LINES);
         lines.get(from..).unwrap_or_default().join("\n")
     }
 
-    /// Its whole log.
     pub(super) fn log(&self) -> String {
-        let bytes = std::fs::read(self.directory.join(LOG)).unwrap_or_default();
+        let bytes = std::fs::read(self.directory().join(LOG)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
-
-    fn end(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // It may have ended by itself.
-            drop(signal_to(self.pid, self.stop));
-            // A process that stands still hears SIGKILL alone.
-            if self.stop != Signal::SIGKILL && !ends(&mut child) {
-                drop(child.kill());
-            }
-            drop(child.wait());
-        }
-    }
-}
-
-/// Whether it ends within [`STOP`].
-fn ends(child: &mut Child) -> bool {
-    let deadline = Instant::now() + STOP;
-    while Instant::now() < deadline {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return true;
-        }
-        std::thread::sleep(STEP);
-    }
-    false
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end();
+        let Some(mut child) = self.child.take() else { return };
+        // It may have ended by itself.
+        drop(signal_to(self.pid, self.command.stop));
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while self.command.stop != Signal::SIGKILL && matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                // A stopped process reacts to SIGKILL alone.
+                drop(child.kill());
+                break;
+            }
+            std::thread::sleep(STOP_STEP);
+        }
+        drop(child.wait());
     }
 }
 
-/// A process and all below it, the process first.
-fn tree(pid: u32) -> Vec<u32> {
+/// A process and all its descendants, the process first.
+pub(super) fn process_tree(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut at = 0;
     while let Some(&parent) = found.get(at) {
@@ -254,13 +201,14 @@ fn tree(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Sends a signal to a process.
+/// The fields of `/proc/<pid>/stat` after the name: state, parent, … (`man 5 proc`); `None` for a zombie.
+pub(super) fn process_stat(pid: u32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<String> = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect();
+    (fields.first()? != "Z").then_some(fields)
+}
+
 pub(super) fn signal_to(pid: u32, signal: Signal) -> std::io::Result<()> {
     let pid = i32::try_from(pid).map_err(std::io::Error::other)?;
     Ok(kill(Pid::from_raw(pid), signal)?)
-}
-
-fn append_to(path: &Path) -> Result<File, ServerError> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    file.map_err(system_error(format!("open {}", path.display())))
 }

@@ -1,64 +1,63 @@
-//! Waiting until a server serves.
-//!
-//! Owns the deadline and the questions that need no driver: a word over TCP, or a line in the log.
+//! Waiting until a server is ready, by questions that need no driver.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::ServerError;
-use super::process::Server;
+use super::{Server, ServerError};
+use crate::wait::poll_until;
 
-/// Generous: three virtual machines of Java on two busy cores.
-const DEADLINE: Duration = Duration::from_mins(2);
+/// Generous: three Java virtual machines on two busy cores.
+const READY_TIMEOUT: Duration = Duration::from_mins(2);
 const STEP: Duration = Duration::from_millis(30);
-const ANSWER: Duration = Duration::from_secs(2);
-const ANSWER_MAX: u64 = 16 << 10;
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+const REPLY_LEN_MAX: usize = 16 << 10;
 
-/// What shows that a server serves.
-pub(super) enum Sign<'a> {
-    /// This question is answered with something that contains this.
-    Word(&'a str, &'a str),
-    /// Its log says so.
+/// What shows that a server is ready.
+pub(super) enum Readiness<'a> {
+    /// The reply to a question contains a text.
+    Reply { question: &'a str, contains: &'a str },
+    /// The log contains a text.
     Log(&'a str),
 }
 
-/// Waits for the sign.
-pub(super) async fn serving(server: &mut Server, sign: &Sign<'_>) -> Result<(), ServerError> {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let shown = match sign {
-            Sign::Word(question, expected) => {
-                ask(server.address(), question).await.is_some_and(|said| said.contains(expected))
+/// # Errors
+/// [`ServerError::NotReady`] if the server ends, or is not ready in time.
+pub(super) async fn wait_ready(
+    server: &mut Server,
+    readiness: &Readiness<'_>,
+) -> Result<(), ServerError> {
+    let mut is_ready = false;
+    poll_until(READY_TIMEOUT, STEP, async || {
+        is_ready = match readiness {
+            Readiness::Reply { question, contains } => {
+                ask(server.address(), question).await.is_some_and(|text| text.contains(contains))
             }
-            Sign::Log(line) => server.log().contains(line),
+            Readiness::Log(text) => server.log().contains(text),
         };
-        if shown {
-            return Ok(());
-        }
-        if server.ended() || Instant::now() > deadline {
-            let name = server.name().to_owned();
-            return Err(ServerError::Broken { name, why: server.tail() });
-        }
-        tokio::time::sleep(STEP).await;
-    }
+        is_ready || server.has_ended()
+    })
+    .await;
+    let (name, why) = (server.name().to_owned(), server.log_tail());
+    if is_ready { Ok(()) } else { Err(ServerError::NotReady { name, why }) }
 }
 
-/// What a server has to say to a question, until it closes, pauses or has said a line; none if it does not answer.
-pub async fn ask(address: SocketAddr, question: &str) -> Option<String> {
+/// A server's reply until it closes the connection, pauses, or completes a line; `None` if it does not reply.
+pub(crate) async fn ask(address: SocketAddr, question: &str) -> Option<String> {
     let mut socket = TcpStream::connect(address).await.ok()?;
     socket.write_all(question.as_bytes()).await.ok()?;
-    let mut answer = vec![0; usize::try_from(ANSWER_MAX).ok()?];
+    let mut reply = vec![0; REPLY_LEN_MAX];
     let mut len = 0;
-    while let Ok(Ok(read)) = tokio::time::timeout(ANSWER, socket.read(answer.get_mut(len..)?)).await
+    while let Ok(Ok(read)) =
+        tokio::time::timeout(REPLY_TIMEOUT, socket.read(reply.get_mut(len..)?)).await
     {
         len += read;
-        let closed = read == 0 || len == answer.len();
-        if closed || answer.get(..len)?.ends_with(b"\r\n") {
+        let is_over = read == 0 || len == reply.len();
+        if is_over || reply.get(..len)?.ends_with(b"\r\n") {
             break;
         }
     }
-    Some(String::from_utf8_lossy(answer.get(..len)?).into_owned())
+    Some(String::from_utf8_lossy(reply.get(..len)?).into_owned())
 }

@@ -1,97 +1,87 @@
-//! Redis: one server, five that know nothing of each other, or one that follows another.
-//!
-//! Owns its settings: no snapshots; an append-only file only if it is to be synced.
+//! Redis: one server, five independent ones, or a replica. No snapshots; an append-only file only if it is synced.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use super::process::{Launch, Lifetime, Server};
-use super::ready::{Sign, serving};
-use super::{Durable, Missing, ServerError, first_line, make_directory, port, program};
+use super::process::{Lifetime, Server, ServerCommand};
+use super::ready::{Readiness, wait_ready};
+use super::{Durability, Missing, ServerError, make_directory, ports, program, version_of};
 
 const MISSING: Missing = Missing { system: "Redis", package: "redis-server" };
+const READY: Readiness<'_> = Readiness::Reply { question: "PING\r\n", contains: "+PONG" };
 
 pub(super) fn missing() -> Option<Missing> {
     program("redis-server", &[]).is_none().then_some(MISSING)
 }
 
 pub(super) fn version() -> String {
-    program("redis-server", &[]).map_or_else(String::new, |redis| first_line(&redis, "--version"))
+    version_of(program("redis-server", &[]), &["--version"])
 }
 
 pub(super) async fn five(
     home: &Path,
-    durable: Durable,
+    durability: Durability,
     lifetime: Lifetime,
 ) -> Result<Vec<Server>, ServerError> {
     let mut servers = Vec::new();
-    for (at, address) in port::free::<5>()?.into_iter().enumerate() {
-        let directory = home.join((at + 1).to_string());
-        servers.push(Redis { address, durable, lifetime, follows: None }.start(&directory).await?);
+    for (at, address) in ports::free::<5>()?.into_iter().enumerate() {
+        let server = RedisServer { address, durability, lifetime, follows: None };
+        servers.push(server.start(&home.join((at + 1).to_string())).await?);
     }
     Ok(servers)
 }
 
 /// One server to be started.
 #[derive(Clone, Copy, Debug)]
-pub struct Redis {
-    /// Where it is to listen.
+pub struct RedisServer {
     pub address: SocketAddr,
-    /// How it keeps what it is told.
-    pub durable: Durable,
-    /// Whether it ends with us.
+    pub durability: Durability,
     pub lifetime: Lifetime,
-    /// Of which server it is a copy.
+    /// The server that it replicates.
     pub follows: Option<SocketAddr>,
 }
 
-impl Redis {
-    /// A server on a free port, in memory, that ends with us.
+impl RedisServer {
+    /// On a free port, in memory, for the life of this process.
     ///
     /// # Errors
     /// [`ServerError::System`] if there is no free port.
-    pub fn quick() -> Result<Self, ServerError> {
-        let [address] = port::free::<1>()?;
-        Ok(Self {
-            address,
-            durable: Durable::Unsynced,
-            lifetime: Lifetime::WithParent,
-            follows: None,
-        })
+    pub fn unsynced() -> Result<Self, ServerError> {
+        let [address] = ports::free::<1>()?;
+        let (durability, lifetime) = (Durability::Unsynced, Lifetime::WithParent);
+        Ok(Self { address, durability, lifetime, follows: None })
     }
 
-    /// Starts it in this directory.
-    ///
     /// # Errors
     /// [`ServerError`].
     pub async fn start(self, directory: &Path) -> Result<Server, ServerError> {
         let program = program("redis-server", &[]).ok_or(ServerError::Missing(MISSING))?;
         make_directory(directory)?;
         let port = self.address.port().to_string();
-        let append = if self.durable == Durable::Synced { "yes" } else { "no" };
+        let append = if self.durability == Durability::Synced { "yes" } else { "no" };
         let mut arguments = vec!["--port", &port, "--bind", "127.0.0.1", "--save", ""];
         arguments.extend(["--appendonly", append, "--appendfsync", "always"]);
-        // A copy that is started here need not wait for others to come.
+        // One replica is all that will come.
         arguments.extend(["--repl-diskless-sync-delay", "0"]);
         let leader =
-            self.follows.map(|leader| (leader.ip().to_string(), leader.port().to_string()));
-        if let Some((host, port)) = &leader {
+            self.follows.map(|leader| [leader.ip().to_string(), leader.port().to_string()]);
+        if let Some([host, port]) = &leader {
             arguments.extend(["--replicaof", host, port]);
         }
-        let launch = Launch {
+        let command = ServerCommand {
             name: "redis-server",
-            program: &program,
+            program,
             arguments: arguments.into_iter().map(Into::into).collect(),
-            directory,
+            directory: directory.to_owned(),
             address: self.address,
             user: None,
             lifetime: self.lifetime,
             stop: Signal::SIGKILL,
         };
-        let mut server = launch.start()?;
-        serving(&mut server, &Sign::Word("PING\r\n", "+PONG")).await?;
+        let mut server = command.start()?;
+        wait_ready(&mut server, &READY).await?;
         Ok(server)
     }
 }

@@ -1,7 +1,7 @@
-//! A relay between two loopback addresses: where clients find the server that has the role, and a cable to be cut.
+//! A relay between two loopback addresses: where clients find the current leader, and a link that can be cut.
 //!
-//! Owns the listening socket and its connections. Bounds: two buffers of the runtime's a connection. When it is turned to
-//! another server or cut, connections that are open are closed, as they are when an address moves.
+//! Each connection has two buffers of the runtime. When the relay is redirected or cut, open connections are closed, as
+//! they are when an address moves.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// A running relay; it ends when it is dropped.
+/// Ends when it is dropped.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -22,12 +22,12 @@ impl Relay {
     /// To this server, on a free port.
     ///
     /// # Errors
-    /// What the system says.
+    /// If the system has no free port.
     pub async fn to(server: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (server, turned) = watch::channel(Some(server));
-        let task = tokio::spawn(accept(listener, turned)).abort_handle();
+        let (server, receiver) = watch::channel(Some(server));
+        let task = tokio::spawn(accept(listener, receiver)).abort_handle();
         Ok(Self { address, server, task })
     }
 
@@ -36,12 +36,12 @@ impl Relay {
         self.address
     }
 
-    /// From now on to another server.
-    pub fn turn(&self, server: SocketAddr) {
+    /// New connections go to another server.
+    pub fn redirect(&self, server: SocketAddr) {
         self.server.send_replace(Some(server));
     }
 
-    /// From now on nowhere.
+    /// New connections are closed.
     pub fn cut(&self) {
         self.server.send_replace(None);
     }
@@ -54,22 +54,21 @@ impl Drop for Relay {
     }
 }
 
-async fn accept(listener: TcpListener, turned: watch::Receiver<Option<SocketAddr>>) {
-    while let Ok((socket, _)) = listener.accept().await {
-        tokio::spawn(pass(socket, turned.clone()));
+async fn accept(listener: TcpListener, server: watch::Receiver<Option<SocketAddr>>) {
+    while let Ok((client, _)) = listener.accept().await {
+        tokio::spawn(forward(client, server.clone()));
     }
 }
 
-/// Until either side closes, or the relay is turned.
-async fn pass(mut client: TcpStream, mut turned: watch::Receiver<Option<SocketAddr>>) {
-    let server = *turned.borrow_and_update();
-    let Some(server) = server else { return };
-    let Ok(mut server) = TcpStream::connect(server).await else { return };
-    // Without these every small packet waits for the one before it.
-    drop((client.set_nodelay(true), server.set_nodelay(true)));
+/// Forwards until either side closes or the relay is redirected.
+async fn forward(mut client: TcpStream, mut server: watch::Receiver<Option<SocketAddr>>) {
+    let Some(address) = *server.borrow_and_update() else { return };
+    let Ok(mut stream) = TcpStream::connect(address).await else { return };
+    // Otherwise every small packet waits for the one before it.
+    drop((client.set_nodelay(true), stream.set_nodelay(true)));
     tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut server) => {}
-        _ = turned.changed() => {}
+        _ = copy_bidirectional(&mut client, &mut stream) => {}
+        _ = server.changed() => {}
     }
 }
 
@@ -79,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers every connection with its name and keeps it open.
+    /// Replies to every connection with its name and keeps it open.
     async fn server(name: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -99,11 +98,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turned_relay_closes_what_is_open_and_leads_to_the_other_server() {
+    async fn a_redirected_relay_closes_open_connections_and_leads_to_the_other_server() {
         let relay = Relay::to(server(b"a").await).await.unwrap();
         let mut old = TcpStream::connect(relay.address()).await.unwrap();
         assert_eq!(first_byte(&mut old).await, Some(b'a'));
-        relay.turn(server(b"b").await);
+        relay.redirect(server(b"b").await);
         assert_eq!(first_byte(&mut old).await, None);
         let mut new = TcpStream::connect(relay.address()).await.unwrap();
         assert_eq!(first_byte(&mut new).await, Some(b'b'));

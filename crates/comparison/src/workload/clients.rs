@@ -1,230 +1,166 @@
-//! The clients of one case: opened beforehand, set to work, and brought home by a deadline.
+//! The clients of one case: connected beforehand, run by the shared load generator, and given up after a deadline.
 //!
-//! Owns the two loops and what a cycle is: take the lock, see whether somebody else believes to have it, give it back.
-//! Bounds: one call under way a client; a case ends [`DRAIN`] after its window, whatever a lock does.
+//! Bounds: one call in progress per client; a case ends [`DRAIN`] after its window, whatever a lock does.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{LockClient, LockError, System, nonce};
+use holdfast_client::load::{Load, LoadClient, LoadCounts, LoadPhase, LoadUsage, OpenLoop};
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
-use super::counts::Counts;
-use super::plan::{Case, Plan};
-use super::schedule::{Clock, Moment, Schedule};
-use crate::record::{Load, Locks, Measured};
+use super::plan::{SpeedCase, SpeedPlan};
+use crate::lock::{Connector, HeldLock, LockClient, nonce};
+use crate::record::{LoadLoop, LockLayout, Measured};
+use crate::statistics::{number, per};
 
-/// What a lock may take; longer than any case, so that the deadline ends it.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// What clients are given to come home after the window.
+/// For an acquire; longer than any case, so that the case's deadline ends it.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_mins(1);
+/// For cycles in progress after the window.
 const DRAIN: Duration = Duration::from_secs(5);
-/// What all clients together are given to connect.
-const OPEN: Duration = Duration::from_secs(30);
-/// How many connect at once.
-const OPENING_MAX: usize = 16;
-/// How long a client rests after an error, so that an unreachable server does not spin the processor.
-const REST: Duration = Duration::from_millis(10);
+/// For all clients together to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Clients that connect at the same time.
+const CONNECTING_MAX: usize = 16;
+/// Less processor time than this, seconds, is too little for the kernel's ticks of 10 ms.
+const PROCESSOR_SECONDS_MIN: f64 = 0.05;
 
-const WARMING: u8 = 0;
-const MEASURING: u8 = 1;
-const ENDING: u8 = 2;
-
-/// What all clients share.
-struct Shared {
-    phase: AtomicU8,
-    /// For each lock, whether somebody believes to have it.
-    held: Vec<AtomicBool>,
-    schedule: Option<Arc<Schedule>>,
+/// A client of a lock, as the load generator uses it.
+struct ComparedClient {
+    client: Box<dyn LockClient>,
+    lock: String,
+    held: Option<HeldLock>,
 }
 
-impl Shared {
-    fn is(&self, phase: u8) -> bool {
-        self.phase.load(Ordering::Relaxed) == phase
+impl LoadClient for ComparedClient {
+    /// Without the token: adapters whose tokens are not monotonic are documented, and the judge checks exclusion alone.
+    async fn acquire(&mut self) -> Result<Option<u64>, String> {
+        let held = self.client.acquire(&self.lock, ACQUIRE_TIMEOUT).await;
+        self.held = Some(held.map_err(|error| error.kind().to_owned())?);
+        Ok(None)
+    }
+
+    async fn release(&mut self) -> Result<(), String> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        self.client.release(held).await.map_err(|error| error.kind().to_owned())
+    }
+
+    fn usage(&self) -> LoadUsage {
+        self.client.usage()
     }
 }
 
-struct Client {
-    client: Box<dyn LockClient>,
-    shared: Arc<Shared>,
-    /// Which of the locks.
-    place: usize,
-    lock: String,
-    /// What is under way in the open loop.
-    moment: Option<Moment>,
-    counts: Counts,
-}
-
-/// Measures one case once. `processor_seconds` says what the servers have used so far.
+/// Measures one case once. `processor_seconds` returns what the servers have used so far.
 ///
 /// # Errors
-/// In words: clients could not connect.
+/// In words, if clients cannot connect.
 pub async fn measure(
-    system: &Arc<dyn System>,
-    case: &Case,
-    plan: &Plan,
+    connector: &Connector,
+    case: &SpeedCase,
+    plan: &SpeedPlan,
     processor_seconds: impl Fn() -> Option<f64>,
 ) -> Result<Measured, String> {
-    let clients = open(system, case.clients).await?;
-    let begin = Instant::now();
-    let schedule = match case.load {
-        Load::Closed => None,
-        Load::Open(rate) => Some(Arc::new(Schedule::new(begin, rate, plan.warmup, plan.window))),
+    let clients = connect(connector, case.clients).await?;
+    let locks = if case.locks == LockLayout::Hot { 1 } else { clients.len() };
+    let name = nonce();
+    let client = |(index, client)| {
+        // No other case has used these locks.
+        let lock = format!("compare-{name}-{}", index % locks.max(1));
+        ComparedClient { client, lock, held: None }
     };
-    let _clock = schedule.clone().map(|schedule| Clock::start(schedule, clients.len()));
-    let locks = if case.locks == Locks::Hot { 1 } else { clients.len() };
-    let shared = Arc::new(Shared {
-        phase: AtomicU8::new(WARMING),
-        held: (0..locks).map(|_| AtomicBool::new(false)).collect(),
-        schedule,
+    let clients = clients.into_iter().enumerate().map(client).collect();
+    let (origin, warmup, window) = (Instant::now(), plan.warmup, plan.window);
+    let open_loop = match case.load {
+        LoadLoop::Closed => None,
+        LoadLoop::Open(rate) => Some(OpenLoop { origin, rate, warmup, window }),
+    };
+    let deadline = Some(origin + warmup + window + DRAIN);
+    let mut used = None;
+    let load = Load { clients, locks, open_loop, deadline };
+    let result = load.run(async |phase| {
+        tokio::time::sleep_until((origin + warmup).into()).await;
+        let before = processor_seconds();
+        let measuring = Instant::now();
+        phase.send_replace(LoadPhase::Measuring);
+        // From now, because reading the processor time takes time on a busy machine.
+        tokio::time::sleep_until((measuring + window).into()).await;
+        phase.send_replace(LoadPhase::Ending);
+        let elapsed = measuring.elapsed();
+        used = processor_seconds().zip(before).map(|(after, before)| after - before);
+        Ok(elapsed)
     });
-    let end = begin + plan.warmup + plan.window + DRAIN;
-    let mut workers = start(clients, &shared, end)?;
-    tokio::time::sleep_until((begin + plan.warmup).into()).await;
-    let used = processor_seconds();
-    let measuring = Instant::now();
-    shared.phase.store(MEASURING, Ordering::SeqCst);
-    // From here, not from the plan: on a busy machine the reading of the processor's time takes some of its own.
-    tokio::time::sleep_until((measuring + plan.window).into()).await;
-    shared.phase.store(ENDING, Ordering::SeqCst);
-    let window = measuring.elapsed();
-    let used = processor_seconds().zip(used).map(|(after, before)| after - before);
-    let mut all = Counts::new()?;
-    while let Some(counts) = workers.join_next().await {
-        all.add(&counts.map_err(|error| error.to_string())?)?;
-    }
-    let mut scheduled = 0;
-    if let Some(schedule) = &shared.schedule {
-        scheduled = schedule.scheduled();
-        let untaken = schedule.untaken().filter(|moment| moment.counts);
-        untaken.for_each(|moment| all.gave_up(moment.intended.elapsed()));
-    }
-    Ok(all.measured(window, scheduled, used))
+    let result = result.await?;
+    Ok(measured(result.elapsed, &result.counts, result.violations, used))
 }
 
-/// As many clients, or why not: a case with fewer would be another case.
-async fn open(system: &Arc<dyn System>, clients: u32) -> Result<Vec<Box<dyn LockClient>>, String> {
-    let deadline = Instant::now() + OPEN;
-    let (mut opening, mut open) = (JoinSet::new(), Vec::new());
-    let mut left = clients;
+fn measured(
+    elapsed: Duration,
+    counts: &LoadCounts,
+    overlaps: u64,
+    processor_seconds: Option<f64>,
+) -> Measured {
+    let ms = |micros: u64| Duration::from_micros(micros).as_secs_f64() * 1_000.0;
+    let quantile = |quantile| ms(counts.times.value_at_quantile(quantile));
+    let per_acquire = |count: u64| per(number(count), number(counts.acquires));
+    let seconds = elapsed.as_secs_f64();
+    Measured {
+        seconds,
+        cycles: counts.times.len() - counts.unserved,
+        per_second: per(number(counts.ended), seconds).unwrap_or(0.0),
+        p50_ms: quantile(0.5),
+        p99_ms: quantile(0.99),
+        p999_ms: quantile(0.999),
+        max_ms: ms(counts.times.max()),
+        round_trips: per_acquire(counts.usage.round_trips),
+        polls: per_acquire(counts.usage.polls),
+        wakeups: per_acquire(counts.usage.wakeups),
+        cpu_seconds: processor_seconds
+            .filter(|seconds| *seconds >= PROCESSOR_SECONDS_MIN)
+            .and_then(|seconds| per(seconds * 1_000.0, number(counts.ended))),
+        overlaps,
+        scheduled: counts.scheduled,
+        unserved: counts.unserved,
+        errors: counts.errors.clone(),
+    }
+}
+
+/// All clients, or why not: a case with fewer clients would be another case.
+async fn connect(connector: &Connector, count: u32) -> Result<Vec<Box<dyn LockClient>>, String> {
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
+    let (mut connecting, mut clients) = (JoinSet::new(), Vec::new());
+    let mut remaining = count;
     loop {
-        while left > 0 && opening.len() < OPENING_MAX {
-            let system = Arc::clone(system);
-            opening.spawn(async move { system.client().await });
-            left -= 1;
+        while remaining > 0 && connecting.len() < CONNECTING_MAX {
+            let connector = connector.clone();
+            connecting.spawn(async move { connector.client().await });
+            remaining -= 1;
         }
-        let so_far = open.len();
+        let connected = clients.len();
         let failed =
-            |why: String| format!("{so_far} of {clients} clients could connect, and then: {why}");
-        let late = || failed(format!("no answer within {} s", OPEN.as_secs()));
-        let opened = timeout_at(deadline.into(), opening.join_next()).await;
-        let Some(opened) = opened.map_err(|_| late())? else { return Ok(open) };
-        let opened = opened.map_err(|error| failed(error.to_string()))?;
-        let opened = opened.map_err(|trouble| failed(trouble.to_string()))?;
-        open.push(opened);
+            |why: String| format!("{connected} of {count} clients connected, and then: {why}");
+        let late = || failed(format!("no reply within {} s", CONNECT_TIMEOUT.as_secs()));
+        let next = timeout_at(deadline.into(), connecting.join_next()).await;
+        let Some(client) = next.map_err(|_| late())? else { return Ok(clients) };
+        let client = client.map_err(|error| failed(error.to_string()))?;
+        clients.push(client.map_err(|error| failed(error.to_string()))?);
     }
 }
 
-/// Sets them to work on locks that nobody has used before.
-fn start(
-    clients: Vec<Box<dyn LockClient>>,
-    shared: &Arc<Shared>,
-    end: Instant,
-) -> Result<JoinSet<Counts>, String> {
-    let name = nonce().map_err(|trouble| trouble.to_string())?;
-    let mut workers = JoinSet::new();
-    for (at, client) in clients.into_iter().enumerate() {
-        let place = at % shared.held.len().max(1);
-        let client = Client {
-            client,
-            shared: Arc::clone(shared),
-            place,
-            lock: format!("compare-{name}-{place}"),
-            moment: None,
-            counts: Counts::new()?,
-        };
-        workers.spawn(client.work(end));
-    }
-    Ok(workers)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Client {
-    async fn work(mut self, end: Instant) -> Counts {
-        let schedule = self.shared.schedule.clone();
-        let done = match &schedule {
-            None => timeout_at(end.into(), self.closed_loop()).await,
-            Some(schedule) => timeout_at(end.into(), self.open_loop(schedule)).await,
-        };
-        if done.is_err() {
-            match self.moment.take() {
-                Some(moment) if moment.counts => self.counts.gave_up(moment.intended.elapsed()),
-                Some(_) => {}
-                None if schedule.is_some() => {}
-                None => self.counts.error("unfinished"),
-            }
-        }
-        self.counts
+    #[test]
+    fn nothing_measured_is_no_ratio() {
+        let counts = LoadCounts::new().unwrap();
+        let result = measured(Duration::from_secs(2), &counts, 0, Some(1.0));
+        assert_eq!((result.round_trips, result.cpu_seconds), (None, None));
     }
 
-    /// The next cycle begins when the last has ended.
-    async fn closed_loop(&mut self) {
-        while !self.shared.is(ENDING) {
-            let began = Instant::now();
-            match self.cycle().await {
-                Ok(()) if self.shared.is(MEASURING) => {
-                    self.counts.cycle(began.elapsed());
-                    self.counts.ended += 1;
-                }
-                Ok(()) => {}
-                Err(trouble) => self.failed(&trouble).await,
-            }
-        }
-    }
-
-    /// The next cycle begins at its moment, or late, and is charged with the delay.
-    async fn open_loop(&mut self, schedule: &Schedule) {
-        while let Some(moment) = schedule.take().await {
-            self.moment = Some(moment);
-            let done = self.cycle().await;
-            self.moment = None;
-            match done {
-                Ok(()) => {
-                    self.counts.ended += u64::from(self.shared.is(MEASURING));
-                    if moment.counts {
-                        self.counts.cycle(moment.intended.elapsed());
-                    }
-                }
-                Err(trouble) if moment.counts => self.failed(&trouble).await,
-                Err(_) => tokio::time::sleep(REST).await,
-            }
-        }
-    }
-
-    async fn failed(&mut self, trouble: &LockError) {
-        self.counts.error(trouble.kind());
-        tokio::time::sleep(REST).await;
-    }
-
-    async fn cycle(&mut self) -> Result<(), LockError> {
-        let before = self.client.usage();
-        let hold = self.client.acquire(&self.lock, PATIENCE).await?;
-        if self.shared.is(MEASURING) {
-            self.counts.acquire(before, self.client.usage());
-        }
-        self.look_around().await;
-        self.client.release(hold).await
-    }
-
-    /// Lets others run, if there are others, so that one who holds too is seen.
-    async fn look_around(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let Some(held) = shared.held.get(self.place) else { return };
-        let before = held.swap(true, Ordering::SeqCst);
-        self.counts.overlaps += u64::from(before);
-        if shared.held.len() == 1 {
-            tokio::task::yield_now().await;
-        }
-        held.store(false, Ordering::SeqCst);
+    #[test]
+    fn processor_time_of_one_tick_is_no_figure() {
+        let counts = LoadCounts { ended: 100, ..LoadCounts::new().unwrap() };
+        let cpu = |used| measured(Duration::from_secs(2), &counts, 0, Some(used)).cpu_seconds;
+        assert_eq!(cpu(0.01), None);
+        assert!((cpu(0.5).unwrap() - 5.0).abs() < 1e-9, "0.5 s for 100 cycles");
     }
 }

@@ -1,50 +1,41 @@
 //! Which cases are measured, how often, and for how long.
 //!
-//! Owns the sizes of runs. One client on one lock is left out of the hot cases: it is the same as one client on its own.
+//! One client on one lock is no hot case: it is the same as one client with a lock of its own.
 
 use std::time::Duration;
 
 use crate::Settings;
-use crate::record::{Load, Locks, Size};
+use crate::record::{LoadLoop, LockLayout, RunSize};
 
-/// One case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
-    /// Which locks.
-    pub locks: Locks,
-    /// Closed loop, or open loop at a rate.
-    pub load: Load,
+pub struct SpeedCase {
+    pub locks: LockLayout,
+    pub load: LoadLoop,
     /// Clients, each with a connection of its own.
     pub clients: u32,
 }
 
-impl Case {
-    /// For the bar.
-    pub fn words(&self) -> String {
+impl SpeedCase {
+    pub fn text(&self) -> String {
         let Self { locks, load, clients } = self;
         let load = match load {
-            Load::Closed => "closed loop".to_owned(),
-            Load::Open(rate) => format!("{rate} a second"),
+            LoadLoop::Closed => "closed loop".to_owned(),
+            LoadLoop::Open(rate) => format!("{rate}/s"),
         };
         format!("{}, {load}, {clients} clients", locks.name())
     }
 }
 
-/// What is measured of each system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The cases.
-    pub cases: Vec<Case>,
-    /// How often each of them.
+pub struct SpeedPlan {
+    pub cases: Vec<SpeedCase>,
     pub repetitions: u32,
-    /// Time before each window in which nothing counts.
+    /// Before each window; nothing counts.
     pub warmup: Duration,
-    /// How long it counts.
     pub window: Duration,
 }
 
-/// The numbers of one size.
-struct Numbers {
+struct PlanSize {
     spread: &'static [u32],
     hot: &'static [u32],
     rates: &'static [u32],
@@ -54,7 +45,7 @@ struct Numbers {
     window_ms: u64,
 }
 
-const FULL: Numbers = Numbers {
+const FULL: PlanSize = PlanSize {
     spread: &[1, 16, 64, 256],
     hot: &[16, 64, 256],
     rates: &[250, 1000, 4000],
@@ -64,7 +55,7 @@ const FULL: Numbers = Numbers {
     window_ms: 1500,
 };
 
-const QUICK: Numbers = Numbers {
+const QUICK: PlanSize = PlanSize {
     spread: &[1, 16, 64],
     hot: &[16],
     rates: &[1000],
@@ -74,7 +65,7 @@ const QUICK: Numbers = Numbers {
     window_ms: 800,
 };
 
-const TINY: Numbers = Numbers {
+const TINY: PlanSize = PlanSize {
     spread: &[1, 2],
     hot: &[2],
     rates: &[50],
@@ -84,13 +75,12 @@ const TINY: Numbers = Numbers {
     window_ms: 200,
 };
 
-impl Plan {
-    /// For these settings.
+impl SpeedPlan {
     pub fn of(settings: &Settings) -> Self {
         let numbers = match settings.size {
-            Size::Full => FULL,
-            Size::Quick => QUICK,
-            Size::Tiny => TINY,
+            RunSize::Full => FULL,
+            RunSize::Quick => QUICK,
+            RunSize::Tiny => TINY,
         };
         let given = (!settings.clients.is_empty()).then_some(settings.clients.as_slice());
         let window = settings.seconds.map(Duration::from_secs_f64);
@@ -102,21 +92,21 @@ impl Plan {
         }
     }
 
-    /// For the reader of a report.
-    pub fn words(&self) -> Vec<(String, String)> {
+    /// For the report: names and values.
+    pub fn describe(&self) -> Vec<(String, String)> {
         let clients = |locks| {
             let cases = self.cases.iter().filter(|case| case.locks == locks);
-            let closed = cases.filter(|case| case.load == Load::Closed);
+            let closed = cases.filter(|case| case.load == LoadLoop::Closed);
             closed.map(|case| case.clients.to_string()).collect::<Vec<_>>().join(", ")
         };
         let open = self.cases.iter().filter_map(|case| match case.load {
-            Load::Open(rate) => Some(format!("{rate}/s by {} clients", case.clients)),
-            Load::Closed => None,
+            LoadLoop::Open(rate) => Some(format!("{rate}/s by {} clients", case.clients)),
+            LoadLoop::Closed => None,
         });
         let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
         [
-            ("clients, each its own lock", clients(Locks::Spread)),
-            ("clients on one lock", clients(Locks::Hot)),
+            ("clients, a lock for each", clients(LockLayout::Spread)),
+            ("clients on one lock", clients(LockLayout::Hot)),
             ("open loop", open.collect::<Vec<_>>().join(", ")),
             ("repetitions", self.repetitions.to_string()),
             ("warm-up before each window", seconds(self.warmup)),
@@ -127,14 +117,15 @@ impl Plan {
     }
 }
 
-fn cases(numbers: &Numbers, given: Option<&[u32]>) -> Vec<Case> {
-    let closed = |locks, clients: &u32| Case { locks, load: Load::Closed, clients: *clients };
-    let spread = given.unwrap_or(numbers.spread).iter().map(|of| closed(Locks::Spread, of));
+fn cases(numbers: &PlanSize, given: Option<&[u32]>) -> Vec<SpeedCase> {
+    let closed =
+        |locks, clients: &u32| SpeedCase { locks, load: LoadLoop::Closed, clients: *clients };
+    let spread = given.unwrap_or(numbers.spread).iter().map(|of| closed(LockLayout::Spread, of));
     let hot = given.unwrap_or(numbers.hot).iter().filter(|clients| **clients > 1);
-    let hot = hot.map(|of| closed(Locks::Hot, of));
-    let open = numbers.rates.iter().map(|rate| Case {
-        locks: Locks::Spread,
-        load: Load::Open(*rate),
+    let hot = hot.map(|of| closed(LockLayout::Hot, of));
+    let open = numbers.rates.iter().map(|rate| SpeedCase {
+        locks: LockLayout::Spread,
+        load: LoadLoop::Open(*rate),
         clients: numbers.open_clients,
     });
     spread.chain(hot).chain(open).collect()

@@ -1,17 +1,18 @@
-//! The campaign: several workers sell from one shelf, each under the lock, and the shelf is counted afterwards.
+//! The campaign: several workers increase one counter, each under the lock, and the counter is checked afterwards.
 //!
-//! Owns the shelf, a store that reads and writes apart from each other, so that two holders lose an update.
+//! The counter reads and writes in separate steps, so that two holders lose an update.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_comparison::{Hold, LockClient, System};
+use holdfast_comparison::catalogue::System;
+use holdfast_comparison::lock::{Connector, HeldLock, LockClient, LockSettings, ServerAddresses};
 
 const WORKERS: usize = 5;
 const ROUNDS: usize = 12;
 /// Long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A number that is read, thought about, and written.
 #[derive(Debug, Default)]
@@ -34,10 +35,10 @@ impl Shelf {
     }
 
     /// Sells one piece as a holder does that believes to be alone.
-    async fn sell(&self, hold: &Hold) {
+    async fn sell(&self, hold: &HeldLock) {
         let others = self.inside.fetch_add(1, SeqCst);
         self.overlaps.fetch_add(u64::from(others > 0), SeqCst);
-        self.fences.lock().unwrap().extend(hold.fence);
+        self.fences.lock().unwrap().extend(hold.token);
         let sold = self.read();
         for _ in 0..10 {
             tokio::task::yield_now().await;
@@ -62,10 +63,10 @@ pub(crate) struct Verdict {
 pub(crate) const EXACT: Verdict = Verdict { lost: 0, overlaps: 0, backwards: 0 };
 
 /// Sells, and counts.
-pub(crate) async fn campaign(system: Arc<dyn System>) -> Verdict {
+pub(crate) async fn campaign(connector: &Connector) -> Verdict {
     let shelf = Arc::new(Shelf::default());
     let workers: Vec<_> =
-        (0..WORKERS).map(|_| tokio::spawn(work(Arc::clone(&system), Arc::clone(&shelf)))).collect();
+        (0..WORKERS).map(|_| tokio::spawn(work(connector.clone(), Arc::clone(&shelf)))).collect();
     for worker in workers {
         worker.await.unwrap();
     }
@@ -77,32 +78,32 @@ pub(crate) async fn campaign(system: Arc<dyn System>) -> Verdict {
     }
 }
 
-async fn work(system: Arc<dyn System>, shelf: Arc<Shelf>) {
-    let name = system.name();
-    let mut client = system.client().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+async fn work(connector: Connector, shelf: Arc<Shelf>) {
+    let mut client = connector.client().await.unwrap();
     for _ in 0..ROUNDS {
-        let hold = client.acquire("shelf", PATIENCE).await;
-        let hold = hold.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let hold = client.acquire("shelf", TIMEOUT).await.unwrap();
         shelf.sell(&hold).await;
-        let released = client.release(hold).await;
-        released.unwrap_or_else(|error| panic!("{name}: {error}"));
+        client.release(hold).await.unwrap();
     }
-    assert!(client.usage().round_trips > 0, "{name} counts its round trips");
+    assert!(client.usage().round_trips > 0, "the client counts its round trips");
 }
 
-/// Every one of these excludes.
-pub(crate) async fn all_exclude(systems: impl IntoIterator<Item = impl System + 'static>) {
+/// Each of these systems excludes on these servers.
+pub(crate) async fn all_exclude<'a>(
+    systems: impl IntoIterator<Item = &'a System>,
+    addresses: &ServerAddresses,
+) {
     for system in systems {
-        let name = system.name();
-        assert_eq!(campaign(Arc::new(system)).await, EXACT, "{name}");
+        let connector = system.connector(addresses.clone(), LockSettings::default());
+        assert_eq!(campaign(&connector).await, EXACT, "{}", system.name);
     }
 }
 
-/// A client of each system, to be used at once.
-pub(crate) async fn clients<const N: usize>(system: &dyn System) -> [Box<dyn LockClient>; N] {
+/// Clients of one lock.
+pub(crate) async fn clients<const N: usize>(connector: &Connector) -> [Box<dyn LockClient>; N] {
     let mut clients = Vec::new();
     for _ in 0..N {
-        clients.push(system.client().await.unwrap());
+        clients.push(connector.client().await.unwrap());
     }
     clients.try_into().ok().unwrap()
 }

@@ -1,71 +1,63 @@
-//! Locks of clusters of three: `ZooKeeper`, etcd, and ours by its three doors.
+//! Locks of clusters of three: ZooKeeper, etcd, and holdfast by its three front-ends.
 
-use std::net::SocketAddr;
 use std::time::Duration;
-
-use holdfast_comparison::adapters::etcd::EtcdSystem;
-use holdfast_comparison::adapters::holdfast::{Door, HoldfastSystem};
-use holdfast_comparison::adapters::zookeeper::{Curator, Ephemeral, Recipe, ZooKeeperSystem};
-use holdfast_comparison::servers::{Lifetime, Server, ServerKind};
-use holdfast_comparison::{LockClient, LockError, System};
-use tempfile::TempDir;
 
 use crate::campaign::{all_exclude, clients};
 use crate::skip::is_here;
 use crate::until::{DEADLINE, until};
+use holdfast_comparison::LockError;
+use holdfast_comparison::adapters::etcd::EtcdLock;
+use holdfast_comparison::adapters::zookeeper::{Curator, EphemeralNode, ZooKeeperSession};
+use holdfast_comparison::catalogue::{ALL, named};
+use holdfast_comparison::lock::{Connector, LockClient, LockSettings, ServerAddresses};
+use holdfast_comparison::servers::{ServerGroup, ServerKind};
 
 const NOW: Duration = Duration::ZERO;
 /// The shortest that `ZooKeeper` grants here: twice its tick.
 const SHORT: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(10);
 
-/// Three nodes in a directory of their own.
-struct Scratch {
-    servers: Vec<Server>,
-    _directory: TempDir,
+/// Three nodes; `None` if they cannot be started on this machine.
+async fn start(kind: ServerKind) -> Option<ServerGroup> {
+    if !is_here(kind) {
+        return None;
+    }
+    Some(ServerGroup::start(kind, &std::env::temp_dir()).await.unwrap())
 }
 
-impl Scratch {
-    /// None if they cannot be started on this machine.
-    async fn start(kind: ServerKind) -> Option<Self> {
-        if !is_here(kind) {
-            return None;
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let servers = kind.start(directory.path(), Lifetime::WithParent).await.unwrap();
-        Some(Self { servers, _directory: directory })
-    }
-
-    fn nodes(&self) -> Vec<SocketAddr> {
-        self.servers.iter().map(Server::address).collect()
-    }
+fn connector(name: &str, addresses: &ServerAddresses, settings: LockSettings) -> Connector {
+    named(name).unwrap().connector(addresses.clone(), settings)
 }
 
-fn zookeeper(recipe: Recipe, nodes: Vec<SocketAddr>) -> ZooKeeperSystem {
-    let name = match recipe {
-        Recipe::Curator => "zookeeper-curator",
-        Recipe::Ephemeral => "zookeeper-ephemeral",
-    };
-    ZooKeeperSystem::new(name, recipe, nodes)
+async fn session(addresses: &ServerAddresses, timeout: Duration) -> ZooKeeperSession {
+    ZooKeeperSession::open(addresses.nodes[0], timeout).await.unwrap()
+}
+
+fn of_kind(
+    kind: ServerKind,
+) -> impl Iterator<Item = &'static holdfast_comparison::catalogue::System> {
+    ALL.iter().filter(move |system| system.kind == kind)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_on_zookeeper_exclude_and_fail_as_they_are_documented_to() {
-    let Some(scratch) = Scratch::start(ServerKind::ZooKeeper).await else { return };
-    let nodes = scratch.nodes();
-    all_exclude([Recipe::Curator, Recipe::Ephemeral].map(|of| zookeeper(of, nodes.clone()))).await;
-    a_session_that_ends_gives_the_lock_away_under_its_holder(&nodes).await;
-    an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(&nodes).await;
-    a_deleted_directory_makes_the_numbers_begin_anew(&nodes).await;
-    a_waiters_number_is_minted_while_somebody_else_holds(&nodes).await;
-    a_waiter_that_gives_up_leaves_the_queue(&zookeeper(Recipe::Curator, nodes.clone())).await;
+    let Some(group) = start(ServerKind::ZooKeeper).await else { return };
+    let addresses = &group.addresses;
+    all_exclude(of_kind(ServerKind::ZooKeeper), addresses).await;
+    a_session_that_ends_gives_the_lock_away_under_its_holder(addresses).await;
+    an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(addresses).await;
+    a_deleted_directory_makes_the_numbers_begin_anew(addresses).await;
+    a_waiters_number_is_minted_while_somebody_else_holds(addresses).await;
+    let curator = connector("zookeeper-curator", addresses, LockSettings::default());
+    a_waiter_that_gives_up_leaves_the_queue(&curator).await;
 }
 
-async fn a_waiters_number_is_minted_while_somebody_else_holds(nodes: &[SocketAddr]) {
-    let system = zookeeper(Recipe::Curator, nodes.to_vec());
+async fn a_waiters_number_is_minted_while_somebody_else_holds(addresses: &ServerAddresses) {
+    let system = connector("zookeeper-curator", addresses, LockSettings::default());
     let [mut holder, mut waiter] = clients(&system).await;
     let hold = holder.acquire("minted", NOW).await.unwrap();
     let waits = tokio::spawn(async move { waiter.acquire("minted", DEADLINE).await });
-    let looks = system.session().await.unwrap();
+    let looks = session(addresses, LONG).await;
     let mut numbers = Vec::new();
     until("the waiter in the queue", async || {
         numbers = looks.children("/locks/minted").await.unwrap();
@@ -75,36 +67,34 @@ async fn a_waiters_number_is_minted_while_somebody_else_holds(nodes: &[SocketAdd
     numbers.sort();
     holder.release(hold).await.unwrap();
     let granted = waits.await.unwrap().unwrap();
-    assert!(numbers[1].ends_with(&format!("{:010}", granted.fence.unwrap())));
+    assert!(numbers[1].ends_with(&format!("{:010}", granted.token.unwrap())));
 }
 
-async fn a_session_that_ends_gives_the_lock_away_under_its_holder(nodes: &[SocketAddr]) {
-    let system = zookeeper(Recipe::Curator, nodes.to_vec()).timeout(SHORT);
-    let mut cut = Curator::new(system.session().await.unwrap());
-    let mut next = Curator::new(system.session().await.unwrap());
+async fn a_session_that_ends_gives_the_lock_away_under_its_holder(addresses: &ServerAddresses) {
+    let mut cut = Curator::new(session(addresses, SHORT).await);
+    let mut next = Curator::new(session(addresses, SHORT).await);
     let hold = cut.acquire("cut", NOW).await.unwrap();
-    cut.session().cut();
+    cut.session().disconnect();
     let other = next.acquire("cut", DEADLINE).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "two holders at once");
-    assert!(other.fence > hold.fence, "which a fence would have told apart");
+    assert!(other.token > hold.token, "which a fence would have told apart");
     next.release(other).await.unwrap();
 }
 
-async fn an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(nodes: &[SocketAddr]) {
-    for (recipe, expected) in [(Recipe::Ephemeral, 4), (Recipe::Curator, 1)] {
-        let system = zookeeper(recipe, nodes.to_vec());
-        let [mut holder] = clients(&system).await;
+async fn an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(addresses: &ServerAddresses) {
+    for (name, expected) in [("zookeeper-ephemeral", 4), ("zookeeper-curator", 1)] {
+        let [mut holder] = clients(&connector(name, addresses, LockSettings::default())).await;
         let lock = format!("herd-{expected}");
         let hold = holder.acquire(&lock, NOW).await.unwrap();
         let (sender, mut results) = tokio::sync::mpsc::channel(8);
         let mut waits = Vec::new();
         for _ in 0..4 {
-            let session = system.session().await.unwrap();
+            let session = session(addresses, LONG).await;
             let counter = session.usage_reader();
             let (sender, lock) = (sender.clone(), lock.clone());
-            let mut waiter: Box<dyn LockClient> = match recipe {
-                Recipe::Curator => Box::new(Curator::new(session)),
-                Recipe::Ephemeral => Box::new(Ephemeral::new(session)),
+            let mut waiter: Box<dyn LockClient> = match expected {
+                1 => Box::new(Curator::new(session)),
+                _ => Box::new(EphemeralNode::new(session)),
             };
             let task = tokio::spawn(async move {
                 // Whoever gets it keeps it: the others woke in vain.
@@ -114,7 +104,7 @@ async fn an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(nodes: &[Socke
                 drop((waiter, hold));
             });
             // It has asked what it has to, and left its watch.
-            let asked = if recipe == Recipe::Curator { 3 } else { 2 };
+            let asked = if expected == 1 { 3 } else { 2 };
             until("the waiter to wait", async || counter().round_trips >= asked).await;
             waits.push((task, counter));
         }
@@ -128,22 +118,22 @@ async fn an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(nodes: &[Socke
     }
 }
 
-async fn a_deleted_directory_makes_the_numbers_begin_anew(nodes: &[SocketAddr]) {
-    let system = zookeeper(Recipe::Curator, nodes.to_vec());
+async fn a_deleted_directory_makes_the_numbers_begin_anew(addresses: &ServerAddresses) {
+    let system = connector("zookeeper-curator", addresses, LockSettings::default());
     let [mut client] = clients(&system).await;
     let mut last = 0;
     for _ in 0..3 {
         let hold = client.acquire("swept", NOW).await.unwrap();
-        last = hold.fence.unwrap();
+        last = hold.token.unwrap();
         client.release(hold).await.unwrap();
     }
-    system.session().await.unwrap().delete("/locks/swept").await.unwrap();
+    session(addresses, LONG).await.delete("/locks/swept").await.unwrap();
     let hold = client.acquire("swept", NOW).await.unwrap();
-    assert!(hold.fence.unwrap() < last, "a token that goes backwards");
+    assert!(hold.token.unwrap() < last, "a token that goes backwards");
     client.release(hold).await.unwrap();
 }
 
-async fn a_waiter_that_gives_up_leaves_the_queue(system: &dyn System) {
+async fn a_waiter_that_gives_up_leaves_the_queue(system: &Connector) {
     let [mut holder, mut waiter, mut next] = clients(system).await;
     let hold = holder.acquire("given-up", NOW).await.unwrap();
     let short = Duration::from_millis(100);
@@ -155,34 +145,33 @@ async fn a_waiter_that_gives_up_leaves_the_queue(system: &dyn System) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_service_of_etcd_excludes_and_fails_as_it_is_documented_to() {
-    let Some(scratch) = Scratch::start(ServerKind::Etcd).await else { return };
-    all_exclude([EtcdSystem::new(scratch.nodes())]).await;
-    a_waiter_that_gives_up_leaves_the_queue(&EtcdSystem::new(scratch.nodes())).await;
-    let system = EtcdSystem::new(scratch.nodes()).ttl(SHORT);
-    let (mut frozen, mut next) = (system.open().await.unwrap(), system.open().await.unwrap());
+    let Some(group) = start(ServerKind::Etcd).await else { return };
+    let addresses = &group.addresses;
+    all_exclude(of_kind(ServerKind::Etcd), addresses).await;
+    let etcd = connector("etcd-lock", addresses, LockSettings::default());
+    a_waiter_that_gives_up_leaves_the_queue(&etcd).await;
+    let open = async |node: usize| EtcdLock::open(addresses.nodes[node], SHORT).await.unwrap();
+    let (mut frozen, mut next) = (open(0).await, open(1).await);
     let hold = frozen.acquire("frozen", DEADLINE).await.unwrap();
     frozen.freeze();
     let other = next.acquire("frozen", DEADLINE).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "two holders at once");
-    assert!(other.fence > hold.fence, "which a fence would have told apart");
+    assert!(other.token > hold.token, "which a fence would have told apart");
     // Kept alive by its process, whatever the work does: longer than its time, and still held.
-    let mut waiter = system.open().await.unwrap();
+    let mut waiter = open(2).await;
     assert_eq!(waiter.acquire("frozen", SHORT * 2).await, Err(LockError::Busy));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_lock_excludes_by_each_of_its_doors_and_its_tokens_tell_a_late_holder() {
-    let Some(scratch) = Scratch::start(ServerKind::Holdfast).await else { return };
-    let nodes = scratch.nodes();
-    all_exclude([Door::Http, Door::Sdk].map(|door| HoldfastSystem::new(door, nodes.clone()))).await;
-    let doors = holdfast_comparison::servers::zookeeper_doors(&scratch.servers).unwrap();
-    let port = ZooKeeperSystem::new("holdfast-zookeeper", Recipe::Curator, doors);
-    all_exclude([port]).await;
-    let system = HoldfastSystem::new(Door::Http, nodes).ttl(Duration::from_secs(1));
-    let [mut late, mut next] = clients(&system).await;
+async fn holdfast_excludes_over_each_front_end_and_its_tokens_reveal_a_late_holder() {
+    let Some(group) = start(ServerKind::Holdfast).await else { return };
+    let addresses = &group.addresses;
+    all_exclude(of_kind(ServerKind::Holdfast), addresses).await;
+    let settings = LockSettings::new(Duration::from_secs(1));
+    let [mut late, mut next] = clients(&connector("holdfast-http", addresses, settings)).await;
     let hold = late.acquire("late", NOW).await.unwrap();
     let other = next.acquire("late", DEADLINE).await.unwrap();
-    assert!(other.fence > hold.fence, "the late holder's write would be refused");
+    assert!(other.token > hold.token, "the late holder's write would be rejected");
     assert!(late.release(hold).await.is_err());
     next.release(other).await.unwrap();
 }

@@ -1,45 +1,32 @@
-//! The judge is judged: a lock that lets everybody in is caught.
+//! The campaign is tested itself: a lock that excludes nobody is caught.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_comparison::{Hold, Limitation, LockClient, LockFuture, LockUsage, System};
+use holdfast_comparison::lock::{Connector, HeldLock, LoadUsage, LockClient, LockFuture};
 
 use crate::campaign::campaign;
 
-/// Lets everybody in, with tokens that stand still.
-struct Open;
+/// Excludes nobody; its tokens do not grow.
+struct OpenLock;
 
-impl System for Open {
-    fn name(&self) -> &'static str {
-        "open"
+impl LockClient for OpenLock {
+    fn acquire<'a>(&'a mut self, lock: &'a str, _timeout: Duration) -> LockFuture<'a, HeldLock> {
+        Box::pin(async { Ok(HeldLock::new(lock, "").with_token(1)) })
     }
 
-    fn limitations(&self) -> &'static [Limitation] {
-        &[]
-    }
-
-    fn client(&self) -> LockFuture<'_, Box<dyn LockClient>> {
-        Box::pin(async { Ok(Box::new(Open) as Box<dyn LockClient>) })
-    }
-}
-
-impl LockClient for Open {
-    fn acquire<'a>(&'a mut self, lock: &'a str, _patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(async { Ok(Hold::new(lock, "").fenced(1)) })
-    }
-
-    fn release(&mut self, _hold: Hold) -> LockFuture<'_, ()> {
+    fn release(&mut self, _held: HeldLock) -> LockFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn usage(&self) -> LockUsage {
-        LockUsage { round_trips: 1, ..LockUsage::default() }
+    fn usage(&self) -> LoadUsage {
+        LoadUsage { round_trips: 1, ..LoadUsage::default() }
     }
 }
 
 #[tokio::test]
 async fn a_lock_that_excludes_nobody_loses_updates_and_is_caught() {
-    let verdict = campaign(Arc::new(Open)).await;
+    let connector =
+        Connector::new(|_| Box::pin(async { Ok(Box::new(OpenLock) as Box<dyn LockClient>) }));
+    let verdict = campaign(&connector).await;
     assert!(verdict.lost > 0 && verdict.overlaps > 0 && verdict.backwards > 0, "{verdict:?}");
 }

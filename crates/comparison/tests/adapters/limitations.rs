@@ -1,4 +1,4 @@
-//! Every weakness that is claimed is shown: the table from limitations to the tests.
+//! Every limitation in the catalogue has a test that shows it.
 
 use holdfast_comparison::Limitation;
 
@@ -14,14 +14,14 @@ const SOURCES: [&str; 5] = [
 /// The function that shows it.
 fn shown_by(limitation: Limitation) -> &'static str {
     match limitation {
-        Limitation::LeftForEver => "a_crash_between_setnx_and_expire_leaves_the_lock_for_ever",
+        Limitation::LeftForever => "a_crash_between_setnx_and_expire_leaves_the_lock_for_ever",
         Limitation::ForeignRelease => "a_release_without_an_owner_frees_the_lock_of_somebody_else",
-        Limitation::ExpiresUnderHolder | Limitation::NoFence => {
+        Limitation::ExpiresUnderHolder | Limitation::NoToken => {
             "a_holder_that_is_paused_past_its_time_overwrites_its_successor"
         }
-        Limitation::DiesWithConnection => "a_connection_that_ends_lets_go_while_the_holder_goes_on",
-        Limitation::FenceNotDurable => "a_deleted_directory_makes_the_numbers_begin_anew",
-        Limitation::FenceFromEnqueue => "a_waiters_number_is_minted_while_somebody_else_holds",
+        Limitation::EndsWithConnection => "a_connection_that_ends_lets_go_while_the_holder_goes_on",
+        Limitation::TokenNotDurable => "a_deleted_directory_makes_the_numbers_begin_anew",
+        Limitation::TokenFromEnqueue => "a_waiters_number_is_minted_while_somebody_else_holds",
         Limitation::ClientClocks => "clocks_that_differ_give_the_getset_lock_two_holders",
         Limitation::ForeignExpiry => {
             "a_waiter_repairs_what_a_crash_left_and_ends_what_was_meant_to_last"
@@ -35,8 +35,8 @@ fn shown_by(limitation: Limitation) -> &'static str {
         Limitation::Polls | Limitation::Unfair => {
             "whoever_waits_by_polling_asks_in_vain_and_may_be_overtaken"
         }
-        Limitation::Herd => "every_release_wakes_all_waiters",
-        Limitation::UncountedEntries => {
+        Limitation::WakesAll => "every_release_wakes_all_waiters",
+        Limitation::UncountedReentry => {
             "the_first_release_frees_every_entry_of_the_reentrant_script"
         }
         Limitation::OverRelease => {
@@ -48,7 +48,7 @@ fn shown_by(limitation: Limitation) -> &'static str {
         Limitation::ChangedBack => {
             "a_value_that_changed_back_goes_unnoticed_and_a_version_does_not"
         }
-        Limitation::TiesUpConnection => "a_held_row_ties_up_a_transaction",
+        Limitation::OccupiesConnection => "a_held_row_ties_up_a_transaction",
         Limitation::NamesCollide => "two_names_are_one_lock",
         Limitation::OneServer => "without_its_one_server_nobody_takes_or_releases",
     }
@@ -57,7 +57,7 @@ fn shown_by(limitation: Limitation) -> &'static str {
 #[test]
 fn every_caveat_is_shown_by_a_test_that_exists() {
     for limitation in Limitation::ALL {
-        let function = format!("async fn {}(", shown_by(limitation));
+        let function = format!("async fn {}(", shown_by(*limitation));
         let found = SOURCES.iter().any(|source| source.contains(&function));
         assert!(found, "{limitation:?}: there is no `{function}`");
     }

@@ -1,6 +1,4 @@
-//! The clients against their real servers: each excludes without faults, and each fails as it is documented to.
-//!
-//! Owns nothing but its modules: a campaign that every lock has to pass, and for every limitation the test that shows it.
+//! The adapters against real servers: each excludes without faults, and each fails as it is documented to.
 #![expect(
     clippy::unwrap_used,
     reason = "a harness: what does not hold is a failed test, everywhere"

@@ -3,12 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use holdfast_comparison::adapters::redis::{
-    Door, GetSet, Raced, RedisSystem, Reentrant, SetNxPx, SetnxExpire, Settings, TimeoutRepair,
-    Watched, release_watched, systems,
+use holdfast_comparison::LockError;
+use holdfast_comparison::adapters::redis::timeout_repair::{
+    delete_watched, release_watched, watch,
 };
-use holdfast_comparison::servers::{Redis, Server, ServerKind, url};
-use holdfast_comparison::{LockClient, LockError, Pause, System};
+use holdfast_comparison::adapters::redis::{
+    GetSet, RedisConnection, Reentrant, SetNxPx, SetnxExpire, TimeoutRepair,
+};
+use holdfast_comparison::catalogue::{ALL, System, named};
+use holdfast_comparison::lock::{Connector, LockClient, LockSettings, ServerAddresses};
+use holdfast_comparison::servers::{RedisServer, Server, ServerKind, url};
+use holdfast_comparison::wait::Pause;
 use redis::cmd;
 use tempfile::TempDir;
 
@@ -37,44 +42,49 @@ impl Scratch {
         Some(Self { server, url, directory })
     }
 
-    pub(crate) async fn door(&self) -> Door {
-        Door::open(&self.url).await.unwrap()
+    pub(crate) async fn connection(&self) -> RedisConnection {
+        RedisConnection::open(&self.url).await.unwrap()
     }
 
-    pub(crate) fn system(&self, name: &str, settings: Settings) -> RedisSystem {
-        systems(&self.url, settings).into_iter().find(|system| system.name() == name).unwrap()
+    fn addresses(&self) -> ServerAddresses {
+        ServerAddresses::of(vec![self.server.address()])
+    }
+
+    pub(crate) fn connector(&self, name: &str, settings: LockSettings) -> Connector {
+        named(name).unwrap().connector(self.addresses(), settings)
     }
 
     /// Milliseconds a key has left; −1 for ever, −2 not there.
     pub(crate) async fn left_ms(&self, key: &str) -> i64 {
-        self.door().await.ask(cmd("PTTL").arg(key)).await.unwrap()
+        self.connection().await.query(cmd("PTTL").arg(key)).await.unwrap()
     }
 }
 
 pub(crate) async fn start_in(directory: &Path) -> Server {
-    Redis::quick().unwrap().start(directory).await.unwrap()
+    RedisServer::unsynced().unwrap().start(directory).await.unwrap()
 }
 
-pub(crate) fn ttl(millis: u64) -> Settings {
-    Settings::default().ttl(Duration::from_millis(millis))
+pub(crate) fn ttl(millis: u64) -> LockSettings {
+    LockSettings::new(Duration::from_millis(millis))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_lock_on_one_redis_excludes_without_faults() {
     let Some(redis) = Scratch::start().await else { return };
-    for system in systems(&redis.url, Settings::default()) {
-        redis.door().await.ask::<()>(&cmd("FLUSHALL")).await.unwrap();
-        all_exclude([system]).await;
+    let one_redis = |system: &&System| system.kind == ServerKind::Redis && !system.is_redlock();
+    for system in ALL.iter().filter(one_redis) {
+        redis.connection().await.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+        all_exclude([system], &redis.addresses()).await;
     }
 }
 
 #[tokio::test]
 async fn a_crash_between_setnx_and_expire_leaves_the_lock_for_ever() {
     let Some(redis) = Scratch::start().await else { return };
-    let crashed = SetnxExpire::new(redis.door().await, Settings::default());
+    let crashed = SetnxExpire::new(redis.connection().await, LockSettings::default());
     assert!(crashed.set("shelf").await.unwrap());
     drop(crashed);
-    let mut next = SetnxExpire::new(redis.door().await, Settings::default());
+    let mut next = SetnxExpire::new(redis.connection().await, LockSettings::default());
     assert_eq!(next.acquire("shelf", NOW).await, Err(LockError::Busy));
     assert_eq!(redis.left_ms("shelf").await, -1, "it has no end");
 }
@@ -82,7 +92,7 @@ async fn a_crash_between_setnx_and_expire_leaves_the_lock_for_ever() {
 #[tokio::test]
 async fn a_release_without_an_owner_frees_the_lock_of_somebody_else() {
     let Some(redis) = Scratch::start().await else { return };
-    let system = redis.system("redis-setnx-expire", ttl(1_000));
+    let system = redis.connector("redis-setnx-expire", ttl(1_000));
     let [mut late, mut second, mut third] = clients(&system).await;
     let late_hold = late.acquire("shelf", NOW).await.unwrap();
     let second_hold = second.acquire("shelf", DEADLINE).await.unwrap();
@@ -95,11 +105,11 @@ async fn a_release_without_an_owner_frees_the_lock_of_somebody_else() {
 async fn a_release_with_an_owner_leaves_the_lock_of_somebody_else_alone() {
     let Some(redis) = Scratch::start().await else { return };
     for name in ["redis-set-nx-px", "redis-timeout-repair", "redis-reentrant-lua"] {
-        let system = redis.system(name, ttl(100));
+        let system = redis.connector(name, ttl(100));
         let [mut late, mut third] = clients(&system).await;
         let late_hold = late.acquire(name, NOW).await.unwrap();
         until("the end of the first", async || redis.left_ms(name).await == -2).await;
-        let mut second = redis.system(name, ttl(60_000)).client().await.unwrap();
+        let mut second = redis.connector(name, ttl(60_000)).client().await.unwrap();
         let second_hold = second.acquire(name, NOW).await.unwrap();
         let released = late.release(late_hold).await;
         assert!(matches!(released, Err(LockError::Lost(_))), "{name}: {released:?}");
@@ -111,7 +121,7 @@ async fn a_release_with_an_owner_leaves_the_lock_of_somebody_else_alone() {
 #[tokio::test]
 async fn a_holder_that_is_paused_past_its_time_overwrites_its_successor() {
     let Some(redis) = Scratch::start().await else { return };
-    let system = redis.system("redis-set-nx-px", ttl(100));
+    let system = redis.connector("redis-set-nx-px", ttl(100));
     let ([mut paused, mut next], shelf) = (clients(&system).await, Shelf::default());
     let hold = paused.acquire("shelf", NOW).await.unwrap();
     let read_before_the_pause = shelf.read();
@@ -119,14 +129,14 @@ async fn a_holder_that_is_paused_past_its_time_overwrites_its_successor() {
     shelf.write(shelf.read() + 1);
     shelf.write(read_before_the_pause + 1);
     assert_eq!(shelf.read(), 1, "two were sold, one is in the books");
-    assert_eq!((hold.fence, next_hold.fence), (None, None), "nothing that the shelf could compare");
+    assert_eq!((hold.token, next_hold.token), (None, None), "nothing that the shelf could compare");
 }
 
 #[tokio::test]
 async fn the_first_release_frees_every_entry_of_the_reentrant_script() {
     let Some(redis) = Scratch::start().await else { return };
-    let mut outer = Reentrant::new(redis.door().await, Settings::default()).unwrap();
-    let mut other = Reentrant::new(redis.door().await, Settings::default()).unwrap();
+    let mut outer = Reentrant::new(redis.connection().await, LockSettings::default());
+    let mut other = Reentrant::new(redis.connection().await, LockSettings::default());
     let first = outer.acquire("shelf", NOW).await.unwrap();
     let second = outer.acquire("shelf", NOW).await.unwrap();
     assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
@@ -138,12 +148,12 @@ async fn the_first_release_frees_every_entry_of_the_reentrant_script() {
 #[tokio::test]
 async fn a_waiter_repairs_what_a_crash_left_and_ends_what_was_meant_to_last() {
     let Some(redis) = Scratch::start().await else { return };
-    let client = async || TimeoutRepair::new(redis.door().await, ttl(150)).unwrap();
+    let client = async || TimeoutRepair::new(redis.connection().await, ttl(150));
     assert!(client().await.set("crashed").await.unwrap());
     drop(client().await.acquire("crashed", DEADLINE).await.unwrap());
 
     // Somebody who locks without an end on purpose, and believes in it.
-    redis.door().await.ask::<()>(cmd("SET").arg("kept").arg("night shift")).await.unwrap();
+    redis.connection().await.query::<()>(cmd("SET").arg("kept").arg("night shift")).await.unwrap();
     let hold = client().await.acquire("kept", DEADLINE).await.unwrap();
     assert!(hold.is_believed(), "the night shift does not know");
 }
@@ -151,13 +161,13 @@ async fn a_waiter_repairs_what_a_crash_left_and_ends_what_was_meant_to_last() {
 #[tokio::test]
 async fn a_key_that_changes_between_watch_and_exec_is_not_deleted() {
     let Some(redis) = Scratch::start().await else { return };
-    let (ours, theirs) = (redis.door().await, redis.door().await);
-    ours.ask::<()>(cmd("SET").arg("shelf").arg("we")).await.unwrap();
-    assert_eq!(Watched::look(&ours, "shelf", "we").await.unwrap(), Watched::Ours);
-    theirs.ask::<()>(cmd("SET").arg("shelf").arg("they")).await.unwrap();
-    assert_eq!(Raced::delete(&ours, "shelf").await.unwrap(), Raced::Changed);
+    let (ours, theirs) = (redis.connection().await, redis.connection().await);
+    ours.query::<()>(cmd("SET").arg("shelf").arg("we")).await.unwrap();
+    assert_eq!(watch(&ours, "shelf", "we").await, Ok(true));
+    theirs.query::<()>(cmd("SET").arg("shelf").arg("they")).await.unwrap();
+    assert_eq!(delete_watched(&ours, "shelf").await, Ok(false));
     assert!(!release_watched(&ours, "shelf", "we").await.unwrap());
-    let owner: String = theirs.ask(cmd("GET").arg("shelf")).await.unwrap();
+    let owner: String = theirs.query(cmd("GET").arg("shelf")).await.unwrap();
     assert_eq!(owner, "they");
     assert!(release_watched(&theirs, "shelf", "they").await.unwrap());
 }
@@ -165,9 +175,9 @@ async fn a_key_that_changes_between_watch_and_exec_is_not_deleted() {
 #[tokio::test]
 async fn clocks_that_differ_give_the_getset_lock_two_holders() {
     let Some(redis) = Scratch::start().await else { return };
-    let ahead = Settings { clock_off_ms: 31_000, ..Settings::default() };
-    let mut right = GetSet::new(redis.door().await, Settings::default());
-    let mut ahead = GetSet::new(redis.door().await, ahead);
+    let ahead = LockSettings { clock_offset_ms: 31_000, ..LockSettings::default() };
+    let mut right = GetSet::new(redis.connection().await, LockSettings::default());
+    let mut ahead = GetSet::new(redis.connection().await, ahead);
     let hold = right.acquire("shelf", NOW).await.unwrap();
     let other = ahead.acquire("shelf", NOW).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "two holders at once");
@@ -177,15 +187,15 @@ async fn clocks_that_differ_give_the_getset_lock_two_holders() {
 async fn whoever_waits_by_polling_asks_in_vain_and_may_be_overtaken() {
     let Some(redis) = Scratch::start().await else { return };
     let slow = Pause { min: DEADLINE, max: DEADLINE };
-    let slow = Settings { pause: slow, ..Settings::default() };
-    let mut holder = SetNxPx::new(redis.door().await, Settings::default());
-    let waiting = redis.door().await;
+    let slow = LockSettings { pause: slow, ..LockSettings::default() };
+    let mut holder = SetNxPx::new(redis.connection().await, LockSettings::default());
+    let waiting = redis.connection().await;
     let mut waiter = SetNxPx::new(waiting.clone(), slow);
     let hold = holder.acquire("shelf", NOW).await.unwrap();
     let waits = tokio::spawn(async move { waiter.acquire("shelf", DEADLINE * 2).await });
     until("the waiter's first question", async || waiting.usage().polls == 1).await;
     holder.release(hold).await.unwrap();
-    let mut late = SetNxPx::new(redis.door().await, Settings::default());
+    let mut late = SetNxPx::new(redis.connection().await, LockSettings::default());
     assert!(late.acquire("shelf", NOW).await.is_ok(), "who came last is first");
     assert!(!waits.is_finished());
     waits.abort();
@@ -194,10 +204,10 @@ async fn whoever_waits_by_polling_asks_in_vain_and_may_be_overtaken() {
 #[tokio::test]
 async fn without_its_one_server_nobody_takes_or_releases() {
     let Some(redis) = Scratch::start().await else { return };
-    let mut holder = SetNxPx::new(redis.door().await, Settings::default());
+    let mut holder = SetNxPx::new(redis.connection().await, LockSettings::default());
     let hold = holder.acquire("shelf", NOW).await.unwrap();
-    let system = redis.system("redis-set-nx-px", Settings::default());
-    redis.server.kill();
+    let system = redis.connector("redis-set-nx-px", LockSettings::default());
+    drop(redis.server);
     assert!(matches!(holder.release(hold).await, Err(LockError::Unreachable(_))));
     assert!(matches!(system.client().await.err(), Some(LockError::Unreachable(_))));
 }

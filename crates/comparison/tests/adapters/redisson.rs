@@ -3,21 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_comparison::adapters::redis::{
-    Fair, Latch, MultiLock, Permits, ReadWrite, Redisson, Semaphore, Settings,
+use holdfast_comparison::LockError;
+use holdfast_comparison::adapters::redis::RedisConnection;
+use holdfast_comparison::adapters::redis::redisson::{
+    RedissonFair, RedissonLatch, RedissonLock, RedissonMultiLock, RedissonPermits,
+    RedissonReadWrite, RedissonSemaphore,
 };
-use holdfast_comparison::{LockClient, LockError};
+use holdfast_comparison::lock::{LockClient, LockSettings};
+use holdfast_comparison::servers::relay::Relay;
+use holdfast_comparison::servers::{RedisServer, ServerKind, url};
 use redis::cmd;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use crate::redis::{Scratch, start_in, ttl};
 use crate::until::{DEADLINE, until};
 
 const NOW: Duration = Duration::ZERO;
 
-async fn redisson(redis: &Scratch, settings: Settings) -> Redisson {
-    Redisson::new(redis.door().await, settings).unwrap()
+async fn redisson(redis: &Scratch, settings: LockSettings) -> RedissonLock {
+    RedissonLock::new(redis.connection().await, settings)
 }
 
 #[tokio::test]
@@ -54,7 +58,7 @@ async fn a_process_that_stands_still_loses_the_lock_and_believes_in_it() {
     frozen.freeze();
     let other = next.acquire("shelf", DEADLINE).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "two holders at once");
-    assert_eq!((hold.fence, other.fence), (None, None));
+    assert_eq!((hold.token, other.token), (None, None));
 }
 
 #[tokio::test]
@@ -62,11 +66,11 @@ async fn every_release_wakes_all_waiters() {
     let Some(redis) = Scratch::start().await else { return };
     let mut holder = redisson(&redis, ttl(30_000)).await;
     let hold = holder.acquire("shelf", NOW).await.unwrap();
-    let (mut doors, mut waits) = (Vec::new(), Vec::new());
+    let (mut connections, mut waits) = (Vec::new(), Vec::new());
     for _ in 0..4 {
-        let door = redis.door().await;
-        let mut waiter = Redisson::new(door.clone(), ttl(30_000)).unwrap();
-        doors.push(door);
+        let connection = redis.connection().await;
+        let mut waiter = RedissonLock::new(connection.clone(), ttl(30_000));
+        connections.push(connection);
         waits.push(tokio::spawn(async move {
             // The one that gets it keeps it: whoever else woke, woke in vain.
             drop(waiter.acquire("shelf", DEADLINE).await);
@@ -77,17 +81,20 @@ async fn every_release_wakes_all_waiters() {
     // Tried, subscribed, tried again.
     until("four subscribers", async || {
         let heard: (String, u64) = {
-            let ask = redis.door().await;
-            ask.ask(cmd("PUBSUB").arg("NUMSUB").arg("holdfast-client-channel:{shelf}"))
+            let ask = redis.connection().await;
+            ask.query(cmd("PUBSUB").arg("NUMSUB").arg("holdfast-comparison-channel:{shelf}"))
                 .await
                 .unwrap()
         };
-        heard.1 == 4 && doors.iter().all(|door| door.usage().round_trips >= 3)
+        heard.1 == 4 && connections.iter().all(|connection| connection.usage().round_trips >= 3)
     })
     .await;
     holder.release(hold).await.unwrap();
-    until("all four to wake", async || doors.iter().all(|door| door.usage().wakeups == 1)).await;
-    assert!(doors.iter().all(|door| door.usage().polls == 0), "nobody polled");
+    until("all four to wake", async || {
+        connections.iter().all(|connection| connection.usage().wakeups == 1)
+    })
+    .await;
+    assert!(connections.iter().all(|connection| connection.usage().polls == 0), "nobody polled");
     waits.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
@@ -95,7 +102,7 @@ async fn every_release_wakes_all_waiters() {
 async fn a_dead_waiter_holds_up_the_fair_lock_and_then_does_not() {
     let Some(redis) = Scratch::start().await else { return };
     let client = async || {
-        let fair = Fair::new(redis.door().await, ttl(1_000)).unwrap();
+        let fair = RedissonFair::new(redis.connection().await, ttl(1_000));
         fair.dead_after(Duration::from_secs(1))
     };
     let (mut holder, mut dead, mut next) = (client().await, client().await, client().await);
@@ -103,8 +110,8 @@ async fn a_dead_waiter_holds_up_the_fair_lock_and_then_does_not() {
     // It dies while it waits: no time to leave the queue.
     let waits = tokio::spawn(async move { dead.acquire("shelf", DEADLINE).await });
     let queue_len = async || {
-        let ask = redis.door().await;
-        ask.ask::<u64>(cmd("LLEN").arg("holdfast-client-queue:{shelf}")).await.unwrap()
+        let ask = redis.connection().await;
+        ask.query::<u64>(cmd("LLEN").arg("holdfast-comparison-queue:{shelf}")).await.unwrap()
     };
     until("the waiter in the queue", async || queue_len().await == 1).await;
     waits.abort();
@@ -118,12 +125,12 @@ async fn a_dead_waiter_holds_up_the_fair_lock_and_then_does_not() {
 #[tokio::test]
 async fn the_fair_lock_grants_in_the_order_of_the_queue() {
     let Some(redis) = Scratch::start().await else { return };
-    let mut holder = Fair::new(redis.door().await, ttl(30_000)).unwrap();
+    let mut holder = RedissonFair::new(redis.connection().await, ttl(30_000));
     let hold = holder.acquire("shelf", NOW).await.unwrap();
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let mut waits = Vec::new();
     for number in 0..4_u64 {
-        let mut waiter = Fair::new(redis.door().await, ttl(30_000)).unwrap();
+        let mut waiter = RedissonFair::new(redis.connection().await, ttl(30_000));
         let order = Arc::clone(&order);
         waits.push(tokio::spawn(async move {
             let hold = waiter.acquire("shelf", DEADLINE).await.unwrap();
@@ -131,8 +138,9 @@ async fn the_fair_lock_grants_in_the_order_of_the_queue() {
             waiter.release(hold).await.unwrap();
         }));
         until("the waiter in the queue", async || {
-            let ask = redis.door().await;
-            let len: u64 = ask.ask(cmd("LLEN").arg("holdfast-client-queue:{shelf}")).await.unwrap();
+            let ask = redis.connection().await;
+            let len: u64 =
+                ask.query(cmd("LLEN").arg("holdfast-comparison-queue:{shelf}")).await.unwrap();
             len == number + 1
         })
         .await;
@@ -147,7 +155,7 @@ async fn the_fair_lock_grants_in_the_order_of_the_queue() {
 #[tokio::test]
 async fn readers_share_and_keep_a_writer_out_as_long_as_they_keep_coming() {
     let Some(redis) = Scratch::start().await else { return };
-    let client = async || ReadWrite::new(redis.door().await, ttl(30_000)).unwrap();
+    let client = async || RedissonReadWrite::new(redis.connection().await, ttl(30_000));
     let (mut first, mut second, mut writer) = (client().await, client().await, client().await);
     let mut reads = first.read("shelf").await.unwrap();
     for _ in 0..3 {
@@ -166,21 +174,24 @@ async fn readers_share_and_keep_a_writer_out_as_long_as_they_keep_coming() {
 #[tokio::test]
 async fn a_semaphore_takes_back_more_than_it_gave_and_never_what_a_dead_holder_has() {
     let Some(redis) = Scratch::start().await else { return };
-    let semaphore = Semaphore::new(redis.door().await, 2);
-    semaphore.take("permits", 2).await.unwrap();
-    assert_eq!(semaphore.take("permits", 1).await, Err(LockError::Busy));
-    assert_eq!(semaphore.give("permits", 5).await, Ok(5), "two were taken");
-    Semaphore::new(redis.door().await, 1).take("crash", 1).await.unwrap();
+    let semaphore = RedissonSemaphore::new(redis.connection().await, 2);
+    semaphore.acquire_permits("permits", 2).await.unwrap();
+    assert_eq!(semaphore.acquire_permits("permits", 1).await, Err(LockError::Busy));
+    assert_eq!(semaphore.release_permits("permits", 5).await, Ok(5), "two were taken");
+    RedissonSemaphore::new(redis.connection().await, 1).acquire_permits("crash", 1).await.unwrap();
     assert_eq!(redis.left_ms("crash").await, -1, "nothing says that the holder has died");
-    assert_eq!(Semaphore::new(redis.door().await, 1).take("crash", 1).await, Err(LockError::Busy));
+    assert_eq!(
+        RedissonSemaphore::new(redis.connection().await, 1).acquire_permits("crash", 1).await,
+        Err(LockError::Busy)
+    );
 }
 
 #[tokio::test]
 async fn a_clock_that_is_ahead_takes_a_permit_that_is_used() {
     let Some(redis) = Scratch::start().await else { return };
-    let ahead = Settings { clock_off_ms: 31_000, ..ttl(30_000) };
-    let mut right = Permits::new(redis.door().await, ttl(30_000), 1);
-    let mut ahead = Permits::new(redis.door().await, ahead, 1);
+    let ahead = LockSettings { clock_offset_ms: 31_000, ..ttl(30_000) };
+    let mut right = RedissonPermits::new(redis.connection().await, ttl(30_000), 1);
+    let mut ahead = RedissonPermits::new(redis.connection().await, ahead, 1);
     let hold = right.acquire("permit", NOW).await.unwrap();
     let other = ahead.acquire("permit", NOW).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "one permit, two holders");
@@ -190,11 +201,11 @@ async fn a_clock_that_is_ahead_takes_a_permit_that_is_used() {
 #[tokio::test]
 async fn a_latch_opens_at_zero_and_counts_a_repeated_countdown_twice() {
     let Some(redis) = Scratch::start().await else { return };
-    let latch = Latch::new(redis.door().await, "start");
+    let latch = RedissonLatch::new(redis.connection().await, "start");
     assert!(latch.set(2).await.unwrap());
     assert!(!latch.set(5).await.unwrap());
     assert_eq!(latch.wait(NOW).await, Err(LockError::Busy));
-    let waiting = Latch::new(redis.door().await, "start");
+    let waiting = RedissonLatch::new(redis.connection().await, "start");
     let waits = tokio::spawn(async move { waiting.wait(DEADLINE).await });
     // One worker, whose first answer was lost.
     assert_eq!(latch.count_down().await, Ok(1));
@@ -211,14 +222,14 @@ async fn a_multi_lock_shows_some_of_its_locks_taken_and_gives_them_back() {
         (redisson(&redis, ttl(30_000)).await, "first".to_owned()),
         (redisson(&redis, ttl(30_000)).await, "second".to_owned()),
     ];
-    let mut both = MultiLock::new(members);
+    let mut both = RedissonMultiLock::new(members);
     let waits = tokio::spawn(async move {
         let taken = both.acquire(Duration::from_millis(300)).await;
         (both, taken)
     });
     let mut other = redisson(&redis, ttl(30_000)).await;
     until("the first to be taken alone", async || {
-        redis.door().await.ask::<bool>(cmd("EXISTS").arg("first")).await.unwrap()
+        redis.connection().await.query::<bool>(cmd("EXISTS").arg("first")).await.unwrap()
     })
     .await;
     let (mut both, taken) = waits.await.unwrap();
@@ -234,41 +245,23 @@ async fn a_multi_lock_shows_some_of_its_locks_taken_and_gives_them_back() {
 #[tokio::test]
 async fn a_failover_to_a_copy_that_had_not_heard_of_it_loses_the_lock() {
     let Some(first) = Scratch::start().await else { return };
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let between = listener.local_addr().unwrap();
-    let address = first.server.address();
-    let link = tokio::spawn(async move {
-        let mut pairs = tokio::task::JoinSet::new();
-        while let Ok((mut copy, _)) = listener.accept().await {
-            pairs.spawn(async move {
-                let mut origin = TcpStream::connect(address).await.unwrap();
-                copy_bidirectional(&mut copy, &mut origin).await
-            });
-        }
-    });
-    let copy = holdfast_comparison::servers::Redis {
-        follows: Some(between),
-        ..holdfast_comparison::servers::Redis::quick().unwrap()
-    };
-    let copy = copy.start(&first.directory.path().join("copy")).await.unwrap();
-    let copy_url = holdfast_comparison::servers::url(
-        holdfast_comparison::servers::ServerKind::Redis,
-        copy.address(),
-    );
-    let door = holdfast_comparison::adapters::redis::Door::open(&copy_url).await.unwrap();
-    first.door().await.ask::<()>(cmd("SET").arg("proof").arg(1)).await.unwrap();
-    until("the copy to follow", async || {
-        door.ask::<bool>(cmd("EXISTS").arg("proof")).await.unwrap_or(false)
+    let link = Relay::to(first.server.address()).await.unwrap();
+    let replica = RedisServer { follows: Some(link.address()), ..RedisServer::unsynced().unwrap() };
+    let replica = replica.start(&first.directory.path().join("replica")).await.unwrap();
+    let connection =
+        RedisConnection::open(&url(ServerKind::Redis, replica.address())).await.unwrap();
+    first.connection().await.query::<()>(cmd("SET").arg("proof").arg(1)).await.unwrap();
+    until("the replica to follow", async || {
+        connection.query::<bool>(cmd("EXISTS").arg("proof")).await.unwrap_or(false)
     })
     .await;
 
-    link.abort();
-    assert!(link.await.unwrap_err().is_cancelled());
+    link.cut();
     let mut holder = redisson(&first, ttl(30_000)).await;
     let hold = holder.acquire("shelf", NOW).await.unwrap();
-    first.server.kill();
-    door.ask::<()>(cmd("REPLICAOF").arg("NO").arg("ONE")).await.unwrap();
-    let mut next = Redisson::new(door, ttl(30_000)).unwrap();
+    drop(first.server);
+    connection.query::<()>(cmd("REPLICAOF").arg("NO").arg("ONE")).await.unwrap();
+    let mut next = RedissonLock::new(connection, ttl(30_000));
     let other = next.acquire("shelf", NOW).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "two holders at once");
 }

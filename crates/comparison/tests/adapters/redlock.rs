@@ -1,11 +1,14 @@
-//! `RedLock` on five servers: it excludes, survives two, and forgets with three.
+//! Redlock on five servers: it excludes, survives two, and forgets with three.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use holdfast_comparison::adapters::redis::{Door, RedLock, RedLockSystem, Settings, drift};
-use holdfast_comparison::servers::{Lifetime, Redis, Server, ServerKind, url};
-use holdfast_comparison::{LockClient, LockError};
+use holdfast_comparison::LockError;
+use holdfast_comparison::adapters::redis::redlock::drift;
+use holdfast_comparison::adapters::redis::{RedisConnection, Redlock};
+use holdfast_comparison::catalogue::named;
+use holdfast_comparison::lock::{LockClient, LockSettings, ServerAddresses};
+use holdfast_comparison::servers::{Lifetime, RedisServer, Server, ServerKind, url};
 use redis::cmd;
 
 use crate::campaign::all_exclude;
@@ -24,8 +27,8 @@ async fn five(directory: &Path) -> (Vec<Server>, Vec<String>) {
 async fn keys(urls: &[String]) -> u64 {
     let mut keys = 0;
     for url in urls {
-        let door = Door::open(url).await;
-        keys += door.unwrap().ask::<u64>(&cmd("DBSIZE")).await.unwrap();
+        let door = RedisConnection::open(url).await;
+        keys += door.unwrap().query::<u64>(&cmd("DBSIZE")).await.unwrap();
     }
     keys
 }
@@ -36,8 +39,9 @@ async fn redlock_excludes_without_faults_and_leaves_no_key_behind() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let (_servers, urls) = five(directory.path()).await;
-    all_exclude([RedLockSystem { urls: urls.clone(), settings: Settings::default() }]).await;
+    let (servers, urls) = five(directory.path()).await;
+    let addresses = ServerAddresses::of(servers.iter().map(Server::address).collect());
+    all_exclude(named("redlock"), &addresses).await;
     assert_eq!(keys(&urls).await, 0);
 }
 
@@ -48,7 +52,7 @@ async fn redlock_is_valid_for_less_than_its_time_and_gives_back_what_is_no_major
     }
     let directory = tempfile::tempdir().unwrap();
     let (mut servers, urls) = five(directory.path()).await;
-    let mut client = RedLock::open(&urls, ttl(10_000)).await.unwrap();
+    let mut client = Redlock::open(urls.clone(), ttl(10_000)).await.unwrap();
     let before = Instant::now();
     let hold = client.acquire("shelf", NOW).await.unwrap();
     let time = Duration::from_secs(10);
@@ -56,23 +60,26 @@ async fn redlock_is_valid_for_less_than_its_time_and_gives_back_what_is_no_major
     assert_eq!(drift(time), Duration::from_millis(102));
     assert!(hold.until.unwrap() >= before + valid);
     assert!(hold.until.unwrap() <= Instant::now() + valid);
-    assert_eq!(hold.fence, None);
+    assert_eq!(hold.token, None);
     client.release(hold).await.unwrap();
 
-    servers.pop().unwrap().kill();
-    servers.pop().unwrap().kill();
+    drop(servers.pop());
+    drop(servers.pop());
     let hold = client.acquire("shelf", NOW).await.unwrap();
-    let mut other = RedLock::open(&urls, ttl(10_000)).await.unwrap();
+    let mut other = Redlock::open(urls.clone(), ttl(10_000)).await.unwrap();
     assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
     client.release(hold).await.unwrap();
 
     // One of the three that are left is somebody else's: two agree, which is no majority of five.
-    let door = Door::open(&urls[0]).await.unwrap();
-    door.ask::<()>(cmd("SET").arg("shelf").arg("somebody")).await.unwrap();
+    let door = RedisConnection::open(&urls[0]).await.unwrap();
+    door.query::<()>(cmd("SET").arg("shelf").arg("somebody")).await.unwrap();
     assert_eq!(client.acquire("shelf", NOW).await, Err(LockError::Busy));
     assert_eq!(keys(&urls[1..3]).await, 0, "what had agreed was given back");
-    servers.pop().unwrap().kill();
-    assert!(matches!(RedLock::open(&urls, ttl(10_000)).await, Err(LockError::Unreachable(_))));
+    drop(servers.pop());
+    assert!(matches!(
+        Redlock::open(urls.clone(), ttl(10_000)).await,
+        Err(LockError::Unreachable(_))
+    ));
 }
 
 #[tokio::test]
@@ -82,16 +89,16 @@ async fn three_servers_that_restart_empty_give_redlock_a_second_holder() {
     }
     let directory = tempfile::tempdir().unwrap();
     let (mut servers, urls) = five(directory.path()).await;
-    let mut client = RedLock::open(&urls, Settings::default()).await.unwrap();
+    let mut client = Redlock::open(urls.clone(), LockSettings::default()).await.unwrap();
     let hold = client.acquire("shelf", NOW).await.unwrap();
     for _ in 0..3 {
         let server = servers.remove(0);
-        let again = Redis { address: server.address(), ..Redis::quick().unwrap() };
+        let again = RedisServer { address: server.address(), ..RedisServer::unsynced().unwrap() };
         let home = server.directory().to_owned();
-        server.kill();
+        drop(server);
         servers.push(again.start(&home).await.unwrap());
     }
-    let mut other = RedLock::open(&urls, Settings::default()).await.unwrap();
+    let mut other = Redlock::open(urls.clone(), LockSettings::default()).await.unwrap();
     let second = other.acquire("shelf", DEADLINE).await.unwrap();
     assert!(hold.is_believed() && second.is_believed(), "two holders at once");
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use holdfast_comparison::LockError;
 use holdfast_comparison::adapters::sql::{
-    Advisory, Database, Door, ForUpdate, LockTable, Optimistic, Settings, Wait, systems,
+    Database, ForUpdate, LockTable, NamedLock, OptimisticRow, RowWait, SqlConnection, create_tables,
 };
-use holdfast_comparison::servers::{Server, ServerKind, quick_mariadb, quick_postgres, url};
-use holdfast_comparison::{LockClient, LockError};
+use holdfast_comparison::catalogue::{ALL, System};
+use holdfast_comparison::lock::{LockClient, LockSettings, ServerAddresses};
+use holdfast_comparison::servers::{Server, ServerKind, unsynced_mariadb, unsynced_postgres, url};
 use tempfile::TempDir;
 
 use crate::campaign::{Shelf, all_exclude};
@@ -17,6 +19,7 @@ const NOW: Duration = Duration::ZERO;
 
 /// A database in a directory of its own, its tables made.
 struct Scratch {
+    kind: ServerKind,
     database: Database,
     server: Server,
     url: String,
@@ -37,25 +40,24 @@ impl Scratch {
         open_to_all(&directory);
         let home = directory.path().join("server");
         let server = match database {
-            Database::Postgres => quick_postgres(&home).await.unwrap(),
-            Database::MariaDb => quick_mariadb(&home).await.unwrap(),
+            Database::Postgres => unsynced_postgres(&home).await.unwrap(),
+            Database::MariaDb => unsynced_mariadb(&home).await.unwrap(),
         };
         let url = url(kind, server.address());
-        systems(database, &url, Settings::default()).await.unwrap();
-        Some(Self { database, server, url, _directory: directory })
+        create_tables(database, &url).await.unwrap();
+        Some(Self { kind, database, server, url, _directory: directory })
     }
 
-    async fn door(&self) -> Door {
-        Door::open(self.database, &self.url).await.unwrap()
+    async fn connection(&self) -> SqlConnection {
+        SqlConnection::open(self.database, &self.url).await.unwrap()
     }
 
-    async fn for_update(&self, wait: Wait) -> ForUpdate {
-        ForUpdate::new(self.door().await, wait, Settings::default())
+    async fn for_update(&self, wait: RowWait) -> ForUpdate {
+        ForUpdate::new(self.connection().await, wait, LockSettings::default())
     }
 
     async fn table(&self, ttl: Duration) -> LockTable {
-        let settings = Settings { ttl, ..Settings::default() };
-        LockTable::new(self.door().await, settings).unwrap()
+        LockTable::new(self.connection().await, LockSettings::new(ttl))
     }
 
     async fn end_connection(&self, connection: i64) {
@@ -63,7 +65,7 @@ impl Scratch {
             Database::Postgres => format!("SELECT pg_terminate_backend({connection})"),
             Database::MariaDb => format!("KILL {connection}"),
         };
-        self.door().await.run(&statement).await.unwrap();
+        self.connection().await.execute(&statement).await.unwrap();
     }
 }
 
@@ -75,21 +77,22 @@ fn open_to_all(directory: &TempDir) {
 }
 
 async fn every_lock_excludes(scratch: &Scratch) {
-    let all = systems(scratch.database, &scratch.url, Settings::default()).await.unwrap();
+    let all: Vec<&System> = ALL.iter().filter(|system| system.kind == scratch.kind).collect();
     assert_eq!(all.len(), 5);
-    all_exclude(all).await;
+    let addresses = ServerAddresses::of(vec![scratch.server.address()]);
+    all_exclude(all, &addresses).await;
 }
 
 async fn optimistic_writers_lose_nothing_and_retry(scratch: &Scratch) {
-    let mut first = Optimistic::new(scratch.door().await);
-    first.add_row("stock").await.unwrap();
+    let row = async || OptimisticRow::open(scratch.connection().await, "stock").await.unwrap();
+    let mut first = row().await;
     let mut workers = Vec::new();
     for _ in 0..5 {
-        let mut writer = Optimistic::new(scratch.door().await);
+        let mut writer = row().await;
         workers.push(tokio::spawn(async move {
             let mut retries = 0;
             for _ in 0..12 {
-                retries += writer.add("stock", 1).await.unwrap();
+                retries += writer.add(1).await.unwrap();
             }
             retries
         }));
@@ -98,49 +101,47 @@ async fn optimistic_writers_lose_nothing_and_retry(scratch: &Scratch) {
     for worker in workers {
         retries += worker.await.unwrap();
     }
-    assert_eq!(first.read("stock").await.unwrap().stock, 60);
-    assert!(retries > 0, "nobody met anybody");
+    assert_eq!(first.read().await.unwrap().value, 60);
+    assert!(retries > 0, "no two writers met");
 
-    // One who was slow is certain to do it again.
-    let (mut slow, seen) =
-        (Optimistic::new(scratch.door().await), first.read("stock").await.unwrap());
-    assert_eq!(first.add("stock", 1).await, Ok(0));
-    assert_eq!(slow.write_if_version("stock", seen, seen.stock + 1).await, Ok(false));
+    // A slow writer certainly repeats.
+    let (mut slow, read) = (row().await, first.read().await.unwrap());
+    assert_eq!(first.add(1).await, Ok(0));
+    assert_eq!(slow.write_if_version(read, read.value + 1).await, Ok(false));
 }
 
 async fn a_value_that_changed_back_goes_unnoticed_and_a_version_does_not(scratch: &Scratch) {
-    let mut slow = Optimistic::new(scratch.door().await);
-    slow.add_row("aba").await.unwrap();
-    let seen = slow.read("aba").await.unwrap();
-    let mut quick = Optimistic::new(scratch.door().await);
-    quick.add("aba", 5).await.unwrap();
-    quick.add("aba", -5).await.unwrap();
-    assert_eq!(slow.write_if_version("aba", seen, 1).await, Ok(false), "it has changed twice");
-    assert_eq!(slow.write_if_value("aba", seen, 1).await, Ok(true), "it looks as it did");
+    let row = async || OptimisticRow::open(scratch.connection().await, "aba").await.unwrap();
+    let (mut slow, mut quick) = (row().await, row().await);
+    let read = slow.read().await.unwrap();
+    quick.add(5).await.unwrap();
+    quick.add(-5).await.unwrap();
+    assert_eq!(slow.write_if_version(read, 1).await, Ok(false), "it has changed twice");
+    assert_eq!(slow.write_if_value(read, 1).await, Ok(true), "it looks as it did");
 }
 
 async fn a_waiter_is_refused_passes_by_or_waits_as_it_was_told(scratch: &Scratch) {
-    let mut holder = scratch.for_update(Wait::InQueue).await;
+    let mut holder = scratch.for_update(RowWait::Queue).await;
     let hold = holder.acquire("row", NOW).await.unwrap();
-    for wait in [Wait::InQueue, Wait::Refused, Wait::Skipped] {
+    for wait in [RowWait::Queue, RowWait::NoWait, RowWait::Skip] {
         let mut waiter = scratch.for_update(wait).await;
         assert_eq!(waiter.acquire("row", NOW).await, Err(LockError::Busy), "{wait:?}");
         let short = Duration::from_millis(100);
         assert_eq!(waiter.acquire("row", short).await, Err(LockError::Busy), "{wait:?}");
         // The server may end a wait a moment before our own clock does, and is asked once more then.
         let polls = waiter.usage().polls;
-        assert!(if wait == Wait::InQueue { polls < 2 } else { polls > 0 }, "{wait:?}: {polls}");
+        assert!(if wait == RowWait::Queue { polls < 2 } else { polls > 0 }, "{wait:?}: {polls}");
     }
-    let mut waiter = scratch.for_update(Wait::InQueue).await;
+    let mut waiter = scratch.for_update(RowWait::Queue).await;
     let waits = tokio::spawn(async move { waiter.acquire("row", DEADLINE).await });
     holder.release(hold).await.unwrap();
     assert!(waits.await.unwrap().is_ok());
 }
 
 async fn a_held_row_ties_up_a_transaction(scratch: &Scratch) {
-    let mut holder = scratch.for_update(Wait::InQueue).await;
+    let mut holder = scratch.for_update(RowWait::Queue).await;
     let hold = holder.acquire("tied", NOW).await.unwrap();
-    let connection = holder.door().connection().await.unwrap();
+    let connection = holder.connection().number().await.unwrap();
     let open = match scratch.database {
         Database::Postgres => {
             "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND state = 'idle in transaction'"
@@ -149,29 +150,29 @@ async fn a_held_row_ties_up_a_transaction(scratch: &Scratch) {
             "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ?"
         }
     };
-    let mut door = scratch.door().await;
+    let mut observer = scratch.connection().await;
     until("the transaction to show", async || {
-        door.ask(open, vec![connection.into()]).await.unwrap().first() == Some(1)
+        observer.query(open, vec![connection.into()]).await.unwrap().first() == Some(1)
     })
     .await;
     holder.release(hold).await.unwrap();
 }
 
 async fn a_connection_that_ends_lets_go_while_the_holder_goes_on(scratch: &Scratch) {
-    let mut row = scratch.for_update(Wait::InQueue).await;
+    let mut row = scratch.for_update(RowWait::Queue).await;
     let row_hold = row.acquire("lost", NOW).await.unwrap();
-    let connection = row.door().connection().await.unwrap();
+    let connection = row.connection().number().await.unwrap();
     scratch.end_connection(connection).await;
-    let next = scratch.for_update(Wait::InQueue).await.acquire("lost", DEADLINE).await.unwrap();
+    let next = scratch.for_update(RowWait::Queue).await.acquire("lost", DEADLINE).await.unwrap();
     assert!(row_hold.is_believed() && next.is_believed(), "two holders at once");
-    assert_eq!((row_hold.fence, next.fence), (None, None));
+    assert_eq!((row_hold.token, next.token), (None, None));
     assert!(row.release(row_hold).await.is_err(), "it is told when it asks, not before");
 
-    let mut named = Advisory::new(scratch.door().await);
+    let mut named = NamedLock::new(scratch.connection().await);
     let named_hold = named.acquire("lost", NOW).await.unwrap();
-    let connection = named.door().connection().await.unwrap();
+    let connection = named.connection().number().await.unwrap();
     scratch.end_connection(connection).await;
-    let mut next = Advisory::new(scratch.door().await);
+    let mut next = NamedLock::new(scratch.connection().await);
     let next_hold = next.acquire("lost", DEADLINE).await.unwrap();
     assert!(named_hold.is_believed() && next_hold.is_believed(), "two holders at once");
     assert!(named.release(named_hold).await.is_err());
@@ -179,9 +180,9 @@ async fn a_connection_that_ends_lets_go_while_the_holder_goes_on(scratch: &Scrat
 }
 
 async fn named_locks_wait_and_belong_to_their_connection(scratch: &Scratch) {
-    let mut holder = Advisory::new(scratch.door().await);
+    let mut holder = NamedLock::new(scratch.connection().await);
     let hold = holder.acquire("named", NOW).await.unwrap();
-    let mut other = Advisory::new(scratch.door().await);
+    let mut other = NamedLock::new(scratch.connection().await);
     assert_eq!(other.acquire("named", NOW).await, Err(LockError::Busy));
     assert_eq!(other.acquire("named", Duration::from_millis(50)).await, Err(LockError::Busy));
     assert!(matches!(other.release(hold.clone()).await, Err(LockError::Lost(_))));
@@ -193,7 +194,7 @@ async fn named_locks_wait_and_belong_to_their_connection(scratch: &Scratch) {
 async fn two_names_are_one_lock(scratch: &Scratch, one: &str, two: &str) {
     assert_ne!(one, two);
     let (mut first, mut second) =
-        (Advisory::new(scratch.door().await), Advisory::new(scratch.door().await));
+        (NamedLock::new(scratch.connection().await), NamedLock::new(scratch.connection().await));
     let hold = first.acquire(one, NOW).await.unwrap();
     assert_eq!(second.acquire(two, NOW).await, Err(LockError::Busy));
     first.release(hold).await.unwrap();
@@ -234,8 +235,9 @@ async fn all(scratch: Scratch) {
     named_locks_wait_and_belong_to_their_connection(&scratch).await;
     a_row_whose_time_has_passed_is_taken_over_under_its_holder(&scratch).await;
     who_asked_first_and_pauses_is_overtaken(&scratch).await;
-    scratch.server.kill();
-    let opened = Door::open(scratch.database, &scratch.url).await;
+    let Scratch { database, url, server, .. } = scratch;
+    drop(server);
+    let opened = SqlConnection::open(database, &url).await;
     assert!(matches!(opened, Err(LockError::Unreachable(_))), "{opened:?}");
 }
 
@@ -251,8 +253,8 @@ async fn locks_in_postgres_fail_as_they_are_documented_to() {
     // Names that `hashtext` makes one number of.
     let found = "SELECT min(n)::bigint, max(n)::bigint FROM generate_series(1, 300000) AS n \
                  GROUP BY hashtext('order-' || n) HAVING count(*) > 1 LIMIT 1";
-    let said = scratch.door().await.ask(found, Vec::new()).await.unwrap();
-    let names: Vec<_> = said.rows[0].iter().map(|n| format!("order-{}", n.unwrap())).collect();
+    let reply = scratch.connection().await.query(found, Vec::new()).await.unwrap();
+    let names: Vec<_> = reply.rows[0].iter().map(|n| format!("order-{}", n.unwrap())).collect();
     two_names_are_one_lock(&scratch, &names[0], &names[1]).await;
     all(scratch).await;
 }

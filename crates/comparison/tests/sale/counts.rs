@@ -1,26 +1,23 @@
 //! What a sale counts.
 
-use holdfast_comparison::fault::Fault;
 use holdfast_comparison::record::Safety;
-use holdfast_comparison::safety::{FlashSale, Participant, SaleDatabase};
+use holdfast_comparison::safety::{FaultScenario, Participant, ParticipantSales, SaleDatabase};
 use holdfast_comparison::servers::ServerKind;
 
 use crate::{are_here, sale};
 
 /// One sale under each of these locks.
-async fn sell<const N: usize>(names: [&str; N], fault: Fault) -> [Safety; N] {
+async fn sell<const N: usize>(names: [&str; N], fault: FaultScenario) -> [Safety; N] {
     let (sale, below) = (sale(), tempfile::tempdir().unwrap());
     open_to_all(below.path());
-    let store = SaleDatabase::start(below.path()).await.unwrap();
+    let database = SaleDatabase::start(below.path()).await.unwrap();
     let mut rows = Vec::new();
     for name in names {
         let participant = Participant::named(name).unwrap();
-        rows.push(
-            FlashSale { sale: &sale, store: &store, participant, kept: None }.case(fault).await,
-        );
+        rows.push(ParticipantSales::new(&sale, &database, participant).row(fault).await);
     }
     for row in &rows {
-        assert_eq!((&row.trouble, &row.does_not_apply), (&None, &None), "{row:?}");
+        assert_eq!((&row.failure, &row.does_not_apply), (&None, &None), "{row:?}");
     }
     rows.try_into().unwrap()
 }
@@ -39,22 +36,22 @@ fn assert_exact(row: &Safety) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_locks_nothing_is_caught_by_every_count() {
+async fn without_a_lock_every_count_shows_errors() {
     if !are_here(&[ServerKind::Postgres]) {
         return;
     }
-    let [row] = sell(["no-lock"], Fault::None).await;
+    let [row] = sell(["no-lock"], FaultScenario::None).await;
     assert!(row.double_holders > 0, "{row:?}");
     assert!(row.oversold > 0 && row.lost_updates > 0, "{row:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_fault_everything_is_sold_once_under_redis_and_under_ours() {
+async fn without_a_fault_every_piece_is_sold_once_under_redis_and_under_holdfast() {
     if !are_here(&[ServerKind::Postgres, ServerKind::Redis, ServerKind::Holdfast]) {
         return;
     }
     let names = ["redis-set-nx-px", "holdfast-http", "holdfast-http+fence", "holdfast-sdk"];
-    sell(names, Fault::None).await.iter().for_each(assert_exact);
+    sell(names, FaultScenario::None).await.iter().for_each(assert_exact);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,19 +59,19 @@ async fn a_holder_that_is_paused_past_its_lease_overwrites_its_successors_on_red
     if !are_here(&[ServerKind::Postgres, ServerKind::Redis]) {
         return;
     }
-    let [row] = sell(["redis-set-nx-px"], Fault::HolderPaused).await;
+    let [row] = sell(["redis-set-nx-px"], FaultScenario::HolderPaused).await;
     assert!(row.double_holders > 0 && row.lost_updates > 0, "{row:?}");
     assert_eq!(row.sold, sale().pieces + row.oversold, "{row:?}");
     assert!(row.next_grant_ms.is_some() && row.stuck == 0, "{row:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fence_refuses_the_same_holder_and_the_books_are_right() {
+async fn the_fence_rejects_the_same_holder_and_the_books_are_exact() {
     if !are_here(&[ServerKind::Postgres, ServerKind::Holdfast]) {
         return;
     }
     let names = ["holdfast-http", "holdfast-http+fence", "holdfast-sdk+fence"];
-    let [bare, http, sdk] = sell(names, Fault::HolderPaused).await;
+    let [bare, http, sdk] = sell(names, FaultScenario::HolderPaused).await;
     assert!(bare.double_holders > 0 && bare.lost_updates > 0, "no lease helps alone: {bare:?}");
     for fenced in [http, sdk] {
         assert!(fenced.double_holders > 0, "it believes to hold: {fenced:?}");
@@ -83,22 +80,22 @@ async fn the_fence_refuses_the_same_holder_and_the_books_are_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_restarts_or_is_replaced_by_its_copy_forgets_a_lock_that_is_held() {
+async fn a_redis_that_restarts_or_is_replaced_by_its_replica_forgets_a_held_lock() {
     if !are_here(&[ServerKind::Postgres, ServerKind::Redis]) {
         return;
     }
-    for fault in [Fault::ServersRestarted, Fault::Promoted] {
+    for fault in [FaultScenario::ServersRestarted, FaultScenario::ReplicaPromoted] {
         let [row] = sell(["redis-set-nx-px"], fault).await;
         assert!(row.double_holders > 0 && row.lost_updates > 0, "{row:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ours_remembers_a_lock_that_is_held_when_all_nodes_or_the_leader_are_lost() {
+async fn holdfast_keeps_a_held_lock_when_all_nodes_or_the_leader_are_lost() {
     if !are_here(&[ServerKind::Postgres, ServerKind::Holdfast]) {
         return;
     }
-    for fault in [Fault::ServersRestarted, Fault::LeaderIsolated] {
+    for fault in [FaultScenario::ServersRestarted, FaultScenario::LeaderIsolated] {
         let [row] = sell(["holdfast-http"], fault).await;
         assert_exact(&row);
     }
@@ -110,7 +107,7 @@ async fn a_holder_that_is_killed_leaves_the_lock_to_the_next() {
         return;
     }
     let names = ["redis-set-nx-px", "holdfast-http", "postgres-advisory"];
-    for row in sell(names, Fault::HolderKilled).await {
+    for row in sell(names, FaultScenario::HolderKilled).await {
         assert_exact(&row);
         assert!(row.next_grant_ms.is_some(), "{row:?}");
     }

@@ -106,7 +106,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_server_that_is_missing_is_a_row_of_trouble_and_the_others_go_on() {
+fn a_missing_server_is_a_row_with_a_failure_and_the_others_go_on() {
     if !are_here(&[ServerKind::Postgres]) {
         return;
     }
@@ -127,10 +127,10 @@ fn a_server_that_is_missing_is_a_row_of_trouble_and_the_others_go_on() {
     let none = |system: &str| {
         rows.iter().find(|row| row.system == system && row.fault == "none").unwrap().clone()
     };
-    let redis = none("redis-set-nx-px").trouble.unwrap();
+    let redis = none("redis-set-nx-px").failure.unwrap();
     assert!(redis.contains("not installed"), "{redis}");
     let postgres = none("postgres-advisory");
-    assert_eq!((&postgres.trouble, postgres.oversold), (&None, 0), "{postgres:?}");
+    assert_eq!((&postgres.failure, postgres.oversold), (&None, 0), "{postgres:?}");
     assert!(postgres.sold > 0, "{postgres:?}");
 }
 
@@ -142,7 +142,7 @@ fn an_interrupt_leaves_no_process_and_no_file_behind() {
     let mut run = Run::start("safety", "redis-set-nx-px", None);
     until("a holder that is paused", || stopped(&run).is_some());
     let tree = run.tree();
-    assert!(tree.len() > 4, "a store, a Redis and workers: {tree:?}");
+    assert!(tree.len() > 4, "a PostgreSQL, a Redis and workers: {tree:?}");
     let pid = Pid::from_raw(i32::try_from(run.child.id()).unwrap());
     kill(pid, Signal::SIGINT).unwrap();
     until("its end", || run.child.try_wait().unwrap().is_some());
@@ -173,6 +173,6 @@ fn after_the_loss_of_a_leader_or_of_the_only_server_there_is_a_grant_again() {
     let rows = run.failover();
     assert_eq!(rows.len(), 3, "{rows:?}");
     for row in rows {
-        assert_eq!((row.gaps_ms.len(), &row.trouble), (1, &None), "{row:?}");
+        assert_eq!((row.gaps_ms.len(), &row.failure), (1, &None), "{row:?}");
     }
 }

@@ -1,6 +1,4 @@
-//! The comparison against planted locks and against real servers that are missing, fall, or are left behind.
-//!
-//! Owns nothing but its modules. The real servers need the feature `all`: `scripts/clients test` has it.
+//! The measurements with simulated locks, and with real servers that are missing, crash, or are interrupted.
 #![expect(
     clippy::unwrap_used,
     reason = "a harness: what does not hold is a failed test, everywhere"
@@ -10,5 +8,8 @@ mod crashed;
 mod loops;
 mod queue;
 mod simulated;
+#[path = "../adapters/skip.rs"]
+mod skip;
 mod tool;
+#[path = "../adapters/until.rs"]
 mod until;

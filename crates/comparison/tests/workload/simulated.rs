@@ -1,26 +1,27 @@
-//! Locks that behave as a test wants them to: slow, stalled, open to everybody, busy, first or last come first served.
+//! Locks that behave as a test wants: slow, stalled, without exclusion, busy, first or last come first served.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_comparison::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, System};
+use holdfast_comparison::LockError;
+use holdfast_comparison::lock::{Connector, HeldLock, LoadUsage, LockClient, LockFuture};
 use tokio::sync::oneshot;
 
 /// What an acquire does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Manner {
-    /// Takes this long, and lets everybody in.
+pub(crate) enum Behaviour {
+    /// Takes this long and excludes nobody.
     Slow(Duration),
-    /// Is quick, but the one of this number takes this long.
+    /// Returns at once, but the acquire of this number takes this long.
     Stalls(u64, Duration),
-    /// Is refused.
+    /// Fails.
     Busy,
-    /// Waits in a queue: the first is the next.
-    FirstIn,
-    /// Waits in a queue: the last is the next.
-    LastIn,
+    /// Waits in a queue; the first is the next.
+    FirstInFirstOut,
+    /// Waits in a queue; the last is the next.
+    LastInFirstOut,
 }
 
 #[derive(Debug, Default)]
@@ -29,34 +30,38 @@ struct Queue {
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
-/// A planted lock.
+/// A lock and its clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulated {
-    manner: Manner,
+    behaviour: Behaviour,
     acquires: Arc<AtomicU64>,
     queue: Arc<Mutex<Queue>>,
 }
 
 impl Simulated {
-    pub(crate) fn system(manner: Manner) -> Arc<dyn System> {
-        Arc::new(Self { manner, acquires: Arc::default(), queue: Arc::default() })
+    pub(crate) fn connector(behaviour: Behaviour) -> Connector {
+        let lock = Self { behaviour, acquires: Arc::default(), queue: Arc::default() };
+        Connector::new(move |_| {
+            let client = lock.clone();
+            Box::pin(async move { Ok(Box::new(client) as Box<dyn LockClient>) })
+        })
     }
 
-    /// Takes it at once, or a place in the queue.
+    /// Acquires the lock at once, or enters the queue.
     fn enter(&self) -> Option<oneshot::Receiver<()>> {
         let mut queue = self.queue.lock().unwrap();
         if !std::mem::replace(&mut queue.held, true) {
             return None;
         }
-        let (call, called) = oneshot::channel();
-        queue.waiting.push_back(call);
-        Some(called)
+        let (sender, granted) = oneshot::channel();
+        queue.waiting.push_back(sender);
+        Some(granted)
     }
 
     fn leave(&self) {
         let mut queue = self.queue.lock().unwrap();
         loop {
-            let last_first = matches!(self.manner, Manner::LastIn);
+            let last_first = matches!(self.behaviour, Behaviour::LastInFirstOut);
             let next =
                 if last_first { queue.waiting.pop_back() } else { queue.waiting.pop_front() };
             let Some(next) = next else {
@@ -70,49 +75,34 @@ impl Simulated {
     }
 }
 
-impl System for Simulated {
-    fn name(&self) -> &'static str {
-        "planted"
-    }
-
-    fn limitations(&self) -> &'static [Limitation] {
-        &[]
-    }
-
-    fn client(&self) -> LockFuture<'_, Box<dyn LockClient>> {
-        let client = self.clone();
-        Box::pin(async move { Ok(Box::new(client) as Box<dyn LockClient>) })
-    }
-}
-
 impl LockClient for Simulated {
-    fn acquire<'a>(&'a mut self, lock: &'a str, _patience: Duration) -> LockFuture<'a, Hold> {
+    fn acquire<'a>(&'a mut self, lock: &'a str, _timeout: Duration) -> LockFuture<'a, HeldLock> {
         Box::pin(async move {
             let number = self.acquires.fetch_add(1, SeqCst) + 1;
-            match self.manner {
-                Manner::Slow(time) => tokio::time::sleep(time).await,
-                Manner::Stalls(at, time) if at == number => tokio::time::sleep(time).await,
-                Manner::Stalls(..) => tokio::task::yield_now().await,
-                Manner::Busy => return Err(LockError::Busy),
-                Manner::FirstIn | Manner::LastIn => {
-                    if let Some(called) = self.enter() {
-                        called.await.unwrap();
+            match self.behaviour {
+                Behaviour::Slow(time) => tokio::time::sleep(time).await,
+                Behaviour::Stalls(at, time) if at == number => tokio::time::sleep(time).await,
+                Behaviour::Stalls(..) => tokio::task::yield_now().await,
+                Behaviour::Busy => return Err(LockError::Busy),
+                Behaviour::FirstInFirstOut | Behaviour::LastInFirstOut => {
+                    if let Some(granted) = self.enter() {
+                        granted.await.unwrap();
                     }
                 }
             }
-            Ok(Hold::new(lock, ""))
+            Ok(HeldLock::new(lock, ""))
         })
     }
 
-    fn release(&mut self, _hold: Hold) -> LockFuture<'_, ()> {
+    fn release(&mut self, _held: HeldLock) -> LockFuture<'_, ()> {
         Box::pin(async move {
             self.leave();
             Ok(())
         })
     }
 
-    fn usage(&self) -> LockUsage {
+    fn usage(&self) -> LoadUsage {
         let acquires = self.acquires.load(SeqCst);
-        LockUsage { round_trips: 2 * acquires, polls: 0, wakeups: 0 }
+        LoadUsage { round_trips: 2 * acquires, polls: 0, wakeups: 0 }
     }
 }

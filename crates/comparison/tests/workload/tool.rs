@@ -1,4 +1,4 @@
-//! The program itself: what it says of a server that is missing, and what it leaves behind when it is interrupted.
+//! The program: what it reports about a missing server, and what it leaves behind when it is interrupted.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,17 +10,8 @@ use holdfast_comparison::servers::ServerKind;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::skip::is_here;
 use crate::until::until;
-
-/// Whether the servers of this kind are there. Says so if not; with `HOLDFAST_REQUIRE_<KIND>=1` that is a failure.
-#[expect(clippy::print_stderr, reason = "a test that is left out has to say so")]
-pub(crate) fn is_here(kind: ServerKind) -> bool {
-    let Some(missing) = kind.missing() else { return true };
-    let variable = format!("HOLDFAST_REQUIRE_{}", kind.name().to_uppercase().replace('-', "_"));
-    assert!(std::env::var_os(&variable).is_none(), "{variable} is set, but {missing}");
-    eprintln!("skipped: {missing}");
-    false
-}
 
 /// The tool with its rows in `place/rows`, its servers in `place/servers`.
 fn compare(place: &Path, arguments: &[&str]) -> Command {
@@ -59,16 +50,16 @@ fn a_server_that_is_missing_is_a_row_and_the_others_go_on() {
     let rows = Records::read(&place.path().join("rows")).unwrap();
     let (mut missing, mut measured) = (0, 0);
     for row in &rows {
-        let (system, trouble) = match row {
-            Row::Speed(row) => (&row.system, &row.trouble),
-            Row::Fairness(row) => (&row.system, &row.trouble),
-            Row::Run(_) | Row::About(_) | Row::Safety(_) | Row::Failover(_) => continue,
+        let (system, failure) = match row {
+            Row::Speed(row) => (&row.system, &row.failure),
+            Row::Fairness(row) => (&row.system, &row.failure),
+            Row::Run(_) | Row::System(_) | Row::Safety(_) | Row::Failover(_) => continue,
         };
         if system == "etcd-lock" {
-            assert!(trouble.as_ref().unwrap().contains("apt-get install etcd-server"), "{row:?}");
+            assert!(failure.as_ref().unwrap().contains("apt-get install etcd-server"), "{row:?}");
             missing += 1;
         } else {
-            assert_eq!(*trouble, None, "{row:?}");
+            assert_eq!(*failure, None, "{row:?}");
             measured += 1;
         }
     }
@@ -118,12 +109,12 @@ async fn an_interrupted_run_stops_its_servers_and_removes_their_files() {
         let mut running =
             Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         // The servers are told where their files are, and so is the tool itself.
-        until("servers", || mentioned(&format!("{servers}/holdfast-compare-"))).await;
+        until("servers", async || mentioned(&format!("{servers}/holdfast-compare-"))).await;
         let pid = Pid::from_raw(i32::try_from(running.0.id()).unwrap());
         kill(pid, signal).unwrap();
         let status = running.0.wait().unwrap();
         assert_eq!(status.code(), Some(130), "{signal}");
-        until("the end of the servers", || !mentioned(&servers)).await;
+        until("the end of the servers", async || !mentioned(&servers)).await;
         assert_eq!(stages(place.path()), 0, "{signal}");
     }
 }

@@ -16,7 +16,7 @@ const ANSWER_LEN_MAX: usize = 1024 * 1024;
 
 /// What an answer says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer<'a> {
+pub(super) struct LoadReply<'a> {
     /// The HTTP status.
     pub(super) status: u16,
     /// The fencing token of a grant.
@@ -47,7 +47,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection broke, or the answer is not one of ours.
-    pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
+    pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<LoadReply<'_>> {
         self.stream.write_all(request).await?;
         let mut filled = 0;
         let head = loop {
@@ -68,7 +68,7 @@ impl Connection {
             }
         };
         let body = &self.buffer[head.len..head.len + head.body_len];
-        Ok(Answer { status: head.status, token: head.token, body })
+        Ok(LoadReply { status: head.status, token: head.token, body })
     }
 }
 

@@ -5,19 +5,18 @@
 //! the kill, so that no answer already on its way can make it look short. Then the dead node is started again, and
 //! the next round begins when every node knows one leader and clients have gone on for a while.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use holdfast_client::load::{LoadClient, LoadJudge, load_histogram};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::signal::Signal;
 use tokio::task::JoinSet;
 
-use super::connection::Connection;
-use super::judge::Judge;
-use super::report::{FailoverReport, Times, histogram, judged};
-use super::requests::{Requests, error_kind, run_name};
+use super::client::HttpClient;
+use super::report::{FailoverReport, Times, judged};
+use super::requests::{Requests, run_name};
 use super::target::Own;
 use crate::cli::FailoverArgs;
 use crate::dev::START_MAX;
@@ -34,10 +33,10 @@ const GAP_MAX: Duration = Duration::from_mins(1);
 const CYCLES_BETWEEN: u64 = 200;
 
 /// What clients, probes and the rounds share.
-struct Load {
+struct FailoverLoad {
     over: AtomicBool,
     cycles: AtomicU64,
-    judges: Vec<Judge>,
+    judges: Vec<LoadJudge>,
     /// The largest token that anybody has seen, for the order of tokens over all locks.
     newest: AtomicU64,
 }
@@ -54,10 +53,10 @@ pub(super) async fn run(args: &FailoverArgs) -> Result<(), Stop> {
 
 async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, String> {
     let clients = usize::try_from(args.clients).map_err(|error| error.to_string())?;
-    let load = Arc::new(Load {
+    let load = Arc::new(FailoverLoad {
         over: AtomicBool::new(false),
         cycles: AtomicU64::new(0),
-        judges: (0..clients).map(|_| Judge::default()).collect(),
+        judges: (0..clients).map(|_| LoadJudge::default()).collect(),
         newest: AtomicU64::new(0),
     });
     let name = run_name();
@@ -68,13 +67,14 @@ async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, S
             (format!("failover/{name}/{client}"), format!("failover-{name}-{client}"));
         let requests =
             Requests::new(&lock, &session, TTL, WAIT).map_err(|error| error.to_string())?;
-        tasks.spawn(keep_cycling(load.clone(), client, requests, endpoints.clone()));
+        let http = HttpClient::new(requests, &endpoints, client);
+        tasks.spawn(keep_cycling(load.clone(), client, http));
     }
     let rounds = rounds(args, own, &load, &name).await;
     load.over.store(true, Ordering::SeqCst);
     while tasks.join_next().await.is_some() {}
     let (gaps, late) = rounds?;
-    let mut times = histogram::<u32>()?;
+    let mut times = load_histogram::<u32>()?;
     for gap in &gaps {
         times.saturating_record(holdfast_types::micros(*gap));
     }
@@ -83,7 +83,7 @@ async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, S
         rounds: args.rounds,
         times: Times::of(&times),
         gaps_ms: gaps.iter().map(|gap| gap.as_secs_f64() * 1_000.0).collect(),
-        violations: late + load.judges.iter().map(Judge::violations).sum::<u64>(),
+        violations: late + load.judges.iter().map(LoadJudge::violations).sum::<u64>(),
     })
 }
 
@@ -91,7 +91,7 @@ async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, S
 async fn rounds(
     args: &FailoverArgs,
     own: &mut Own,
-    load: &Load,
+    load: &FailoverLoad,
     name: &str,
 ) -> Result<(Vec<Duration>, u64), String> {
     let bar = ProgressBar::new(u64::from(args.rounds));
@@ -120,7 +120,7 @@ async fn rounds(
 }
 
 /// Waits until clients have completed so many cycles more.
-async fn go_on_for(load: &Load, cycles: u64) -> Result<(), String> {
+async fn go_on_for(load: &FailoverLoad, cycles: u64) -> Result<(), String> {
     let enough = load.cycles.load(Ordering::Relaxed) + cycles;
     let go_on = async {
         while load.cycles.load(Ordering::Relaxed) < enough {
@@ -151,62 +151,35 @@ async fn first_grant(own: &Own, survivors: &[u64], name: &str) -> Result<u64, St
 
 /// Asks one node for a lock until it is granted.
 async fn probe(endpoint: String, requests: Requests) -> u64 {
-    let mut connection = None;
+    let mut client = HttpClient::new(requests, &[endpoint], 0);
     loop {
-        if let Ok(Some(token)) = call(&mut connection, &endpoint, &requests.acquire).await {
+        if let Ok(Some(token)) = client.acquire().await {
             return token;
         }
+        client.disconnect();
         tokio::time::sleep(REST).await;
     }
 }
 
-/// One client: takes and gives back its lock, at another node after every error.
-async fn keep_cycling(load: Arc<Load>, index: usize, requests: Requests, endpoints: Vec<String>) {
-    let judge = &load.judges[index];
-    let (mut connection, mut endpoint, mut repeated) = (None, index, false);
-    let mut errors: BTreeMap<String, u64> = BTreeMap::new();
+/// One client: acquires and releases its lock, at another node after every error.
+async fn keep_cycling(load: Arc<FailoverLoad>, index: usize, mut client: HttpClient) {
+    let Some(judge) = load.judges.get(index) else { return };
+    let mut repeated = false;
     while !load.over.load(Ordering::Relaxed) {
-        let at = &endpoints[endpoint % endpoints.len()];
-        let granted = call(&mut connection, at, &requests.acquire).await;
-        let released = match granted {
-            Ok(Some(token)) => {
-                judge.granted(token, repeated);
-                load.newest.fetch_max(token, Ordering::SeqCst);
-                judge.releasing();
-                call(&mut connection, at, &requests.release).await.map(|_| ())
-            }
-            Ok(None) => Err("a grant without a token".to_owned()),
-            Err(kind) => Err(kind),
+        let cycle = async {
+            let token = client.acquire().await?;
+            judge.granted(token, repeated);
+            load.newest.fetch_max(token.unwrap_or(0), Ordering::SeqCst);
+            judge.releasing();
+            client.release().await
         };
-        match released {
-            Ok(()) => {
-                repeated = false;
-                load.cycles.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(kind) => {
-                repeated = true;
-                *errors.entry(kind).or_default() += 1;
-                (connection, endpoint) = (None, endpoint + 1);
-                tokio::time::sleep(REST).await;
-            }
+        let done: Result<(), String> = cycle.await;
+        repeated = done.is_err();
+        if repeated {
+            client.disconnect();
+            tokio::time::sleep(REST).await;
+        } else {
+            load.cycles.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-async fn call(
-    connection: &mut Option<Connection>,
-    endpoint: &str,
-    request: &[u8],
-) -> Result<Option<u64>, String> {
-    let mut open = match connection.take() {
-        Some(open) => open,
-        None => Connection::open(endpoint).await.map_err(|error| error.kind().to_string())?,
-    };
-    let answer = open.exchange(request).await.map_err(|error| error.kind().to_string())?;
-    let result = match answer.status {
-        200..300 => Ok(answer.token),
-        status => Err(error_kind(status, answer.body)),
-    };
-    *connection = Some(open);
-    result
 }

@@ -1,16 +1,15 @@
 //! `holdfast bench`: load in a closed loop, the gap of a failover, many sessions, znodes or waiters, snapshots under load,
 //! measured and judged.
 //!
-//! `connection` is the wire, `judge` checks mutual exclusion and token order while everything is measured, `load`,
-//! `failover`, `sessions`, `znodes`, `waiters` and `snapshots` are the measurements (`bulk` and `footprint` what several
+//! `connection` is the wire, `client` a client of the load generator (`holdfast_client::load`), `load`, `failover`, `sessions`, `znodes`, `waiters` and `snapshots` are the measurements (`bulk` and `footprint` what several
 //! share), `report` what they print. A run whose judge found a violation
 //! fails, however fast it was. Progress goes to stderr, and only to a terminal.
 
 mod bulk;
+mod client;
 mod connection;
 mod failover;
 mod footprint;
-mod judge;
 mod load;
 mod report;
 mod requests;

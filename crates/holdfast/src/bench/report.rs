@@ -5,18 +5,13 @@ use std::time::Duration;
 
 use hdrhistogram::Counter;
 use hdrhistogram::Histogram;
+use holdfast_client::load::LoadResult;
 use serde::Serialize;
 
 use super::footprint::NodeFootprint;
-use super::load::Measured;
 use crate::cli::{Format, LoadArgs, Locks, SnapshotsArgs};
 use crate::exit::Stop;
 use crate::output::{print, print_json, table};
-
-/// Microseconds from 1 to ten minutes with three significant digits; memory grows with what is recorded.
-pub(super) fn histogram<C: Counter>() -> Result<Histogram<C>, String> {
-    Histogram::new_with_bounds(1, 600_000_000, 3).map_err(|error| error.to_string())
-}
 
 /// Times in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -59,8 +54,8 @@ pub(super) struct LoadReport {
 }
 
 impl LoadReport {
-    pub(super) fn new(args: &LoadArgs, measured: &Measured) -> Self {
-        let Measured { elapsed, counts, violations } = measured;
+    pub(super) fn new(args: &LoadArgs, measured: &LoadResult) -> Self {
+        let LoadResult { elapsed, counts, violations } = measured;
         Self {
             locks: match args.locks {
                 Locks::Spread => "spread",
@@ -68,9 +63,9 @@ impl LoadReport {
             },
             clients: args.clients,
             seconds: elapsed.as_secs_f64(),
-            cycles: counts.cycles.len(),
-            cycles_per_second: per_second(counts.cycles.len(), *elapsed),
-            times: Times::of(&counts.cycles),
+            cycles: counts.times.len(),
+            cycles_per_second: per_second(counts.times.len(), *elapsed),
+            times: Times::of(&counts.times),
             errors: counts.errors.clone(),
             violations: *violations,
         }
@@ -184,9 +179,9 @@ impl FailoverReport {
     }
 }
 
-/// One crowd of `holdfast bench waiters`.
+/// One queue of `holdfast bench waiters`.
 #[derive(Debug, Serialize)]
-pub(super) struct CrowdRow {
+pub(super) struct WaitersRow {
     pub(super) waiters: u32,
     pub(super) hand_overs: u64,
     pub(super) hand_overs_per_second: f64,
@@ -200,8 +195,8 @@ pub(super) struct CrowdRow {
 /// The result of `holdfast bench waiters`.
 #[derive(Debug, Serialize)]
 pub(super) struct WaitersReport {
-    pub(super) few: CrowdRow,
-    pub(super) many: CrowdRow,
+    pub(super) few: WaitersRow,
+    pub(super) many: WaitersRow,
 }
 
 impl WaitersReport {
@@ -220,14 +215,14 @@ impl WaitersReport {
                     "errors",
                     "violations",
                 ];
-                print(&table(header, [&self.few, &self.many].map(CrowdRow::cells)));
+                print(&table(header, [&self.few, &self.many].map(WaitersRow::cells)));
             }
         }
         judged(self.few.violations + self.many.violations)
     }
 }
 
-impl CrowdRow {
+impl WaitersRow {
     fn cells(&self) -> [String; 7] {
         [
             self.waiters.to_string(),
@@ -259,15 +254,15 @@ pub(super) struct SnapshotsReport {
 }
 
 impl SnapshotsReport {
-    pub(super) fn new(args: &SnapshotsArgs, measured: &Measured) -> Self {
-        let Measured { elapsed, counts, violations } = measured;
-        let (usual, during) = (Times::of(&counts.cycles), Times::of(&counts.apart));
+    pub(super) fn new(args: &SnapshotsArgs, measured: &LoadResult) -> Self {
+        let LoadResult { elapsed, counts, violations } = measured;
+        let (usual, during) = (Times::of(&counts.times), Times::of(&counts.apart));
         Self {
             znodes: args.znodes,
             clients: args.clients,
             snapshots: args.snapshots,
             seconds: elapsed.as_secs_f64(),
-            cycles: counts.cycles.len(),
+            cycles: counts.times.len(),
             cycles_during: counts.apart.len(),
             usual,
             during,

@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use holdfast_client::load::LoadPhase;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
-use super::load::{Load, Step};
+use super::load::HttpLoad;
 use super::report::SnapshotsReport;
 use super::target::Own;
 use super::znodes;
@@ -20,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(2);
 const TTL: Duration = Duration::from_secs(30);
 /// Connections that fill the tree.
 const FILLING: u32 = 8;
-/// How long the next snapshot may let us wait.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// The longest time without a snapshot.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Measures and reports.
 pub(super) async fn run(args: &SnapshotsArgs) -> Result<(), Stop> {
@@ -38,8 +39,8 @@ async fn measure(args: &SnapshotsArgs, own: &Own) -> Result<SnapshotsReport, Str
     znodes::create(args.znodes, FILLING, &endpoints).await?;
     let dirs: Vec<PathBuf> =
         layout.ids().map(|node| layout.node_dir(node).join("data/snapshots")).collect();
-    let load = Load { endpoints, clients: args.clients, locks: Locks::Spread, ttl: TTL };
-    let measured = load.drive(async |step| watch_for(args.snapshots, &dirs, step).await).await?;
+    let load = HttpLoad { endpoints, clients: args.clients, locks: Locks::Spread, ttl: TTL };
+    let measured = load.drive(async |phase| watch_for(args.snapshots, &dirs, phase).await).await?;
     Ok(SnapshotsReport::new(args, &measured))
 }
 
@@ -47,7 +48,7 @@ async fn measure(args: &SnapshotsArgs, own: &Own) -> Result<SnapshotsReport, Str
 async fn watch_for(
     snapshots: u32,
     dirs: &[PathBuf],
-    step: &watch::Sender<Step>,
+    phase: &watch::Sender<LoadPhase>,
 ) -> Result<Duration, String> {
     let bar = ProgressBar::new(u64::from(snapshots));
     if let Ok(style) = ProgressStyle::with_template("seeing snapshots {bar:40} {pos}/{len}") {
@@ -58,17 +59,19 @@ async fn watch_for(
         tokio::time::sleep(LOOK).await;
     }
     let (began, mut last, mut seen) = (Instant::now(), Instant::now(), 0);
-    step.send_replace(Step::Measuring);
+    phase.send_replace(LoadPhase::Measuring);
     while seen < snapshots {
-        let (now, before) = (under_way(dirs), *step.borrow() == Step::Apart);
+        let (now, before) = (under_way(dirs), *phase.borrow() == LoadPhase::Apart);
         if now != before {
-            step.send_replace(if now { Step::Apart } else { Step::Measuring });
+            phase.send_replace(if now { LoadPhase::Apart } else { LoadPhase::Measuring });
             last = Instant::now();
             seen += u32::from(before);
             bar.set_position(u64::from(seen));
         }
-        if last.elapsed() > PATIENCE {
-            return Err(format!("no snapshot for {PATIENCE:?}, after {seen} of {snapshots}"));
+        if last.elapsed() > SNAPSHOT_TIMEOUT {
+            return Err(format!(
+                "no snapshot for {SNAPSHOT_TIMEOUT:?}, after {seen} of {snapshots}"
+            ));
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -1,24 +1,24 @@
-//! A crowd in one queue: whether a release wakes one of them alone, what each costs the nodes, and whether hand-overs become
-//! slower than in the queue of a few.
+//! Many waiters in one queue: whether a release wakes one of them alone, what each costs the nodes, and whether hand-overs
+//! are slower than in a short queue.
 //!
-//! Everybody queues, each with a connection and a session of its own, while the lock is held; then it is given back, and
-//! each that has had it queues again. Queues of the generator: its crowd. A waiter whose call fails leaves the crowd and is
-//! counted as an error.
+//! All waiters queue while the lock is held, each with a connection and a session of its own. Then the holder releases,
+//! and each waiter queues again after its turn. A waiter whose call fails leaves the queue and is counted as an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use holdfast_client::load::{LoadClient, LoadJudge};
 use holdfast_client::{Client, LockName};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
+use super::client::HttpClient;
 use super::connection::Connection;
 use super::footprint::resident;
-use super::judge::Judge;
-use super::report::{CrowdRow, WaitersReport, per_second};
-use super::requests::{Requests, error_kind, get};
+use super::report::{WaitersReport, WaitersRow, per_second};
+use super::requests::{Requests, get};
 use super::target::Own;
 use crate::cli::WaitersArgs;
 use crate::exit::Stop;
@@ -26,10 +26,10 @@ use crate::exposition;
 
 /// Nothing is renewed while we measure.
 const TTL: Duration = Duration::from_hours(24);
-/// How long everybody may wait: the most there is.
+/// The longest wait that the API accepts.
 const WAIT: Duration = holdfast_api::WAIT_MAX;
-/// How long the crowd may take to come together.
-const GATHERING: Duration = Duration::from_mins(3);
+/// How long it may take until all wait.
+const QUEUEING_TIMEOUT: Duration = Duration::from_mins(3);
 const WAKE_UPS: &str = "holdfast_lock_wake_ups_total";
 
 /// Measures and reports.
@@ -48,116 +48,92 @@ async fn measure(args: &WaitersArgs, own: &Own) -> Result<WaitersReport, String>
     Ok(WaitersReport { few, many })
 }
 
-/// What the crowd of one lock shares.
+/// What the waiters of one lock share.
 #[derive(Debug, Default)]
-struct Crowd {
-    judge: Judge,
+struct WaiterGroup {
+    judge: LoadJudge,
     handed: AtomicU64,
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
-async fn row(own: &Own, lock: &str, count: u32, seconds: u64) -> Result<CrowdRow, String> {
+async fn row(own: &Own, lock: &str, count: u32, seconds: u64) -> Result<WaitersRow, String> {
     let endpoints = own.cluster.layout().endpoints();
     let before = residents(own)?;
-    let mut gate = Member::come(&endpoints, lock, 0).await?;
-    gate.acquire().await?.ok_or("the lock of a new cluster is held")?;
-    let crowd = Arc::<Crowd>::default();
-    let mut members = JoinSet::new();
+    let mut holder = connect(&endpoints, lock, 0).await?;
+    holder.acquire().await?;
+    let group = Arc::<WaiterGroup>::default();
+    let mut waiters = JoinSet::new();
     for number in 1..=count {
-        members.spawn(take_turns(crowd.clone(), endpoints.clone(), lock.to_owned(), number));
+        waiters.spawn(take_turns(group.clone(), endpoints.clone(), lock.to_owned(), number));
     }
-    gathered(&endpoints, lock, count, &crowd).await?;
+    wait_until_queued(&endpoints, lock, count, &group).await?;
     let after = residents(own)?;
     let woken = wake_ups(&endpoints).await?;
     let began = Instant::now();
-    gate.release().await?;
+    holder.release().await?;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let (handed, elapsed) = (crowd.handed.load(Ordering::SeqCst), began.elapsed());
+    let (handed, elapsed) = (group.handed.load(Ordering::SeqCst), began.elapsed());
     let woken = wake_ups(&endpoints).await?.saturating_sub(woken);
-    members.shutdown().await;
-    let errors = crowd.errors.lock().clone();
-    Ok(CrowdRow {
+    waiters.shutdown().await;
+    let errors = group.errors.lock().clone();
+    Ok(WaitersRow {
         waiters: count,
         hand_overs: handed,
         hand_overs_per_second: per_second(handed, elapsed),
         wake_ups: woken,
         resident_bytes_per_waiter: after.saturating_sub(before) / u64::from(count),
         errors,
-        violations: crowd.judge.violations(),
+        violations: group.judge.violations(),
     })
 }
 
-/// One of the crowd, with its connection.
-struct Member {
-    connection: Connection,
-    requests: Requests,
-}
-
-impl Member {
-    async fn come(endpoints: &[String], lock: &str, number: u32) -> Result<Self, String> {
-        let index = usize::try_from(number).map_err(|error| error.to_string())?;
-        let endpoint = endpoints.get(index % endpoints.len().max(1)).ok_or("no node")?;
-        let session = format!("{}-{number}", lock.replace('/', "-"));
-        let requests = Requests::new(lock, &session, TTL, WAIT);
-        let requests = requests.map_err(|error| error.to_string())?;
-        let connection = Connection::open(endpoint).await;
-        let connection = connection.map_err(|error| format!("connect: {}", error.kind()))?;
-        Ok(Self { connection, requests })
-    }
-
-    async fn acquire(&mut self) -> Result<Option<u64>, String> {
-        call(&mut self.connection, &self.requests.acquire).await
-    }
-
-    async fn release(&mut self) -> Result<(), String> {
-        call(&mut self.connection, &self.requests.release).await.map(drop)
-    }
-}
-
-async fn call(connection: &mut Connection, request: &[u8]) -> Result<Option<u64>, String> {
-    match connection.exchange(request).await {
-        Ok(answer) if (200..300).contains(&answer.status) => Ok(answer.token),
-        Ok(answer) => Err(error_kind(answer.status, answer.body)),
-        Err(error) => Err(format!("connection: {}", error.kind())),
-    }
+/// A connected waiter of this number.
+async fn connect(endpoints: &[String], lock: &str, number: u32) -> Result<HttpClient, String> {
+    let session = format!("{}-{number}", lock.replace('/', "-"));
+    let requests = Requests::new(lock, &session, TTL, WAIT);
+    let requests = requests.map_err(|error| error.to_string())?;
+    let first = usize::try_from(number).map_err(|error| error.to_string())?;
+    let mut client = HttpClient::new(requests, endpoints, first);
+    client.connect().await?;
+    Ok(client)
 }
 
 /// Queues, holds for a moment, and queues again, as long as nothing fails.
-async fn take_turns(crowd: Arc<Crowd>, endpoints: Vec<String>, lock: String, number: u32) {
+async fn take_turns(group: Arc<WaiterGroup>, endpoints: Vec<String>, lock: String, number: u32) {
     let turns = async {
-        let mut member = Member::come(&endpoints, &lock, number).await?;
+        let mut client = connect(&endpoints, &lock, number).await?;
         loop {
-            let token = member.acquire().await?.ok_or("a grant without a token")?;
-            crowd.judge.granted(token, false);
-            crowd.handed.fetch_add(1, Ordering::SeqCst);
-            crowd.judge.releasing();
-            member.release().await?;
+            let token = client.acquire().await?;
+            group.judge.granted(token, false);
+            group.handed.fetch_add(1, Ordering::SeqCst);
+            group.judge.releasing();
+            client.release().await?;
         }
     };
     let Err::<std::convert::Infallible, String>(kind) = turns.await;
-    *crowd.errors.lock().entry(kind).or_default() += 1;
+    *group.errors.lock().entry(kind).or_default() += 1;
 }
 
-/// Waits until the whole crowd stands in the queue.
-async fn gathered(
+/// Waits until all of them are queued.
+async fn wait_until_queued(
     endpoints: &[String],
     lock: &str,
     count: u32,
-    crowd: &Crowd,
+    group: &WaiterGroup,
 ) -> Result<(), String> {
     let client = Client::new(endpoints).map_err(|error| error.to_string())?;
     let name = LockName::new(lock).map_err(|error| error.to_string())?;
-    let until = Instant::now() + GATHERING;
+    let until = Instant::now() + QUEUEING_TIMEOUT;
     loop {
         let waiting = client.look(&name).await.map_err(|error| error.to_string())?.waiters;
         if waiting == count {
             return Ok(());
         }
-        if let Some((kind, times)) = crowd.errors.lock().first_key_value() {
+        if let Some((kind, times)) = group.errors.lock().first_key_value() {
             return Err(format!("{waiting} of {count} wait, and {times} could not: {kind}"));
         }
         if Instant::now() > until {
-            return Err(format!("only {waiting} of {count} wait after {GATHERING:?}"));
+            return Err(format!("only {waiting} of {count} wait after {QUEUEING_TIMEOUT:?}"));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

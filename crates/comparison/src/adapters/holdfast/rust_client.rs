@@ -1,80 +1,78 @@
-//! Our lock through the Rust client: a session that is renewed, and a guard that knows its own deadline.
-//!
-//! Owns the guard of the present hold.
+//! holdfast's lock through the Rust client: a session that is renewed, and a guard that knows its own deadline.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, Error, Guard};
 
-use crate::lock::UsageCounter;
-use crate::{Hold, LockClient, LockError, LockFuture, LockUsage};
+use crate::limitation::Limitation::ExpiresUnderHolder;
+use crate::lock::{
+    Adapter, HeldLock, LoadUsage, LockClient, LockError, LockKind, Target, UsageCounter,
+};
 
-/// A client of this lock. Renewals in the background are not in its usage.
+pub const LOCK: LockKind = LockKind {
+    name: "holdfast-sdk",
+    limitations: &[ExpiresUnderHolder],
+    connect: |target| {
+        Box::pin(
+            async move { Ok(Box::new(HoldfastRustClient::new(&target)?) as Box<dyn LockClient>) },
+        )
+    },
+};
+
+/// Its usage does not count renewals in the background.
 #[derive(Debug)]
-pub struct Sdk {
+pub struct HoldfastRustClient {
     client: Client,
     guard: Option<Guard>,
     counter: UsageCounter,
 }
 
-impl Sdk {
-    /// A client of these nodes, the first one first.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if the addresses are none.
-    pub fn new(nodes: &[SocketAddr], ttl: Duration) -> Result<Self, LockError> {
-        let nodes = nodes.iter().map(ToString::to_string);
-        let client = Client::builder(nodes).ttl(ttl).build();
-        let client = client.map_err(|error| LockError::Refused(error.to_string()))?;
+impl HoldfastRustClient {
+    fn new(target: &Target) -> Result<Self, LockError> {
+        target.node()?;
+        let nodes = target.addresses.nodes.iter().map(ToString::to_string);
+        let client = Client::builder(nodes).ttl(target.settings.ttl).build();
+        let client = client.map_err(|error| LockError::Rejected(error.to_string()))?;
         Ok(Self { client, guard: None, counter: UsageCounter::default() })
-    }
-
-    /// The guard of the present hold: it knows whether the lock is lost.
-    pub fn guard(&self) -> Option<&Guard> {
-        self.guard.as_ref()
     }
 }
 
-impl LockClient for Sdk {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(async move {
-            self.counter.round_trip();
-            let lock_to_take = self.client.lock(lock);
-            let taken = if patience.is_zero() {
-                lock_to_take.try_acquire().await
-            } else {
-                lock_to_take.wait(patience).acquire().await
-            };
-            let guard = taken.map_err(|error| trouble(&error))?;
-            let hold = Hold::new(lock, "").fenced(guard.token().0);
-            let hold = hold.for_ttl(Instant::now(), guard.remaining());
-            self.guard = Some(guard);
-            Ok(hold)
-        })
+impl Adapter for HoldfastRustClient {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        self.counter.round_trip();
+        let request = self.client.lock(lock);
+        let guard = if timeout.is_zero() {
+            request.try_acquire().await?
+        } else {
+            request.wait(timeout).acquire().await?
+        };
+        let held = HeldLock::new(lock, "").with_token(guard.token().0);
+        let held = held.for_ttl(Instant::now(), guard.remaining());
+        self.guard = Some(guard);
+        Ok(held)
     }
 
-    fn release(&mut self, _hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let Some(guard) = self.guard.take() else {
-                return Err(LockError::Lost("there is no guard".to_owned()));
-            };
-            self.counter.round_trip();
-            guard.release().await.map_err(|error| trouble(&error))
-        })
+    async fn release(&mut self, _held: HeldLock) -> Result<(), LockError> {
+        let Some(guard) = self.guard.take() else {
+            return Err(LockError::Lost("there is no guard".to_owned()));
+        };
+        self.counter.round_trip();
+        Ok(guard.release().await?)
     }
 
-    fn usage(&self) -> LockUsage {
+    fn usage(&self) -> LoadUsage {
         self.counter.usage()
     }
 }
 
-fn trouble(error: &Error) -> LockError {
-    let said = error.to_string();
-    match error {
-        Error::Busy(_) => LockError::Busy,
-        Error::Lost(_) => LockError::Lost(said),
-        Error::Retry(_) | Error::Unknown(_) => LockError::Unreachable(said),
-        Error::Refused(_) | Error::Foreign(_) | Error::Argument(_) => LockError::Refused(said),
+impl From<Error> for LockError {
+    fn from(error: Error) -> Self {
+        let text = error.to_string();
+        match error {
+            Error::Busy(_) => Self::Busy,
+            Error::Lost(_) => Self::Lost(text),
+            Error::Retry(_) | Error::Unknown(_) => Self::Unreachable(text),
+            Error::Refused(_) | Error::Foreign(_) | Error::Argument(_) => Self::Rejected(text),
+        }
     }
 }

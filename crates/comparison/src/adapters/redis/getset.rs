@@ -1,92 +1,84 @@
 //! The key holds the moment at which the lock ends, by the clock of the client that set it.
 //!
-//! Owns the recipe of `SETNX` and `GETSET`: whoever finds the moment passed, by its own clock, sets a new one, and has
-//! the lock if what it replaced is what it had read. A loser's `GETSET` moves the winner's end, and clocks that differ
-//! make two holders. The release looks at the clock, not at an owner: there is none.
+//! A client that finds the moment passed, by its own clock, sets a new one with `GETSET`; it holds the lock if `GETSET`
+//! returned the moment it had read. A losing `GETSET` moves the winner's end, and clocks that differ make two holders.
+//! The release compares the clock, because the key has no owner.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use redis::cmd;
 
-use super::{Door, Settings};
-use crate::lock::UsageCounter;
-use crate::poll::Polled;
-use crate::{Hold, Limitation, LockError, LockFuture, Pause};
+use super::{RedisConnection, connect};
+use crate::limitation::Limitation::{
+    ClientClocks, ExpiresUnderHolder, ForeignRelease, LostOnFailover, NoToken, OneServer, Polls,
+    Unfair,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings};
+use crate::wait::Polling;
 
-/// A client of this lock.
+pub const LOCK: LockKind = LockKind {
+    name: "redis-getset",
+    limitations: &[
+        ClientClocks,
+        ForeignRelease,
+        ExpiresUnderHolder,
+        NoToken,
+        Polls,
+        Unfair,
+        LostOnFailover,
+        OneServer,
+    ],
+    connect: |target| connect(target, GetSet::new),
+};
+
 #[derive(Debug)]
 pub struct GetSet {
-    door: Door,
-    settings: Settings,
+    connection: RedisConnection,
+    settings: LockSettings,
 }
 
 impl GetSet {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::ClientClocks,
-        Limitation::ForeignRelease,
-        Limitation::ExpiresUnderHolder,
-        Limitation::NoFence,
-        Limitation::Polls,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door, with the clock of `settings`.
-    pub fn new(door: Door, settings: Settings) -> Self {
-        Self { door, settings }
+    pub fn new(connection: RedisConnection, settings: LockSettings) -> Self {
+        Self { connection, settings }
     }
 
-    /// Milliseconds since 1970 by this client's clock.
-    fn clock_ms(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        i64::try_from(since.as_millis())
-            .unwrap_or(i64::MAX)
-            .saturating_add(self.settings.clock_off_ms)
-    }
-
-    async fn take(&self, lock: &str, end: i64) -> Result<bool, LockError> {
-        if self.door.ask(cmd("SETNX").arg(lock).arg(end)).await? {
+    async fn attempt(&self, lock: &str, end_ms: i64) -> Result<bool, LockError> {
+        if self.connection.query(cmd("SETNX").arg(lock).arg(end_ms)).await? {
             return Ok(true);
         }
-        let read: Option<i64> = self.door.ask(cmd("GET").arg(lock)).await?;
-        match read {
-            Some(passed) if passed < self.clock_ms() => {
-                let replaced: Option<i64> = self.door.ask(cmd("GETSET").arg(lock).arg(end)).await?;
-                Ok(replaced == Some(passed))
-            }
-            Some(_) | None => Ok(false),
-        }
+        let found: Option<i64> = self.connection.query(cmd("GET").arg(lock)).await?;
+        let Some(expired) = found.filter(|end| *end < self.settings.now_ms()) else {
+            return Ok(false);
+        };
+        let replaced: Option<i64> =
+            self.connection.query(cmd("GETSET").arg(lock).arg(end_ms)).await?;
+        Ok(replaced == Some(expired))
     }
 }
 
-impl Polled for GetSet {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Option<Hold>> {
-        Box::pin(async move {
+impl Adapter for GetSet {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let polling = Polling::new(timeout, self.settings.pause);
+        loop {
             let ttl_ms = i64::try_from(self.settings.ttl_ms()).unwrap_or(i64::MAX);
-            let (since, end) = (Instant::now(), self.clock_ms().saturating_add(ttl_ms));
-            let taken = self.take(lock, end).await?;
-            let hold = || Hold::new(lock, end.to_string()).for_ttl(since, self.settings.ttl);
-            Ok(taken.then(hold))
-        })
-    }
-
-    fn give_back(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let end: i64 = hold.proof.parse().unwrap_or(0);
-            if self.clock_ms() >= end {
-                return Err(LockError::Lost("its time has passed".to_owned()));
+            let (since, end_ms) = (Instant::now(), self.settings.now_ms().saturating_add(ttl_ms));
+            if self.attempt(lock, end_ms).await? {
+                let held = HeldLock::new(lock, end_ms.to_string());
+                return Ok(held.for_ttl(since, self.settings.ttl));
             }
-            let deleted: u64 = self.door.ask(cmd("DEL").arg(&hold.lock)).await?;
-            if deleted == 1 { Ok(()) } else { Err(LockError::Lost("there was no key".to_owned())) }
-        })
+            polling.pause(&self.connection.counter).await?;
+        }
     }
 
-    fn pause(&self) -> Pause {
-        self.settings.pause
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        if self.settings.now_ms() >= held.owner.parse().unwrap_or(0) {
+            return Err(LockError::Lost("its time has passed".to_owned()));
+        }
+        let deleted: bool = self.connection.query(cmd("DEL").arg(&held.lock)).await?;
+        super::released(deleted)
     }
 
-    fn counter(&self) -> &UsageCounter {
-        &self.door.counter
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

@@ -1,23 +1,41 @@
-//! `RedLock`: the same key on a majority of independent servers, within a time that is computed.
+//! Redlock: the same key on a majority of independent servers.
 //!
-//! Owns the algorithm: ask every server in turn with little patience for each; the lock is ours if a majority agreed
-//! and time is left: the time-to-live less what has passed less the drift of clocks; otherwise release on all of them,
-//! those that refused or did not answer included. It has no token, and trusts clocks and memories of servers.
+//! The client asks every server in turn with a short timeout for each. It holds the lock if a majority granted it and
+//! time is left: the time-to-live less the elapsed time less the drift of clocks. Otherwise it releases on all servers,
+//! those that did not reply included. Redlock has no token and trusts the clocks and the memory of its servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::cmd;
 
-use super::set_nx_px::delete_if_owner;
-use super::{Door, Settings};
-use crate::lock::UsageCounter;
-use crate::poll::Polled;
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, Pause, System, nonce};
+use super::{RedisConnection, delete_if_owner};
+use crate::limitation::Limitation::{
+    ExpiresUnderHolder, ForgottenByRestart, NoToken, Polls, Unfair,
+};
+use crate::lock::{
+    Adapter, HeldLock, LoadUsage, LockClient, LockError, LockKind, LockSettings, UsageCounter,
+    nonce,
+};
+use crate::servers::url;
+use crate::wait::Polling;
 
-/// How long one server may take. Far below any time-to-live; generous for a loaded machine.
-const EACH: Duration = Duration::from_millis(250);
-/// Milliseconds that clocks may differ beside their drift, and the resolution of an expiry.
+pub const LOCK: LockKind = LockKind {
+    name: "redlock",
+    limitations: &[ForgottenByRestart, ExpiresUnderHolder, NoToken, Polls, Unfair],
+    connect: |target| {
+        Box::pin(async move {
+            target.node()?;
+            let urls = target.addresses.nodes.iter().map(|node| url(target.kind, *node)).collect();
+            let client = Redlock::open(urls, target.settings).await?;
+            Ok(Box::new(client) as Box<dyn LockClient>)
+        })
+    },
+};
+
+/// For one server: far below any time-to-live, generous for a loaded machine.
+const TIMEOUT: Duration = Duration::from_millis(250);
+/// The resolution of an expiry, beside the drift of clocks.
 const DRIFT_FIXED: Duration = Duration::from_millis(2);
 
 /// How far clocks may drift within a time-to-live: one hundredth and 2 ms.
@@ -25,147 +43,108 @@ pub fn drift(ttl: Duration) -> Duration {
     ttl / 100 + DRIFT_FIXED
 }
 
-/// A client of this lock.
 #[derive(Debug)]
-pub struct RedLock {
-    urls: Vec<String>,
-    doors: Vec<Option<Door>>,
-    settings: Settings,
+pub struct Redlock {
+    servers: Vec<RedlockServer>,
+    settings: LockSettings,
     counter: Arc<UsageCounter>,
 }
 
-impl RedLock {
-    /// What it is documented not to do.
-    pub const LIMITATIONS: &[Limitation] = &[
-        Limitation::ForgottenByRestart,
-        Limitation::ExpiresUnderHolder,
-        Limitation::NoFence,
-        Limitation::Polls,
-        Limitation::Unfair,
-    ];
+#[derive(Debug)]
+struct RedlockServer {
+    url: String,
+    /// `None` before the first attempt and after a failed one.
+    connection: Option<RedisConnection>,
+}
 
-    /// A client of these servers. One that does not answer now is asked again at every attempt.
+impl RedlockServer {
+    async fn connect(&mut self) -> Option<RedisConnection> {
+        if self.connection.is_none() {
+            self.connection = RedisConnection::open_within(&self.url, TIMEOUT).await.ok();
+        }
+        self.connection.clone()
+    }
+}
+
+impl Redlock {
+    /// A server that does not reply now is tried again in every attempt.
     ///
     /// # Errors
-    /// [`LockError::Unreachable`] if no majority answers.
-    pub async fn open(urls: &[String], settings: Settings) -> Result<Self, LockError> {
-        let doors = urls.iter().map(|_| None).collect();
-        let mut client = Self { urls: urls.to_owned(), doors, settings, counter: Arc::default() };
-        let mut open = 0;
-        for at in 0..client.urls.len() {
-            open += usize::from(client.door(at).await.is_some());
+    /// [`LockError::Unreachable`] if no majority replies.
+    pub async fn open(urls: Vec<String>, settings: LockSettings) -> Result<Self, LockError> {
+        let servers = urls.into_iter().map(|url| RedlockServer { url, connection: None });
+        let counter = Arc::default();
+        let mut client = Self { servers: servers.collect(), settings, counter };
+        let mut connected = 0;
+        for server in &mut client.servers {
+            connected += usize::from(server.connect().await.is_some());
         }
-        if open < client.majority() {
-            return Err(LockError::Unreachable(format!("{open} of {} servers answer", urls.len())));
+        if connected < client.majority() {
+            let count = client.servers.len();
+            return Err(LockError::Unreachable(format!("{connected} of {count} servers reply")));
         }
         Ok(client)
     }
 
-    /// How many servers have to agree.
-    pub fn majority(&self) -> usize {
-        self.urls.len() / 2 + 1
+    fn majority(&self) -> usize {
+        self.servers.len() / 2 + 1
     }
 
-    async fn door(&mut self, at: usize) -> Option<Door> {
-        let url = self.urls.get(at)?;
-        let slot = self.doors.get_mut(at)?;
-        if slot.is_none() {
-            *slot = Door::open_within(url, EACH, EACH).await.ok();
-        }
-        slot.clone()
-    }
-
-    /// Asks one server; what does not answer in time does not agree, and is connected to anew next time.
-    async fn set(&mut self, at: usize, lock: &str, owner: &str) -> bool {
-        let Some(door) = self.door(at).await else { return false };
-        self.counter.round_trip();
+    /// On how many servers the key was set.
+    async fn set(&mut self, lock: &str, owner: &str) -> usize {
         let mut set = cmd("SET");
         set.arg(lock).arg(owner).arg("NX").arg("PX").arg(self.settings.ttl_ms());
-        let answered: Result<bool, LockError> = door.ask(&set).await;
-        if answered.is_err() {
-            self.forget(at);
+        let mut granted = 0;
+        for server in &mut self.servers {
+            let Some(connection) = server.connect().await else { continue };
+            self.counter.round_trip();
+            match connection.query::<bool>(&set).await {
+                Ok(set) => granted += usize::from(set),
+                Err(_) => server.connection = None,
+            }
         }
-        answered.unwrap_or(false)
+        granted
     }
 
-    /// Releases on every server; on how many the key was still ours.
-    async fn delete_everywhere(&mut self, lock: &str, owner: &str) -> usize {
+    /// On how many servers the key was this owner's.
+    async fn delete(&mut self, lock: &str, owner: &str) -> usize {
         let mut deleted = 0;
-        for at in 0..self.urls.len() {
-            let Some(door) = self.door(at).await else { continue };
+        for server in &mut self.servers {
+            let Some(connection) = server.connect().await else { continue };
             self.counter.round_trip();
-            match delete_if_owner(&door, lock, owner).await {
-                Ok(ours) => deleted += usize::from(ours),
-                Err(_) => self.forget(at),
+            match delete_if_owner(&connection, lock, owner).await {
+                Ok(was_owner) => deleted += usize::from(was_owner),
+                Err(_) => server.connection = None,
             }
         }
         deleted
     }
+}
 
-    fn forget(&mut self, at: usize) {
-        if let Some(slot) = self.doors.get_mut(at) {
-            *slot = None;
+impl Adapter for Redlock {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let polling = Polling::new(timeout, self.settings.pause);
+        loop {
+            let (owner, since) = (nonce(), Instant::now());
+            let granted = self.set(lock, &owner).await;
+            let valid = self.settings.ttl.saturating_sub(drift(self.settings.ttl));
+            if granted >= self.majority() && since.elapsed() < valid {
+                return Ok(HeldLock::new(lock, owner).for_ttl(since, valid));
+            }
+            self.delete(lock, &owner).await;
+            polling.pause(&self.counter).await?;
         }
     }
-}
 
-impl Polled for RedLock {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Option<Hold>> {
-        Box::pin(async move {
-            let (owner, since, mut agreed) = (nonce()?, Instant::now(), 0);
-            for at in 0..self.urls.len() {
-                agreed += usize::from(self.set(at, lock, &owner).await);
-            }
-            let valid = self.settings.ttl.saturating_sub(drift(self.settings.ttl));
-            if agreed >= self.majority() && since.elapsed() < valid {
-                return Ok(Some(Hold::new(lock, owner).for_ttl(since, valid)));
-            }
-            self.delete_everywhere(lock, &owner).await;
-            Ok(None)
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let deleted = self.delete(&held.lock, &held.owner).await;
+        if deleted >= self.majority() {
+            return Ok(());
+        }
+        Err(LockError::Lost(format!("only {deleted} servers still had it")))
     }
 
-    fn give_back(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let deleted = self.delete_everywhere(&hold.lock, &hold.proof).await;
-            if deleted >= self.majority() {
-                return Ok(());
-            }
-            Err(LockError::Lost(format!("only {deleted} servers still had it")))
-        })
-    }
-
-    fn pause(&self) -> Pause {
-        self.settings.pause
-    }
-
-    fn counter(&self) -> &UsageCounter {
-        &self.counter
-    }
-}
-
-/// `RedLock` on these servers.
-#[derive(Clone, Debug)]
-pub struct RedLockSystem {
-    /// Where they are.
-    pub urls: Vec<String>,
-    /// What the lock is told.
-    pub settings: Settings,
-}
-
-impl System for RedLockSystem {
-    fn name(&self) -> &'static str {
-        "redlock"
-    }
-
-    fn limitations(&self) -> &'static [Limitation] {
-        RedLock::LIMITATIONS
-    }
-
-    fn client(&self) -> LockFuture<'_, Box<dyn LockClient>> {
-        Box::pin(async move {
-            let client = RedLock::open(&self.urls, self.settings).await?;
-            Ok(Box::new(client) as Box<dyn LockClient>)
-        })
+    fn usage(&self) -> LoadUsage {
+        self.counter.usage()
     }
 }

@@ -1,20 +1,34 @@
-//! A script that lets the same request in again, and refreshes its time.
+//! A script that lets the same request acquire again and refreshes its time-to-live.
 //!
-//! Owns the recipe as it is passed around: the key holds the request's id, and nothing counts. So the first release
-//! frees every entry. The key is passed as a key here, so that it would work on a Redis cluster too.
+//! The key holds the request's id, and nothing counts the re-entries: the first release releases all of them.
 
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::Script;
 
-use super::set_nx_px::delete_if_owner;
-use super::{Door, Settings};
-use crate::lock::UsageCounter;
-use crate::poll::Polled;
-use crate::{Hold, Limitation, LockError, LockFuture, Pause, nonce};
+use super::{RedisConnection, connect, delete_if_owner, released};
+use crate::limitation::Limitation::{
+    ExpiresUnderHolder, LostOnFailover, NoToken, OneServer, Polls, UncountedReentry, Unfair,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
+use crate::wait::Polling;
 
-static ENTER: LazyLock<Script> = LazyLock::new(|| {
+pub const LOCK: LockKind = LockKind {
+    name: "redis-reentrant-lua",
+    limitations: &[
+        UncountedReentry,
+        ExpiresUnderHolder,
+        NoToken,
+        Polls,
+        Unfair,
+        LostOnFailover,
+        OneServer,
+    ],
+    connect: |target| connect(target, Reentrant::new),
+};
+
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local owner = redis.call('GET', KEYS[1])
          if owner and owner ~= ARGV[1] then return 0 end
@@ -23,59 +37,39 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// A client of this lock: one request.
 #[derive(Debug)]
 pub struct Reentrant {
-    door: Door,
-    settings: Settings,
+    connection: RedisConnection,
+    settings: LockSettings,
     request: String,
 }
 
 impl Reentrant {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::UncountedEntries,
-        Limitation::ExpiresUnderHolder,
-        Limitation::NoFence,
-        Limitation::Polls,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door, with a request id of its own.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if the system gives no random numbers.
-    pub fn new(door: Door, settings: Settings) -> Result<Self, LockError> {
-        Ok(Self { door, settings, request: nonce()? })
+    pub fn new(connection: RedisConnection, settings: LockSettings) -> Self {
+        Self { connection, settings, request: nonce() }
     }
 }
 
-impl Polled for Reentrant {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Option<Hold>> {
-        Box::pin(async move {
+impl Adapter for Reentrant {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let polling = Polling::new(timeout, self.settings.pause);
+        loop {
             let since = Instant::now();
-            let mut enter = ENTER.key(lock);
-            let entered: bool =
-                self.door.run(enter.arg(&self.request).arg(self.settings.ttl_ms())).await?;
-            let hold = || Hold::new(lock, &*self.request).for_ttl(since, self.settings.ttl);
-            Ok(entered.then(hold))
-        })
+            let mut acquire = ACQUIRE.key(lock);
+            acquire.arg(&self.request).arg(self.settings.ttl_ms());
+            if self.connection.script(&acquire).await? {
+                let held = HeldLock::new(lock, &*self.request);
+                return Ok(held.for_ttl(since, self.settings.ttl));
+            }
+            polling.pause(&self.connection.counter).await?;
+        }
     }
 
-    fn give_back(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let ours = delete_if_owner(&self.door, &hold.lock, &hold.proof).await?;
-            ours.then_some(())
-                .ok_or_else(|| LockError::Lost("the key is gone or somebody else's".to_owned()))
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        released(delete_if_owner(&self.connection, &held.lock, &held.owner).await?)
     }
 
-    fn pause(&self) -> Pause {
-        self.settings.pause
-    }
-
-    fn counter(&self) -> &UsageCounter {
-        &self.door.counter
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

@@ -1,89 +1,75 @@
 //! The oldest recipe: `SETNX`, then `EXPIRE`, and `DEL` at the end.
 //!
-//! Owns both steps, apart, as its users had them: between them the lock has no end. Its `DEL` asks nobody whose key
-//! it is.
+//! Between the two steps the lock has no end, and `DEL` does not compare an owner.
 
 use std::time::{Duration, Instant};
 
 use redis::cmd;
 
-use super::{Door, Settings};
-use crate::lock::UsageCounter;
-use crate::poll::Polled;
-use crate::{Hold, Limitation, LockError, LockFuture, Pause};
+use super::{RedisConnection, connect, released};
+use crate::limitation::Limitation::{
+    ExpiresUnderHolder, ForeignRelease, LeftForever, LostOnFailover, NoToken, OneServer, Polls,
+    Unfair,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings};
+use crate::wait::Polling;
 
-/// A client of this lock.
+pub const LOCK: LockKind = LockKind {
+    name: "redis-setnx-expire",
+    limitations: &[
+        LeftForever,
+        ForeignRelease,
+        ExpiresUnderHolder,
+        NoToken,
+        Polls,
+        Unfair,
+        LostOnFailover,
+        OneServer,
+    ],
+    connect: |target| connect(target, SetnxExpire::new),
+};
+
 #[derive(Debug)]
 pub struct SetnxExpire {
-    door: Door,
-    settings: Settings,
+    connection: RedisConnection,
+    settings: LockSettings,
 }
 
 impl SetnxExpire {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::LeftForEver,
-        Limitation::ForeignRelease,
-        Limitation::ExpiresUnderHolder,
-        Limitation::NoFence,
-        Limitation::Polls,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door.
-    pub fn new(door: Door, settings: Settings) -> Self {
-        Self { door, settings }
+    pub fn new(connection: RedisConnection, settings: LockSettings) -> Self {
+        Self { connection, settings }
     }
 
-    /// The first step alone; whether the key was free.
+    /// The first step alone; returns whether the key was free.
     ///
     /// # Errors
-    /// As for any command.
+    /// As [`RedisConnection::query`].
     pub async fn set(&self, lock: &str) -> Result<bool, LockError> {
-        self.door.ask(cmd("SETNX").arg(lock).arg(1)).await
-    }
-
-    /// The second step alone: without it the key stays for ever. In whole seconds, and one at least: `EXPIRE 0` deletes.
-    ///
-    /// # Errors
-    /// As for any command.
-    pub async fn expire(&self, lock: &str) -> Result<(), LockError> {
-        let seconds = self.ttl().as_secs();
-        self.door.ask(cmd("EXPIRE").arg(lock).arg(seconds)).await
-    }
-
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(
-            self.settings.ttl.as_millis().div_ceil(1000).max(1).try_into().unwrap_or(u64::MAX),
-        )
+        self.connection.query(cmd("SETNX").arg(lock).arg(1)).await
     }
 }
 
-impl Polled for SetnxExpire {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Option<Hold>> {
-        Box::pin(async move {
+impl Adapter for SetnxExpire {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let polling = Polling::new(timeout, self.settings.pause);
+        loop {
             let since = Instant::now();
-            if !self.set(lock).await? {
-                return Ok(None);
+            if self.set(lock).await? {
+                // Whole seconds, and at least one: `EXPIRE 0` deletes the key.
+                let seconds = self.settings.ttl_ms().div_ceil(1000);
+                self.connection.query::<()>(cmd("EXPIRE").arg(lock).arg(seconds)).await?;
+                let held = HeldLock::new(lock, "");
+                return Ok(held.for_ttl(since, Duration::from_secs(seconds)));
             }
-            self.expire(lock).await?;
-            Ok(Some(Hold::new(lock, "").for_ttl(since, self.ttl())))
-        })
+            polling.pause(&self.connection.counter).await?;
+        }
     }
 
-    fn give_back(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let deleted: u64 = self.door.ask(cmd("DEL").arg(&hold.lock)).await?;
-            if deleted == 1 { Ok(()) } else { Err(LockError::Lost("there was no key".to_owned())) }
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        released(self.connection.query(cmd("DEL").arg(&held.lock)).await?)
     }
 
-    fn pause(&self) -> Pause {
-        self.settings.pause
-    }
-
-    fn counter(&self) -> &UsageCounter {
-        &self.door.counter
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

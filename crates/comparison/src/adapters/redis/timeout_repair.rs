@@ -1,93 +1,136 @@
-//! `SETNX` and `PEXPIRE` with a random owner; whoever finds a key without an end gives it one, and goes on trying.
+//! `SETNX` and `PEXPIRE` with a random owner; a waiter that finds a key without an end gives it one.
 //!
-//! Owns the repair of what a crash between the two commands leaves behind, with its race: the key may belong to
-//! somebody who has not come to the second command yet, or who wanted no end. Released by `WATCH`.
+//! The repair of what a crash between the two commands leaves behind is a race: the key may belong to a client that has
+//! not reached the second command, or that wanted no end. The release uses `WATCH` instead of a script, so the
+//! connection must be the client's own: `WATCH` belongs to it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use redis::cmd;
+use redis::{Pipeline, cmd};
 
-use super::watch::release_watched;
-use super::{Door, Settings};
-use crate::lock::UsageCounter;
-use crate::poll::Polled;
-use crate::{Hold, Limitation, LockError, LockFuture, Pause, nonce};
+use super::{RedisConnection, connect, released};
+use crate::limitation::Limitation::{
+    ExpiresUnderHolder, ForeignExpiry, LostOnFailover, NoToken, OneServer, Polls, Unfair,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
+use crate::wait::Polling;
+
+pub const LOCK: LockKind = LockKind {
+    name: "redis-timeout-repair",
+    limitations: &[
+        ForeignExpiry,
+        ExpiresUnderHolder,
+        NoToken,
+        Polls,
+        Unfair,
+        LostOnFailover,
+        OneServer,
+    ],
+    connect: |target| connect(target, TimeoutRepair::new),
+};
 
 /// `PTTL` of a key without an end.
 const NO_END: i64 = -1;
+/// Transactions of one release that may find the key changed.
+const RELEASE_TRIES: usize = 10;
 
-/// A client of this lock.
 #[derive(Debug)]
 pub struct TimeoutRepair {
-    door: Door,
-    settings: Settings,
+    connection: RedisConnection,
+    settings: LockSettings,
     owner: String,
 }
 
 impl TimeoutRepair {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::ForeignExpiry,
-        Limitation::ExpiresUnderHolder,
-        Limitation::NoFence,
-        Limitation::Polls,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if the system gives no random numbers.
-    pub fn new(door: Door, settings: Settings) -> Result<Self, LockError> {
-        Ok(Self { door, settings, owner: nonce()? })
+    pub fn new(connection: RedisConnection, settings: LockSettings) -> Self {
+        Self { connection, settings, owner: nonce() }
     }
 
-    /// The first step alone; whether the key was free.
+    /// The first step alone; returns whether the key was free.
     ///
     /// # Errors
-    /// As for any command.
+    /// As [`RedisConnection::query`].
     pub async fn set(&self, lock: &str) -> Result<bool, LockError> {
-        self.door.ask(cmd("SETNX").arg(lock).arg(&self.owner)).await
+        self.connection.query(cmd("SETNX").arg(lock).arg(&self.owner)).await
     }
 
     async fn expire(&self, lock: &str) -> Result<(), LockError> {
-        self.door.ask(cmd("PEXPIRE").arg(lock).arg(self.settings.ttl_ms())).await
-    }
-
-    /// Gives a key without an end one, whoever owns it.
-    async fn repair(&self, lock: &str) -> Result<(), LockError> {
-        let left: i64 = self.door.ask(cmd("PTTL").arg(lock)).await?;
-        if left == NO_END { self.expire(lock).await } else { Ok(()) }
+        self.connection.query(cmd("PEXPIRE").arg(lock).arg(self.settings.ttl_ms())).await
     }
 }
 
-impl Polled for TimeoutRepair {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Option<Hold>> {
-        Box::pin(async move {
+impl Adapter for TimeoutRepair {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let polling = Polling::new(timeout, self.settings.pause);
+        loop {
             let since = Instant::now();
-            if !self.set(lock).await? {
-                self.repair(lock).await?;
-                return Ok(None);
+            if self.set(lock).await? {
+                self.expire(lock).await?;
+                let held = HeldLock::new(lock, &*self.owner);
+                return Ok(held.for_ttl(since, self.settings.ttl));
             }
-            self.expire(lock).await?;
-            Ok(Some(Hold::new(lock, &*self.owner).for_ttl(since, self.settings.ttl)))
-        })
+            let remaining_ms: i64 = self.connection.query(cmd("PTTL").arg(lock)).await?;
+            if remaining_ms == NO_END {
+                self.expire(lock).await?;
+            }
+            polling.pause(&self.connection.counter).await?;
+        }
     }
 
-    fn give_back(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let ours = release_watched(&self.door, &hold.lock, &hold.proof).await?;
-            ours.then_some(())
-                .ok_or_else(|| LockError::Lost("the key is gone or somebody else's".to_owned()))
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        released(release_watched(&self.connection, &held.lock, &held.owner).await?)
     }
 
-    fn pause(&self) -> Pause {
-        self.settings.pause
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
+}
 
-    fn counter(&self) -> &UsageCounter {
-        &self.door.counter
+/// Watches the key if this owner has it; returns whether it does.
+///
+/// # Errors
+/// As [`RedisConnection::query`].
+pub async fn watch(
+    connection: &RedisConnection,
+    key: &str,
+    owner: &str,
+) -> Result<bool, LockError> {
+    connection.query::<()>(cmd("WATCH").arg(key)).await?;
+    let found: Option<String> = connection.query(cmd("GET").arg(key)).await?;
+    let is_owner = found.as_deref() == Some(owner);
+    if !is_owner {
+        connection.query::<()>(&cmd("UNWATCH")).await?;
     }
+    Ok(is_owner)
+}
+
+/// Deletes the watched key; returns false if it has changed since [`watch`].
+///
+/// # Errors
+/// As [`RedisConnection::query`].
+pub async fn delete_watched(connection: &RedisConnection, key: &str) -> Result<bool, LockError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.atomic().cmd("DEL").arg(key);
+    let done: Option<(u64,)> = connection.transaction(&pipeline).await?;
+    Ok(done.is_some())
+}
+
+/// The whole release; returns whether this owner had the key.
+///
+/// # Errors
+/// [`LockError::Rejected`] if the key changed in every transaction.
+pub async fn release_watched(
+    connection: &RedisConnection,
+    key: &str,
+    owner: &str,
+) -> Result<bool, LockError> {
+    for _ in 0..RELEASE_TRIES {
+        if !watch(connection, key, owner).await? {
+            return Ok(false);
+        }
+        if delete_watched(connection, key).await? {
+            return Ok(true);
+        }
+    }
+    Err(LockError::Rejected(format!("the key changed in {RELEASE_TRIES} transactions")))
 }

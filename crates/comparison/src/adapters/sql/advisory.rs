@@ -1,86 +1,78 @@
-//! Locks of the server's own, by name: `pg_advisory_lock` and `GET_LOCK`.
+//! Named locks of the server: `pg_advisory_lock` and `GET_LOCK`.
 //!
-//! Owns how a name becomes a lock, as it is commonly done: `PostgreSQL` takes a number, so the name is hashed to 32 bits;
-//! `MariaDB` takes the name. Such locks live in the server's memory and end with the connection.
+//! PostgreSQL takes a number, so the name is hashed to 32 bits, as is common. Such locks live in the server's memory and
+//! end with the connection.
 
 use std::time::Duration;
 
-use super::{Database, Door};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
+use super::{Database, SqlConnection, connect};
+use crate::limitation::Limitation::{EndsWithConnection, NamesCollide, NoToken, OneServer};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind};
 
-/// A client of this lock.
+pub const POSTGRES: LockKind = LockKind {
+    name: "postgres-advisory",
+    limitations: &[EndsWithConnection, NamesCollide, NoToken, OneServer],
+    connect: |target| connect(target, |connection, _| NamedLock::new(connection)),
+};
+pub const MARIADB: LockKind = LockKind {
+    name: "mariadb-get-lock",
+    limitations: &[EndsWithConnection, NoToken, OneServer],
+    ..POSTGRES
+};
+
 #[derive(Debug)]
-pub struct Advisory {
-    door: Door,
-    /// The limit of waiting that this connection was told last.
-    limit_ms: Option<u128>,
+pub struct NamedLock {
+    connection: SqlConnection,
+    /// The timeout that PostgreSQL applies to this connection.
+    timeout_ms: Option<u128>,
 }
 
-impl Advisory {
-    pub(crate) const BY_NUMBER: &[Limitation] = &[
-        Limitation::DiesWithConnection,
-        Limitation::NamesCollide,
-        Limitation::NoFence,
-        Limitation::OneServer,
-    ];
-    pub(crate) const BY_NAME: &[Limitation] =
-        &[Limitation::DiesWithConnection, Limitation::NoFence, Limitation::OneServer];
-
-    /// A client at this door.
-    pub fn new(door: Door) -> Self {
-        Self { door, limit_ms: None }
+impl NamedLock {
+    pub fn new(connection: SqlConnection) -> Self {
+        Self { connection, timeout_ms: None }
     }
 
-    /// Its connection.
-    pub fn door(&mut self) -> &mut Door {
-        &mut self.door
+    pub fn connection(&mut self) -> &mut SqlConnection {
+        &mut self.connection
     }
 
-    /// `PostgreSQL` has one limit for the connection, and 0 would be none; told again only when it changes.
-    async fn limit(&mut self, patience: Duration) -> Result<(), LockError> {
-        let limit_ms = patience.as_millis().max(1);
-        if self.limit_ms != Some(limit_ms) {
-            self.door.run(&format!("SET lock_timeout = {limit_ms}")).await?;
-            self.limit_ms = Some(limit_ms);
+    async fn postgres(&mut self, lock: &str, timeout: Duration) -> Result<(), LockError> {
+        // Zero would be no timeout at all.
+        let timeout_ms = timeout.as_millis().max(1);
+        if self.timeout_ms != Some(timeout_ms) {
+            self.connection.execute(&format!("SET lock_timeout = {timeout_ms}")).await?;
+            self.timeout_ms = Some(timeout_ms);
         }
-        Ok(())
+        let statement = self.connection.statements().acquire_named;
+        self.connection.query(statement, vec![lock.into()]).await.map(drop)
     }
 
-    async fn take(&mut self, lock: &str, patience: Duration) -> Result<bool, LockError> {
-        let statement = self.door.database.words().take_named;
-        match self.door.database {
-            Database::Postgres => {
-                self.limit(patience).await?;
-                self.door.ask(statement, vec![lock.into()]).await.map(|_| true)
-            }
-            Database::MariaDb => {
-                let millis = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-                let said = self.door.ask(statement, vec![lock.into(), millis.into()]).await?;
-                Ok(said.first() == Some(1))
-            }
-        }
+    async fn mariadb(&mut self, lock: &str, timeout: Duration) -> Result<(), LockError> {
+        let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let statement = self.connection.statements().acquire_named;
+        let values = vec![lock.into(), timeout_ms.into()];
+        let reply = self.connection.query(statement, values).await?;
+        (reply.first() == Some(1)).then_some(()).ok_or(LockError::Busy)
     }
 }
 
-impl LockClient for Advisory {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(async move {
-            let taken = self.take(lock, patience).await?;
-            taken.then(|| Hold::new(lock, "")).ok_or(LockError::Busy)
-        })
+impl Adapter for NamedLock {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        match self.connection.database {
+            Database::Postgres => self.postgres(lock, timeout).await?,
+            Database::MariaDb => self.mariadb(lock, timeout).await?,
+        }
+        Ok(HeldLock::new(lock, ""))
     }
 
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let statement = self.door.database.words().free_named;
-            let said = self.door.ask(statement, vec![hold.lock.as_str().into()]).await?;
-            let ours = said.first() == Some(1);
-            ours.then_some(())
-                .ok_or_else(|| LockError::Lost("it was not this connection's".to_owned()))
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let statement = self.connection.statements().release_named;
+        let reply = self.connection.query(statement, vec![held.lock.as_str().into()]).await?;
+        let lost = || LockError::Lost("this connection did not hold it".to_owned());
+        (reply.first() == Some(1)).then_some(()).ok_or_else(lost)
     }
 
-    fn usage(&self) -> LockUsage {
-        self.door.usage()
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

@@ -1,113 +1,111 @@
-//! One connection to one database, whichever it is.
-//!
-//! Owns the seam between the locks and the drivers: text and whole numbers in, whole numbers out. Refuses to retry.
+//! One connection to one database: text and integers in, integers out. Nothing is retried.
 
 use std::sync::Arc;
 
 use super::Database;
-use crate::lock::UsageCounter;
-use crate::{LockError, LockFuture, LockUsage};
+use super::dialect::Statements;
+use crate::LockError;
+use crate::lock::{LoadUsage, LockFuture, UsageCounter};
 
 /// A parameter of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Text.
+pub enum SqlValue {
     Text(String),
-    /// A whole number.
-    Number(i64),
+    Integer(i64),
 }
 
-impl From<&str> for Value {
+impl From<&str> for SqlValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for SqlValue {
     fn from(number: i64) -> Self {
-        Self::Number(number)
+        Self::Integer(number)
     }
 }
 
-/// What a statement answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    /// Its rows; none in the place of what is null or no whole number.
+pub struct SqlReply {
+    /// `None` stands for NULL and for values that are no integers.
     pub rows: Vec<Vec<Option<i64>>>,
-    /// Rows that it changed.
-    pub affected: u64,
+    pub rows_affected: u64,
 }
 
-impl Said {
+impl SqlReply {
     /// The first column of the first row.
     pub fn first(&self) -> Option<i64> {
         self.rows.first()?.first().copied()?
     }
 }
 
-/// What a driver can do.
-pub(super) trait Wire: Send {
-    /// One statement with parameters, one round trip once it is known.
-    fn ask<'a>(&'a mut self, statement: &'a str, values: Vec<Value>) -> LockFuture<'a, Said>;
-    /// Statements without parameters and without rows, one round trip.
-    fn run<'a>(&'a mut self, statements: &'a str) -> LockFuture<'a, ()>;
+pub(super) trait SqlDriver: Send {
+    /// One statement with parameters: one round trip once the statement is prepared.
+    fn query<'a>(
+        &'a mut self,
+        statement: &'a str,
+        values: Vec<SqlValue>,
+    ) -> LockFuture<'a, SqlReply>;
+    /// Statements without parameters and without rows: one round trip.
+    fn execute<'a>(&'a mut self, statements: &'a str) -> LockFuture<'a, ()>;
 }
 
-/// A connection.
-pub struct Door {
+pub struct SqlConnection {
     pub(super) database: Database,
     pub(super) counter: Arc<UsageCounter>,
-    wire: Box<dyn Wire>,
+    driver: Box<dyn SqlDriver>,
 }
 
-impl Door {
-    /// Connects.
-    ///
+impl SqlConnection {
     /// # Errors
-    /// [`LockError::Unreachable`] if that fails, [`LockError::Refused`] if the database's driver was not built in.
+    /// [`LockError::Unreachable`].
     pub async fn open(database: Database, url: &str) -> Result<Self, LockError> {
-        let wire: Box<dyn Wire> = match database {
-            Database::Postgres => Box::new(super::postgres::Postgres::connect(url).await?),
-            Database::MariaDb => Box::new(super::mariadb::MariaDb::connect(url).await?),
+        let driver: Box<dyn SqlDriver> = match database {
+            Database::Postgres => Box::new(super::postgres::PostgresDriver::connect(url).await?),
+            Database::MariaDb => Box::new(super::mariadb::MariaDbDriver::connect(url).await?),
         };
-        Ok(Self { database, counter: Arc::default(), wire })
+        Ok(Self { database, counter: Arc::default(), driver })
     }
 
-    /// One statement with parameters.
-    ///
     /// # Errors
-    /// [`LockError::Busy`] if it waited in vain for a lock or was the victim of a deadlock; otherwise as for any request.
-    pub async fn ask(&mut self, statement: &str, values: Vec<Value>) -> Result<Said, LockError> {
+    /// [`LockError::Busy`] after a lock timeout and for the victim of a deadlock.
+    pub async fn query(
+        &mut self,
+        statement: &str,
+        values: Vec<SqlValue>,
+    ) -> Result<SqlReply, LockError> {
         self.counter.round_trip();
-        self.wire.ask(statement, values).await
+        self.driver.query(statement, values).await
     }
 
-    /// Statements without parameters.
-    ///
     /// # Errors
-    /// As [`Door::ask`].
-    pub async fn run(&mut self, statements: &str) -> Result<(), LockError> {
+    /// As [`SqlConnection::query`].
+    pub async fn execute(&mut self, statements: &str) -> Result<(), LockError> {
         self.counter.round_trip();
-        self.wire.run(statements).await
+        self.driver.execute(statements).await
     }
 
-    /// The number by which the server knows this connection.
+    pub(super) fn statements(&self) -> &'static Statements {
+        self.database.statements()
+    }
+
+    /// The server's number of this connection.
     ///
     /// # Errors
-    /// As [`Door::ask`].
-    pub async fn connection(&mut self) -> Result<i64, LockError> {
-        let said = self.ask(self.database.words().connection, Vec::new()).await?;
-        said.first().ok_or_else(|| LockError::Refused("a connection without a number".to_owned()))
+    /// As [`SqlConnection::query`].
+    pub async fn number(&mut self) -> Result<i64, LockError> {
+        let reply = self.query(self.statements().connection_number, Vec::new()).await?;
+        reply.first().ok_or_else(|| LockError::Rejected("a connection without a number".to_owned()))
     }
 
-    /// What was done through it.
-    pub fn usage(&self) -> LockUsage {
+    pub fn usage(&self) -> LoadUsage {
         self.counter.usage()
     }
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for SqlConnection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Door").field("database", &self.database).finish_non_exhaustive()
+        formatter.debug_struct("SqlConnection").field("database", &self.database).finish()
     }
 }

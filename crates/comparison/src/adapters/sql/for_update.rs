@@ -1,132 +1,128 @@
-//! A locked row: `SELECT … FOR UPDATE` in a transaction that stays open as long as the lock is held.
+//! A locked row: `SELECT … FOR UPDATE` in a transaction that stays open while the lock is held.
 //!
-//! Owns the three ways to wait: in the database's queue with a limit, not at all (`NOWAIT`), and past the locked row
-//! (`SKIP LOCKED`); the latter two poll. The lock is the connection's: when that ends, the row is free, whatever the holder
-//! believes.
+//! A client waits in the database's queue with a timeout, or is refused (`NOWAIT`), or skips the locked row
+//! (`SKIP LOCKED`); the latter two poll. The row is free when the connection ends, whatever the holder believes.
 
 use std::time::Duration;
 
-use super::{Database, Door, Settings};
-use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
+use super::{Database, SqlConnection, connect};
+use crate::limitation::Limitation::{
+    EndsWithConnection, NoToken, OccupiesConnection, OneServer, Polls, Unfair,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings};
+use crate::wait::Polling;
 
-/// What to do when the row is locked.
+pub const QUEUED: LockKind = LockKind {
+    name: "for-update",
+    limitations: &[OccupiesConnection, EndsWithConnection, NoToken, OneServer],
+    connect: |target| connect(target, |to, settings| ForUpdate::new(to, RowWait::Queue, settings)),
+};
+pub const NOWAIT: LockKind = LockKind {
+    name: "nowait",
+    limitations: &[OccupiesConnection, EndsWithConnection, NoToken, Polls, Unfair, OneServer],
+    connect: |target| connect(target, |to, settings| ForUpdate::new(to, RowWait::NoWait, settings)),
+};
+pub const SKIP_LOCKED: LockKind = LockKind {
+    name: "skip-locked",
+    connect: |target| connect(target, |to, settings| ForUpdate::new(to, RowWait::Skip, settings)),
+    ..NOWAIT
+};
+
+/// What a client does when the row is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Wait in the database's queue. `MariaDB` counts whole seconds.
-    InQueue,
-    /// Be refused, and ask again after a pause.
-    Refused,
-    /// See no row, and ask again after a pause.
-    Skipped,
+pub enum RowWait {
+    /// Waits in the database's queue. MariaDB counts whole seconds.
+    Queue,
+    /// Is refused and attempts again after a pause.
+    NoWait,
+    /// Sees no row and attempts again after a pause.
+    Skip,
 }
 
-/// A client of this lock.
 #[derive(Debug)]
 pub struct ForUpdate {
-    door: Door,
-    wait: Wait,
-    settings: Settings,
-    /// The row that was seen to be there.
+    connection: SqlConnection,
+    wait: RowWait,
+    settings: LockSettings,
+    /// The lock whose row exists.
     known: Option<String>,
 }
 
 impl ForUpdate {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::TiesUpConnection,
-        Limitation::DiesWithConnection,
-        Limitation::NoFence,
-        Limitation::OneServer,
-    ];
-    pub(crate) const POLLED: &[Limitation] = &[
-        Limitation::TiesUpConnection,
-        Limitation::DiesWithConnection,
-        Limitation::NoFence,
-        Limitation::Polls,
-        Limitation::Unfair,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door.
-    pub fn new(door: Door, wait: Wait, settings: Settings) -> Self {
-        Self { door, wait, settings, known: None }
+    pub fn new(connection: SqlConnection, wait: RowWait, settings: LockSettings) -> Self {
+        Self { connection, wait, settings, known: None }
     }
 
-    /// Its connection.
-    pub fn door(&mut self) -> &mut Door {
-        &mut self.door
+    pub fn connection(&mut self) -> &mut SqlConnection {
+        &mut self.connection
     }
 
-    /// Looks before it inserts: an insert would wait for whoever holds the row, without a limit.
+    /// Reads before it inserts: an insert would wait for the holder of the row, without a timeout.
     async fn add_row(&mut self, lock: &str) -> Result<(), LockError> {
         if self.known.as_deref() == Some(lock) {
             return Ok(());
         }
-        let words = self.door.database.words();
-        if self.door.ask(words.read_row, vec![lock.into()]).await?.rows.is_empty() {
-            self.door.ask(words.add_row, vec![lock.into()]).await?;
+        let statements = self.connection.statements();
+        let found = self.connection.query(statements.read_row, vec![lock.into()]).await?;
+        if found.rows.is_empty() {
+            self.connection.query(statements.add_row, vec![lock.into()]).await?;
         }
         self.known = Some(lock.to_owned());
         Ok(())
     }
 
-    /// One transaction; it stays open only if the row is locked for us.
-    async fn attempt(&mut self, lock: &str, patience: Duration) -> Result<Hold, LockError> {
-        let (begin, select) = self.statements(patience);
-        self.door.run(&begin).await?;
-        let locked = self.door.ask(&select, vec![lock.into()]).await;
-        match locked.map(|said| said.rows.len()) {
-            Ok(1) => Ok(Hold::new(lock, "")),
+    /// One transaction; it stays open only if it locked the row.
+    async fn attempt(&mut self, lock: &str, timeout: Duration) -> Result<(), LockError> {
+        let (begin, select) = self.transaction(timeout);
+        self.connection.execute(&begin).await?;
+        let locked = self.connection.query(&select, vec![lock.into()]).await;
+        match locked.map(|reply| reply.rows.len()) {
+            Ok(1) => Ok(()),
             other => {
-                self.door.run("ROLLBACK").await?;
+                self.connection.execute("ROLLBACK").await?;
                 other.and(Err(LockError::Busy))
             }
         }
     }
 
-    fn statements(&self, patience: Duration) -> (String, String) {
-        let words = self.door.database.words();
-        let wait = if patience.is_zero() && self.wait == Wait::InQueue {
-            Wait::Refused
-        } else {
-            self.wait
-        };
-        let (begin, select) = (words.begin, words.lock_row);
-        match (wait, self.door.database) {
-            (Wait::Refused, _) => (begin.to_owned(), format!("{select} NOWAIT")),
-            (Wait::Skipped, _) => (begin.to_owned(), format!("{select} SKIP LOCKED")),
-            (Wait::InQueue, Database::Postgres) => {
-                let millis = patience.as_millis().max(1);
+    /// The statements that begin the transaction and lock the row.
+    fn transaction(&self, timeout: Duration) -> (String, String) {
+        let statements = self.connection.statements();
+        let (begin, select) = (statements.begin, statements.lock_row);
+        let no_wait = self.wait == RowWait::Queue && timeout.is_zero();
+        let wait = if no_wait { RowWait::NoWait } else { self.wait };
+        match (wait, self.connection.database) {
+            (RowWait::NoWait, _) => (begin.to_owned(), format!("{select} NOWAIT")),
+            (RowWait::Skip, _) => (begin.to_owned(), format!("{select} SKIP LOCKED")),
+            (RowWait::Queue, Database::Postgres) => {
+                let millis = timeout.as_millis().max(1);
                 (format!("{begin}; SET LOCAL lock_timeout = {millis}"), select.to_owned())
             }
-            (Wait::InQueue, Database::MariaDb) => {
-                let seconds = patience.as_millis().div_ceil(1000);
+            (RowWait::Queue, Database::MariaDb) => {
+                let seconds = timeout.as_millis().div_ceil(1000);
                 (begin.to_owned(), format!("{select} WAIT {seconds}"))
             }
         }
     }
 }
 
-impl LockClient for ForUpdate {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(async move {
-            self.add_row(lock).await?;
-            let patience = Deadline::after(patience);
-            loop {
-                match self.attempt(lock, patience.left()).await {
-                    Err(LockError::Busy) if !patience.is_past() => {}
-                    done => return done,
-                }
-                self.door.counter.poll();
-                self.settings.pause.sleep(patience).await?;
+impl Adapter for ForUpdate {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        self.add_row(lock).await?;
+        let polling = Polling::new(timeout, self.settings.pause);
+        loop {
+            match self.attempt(lock, polling.remaining()).await {
+                Err(LockError::Busy) => polling.pause(&self.connection.counter).await?,
+                done => return done.map(|()| HeldLock::new(lock, "")),
             }
-        })
+        }
     }
 
-    fn release(&mut self, _hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(self.door.run("COMMIT"))
+    async fn release(&mut self, _held: HeldLock) -> Result<(), LockError> {
+        self.connection.execute("COMMIT").await
     }
 
-    fn usage(&self) -> LockUsage {
-        self.door.usage()
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

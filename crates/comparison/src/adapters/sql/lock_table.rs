@@ -1,95 +1,83 @@
-//! A table of locks: a unique name, an owner, and when it ends by the server's clock.
-//!
-//! Owns the insert, the taking over of what has ended, and the delete. Whoever waits asks again and again.
+//! A table of locks: a unique name, an owner, and the end by the server's clock. Waiters poll.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Door, Settings, Value};
-use crate::lock::UsageCounter;
-use crate::poll::Polled;
-use crate::{Hold, Limitation, LockError, LockFuture, Pause, nonce};
+use super::{SqlConnection, SqlValue, connect};
+use crate::limitation::Limitation::{ExpiresUnderHolder, NoToken, OneServer, Polls, Unfair};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
+use crate::wait::Polling;
 
-/// How often a delete is tried that is the victim of a deadlock.
-const TRIES: usize = 5;
+pub const LOCK: LockKind = LockKind {
+    name: "lock-table",
+    limitations: &[ExpiresUnderHolder, NoToken, Polls, Unfair, OneServer],
+    connect: |target| connect(target, LockTable::new),
+};
 
-/// A client of this lock.
+/// Deletes of one release that may be the victim of a deadlock.
+const DELETE_TRIES: usize = 5;
+
 #[derive(Debug)]
 pub struct LockTable {
-    door: Door,
-    settings: Settings,
+    connection: SqlConnection,
+    settings: LockSettings,
     owner: String,
 }
 
 impl LockTable {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::ExpiresUnderHolder,
-        Limitation::NoFence,
-        Limitation::Polls,
-        Limitation::Unfair,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if the system gives no random numbers.
-    pub fn new(door: Door, settings: Settings) -> Result<Self, LockError> {
-        Ok(Self { door, settings, owner: nonce()? })
+    pub fn new(connection: SqlConnection, settings: LockSettings) -> Self {
+        Self { connection, settings, owner: nonce() }
     }
 
-    fn ttl_ms(&self) -> Value {
-        Value::Number(i64::try_from(self.settings.ttl.as_millis()).unwrap_or(i64::MAX))
-    }
-
-    async fn insert(&mut self, lock: &str) -> Result<bool, LockError> {
-        let (words, owner) = (self.door.database.words(), Value::from(self.owner.as_str()));
-        let values = vec![lock.into(), owner.clone(), self.ttl_ms()];
-        if self.door.ask(words.insert_lock, values).await?.affected == 1 {
-            return Ok(true);
-        }
-        let Some(take_over) = words.take_over_lock else { return Ok(false) };
-        let values = vec![owner, self.ttl_ms(), lock.into()];
-        Ok(self.door.ask(take_over, values).await?.affected == 1)
-    }
-
-    async fn delete(&mut self, hold: &Hold) -> Result<u64, LockError> {
-        let statement = self.door.database.words().delete_lock;
-        let mut tried = Err(LockError::Busy);
-        for _ in 0..TRIES {
-            let values = vec![hold.lock.as_str().into(), hold.proof.as_str().into()];
-            tried = self.door.ask(statement, values).await.map(|said| said.affected);
-            if tried != Err(LockError::Busy) {
-                break;
+    /// Inserts the row or replaces an expired one; returns whether it did.
+    async fn attempt(&mut self, lock: &str) -> Result<bool, LockError> {
+        let (statements, owner) = (self.connection.statements(), SqlValue::from(&*self.owner));
+        let ttl_ms = SqlValue::Integer(self.settings.ttl_ms().try_into().unwrap_or(i64::MAX));
+        let values = vec![lock.into(), owner.clone(), ttl_ms.clone()];
+        let inserted = self.connection.query(statements.insert_lock, values).await;
+        match (inserted, statements.take_over_lock) {
+            (Ok(reply), _) if reply.rows_affected == 1 => Ok(true),
+            (Ok(_), Some(take_over)) => {
+                let values = vec![owner, ttl_ms, lock.into()];
+                Ok(self.connection.query(take_over, values).await?.rows_affected == 1)
             }
+            (Ok(_), None) => Ok(false),
+            (Err(error), _) => Err(error),
         }
-        tried
     }
 }
 
-impl Polled for LockTable {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Option<Hold>> {
-        Box::pin(async move {
+impl Adapter for LockTable {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let polling = Polling::new(timeout, self.settings.pause);
+        loop {
             let since = Instant::now();
-            let inserted = self.insert(lock).await?;
-            let hold = || Hold::new(lock, &*self.owner).for_ttl(since, self.settings.ttl);
-            Ok(inserted.then(hold))
-        })
-    }
-
-    fn give_back(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            if self.delete(&hold).await? == 1 {
-                return Ok(());
+            match self.attempt(lock).await {
+                Ok(true) => {
+                    let held = HeldLock::new(lock, &*self.owner);
+                    return Ok(held.for_ttl(since, self.settings.ttl));
+                }
+                Ok(false) | Err(LockError::Busy) => {}
+                Err(error) => return Err(error),
             }
-            Err(LockError::Lost("the row is gone or somebody else's".to_owned()))
-        })
+            polling.pause(&self.connection.counter).await?;
+        }
     }
 
-    fn pause(&self) -> Pause {
-        self.settings.pause
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let statement = self.connection.statements().delete_lock;
+        let mut deleted = Err(LockError::Busy);
+        for _ in 0..DELETE_TRIES {
+            let values = vec![held.lock.as_str().into(), held.owner.as_str().into()];
+            deleted = self.connection.query(statement, values).await;
+            if deleted != Err(LockError::Busy) {
+                break;
+            }
+        }
+        let lost = || LockError::Lost("the row is gone or has another owner".to_owned());
+        (deleted?.rows_affected == 1).then_some(()).ok_or_else(lost)
     }
 
-    fn counter(&self) -> &UsageCounter {
-        &self.door.counter
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

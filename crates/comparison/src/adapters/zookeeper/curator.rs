@@ -1,47 +1,49 @@
-//! The recipe of Curator's mutex: a numbered ephemeral child; the lowest holds, and each watches the one before it.
+//! The recipe of Curator's mutex: an ephemeral sequential child; the lowest holds the lock, and each watches the one
+//! before it.
 //!
-//! Owns the recipe. The number is the enqueue's, and begins anew when the lock's directory is deleted; as a fence it is good as
-//! long as nobody deletes that. A client that is cut off goes on until it hears of it.
+//! The sequence number is minted at the enqueue and starts again when the lock's directory is deleted; as a fencing token
+//! it holds as long as nobody deletes the directory. A client that is cut off continues until it notices.
 
 use std::time::Duration;
 
 use holdfast_zkwire::CreateMode;
 
-use super::{Session, ZooKeeperError};
-use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
+use super::{ZooKeeperError, ZooKeeperSession, connect, directory};
+use crate::limitation::Limitation::{ExpiresUnderHolder, TokenFromEnqueue, TokenNotDurable};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, Target};
+use crate::wait::Deadline;
 
-/// A client of this lock.
+pub const LOCK: LockKind = LockKind {
+    name: "zookeeper-curator",
+    limitations: &[ExpiresUnderHolder, TokenFromEnqueue, TokenNotDurable],
+    connect: |target| connect(target, Curator::new),
+};
+
+/// The same recipe on holdfast's ZooKeeper port.
+pub const HOLDFAST: LockKind = LockKind {
+    name: "holdfast-zookeeper",
+    connect: |mut target: Target| {
+        target.addresses.nodes.clone_from(&target.addresses.zookeeper);
+        connect(target, Curator::new)
+    },
+    ..LOCK
+};
+
 #[derive(Debug)]
 pub struct Curator {
-    session: Session,
+    session: ZooKeeperSession,
 }
 
 impl Curator {
-    pub(super) const LIMITATIONS: &[Limitation] = &[
-        Limitation::ExpiresUnderHolder,
-        Limitation::FenceFromEnqueue,
-        Limitation::FenceNotDurable,
-    ];
-
-    /// A client in this session.
-    pub fn new(session: Session) -> Self {
+    pub fn new(session: ZooKeeperSession) -> Self {
         Self { session }
     }
 
-    /// Its session.
-    pub fn session(&self) -> &Session {
+    pub fn session(&self) -> &ZooKeeperSession {
         &self.session
     }
 
-    /// Ends its session.
-    ///
-    /// # Errors
-    /// As for any request.
-    pub async fn close(self) -> Result<(), LockError> {
-        self.session.close().await
-    }
-
-    /// A place in the queue; its directory is made on the way.
+    /// Creates the child, and its directory if it is missing; returns the child's path.
     async fn enqueue(&self, directory: &str) -> Result<String, ZooKeeperError> {
         let path = format!("{directory}/lock-");
         match self.session.create(&path, CreateMode::EphemeralSequential).await {
@@ -49,60 +51,56 @@ impl Curator {
                 self.session.create_parents(&path).await?;
                 self.session.create(&path, CreateMode::EphemeralSequential).await
             }
-            done => done,
+            created => created,
         }
     }
 
-    /// Waits until nobody is before us; whether that came in time.
-    async fn is_first(
+    /// Waits until the child is the lowest.
+    async fn wait(
         &mut self,
         directory: &str,
-        place: &str,
-        patience: Deadline,
-    ) -> Result<bool, LockError> {
+        child: &str,
+        deadline: Deadline,
+    ) -> Result<(), LockError> {
         loop {
             let mut names = self.session.children(directory).await?;
             names.sort_unstable();
-            let ours = place.rsplit('/').next().unwrap_or_default();
-            let Some(at) = names.iter().position(|name| name == ours) else {
-                return Err(LockError::Lost("its place in the queue is gone".to_owned()));
+            let name = child.rsplit('/').next().unwrap_or_default();
+            let Some(at) = names.iter().position(|other| other == name) else {
+                return Err(LockError::Lost("the child in the queue is gone".to_owned()));
             };
             let Some(before) = at.checked_sub(1).and_then(|at| names.get(at)) else {
-                return Ok(true);
+                return Ok(());
             };
-            if self.session.watch_data(&format!("{directory}/{before}")).await?
-                && !self.session.hear(patience).await?
-            {
-                return Ok(false);
+            if self.session.watch_data(&format!("{directory}/{before}")).await? {
+                self.session.next_event(deadline).await?;
             }
         }
     }
 }
 
-/// The directory of a lock.
-pub(super) fn directory(lock: &str) -> String {
-    format!("/locks/{lock}")
-}
-
-impl LockClient for Curator {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(async move {
-            let (patience, directory) = (Deadline::after(patience), directory(lock));
-            let place = self.enqueue(&directory).await?;
-            if self.is_first(&directory, &place, patience).await? {
-                let number = place.rsplit('-').next().and_then(|number| number.parse().ok());
-                return Ok(Hold { fence: number, ..Hold::new(lock, place) });
+impl Adapter for Curator {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let (deadline, directory) = (Deadline::after(timeout), directory(lock));
+        let child = self.enqueue(&directory).await?;
+        match self.wait(&directory, &child, deadline).await {
+            Ok(()) => {
+                let token = child.rsplit('-').next().and_then(|number| number.parse().ok());
+                Ok(HeldLock { token, ..HeldLock::new(lock, child) })
             }
-            self.session.delete(&place).await?;
-            Err(LockError::Busy)
-        })
+            Err(LockError::Busy) => {
+                self.session.delete(&child).await?;
+                Err(LockError::Busy)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move { Ok(self.session.delete(&hold.proof).await?) })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        Ok(self.session.delete(&held.owner).await?)
     }
 
-    fn usage(&self) -> LockUsage {
+    fn usage(&self) -> LoadUsage {
         self.session.usage()
     }
 }

@@ -1,68 +1,54 @@
-//! The simple lock: whoever makes the ephemeral node has it; all others watch that node, and all wake when it goes.
-//!
-//! Owns the recipe, herd included.
+//! The simple lock: the client that creates the ephemeral node holds it; all others watch that node, and all of them wake
+//! when it is deleted.
 
 use std::time::Duration;
 
 use holdfast_zkwire::CreateMode;
 
-use super::curator::directory;
-use super::{Session, ZooKeeperError};
-use crate::{Deadline, Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
+use super::{ZooKeeperError, ZooKeeperSession, connect, directory};
+use crate::limitation::Limitation::{ExpiresUnderHolder, NoToken, Unfair, WakesAll};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind};
+use crate::wait::Deadline;
 
-/// A client of this lock.
+pub const LOCK: LockKind = LockKind {
+    name: "zookeeper-ephemeral",
+    limitations: &[WakesAll, Unfair, NoToken, ExpiresUnderHolder],
+    connect: |target| connect(target, EphemeralNode::new),
+};
+
 #[derive(Debug)]
-pub struct Ephemeral {
-    session: Session,
+pub struct EphemeralNode {
+    session: ZooKeeperSession,
 }
 
-impl Ephemeral {
-    pub(super) const LIMITATIONS: &[Limitation] = &[
-        Limitation::Herd,
-        Limitation::Unfair,
-        Limitation::NoFence,
-        Limitation::ExpiresUnderHolder,
-    ];
-
-    /// A client in this session.
-    pub fn new(session: Session) -> Self {
+impl EphemeralNode {
+    pub fn new(session: ZooKeeperSession) -> Self {
         Self { session }
     }
-
-    async fn make(&self, path: &str) -> Result<bool, ZooKeeperError> {
-        match self.session.create(path, CreateMode::Ephemeral).await {
-            Ok(_) => Ok(true),
-            Err(ZooKeeperError::Exists) => Ok(false),
-            Err(ZooKeeperError::Missing) => {
-                self.session.create_parents(path).await?;
-                Box::pin(self.make(path)).await
-            }
-            Err(trouble) => Err(trouble),
-        }
-    }
 }
 
-impl LockClient for Ephemeral {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(async move {
-            let (patience, path) =
-                (Deadline::after(patience), format!("{}/holder", directory(lock)));
-            loop {
-                if self.make(&path).await? {
-                    return Ok(Hold::new(lock, path));
+impl Adapter for EphemeralNode {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let (deadline, path) = (Deadline::after(timeout), format!("{}/holder", directory(lock)));
+        loop {
+            match self.session.create(&path, CreateMode::Ephemeral).await {
+                Ok(_) => return Ok(HeldLock::new(lock, path)),
+                Err(ZooKeeperError::Missing) => self.session.create_parents(&path).await?,
+                Err(ZooKeeperError::Exists) => {
+                    if self.session.watch(&path).await? {
+                        self.session.next_event(deadline).await?;
+                    }
                 }
-                if self.session.watch(&path).await? && !self.session.hear(patience).await? {
-                    return Err(LockError::Busy);
-                }
+                Err(error) => return Err(error.into()),
             }
-        })
+        }
     }
 
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move { Ok(self.session.delete(&hold.proof).await?) })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        Ok(self.session.delete(&held.owner).await?)
     }
 
-    fn usage(&self) -> LockUsage {
+    fn usage(&self) -> LoadUsage {
         self.session.usage()
     }
 }

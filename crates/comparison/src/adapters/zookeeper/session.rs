@@ -1,8 +1,8 @@
-//! A session of `ZooKeeper`: one connection, the requests that the recipes need, watches, and signs of life.
+//! A session of ZooKeeper: one connection, the requests that the recipes need, watches, and pings.
 //!
-//! Owns the task that reads and writes the socket. Refuses to reconnect: when the connection ends, so does the client, and
-//! the session some time later. Replies come in the order of requests; events wait in a queue of [`crate::WAKEUPS_MAX`],
-//! and what does not fit is dropped: one wake-up is as good as many.
+//! One task reads and writes the socket. Nothing reconnects: when the connection ends, so does the client, and its session
+//! after the timeout. Replies come in the order of requests; at most [`PENDING_MAX`] requests wait for the task. Events
+//! wait in a queue of [`WAKEUPS_MAX`]; an event that does not fit is dropped, because one wake-up is as good as many.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -22,288 +22,283 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 
-use crate::lock::UsageCounter;
-use crate::{Deadline, LockError, LockUsage, WAKEUPS_MAX};
+use crate::WAKEUPS_MAX;
+use crate::lock::{LoadUsage, LockError, UsageCounter};
+use crate::wait::Deadline;
 
-const CONNECT: Duration = Duration::from_secs(10);
-/// Requests under way.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PENDING_MAX: usize = 64;
 
-/// Why a request was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZooKeeperError {
-    /// The node is there already.
+    /// The node exists.
     Exists,
-    /// There is no such node.
+    /// The node or its parent does not exist.
     Missing,
-    /// Anything else.
     Other(LockError),
 }
 
 impl From<ZooKeeperError> for LockError {
-    fn from(trouble: ZooKeeperError) -> Self {
-        match trouble {
-            ZooKeeperError::Exists => Self::Refused("the node is there already".to_owned()),
-            ZooKeeperError::Missing => Self::Lost("there is no such node".to_owned()),
-            ZooKeeperError::Other(trouble) => trouble,
+    fn from(error: ZooKeeperError) -> Self {
+        match error {
+            ZooKeeperError::Exists => Self::Rejected("the node exists".to_owned()),
+            ZooKeeperError::Missing => Self::Lost("the node does not exist".to_owned()),
+            ZooKeeperError::Other(error) => error,
         }
     }
 }
 
-type Caller = oneshot::Sender<Result<Response, ZooKeeperError>>;
-type Asked = (Request, Caller);
+type ReplySender = oneshot::Sender<Result<Response, ZooKeeperError>>;
 
-/// A session. Dropping it closes the connection, not the session: that ends by its timeout.
-#[derive(Debug)]
-pub struct Session {
-    requests: mpsc::Sender<Asked>,
-    events: mpsc::Receiver<()>,
-    task: AbortHandle,
-    pub(super) counter: Arc<UsageCounter>,
+struct PendingRequest {
+    request: Request,
+    reply: ReplySender,
 }
 
-impl Session {
-    /// Opens one at a node.
-    ///
+/// Dropping it closes the connection; the session ends after its timeout.
+#[derive(Debug)]
+pub struct ZooKeeperSession {
+    requests: mpsc::Sender<PendingRequest>,
+    events: mpsc::Receiver<()>,
+    task: AbortHandle,
+    counter: Arc<UsageCounter>,
+}
+
+impl ZooKeeperSession {
     /// # Errors
-    /// [`LockError::Unreachable`] if it does not answer.
+    /// [`LockError::Unreachable`] if the node does not reply.
     pub async fn open(node: SocketAddr, timeout: Duration) -> Result<Self, LockError> {
-        let opened = tokio::time::timeout(CONNECT, open(node, timeout)).await;
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, handshake(node, timeout)).await;
         let (reader, writer, agreed) =
-            opened.map_err(|_| gone("no answer to the first frame"))??;
-        let (requests, asked) = mpsc::channel(PENDING_MAX);
-        let (told, events) = mpsc::channel(WAKEUPS_MAX);
-        let line = Line { reader, writer, told, pending: VecDeque::new(), sent: 0 };
-        let task = tokio::spawn(line.serve(asked, agreed / 3)).abort_handle();
+            opened.map_err(|_| unreachable("no reply to the first frame"))??;
+        let (requests, queue) = mpsc::channel(PENDING_MAX);
+        let (event_sender, events) = mpsc::channel(WAKEUPS_MAX);
+        let connection =
+            SessionConnection { reader, writer, event_sender, pending: VecDeque::new(), sent: 0 };
+        let task = tokio::spawn(connection.run(queue, agreed / 3)).abort_handle();
         Ok(Self { requests, events, task, counter: Arc::default() })
     }
 
-    /// Makes a node, and answers its path.
+    /// Creates a node without data; returns its path.
     ///
     /// # Errors
-    /// [`ZooKeeperError::Exists`], or [`ZooKeeperError::Missing`] if its parent is.
+    /// [`ZooKeeperError::Exists`], or [`ZooKeeperError::Missing`] if its parent is missing.
     pub async fn create(&self, path: &str, mode: CreateMode) -> Result<String, ZooKeeperError> {
         let (path, acl) = (path.to_owned(), vec![Acl::open()]);
         let create = Create { op: CreateOp::Create, path, data: Some(Bytes::new()), acl, mode };
-        let Response::Created { path } = self.ask(Request::Create(create)).await? else {
-            return Err(unexpected());
-        };
-        Ok(path)
+        match self.request(Request::Create(create)).await? {
+            Response::Created { path } => Ok(path),
+            _ => Err(unexpected_reply()),
+        }
     }
 
-    /// Makes the persistent parents of a lock, if they are not there.
+    /// Creates the missing persistent parents of a path.
     ///
     /// # Errors
-    /// As for any request.
+    /// As [`ZooKeeperSession::create`].
     pub async fn create_parents(&self, path: &str) -> Result<(), ZooKeeperError> {
         for (at, _) in path.match_indices('/').skip(1) {
             let parent = path.get(..at).unwrap_or_default();
             match self.create(parent, CreateMode::Persistent).await {
                 Ok(_) | Err(ZooKeeperError::Exists) => {}
-                Err(trouble) => return Err(trouble),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Deletes a node, whatever its version.
+    /// Deletes a node of any version.
     ///
     /// # Errors
     /// [`ZooKeeperError::Missing`].
     pub async fn delete(&self, path: &str) -> Result<(), ZooKeeperError> {
-        self.ask(Request::Delete { path: path.to_owned(), version: -1 }).await.map(drop)
+        self.request(Request::Delete { path: path.to_owned(), version: -1 }).await.map(drop)
     }
 
-    /// Whether a node is there; leaves a watch either way.
+    /// Returns whether a node exists, and leaves a watch either way.
     ///
     /// # Errors
-    /// As for any request.
+    /// [`ZooKeeperError::Other`].
     pub async fn watch(&self, path: &str) -> Result<bool, ZooKeeperError> {
-        match self.ask(Request::Exists { path: path.to_owned(), watch: true }).await {
-            Ok(_) => Ok(true),
-            Err(ZooKeeperError::Missing) => Ok(false),
-            Err(trouble) => Err(trouble),
-        }
+        exists(self.request(Request::Exists { path: path.to_owned(), watch: true }).await)
     }
 
-    /// Reads a node, so that a watch is left only if it is there; whether it is.
+    /// Returns whether a node exists, and leaves a watch only if it does.
     ///
     /// # Errors
-    /// As for any request.
+    /// [`ZooKeeperError::Other`].
     pub async fn watch_data(&self, path: &str) -> Result<bool, ZooKeeperError> {
-        match self.ask(Request::GetData { path: path.to_owned(), watch: true }).await {
-            Ok(_) => Ok(true),
-            Err(ZooKeeperError::Missing) => Ok(false),
-            Err(trouble) => Err(trouble),
-        }
+        exists(self.request(Request::GetData { path: path.to_owned(), watch: true }).await)
     }
 
-    /// Names of a node's children.
+    /// The names of a node's children.
     ///
     /// # Errors
     /// [`ZooKeeperError::Missing`].
     pub async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
-        let request = Request::GetChildren { path: path.to_owned(), watch: false };
-        let Response::Children(names) = self.ask(request).await? else { return Err(unexpected()) };
-        Ok(names)
-    }
-
-    /// Waits until a watch fires, or until patience ends; whether one did.
-    ///
-    /// # Errors
-    /// [`LockError::Unreachable`] if the connection has ended.
-    pub async fn hear(&mut self, patience: Deadline) -> Result<bool, LockError> {
-        match tokio::time::timeout(patience.left(), self.events.recv()).await {
-            Ok(Some(())) => {
-                self.counter.wakeup();
-                Ok(true)
-            }
-            Ok(None) => Err(gone("the connection has ended")),
-            Err(_) => Ok(false),
+        match self.request(Request::GetChildren { path: path.to_owned(), watch: false }).await? {
+            Response::Children(names) => Ok(names),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    /// Ends the connection alone, as a cut cable does: the session ends by its timeout.
-    pub fn cut(&self) {
+    /// Waits until a watch fires.
+    ///
+    /// # Errors
+    /// [`LockError::Busy`] after the deadline.
+    pub async fn next_event(&mut self, deadline: Deadline) -> Result<(), LockError> {
+        match tokio::time::timeout(deadline.remaining(), self.events.recv()).await {
+            Ok(Some(())) => {
+                self.counter.wakeup();
+                Ok(())
+            }
+            Ok(None) => Err(unreachable("the connection has ended")),
+            Err(_) => Err(LockError::Busy),
+        }
+    }
+
+    /// Closes the connection alone, as a network partition does.
+    pub fn disconnect(&self) {
         self.task.abort();
     }
 
-    /// Ends the session, and with it what it has.
-    ///
-    /// # Errors
-    /// As for any request.
-    pub async fn close(self) -> Result<(), LockError> {
-        Ok(self.ask(Request::CloseSession).await.map(drop)?)
-    }
-
-    /// What was done so far.
-    pub fn usage(&self) -> LockUsage {
+    pub fn usage(&self) -> LoadUsage {
         self.counter.usage()
     }
 
-    /// The same, to be asked when somebody else has the session.
-    pub fn usage_reader(&self) -> impl Fn() -> LockUsage + Send + Sync + use<> {
+    /// Reads the usage after the session has moved into a client.
+    pub fn usage_reader(&self) -> impl Fn() -> LoadUsage + Send + Sync + use<> {
         let counter = Arc::clone(&self.counter);
         move || counter.usage()
     }
 
-    async fn ask(&self, request: Request) -> Result<Response, ZooKeeperError> {
-        let (answer, answered) = oneshot::channel();
+    async fn request(&self, request: Request) -> Result<Response, ZooKeeperError> {
+        let (reply, receiver) = oneshot::channel();
         self.counter.round_trip();
-        let ended = || ZooKeeperError::Other(gone("the connection has ended"));
-        self.requests.send((request, answer)).await.map_err(|_| ended())?;
-        answered.await.map_err(|_| ended())?
+        let ended = || ZooKeeperError::Other(unreachable("the connection has ended"));
+        let sent = self.requests.send(PendingRequest { request, reply }).await;
+        sent.map_err(|_| ended())?;
+        receiver.await.map_err(|_| ended())?
     }
 }
 
-impl Drop for Session {
+impl Drop for ZooKeeperSession {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-type Frames = FramedRead<OwnedReadHalf, LengthDelimitedCodec>;
+fn exists(reply: Result<Response, ZooKeeperError>) -> Result<bool, ZooKeeperError> {
+    match reply {
+        Ok(_) => Ok(true),
+        Err(ZooKeeperError::Missing) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
 
-/// The connection, with what was asked and not answered.
-struct Line {
-    reader: Frames,
+type FrameReader = FramedRead<OwnedReadHalf, LengthDelimitedCodec>;
+
+/// The connection, with the requests that have no reply yet.
+struct SessionConnection {
+    reader: FrameReader,
     writer: OwnedWriteHalf,
-    told: mpsc::Sender<()>,
-    pending: VecDeque<(ReplyKind, Option<Caller>)>,
+    event_sender: mpsc::Sender<()>,
+    pending: VecDeque<(ReplyKind, Option<ReplySender>)>,
     sent: i32,
 }
 
-impl Line {
-    /// Until either end closes, or something cannot be read.
-    async fn serve(mut self, mut asked: mpsc::Receiver<Asked>, ping_every: Duration) {
+impl SessionConnection {
+    /// Runs until either end closes or a frame cannot be decoded.
+    async fn run(mut self, mut queue: mpsc::Receiver<PendingRequest>, ping_every: Duration) {
         let mut pings = tokio::time::interval(ping_every);
         loop {
-            let going_on = tokio::select! {
+            let done = tokio::select! {
                 frame = self.reader.next() => match frame {
-                    Some(Ok(frame)) => self.receive(frame.freeze()).is_some(),
-                    Some(Err(_)) | None => false,
+                    Some(Ok(frame)) => self.receive(frame.freeze()),
+                    Some(Err(_)) | None => None,
                 },
-                asked = asked.recv() => match asked {
-                    Some((request, answer)) => self.send(&request, Some(answer)).await.is_some(),
-                    None => false,
+                pending = queue.recv() => match pending {
+                    Some(PendingRequest { request, reply }) => self.send(&request, Some(reply)).await,
+                    None => None,
                 },
-                _ = pings.tick() => self.send(&Request::Ping, None).await.is_some(),
+                _ = pings.tick() => self.send(&Request::Ping, None).await,
             };
-            if !going_on {
+            if done.is_none() {
                 return;
             }
         }
     }
 
-    async fn send(&mut self, request: &Request, answer: Option<Caller>) -> Option<()> {
+    async fn send(&mut self, request: &Request, reply: Option<ReplySender>) -> Option<()> {
         self.sent = self.sent.wrapping_add(1).max(1);
-        let number = if answer.is_some() { self.sent } else { xid::PING };
+        let number = if reply.is_some() { self.sent } else { xid::PING };
         let frame = encode_request(number, request).ok()?;
-        self.pending.push_back((request.reply_kind(), answer));
+        self.pending.push_back((request.reply_kind(), reply));
         self.writer.write_all(&frame).await.ok()
     }
 
-    /// Pings are answered in their turn like everything else.
+    /// The reply to a ping comes in its turn.
     fn receive(&mut self, frame: Bytes) -> Option<()> {
         let header = decode_reply_header(&frame).ok()?;
         if header.xid == xid::EVENT {
             // A full queue holds a wake-up already.
-            let _ = self.told.try_send(());
+            let _ = self.event_sender.try_send(());
             return Some(());
         }
-        let (kind, answer) = self.pending.pop_front()?;
+        let (kind, reply) = self.pending.pop_front()?;
         let (header, body) = decode_reply(kind, frame).ok()?;
-        if let Some(answer) = answer {
-            // Whoever asked may have gone.
-            drop(answer.send(outcome(header.err, body)));
+        if let Some(reply) = reply {
+            // The caller may be gone.
+            drop(reply.send(result(header.err, body)));
         }
         Some(())
     }
 }
 
-fn outcome(err: i32, body: Option<Response>) -> Result<Response, ZooKeeperError> {
+fn result(err: i32, body: Option<Response>) -> Result<Response, ZooKeeperError> {
     if err == 0 {
-        return body.ok_or_else(unexpected);
+        return body.ok_or_else(unexpected_reply);
     }
     Err(match ErrorCode::from_code(err) {
         Some(ErrorCode::NodeExists) => ZooKeeperError::Exists,
         Some(ErrorCode::NoNode) => ZooKeeperError::Missing,
         Some(ErrorCode::ConnectionLoss | ErrorCode::SessionExpired) => {
-            ZooKeeperError::Other(gone("the session has ended"))
+            ZooKeeperError::Other(unreachable("the session has ended"))
         }
-        _ => ZooKeeperError::Other(LockError::Refused(format!("error {err}"))),
+        _ => ZooKeeperError::Other(LockError::Rejected(format!("error {err}"))),
     })
 }
 
-async fn open(
+/// Connects and opens a session; the third value is the timeout that the server chose.
+async fn handshake(
     node: SocketAddr,
     timeout: Duration,
-) -> Result<(Frames, OwnedWriteHalf, Duration), LockError> {
-    let socket = TcpStream::connect(node).await.map_err(gone)?;
-    socket.set_nodelay(true).map_err(gone)?;
+) -> Result<(FrameReader, OwnedWriteHalf, Duration), LockError> {
+    let socket = TcpStream::connect(node).await.map_err(unreachable)?;
+    socket.set_nodelay(true).map_err(unreachable)?;
     let (reader, mut writer) = socket.into_split();
-    let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-    let hello = ConnectRequest {
-        timeout_ms,
+    let request = ConnectRequest {
+        timeout_ms: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
         password: Some([0; 16]),
         read_only: Some(false),
         ..ConnectRequest::default()
     };
-    writer.write_all(&hello.encode()).await.map_err(gone)?;
+    writer.write_all(&request.encode()).await.map_err(unreachable)?;
     let mut reader = LengthDelimitedCodec::builder().new_read(reader);
-    let frame = reader.next().await.ok_or_else(|| gone("closed before its first frame"))?;
-    let answer = ConnectResponse::decode(frame.map_err(gone)?.freeze()).map_err(gone)?;
-    if answer.session_id == 0 {
-        return Err(LockError::Refused("no session".to_owned()));
+    let frame = reader.next().await.ok_or_else(|| unreachable("closed before its first frame"))?;
+    let frame = frame.map_err(unreachable)?.freeze();
+    let response = ConnectResponse::decode(frame).map_err(unreachable)?;
+    if response.session_id == 0 {
+        return Err(LockError::Rejected("no session".to_owned()));
     }
-    let agreed = u64::try_from(answer.timeout_ms).unwrap_or(1).max(3);
+    let agreed = u64::try_from(response.timeout_ms).unwrap_or(1).max(3);
     Ok((reader, writer, Duration::from_millis(agreed)))
 }
 
-fn gone(error: impl std::fmt::Display) -> LockError {
+fn unreachable(error: impl std::fmt::Display) -> LockError {
     LockError::Unreachable(error.to_string())
 }
 
-fn unexpected() -> ZooKeeperError {
-    ZooKeeperError::Other(LockError::Refused("an answer of another kind".to_owned()))
+fn unexpected_reply() -> ZooKeeperError {
+    ZooKeeperError::Other(LockError::Rejected("a reply to another request".to_owned()))
 }

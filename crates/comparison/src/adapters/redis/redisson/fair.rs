@@ -1,22 +1,31 @@
-//! Redisson's fair lock: a list of waiters, and a moment at which each is taken for dead.
+//! Redisson's fair lock: a list of waiters, and a deadline after which each counts as dead.
 //!
-//! Owns the scripts. Each waiter has a channel of its own, so a release wakes one; if that one is dead, nobody wakes,
-//! and the next waits until the dead one's moment has passed. Moments come from the clients' clocks, as theirs do.
+//! Each waiter has a channel of its own, so a release wakes one. If that waiter is dead, no other wakes, and the next one
+//! waits until the dead waiter's deadline. Deadlines come from the clients' clocks, as in Redisson.
 
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use redis::Script;
 
-use super::{Found, Told, channel, rest, wait_for};
-use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
+use super::{RedissonAttempt, Subscriber, channel, left, remaining};
+use crate::adapters::redis::{RedisConnection, connect};
+use crate::limitation::Limitation::{
+    DeadWaiterDelays, ExpiresUnderHolder, LostOnFailover, NoToken, OneServer,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
 
-/// What a dead waiter costs whoever is behind it, unless it is said otherwise.
+pub const LOCK: LockKind = LockKind {
+    name: "redisson-fair",
+    limitations: &[DeadWaiterDelays, ExpiresUnderHolder, NoToken, LostOnFailover, OneServer],
+    connect: |target| connect(target, RedissonFair::new),
+};
+
+/// What a dead waiter costs the waiters behind it.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
-/// KEYS: lock, queue, moments. ARGV: owner, ttl, now, how long until a waiter counts as dead.
-static ENTER: LazyLock<Script> = LazyLock::new(|| {
+/// KEYS: lock, queue, deadlines. ARGV: owner, ttl, now, time after which a waiter counts as dead.
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local now = tonumber(ARGV[3])
          local first = redis.call('LINDEX', KEYS[2], 0)
@@ -46,8 +55,8 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: lock, queue. ARGV: owner, ttl, beginning of the waiters' channels.
-static LEAVE: LazyLock<Script> = LazyLock::new(|| {
+/// KEYS: lock, queue. ARGV: owner, ttl, prefix of the waiters' channels.
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
          if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then
@@ -61,113 +70,81 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: queue, moments. ARGV: owner.
-static GIVE_UP: LazyLock<Script> = LazyLock::new(|| {
+/// KEYS: queue, deadlines. ARGV: owner.
+static LEAVE_QUEUE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "redis.call('LREM', KEYS[1], 1, ARGV[1]) return redis.call('ZREM', KEYS[2], ARGV[1])",
     )
 });
 
-/// A client of this lock.
 #[derive(Debug)]
-pub struct Fair {
-    door: Door,
-    settings: Settings,
+pub struct RedissonFair {
+    connection: RedisConnection,
+    settings: LockSettings,
     owner: String,
     dead_after: Duration,
 }
 
-impl Fair {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::DeadWaiterDelays,
-        Limitation::ExpiresUnderHolder,
-        Limitation::NoFence,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if the system gives no random numbers.
-    pub fn new(door: Door, settings: Settings) -> Result<Self, LockError> {
-        Ok(Self { door, settings, owner: nonce()?, dead_after: DEAD_AFTER })
+impl RedissonFair {
+    pub fn new(connection: RedisConnection, settings: LockSettings) -> Self {
+        Self { connection, settings, owner: nonce(), dead_after: DEAD_AFTER }
     }
 
-    /// The same, with waiters that count as dead sooner or later.
     #[must_use]
     pub fn dead_after(self, dead_after: Duration) -> Self {
         Self { dead_after, ..self }
     }
 
-    fn keys(lock: &str) -> (String, String) {
-        (format!("holdfast-client-queue:{{{lock}}}"), format!("holdfast-client-moments:{{{lock}}}"))
+    async fn attempt(&self, lock: &str) -> Result<RedissonAttempt, LockError> {
+        let dead_after_ms = u64::try_from(self.dead_after.as_millis()).unwrap_or(u64::MAX);
+        let mut acquire = ACQUIRE.prepare_invoke();
+        acquire.key(lock).key(queue(lock)).key(deadlines(lock)).arg(&self.owner);
+        acquire.arg(self.settings.ttl_ms()).arg(self.settings.now_ms()).arg(dead_after_ms);
+        let taken: Option<i64> = self.connection.script(&acquire).await?;
+        Ok(match taken {
+            None => RedissonAttempt::Held(HeldLock::new(lock, &*self.owner)),
+            Some(millis) => RedissonAttempt::Taken(remaining(millis)),
+        })
     }
 
-    async fn give_up(&self, lock: &str) -> Result<(), LockError> {
-        let (queue, moments) = Self::keys(lock);
-        let mut give_up = GIVE_UP.prepare_invoke();
-        self.door.run(give_up.key(queue).key(moments).arg(&self.owner)).await
-    }
-
-    fn now_ms(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        i64::try_from(since.as_millis())
-            .unwrap_or(i64::MAX)
-            .saturating_add(self.settings.clock_off_ms)
+    async fn leave_queue(&self, lock: &str) -> Result<(), LockError> {
+        let mut leave = LEAVE_QUEUE.prepare_invoke();
+        self.connection.script(leave.key(queue(lock)).key(deadlines(lock)).arg(&self.owner)).await
     }
 }
 
-impl Told for Fair {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Found> {
-        Box::pin(async move {
-            let (queue, moments) = Self::keys(lock);
-            let dead_after_ms = u64::try_from(self.dead_after.as_millis()).unwrap_or(u64::MAX);
-            let mut enter = ENTER.prepare_invoke();
-            enter.key(lock).key(queue).key(moments).arg(&self.owner);
-            enter.arg(self.settings.ttl_ms()).arg(self.now_ms()).arg(dead_after_ms);
-            let taken: Option<i64> = self.door.run(&enter).await?;
-            Ok(match taken {
-                None => Found::Ours(Hold::new(lock, &*self.owner)),
-                Some(millis) => Found::Taken(rest(millis)),
-            })
-        })
-    }
-
-    fn channel(&self, lock: &str) -> String {
-        format!("{}:{}", channel(lock), self.owner)
-    }
-
-    fn door(&self) -> &Door {
-        &self.door
-    }
+fn queue(lock: &str) -> String {
+    format!("holdfast-comparison-queue:{{{lock}}}")
 }
 
-impl LockClient for Fair {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(async move {
-            let waited = wait_for(self, lock, patience).await;
-            if waited == Err(LockError::Busy) {
-                self.give_up(lock).await?;
+fn deadlines(lock: &str) -> String {
+    format!("holdfast-comparison-deadlines:{{{lock}}}")
+}
+
+impl Adapter for RedissonFair {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let channel = format!("{}:{}", channel(lock), self.owner);
+        let mut subscriber = Subscriber::new(&self.connection, channel, timeout);
+        loop {
+            let expiry = match self.attempt(lock).await? {
+                RedissonAttempt::Held(held) => return Ok(held),
+                RedissonAttempt::Taken(expiry) => expiry,
+            };
+            if let Err(error) = subscriber.wait(expiry).await {
+                self.leave_queue(lock).await?;
+                return Err(error);
             }
-            waited
-        })
+        }
     }
 
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let (queue, _) = Self::keys(&hold.lock);
-            let mut leave = LEAVE.prepare_invoke();
-            leave.key(&hold.lock).key(queue).arg(&self.owner).arg(self.settings.ttl_ms());
-            leave.arg(format!("{}:", channel(&hold.lock)));
-            match self.door.run::<Option<i64>>(&leave).await? {
-                Some(_) => Ok(()),
-                None => Err(LockError::Lost("the hash has no entry of ours".to_owned())),
-            }
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let mut release = RELEASE.prepare_invoke();
+        release.key(&held.lock).key(queue(&held.lock)).arg(&self.owner);
+        release.arg(self.settings.ttl_ms()).arg(format!("{}:", channel(&held.lock)));
+        left(self.connection.script(&release).await?)
     }
 
-    fn usage(&self) -> LockUsage {
-        self.door.counter.usage()
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

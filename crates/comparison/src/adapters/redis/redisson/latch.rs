@@ -1,15 +1,15 @@
 //! Redisson's latch: a number that is counted down, and a channel that says when it is zero.
 //!
-//! Owns the scripts. A count-down that is sent again because no answer came counts again.
+//! A count-down that is repeated after a lost reply counts twice.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::{Script, cmd};
 
-use super::{Bell, channel};
-use crate::adapters::redis::Door;
-use crate::{Deadline, LockError};
+use super::{Subscriber, channel};
+use crate::LockError;
+use crate::adapters::redis::RedisConnection;
 
 /// KEYS: latch, channel.
 static COUNT_DOWN: LazyLock<Script> = LazyLock::new(|| {
@@ -22,50 +22,46 @@ static COUNT_DOWN: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// A client of a latch.
 #[derive(Debug)]
-pub struct Latch {
-    door: Door,
+pub struct RedissonLatch {
+    connection: RedisConnection,
     name: String,
 }
 
-impl Latch {
-    /// A client at this door.
-    pub fn new(door: Door, name: &str) -> Self {
-        Self { door, name: name.to_owned() }
+impl RedissonLatch {
+    pub fn new(connection: RedisConnection, name: &str) -> Self {
+        Self { connection, name: name.to_owned() }
     }
 
-    /// Sets the count of a latch that is not there; whether it was not.
+    /// Sets the count of a missing latch; returns whether it was missing.
     ///
     /// # Errors
-    /// As for any command.
+    /// As [`RedisConnection::query`].
     pub async fn set(&self, count: u32) -> Result<bool, LockError> {
-        self.door.ask(cmd("SETNX").arg(&self.name).arg(count)).await
+        self.connection.query(cmd("SETNX").arg(&self.name).arg(count)).await
     }
 
-    /// Counts down by one, and answers what is left.
+    /// Returns what is left.
     ///
     /// # Errors
-    /// As for any command.
+    /// As [`RedisConnection::query`].
     pub async fn count_down(&self) -> Result<u32, LockError> {
         let mut count_down = COUNT_DOWN.prepare_invoke();
-        self.door.run(count_down.key(&self.name).key(channel(&self.name))).await
+        self.connection.script(count_down.key(&self.name).key(channel(&self.name))).await
     }
 
-    /// Waits until it is zero.
+    /// Waits until the count is zero.
     ///
     /// # Errors
-    /// [`LockError::Busy`] if it is not in time.
-    pub async fn wait(&self, patience: Duration) -> Result<(), LockError> {
-        let patience = Deadline::after(patience);
-        let mut bell = Bell::subscribe(&self.door, channel(&self.name)).await?;
+    /// [`LockError::Busy`] if the count is not zero in time.
+    pub async fn wait(&self, timeout: Duration) -> Result<(), LockError> {
+        let mut subscriber = Subscriber::new(&self.connection, channel(&self.name), timeout);
         loop {
-            let left: Option<u32> = self.door.ask(cmd("GET").arg(&self.name)).await?;
-            match left {
-                None | Some(0) => return Ok(()),
-                Some(_) if patience.is_past() => return Err(LockError::Busy),
-                Some(_) => bell.hear(patience.left()).await?,
+            let left: Option<u32> = self.connection.query(cmd("GET").arg(&self.name)).await?;
+            if left.unwrap_or(0) == 0 {
+                return Ok(());
             }
+            subscriber.wait(Duration::MAX).await?;
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Locks in the manner of Redisson: a hash `owner -> count`, waiters that are told by a channel, and a watchdog.
+//! Locks in the manner of Redisson: a hash `owner -> count`, waiters that subscribe to a channel, and a watchdog.
 //!
-//! Owns what they share: the names of keys, the waiting, the watchdog. The scripts do in one step what Redisson's do,
-//! in words of our own. Keys of one lock share a hash tag, so that they lie on one node of a Redis cluster.
+//! Each script does in one step what Redisson's script does. The keys of one lock share a hash tag, so that they are on
+//! one node of a Redis cluster.
 
-mod fair;
+pub mod fair;
 mod latch;
 mod multi_lock;
-mod permits;
-mod read_write;
-mod reentrant;
-mod semaphore;
+pub mod permits;
+pub mod read_write;
+pub mod reentrant;
+pub mod semaphore;
 mod watchdog;
 
 use std::pin::Pin;
@@ -17,92 +17,76 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 
-pub use fair::Fair;
-pub use latch::Latch;
-pub use multi_lock::MultiLock;
-pub use permits::Permits;
-pub use read_write::ReadWrite;
-pub use reentrant::Redisson;
-pub use semaphore::Semaphore;
+pub use fair::RedissonFair;
+pub use latch::RedissonLatch;
+pub use multi_lock::RedissonMultiLock;
+pub use permits::RedissonPermits;
+pub use read_write::RedissonReadWrite;
+pub use reentrant::RedissonLock;
+pub use semaphore::RedissonSemaphore;
 pub use watchdog::Watchdog;
 
-use super::Door;
-use crate::{Deadline, Hold, LockError, LockFuture};
+use super::RedisConnection;
+use crate::lock::{HeldLock, LockError};
+use crate::wait::Deadline;
 
-/// What an attempt found.
-pub(crate) enum Found {
-    /// The lock is ours.
-    Ours(Hold),
-    /// Somebody has it, for so long at most if nobody says otherwise.
+/// The result of one attempt.
+enum RedissonAttempt {
+    Held(HeldLock),
+    /// Held by another client, for at most so long if no message comes.
     Taken(Duration),
 }
 
-/// A lock whose waiters are told by a channel.
-pub(crate) trait Told: Send {
-    /// One attempt.
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Found>;
-    /// Where its end is told.
-    fn channel(&self, lock: &str) -> String;
-    /// The connection.
-    fn door(&self) -> &Door;
-}
-
-/// Tries, subscribes, tries again whenever it is told, or when the holder's time must have passed.
-pub(crate) async fn wait_for<T: Told>(
-    client: &mut T,
-    lock: &str,
-    patience: Duration,
-) -> Result<Hold, LockError> {
-    let patience = Deadline::after(patience);
-    if let Found::Ours(hold) = client.attempt(lock).await? {
-        return Ok(hold);
-    }
-    if patience.is_past() {
-        return Err(LockError::Busy);
-    }
-    let mut bell = Bell::subscribe(client.door(), client.channel(lock)).await?;
-    loop {
-        match client.attempt(lock).await? {
-            Found::Ours(hold) => return Ok(hold),
-            Found::Taken(_) if patience.is_past() => return Err(LockError::Busy),
-            Found::Taken(rest) => bell.hear(rest.min(patience.left())).await?,
-        }
-    }
-}
-
-/// A subscription to one channel, on a connection of its own.
-pub(crate) struct Bell {
-    door: Door,
+/// The waiting of a client that subscribes after its first failed attempt and attempts again at every message.
+struct Subscriber {
+    connection: RedisConnection,
     channel: String,
-    words: Pin<Box<dyn Stream<Item = redis::Msg> + Send>>,
+    deadline: Deadline,
+    messages: Option<Pin<Box<dyn Stream<Item = redis::Msg> + Send>>>,
 }
 
-impl Bell {
-    pub(crate) async fn subscribe(door: &Door, channel: String) -> Result<Self, LockError> {
-        let words = Box::pin(door.subscribe(&channel).await?);
-        Ok(Self { door: door.clone(), channel, words })
+impl Subscriber {
+    fn new(connection: &RedisConnection, channel: String, timeout: Duration) -> Self {
+        let (connection, deadline) = (connection.clone(), Deadline::after(timeout));
+        Self { connection, channel, deadline, messages: None }
     }
 
-    /// Waits for one word, or for this time. A connection that has ended is made anew: what was said meanwhile is found
-    /// out by the attempt that follows.
-    pub(crate) async fn hear(&mut self, time: Duration) -> Result<(), LockError> {
-        // One millisecond at least: a key that ends in this very one is looked at in the next.
-        let time = time.max(Duration::from_millis(1));
-        match tokio::time::timeout(time, self.words.next()).await {
-            Ok(Some(_)) => self.door.counter.wakeup(),
-            Ok(None) => self.words = Box::pin(self.door.subscribe(&self.channel).await?),
-            Err(_) => self.door.counter.poll(),
+    /// Waits for one message or for `expiry`, whichever comes first. Returns at once after a new subscription: a message
+    /// may have been missed before.
+    ///
+    /// # Errors
+    /// [`LockError::Busy`] after the deadline.
+    async fn wait(&mut self, expiry: Duration) -> Result<(), LockError> {
+        if self.deadline.has_passed() {
+            return Err(LockError::Busy);
+        }
+        let Some(messages) = &mut self.messages else {
+            self.messages = Some(Box::pin(self.connection.subscribe(&self.channel).await?));
+            return Ok(());
+        };
+        // At least 1 ms: a key that expires in this millisecond is free in the next one.
+        let time = expiry.min(self.deadline.remaining()).max(Duration::from_millis(1));
+        match tokio::time::timeout(time, messages.next()).await {
+            Ok(Some(_)) => self.connection.counter.wakeup(),
+            Ok(None) => self.messages = None,
+            Err(_) => self.connection.counter.poll(),
         }
         Ok(())
     }
 }
 
-/// The rest of a holder's time as a script answers it; for a key without an end, a minute.
-fn rest(millis: i64) -> Duration {
+/// The remaining time of a holder as a script returns it; a minute for a key without an end.
+fn remaining(millis: i64) -> Duration {
     u64::try_from(millis).map_or(Duration::from_mins(1), Duration::from_millis)
 }
 
-/// The channel of a lock.
 fn channel(lock: &str) -> String {
-    format!("holdfast-client-channel:{{{lock}}}")
+    format!("holdfast-comparison-channel:{{{lock}}}")
+}
+
+/// # Errors
+/// [`LockError::Lost`] if the script found no re-entry of this owner.
+fn left(reply: Option<i64>) -> Result<(), LockError> {
+    let lost = || LockError::Lost("the hash has no entry of this owner".to_owned());
+    reply.map(drop).ok_or_else(lost)
 }

@@ -1,52 +1,53 @@
-//! Redisson's multi-lock: several locks, one after the other, all or none in the end.
+//! Redisson's multi-lock: several locks acquired one after the other, all or none in the end.
 //!
-//! Owns the order and the giving back. Not in one step: others see some of them taken, and two that take the same in
-//! another order stand in each other's way until the patience of one ends.
+//! The acquire is not atomic: other clients see some of the locks held, and two clients that name the same locks in
+//! different orders block each other until a timeout.
 
 use std::time::Duration;
 
-use super::Redisson;
-use crate::{Deadline, Hold, LockClient, LockError};
+use super::RedissonLock;
+use crate::lock::{Adapter, HeldLock, LockError};
+use crate::wait::Deadline;
 
 /// A client for each of several locks, on one Redis or on many.
 #[derive(Debug)]
-pub struct MultiLock {
-    members: Vec<(Redisson, String)>,
+pub struct RedissonMultiLock {
+    locks: Vec<(RedissonLock, String)>,
 }
 
-impl MultiLock {
+impl RedissonMultiLock {
     /// These locks, in this order.
-    pub fn new(members: Vec<(Redisson, String)>) -> Self {
-        Self { members }
+    pub fn new(locks: Vec<(RedissonLock, String)>) -> Self {
+        Self { locks }
     }
 
-    /// Takes all of them, or none.
+    /// Acquires all of the locks or none.
     ///
     /// # Errors
-    /// Of the first that could not be taken, after the others were given back.
-    pub async fn acquire(&mut self, patience: Duration) -> Result<Vec<Hold>, LockError> {
-        let (patience, mut holds) = (Deadline::after(patience), Vec::new());
-        for (client, lock) in &mut self.members {
-            match client.acquire(lock, patience.left()).await {
-                Ok(hold) => holds.push(hold),
-                Err(trouble) => {
-                    // What stands in the way is told; what cannot be given back ends by itself.
-                    drop(self.release(holds).await);
-                    return Err(trouble);
+    /// The error of the first lock that was not acquired, after the others were released.
+    pub async fn acquire(&mut self, timeout: Duration) -> Result<Vec<HeldLock>, LockError> {
+        let (deadline, mut held) = (Deadline::after(timeout), Vec::new());
+        for (client, lock) in &mut self.locks {
+            match client.acquire(lock, deadline.remaining()).await {
+                Ok(one) => held.push(one),
+                Err(error) => {
+                    // A lock that is not released expires.
+                    drop(self.release(held).await);
+                    return Err(error);
                 }
             }
         }
-        Ok(holds)
+        Ok(held)
     }
 
-    /// Gives all of them back, whatever becomes of the others.
+    /// Releases all of the locks, also after an error.
     ///
     /// # Errors
-    /// The last of those that went wrong.
-    pub async fn release(&mut self, holds: Vec<Hold>) -> Result<(), LockError> {
+    /// The last error.
+    pub async fn release(&mut self, held: Vec<HeldLock>) -> Result<(), LockError> {
         let mut released = Ok(());
-        for ((client, _), hold) in self.members.iter_mut().zip(holds) {
-            released = client.release(hold).await.and(released);
+        for ((client, _), one) in self.locks.iter_mut().zip(held) {
+            released = client.release(one).await.and(released);
         }
         released
     }

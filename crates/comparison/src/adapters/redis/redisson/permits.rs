@@ -1,19 +1,38 @@
 //! Redisson's expirable permits: each has an id and an end of its own.
 //!
-//! Owns the scripts. Whoever takes one first collects those whose end has passed, by its own clock, as theirs does: a
-//! clock that is ahead collects permits that are still used.
+//! An acquire first collects the permits whose end has passed by the caller's own clock, as Redisson does: a clock that
+//! is ahead collects permits that are in use.
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use redis::Script;
 
-use super::{Found, Told, channel, rest, wait_for};
-use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
+use super::{RedissonAttempt, Subscriber, channel, remaining};
+use crate::adapters::redis::{RedisConnection, connect};
+use crate::limitation::Limitation::{
+    ClientClocks, ExpiresUnderHolder, LostOnFailover, NoToken, OneServer, Unfair, WakesAll,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
 
-/// KEYS: ends of the permits that are taken. ARGV: id, now, ttl, limit. Answers how long until one ends.
-static TAKE: LazyLock<Script> = LazyLock::new(|| {
+pub const LOCK: LockKind = LockKind {
+    name: "redisson-permits",
+    limitations: &[
+        ClientClocks,
+        ExpiresUnderHolder,
+        WakesAll,
+        NoToken,
+        Unfair,
+        LostOnFailover,
+        OneServer,
+    ],
+    connect: |target| {
+        connect(target, |connection, settings| RedissonPermits::new(connection, settings, 1))
+    },
+};
+
+/// KEYS: ends of the acquired permits. ARGV: id, now, ttl, limit. Returns how long until one ends.
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2])
          if redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[4]) then
@@ -25,7 +44,7 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// KEYS: ends, channel. ARGV: id.
-static GIVE: LazyLock<Script> = LazyLock::new(|| {
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
          redis.call('PUBLISH', KEYS[2], 'free')
@@ -33,76 +52,52 @@ static GIVE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// A client of this semaphore.
 #[derive(Debug)]
-pub struct Permits {
-    door: Door,
-    settings: Settings,
-    limit: u32,
+pub struct RedissonPermits {
+    connection: RedisConnection,
+    settings: LockSettings,
+    permits: u32,
 }
 
-impl Permits {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::ClientClocks,
-        Limitation::ExpiresUnderHolder,
-        Limitation::Herd,
-        Limitation::NoFence,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door, of a semaphore with `limit` permits.
-    pub fn new(door: Door, settings: Settings, limit: u32) -> Self {
-        Self { door, settings, limit }
+impl RedissonPermits {
+    /// A client of a semaphore with so many permits.
+    pub fn new(connection: RedisConnection, settings: LockSettings, permits: u32) -> Self {
+        Self { connection, settings, permits }
     }
 
-    fn now_ms(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        i64::try_from(since.as_millis())
-            .unwrap_or(i64::MAX)
-            .saturating_add(self.settings.clock_off_ms)
-    }
-}
-
-impl Told for Permits {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Found> {
-        Box::pin(async move {
-            let (id, since) = (nonce()?, Instant::now());
-            let mut take = TAKE.key(lock);
-            take.arg(&id).arg(self.now_ms()).arg(self.settings.ttl_ms()).arg(self.limit);
-            let taken: Option<i64> = self.door.run(&take).await?;
-            Ok(match taken {
-                None => Found::Ours(Hold::new(lock, id).for_ttl(since, self.settings.ttl)),
-                Some(millis) => Found::Taken(rest(millis)),
-            })
+    async fn attempt(&self, lock: &str) -> Result<RedissonAttempt, LockError> {
+        let (id, since) = (nonce(), Instant::now());
+        let mut acquire = ACQUIRE.key(lock);
+        acquire.arg(&id).arg(self.settings.now_ms()).arg(self.settings.ttl_ms()).arg(self.permits);
+        let taken: Option<i64> = self.connection.script(&acquire).await?;
+        Ok(match taken {
+            None => {
+                RedissonAttempt::Held(HeldLock::new(lock, id).for_ttl(since, self.settings.ttl))
+            }
+            Some(millis) => RedissonAttempt::Taken(remaining(millis)),
         })
     }
-
-    fn channel(&self, lock: &str) -> String {
-        channel(lock)
-    }
-
-    fn door(&self) -> &Door {
-        &self.door
-    }
 }
 
-impl LockClient for Permits {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(wait_for(self, lock, patience))
+impl Adapter for RedissonPermits {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let mut subscriber = Subscriber::new(&self.connection, channel(lock), timeout);
+        loop {
+            match self.attempt(lock).await? {
+                RedissonAttempt::Held(held) => return Ok(held),
+                RedissonAttempt::Taken(expiry) => subscriber.wait(expiry).await?,
+            }
+        }
     }
 
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let mut give = GIVE.prepare_invoke();
-            give.key(&hold.lock).key(channel(&hold.lock)).arg(&hold.proof);
-            let ours: bool = self.door.run(&give).await?;
-            ours.then_some(()).ok_or_else(|| LockError::Lost("the permit has ended".to_owned()))
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let mut release = RELEASE.prepare_invoke();
+        release.key(&held.lock).key(channel(&held.lock)).arg(&held.owner);
+        let was_held: bool = self.connection.script(&release).await?;
+        was_held.then_some(()).ok_or_else(|| LockError::Lost("the permit has expired".to_owned()))
     }
 
-    fn usage(&self) -> LockUsage {
-        self.door.counter.usage()
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

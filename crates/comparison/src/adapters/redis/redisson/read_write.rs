@@ -1,19 +1,28 @@
-//! Redisson's read/write lock: one hash with a field for its mode, and one for each holder.
+//! Redisson's read/write lock: one hash with a field for its mode and one for each holder.
 //!
-//! Owns the scripts. As a [`LockClient`] it writes; [`ReadWrite::read`] shares. All holders share one time-to-live, and
-//! readers that keep coming keep a writer out for ever.
+//! The adapter writes; [`RedissonReadWrite::read`] shares. All holders share one time-to-live, and a stream of readers
+//! keeps a writer waiting forever.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use redis::Script;
 
-use super::{Found, Told, channel, rest, wait_for};
-use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
+use super::{RedissonAttempt, Subscriber, channel, left, remaining};
+use crate::adapters::redis::{RedisConnection, connect};
+use crate::limitation::Limitation::{
+    ExpiresUnderHolder, LostOnFailover, NoToken, OneServer, Unfair, WakesAll,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
+
+pub const LOCK: LockKind = LockKind {
+    name: "redisson-write",
+    limitations: &[ExpiresUnderHolder, WakesAll, NoToken, Unfair, LostOnFailover, OneServer],
+    connect: |target| connect(target, RedissonReadWrite::new),
+};
 
 /// KEYS: lock. ARGV: holder, ttl, mode.
-static ENTER: LazyLock<Script> = LazyLock::new(|| {
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local mode = redis.call('HGET', KEYS[1], 'mode')
          local ours = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
@@ -28,8 +37,8 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: lock, channel. ARGV: holder. A hash with nothing but its mode is gone.
-static LEAVE: LazyLock<Script> = LazyLock::new(|| {
+/// KEYS: lock, channel. ARGV: holder. A hash with nothing but its mode is deleted.
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
          if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) == 0 then redis.call('HDEL', KEYS[1], ARGV[1]) end
@@ -40,86 +49,61 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// A client of this lock.
 #[derive(Debug)]
-pub struct ReadWrite {
-    door: Door,
-    settings: Settings,
+pub struct RedissonReadWrite {
+    connection: RedisConnection,
+    settings: LockSettings,
     owner: String,
 }
 
-impl ReadWrite {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::ExpiresUnderHolder,
-        Limitation::Herd,
-        Limitation::NoFence,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if the system gives no random numbers.
-    pub fn new(door: Door, settings: Settings) -> Result<Self, LockError> {
-        Ok(Self { door, settings, owner: nonce()? })
+impl RedissonReadWrite {
+    pub fn new(connection: RedisConnection, settings: LockSettings) -> Self {
+        Self { connection, settings, owner: nonce() }
     }
 
-    /// Takes the lock for reading if nobody writes.
+    /// Acquires the lock in shared mode, without waiting.
     ///
     /// # Errors
-    /// [`LockError::Busy`] if somebody does.
-    pub async fn read(&mut self, lock: &str) -> Result<Hold, LockError> {
-        match self.enter(lock, "read").await? {
-            Found::Ours(hold) => Ok(hold),
-            Found::Taken(_) => Err(LockError::Busy),
+    /// [`LockError::Busy`] if a writer holds it.
+    pub async fn read(&mut self, lock: &str) -> Result<HeldLock, LockError> {
+        match self.attempt(lock, "read").await? {
+            RedissonAttempt::Held(held) => Ok(held),
+            RedissonAttempt::Taken(_) => Err(LockError::Busy),
         }
     }
 
-    async fn enter(&self, lock: &str, mode: &str) -> Result<Found, LockError> {
-        let since = Instant::now();
-        let (mut enter, holder) = (ENTER.key(lock), format!("{}:{mode}", self.owner));
-        enter.arg(&holder).arg(self.settings.ttl_ms()).arg(mode);
-        let taken: Option<i64> = self.door.run(&enter).await?;
+    async fn attempt(&self, lock: &str, mode: &str) -> Result<RedissonAttempt, LockError> {
+        let (since, holder) = (Instant::now(), format!("{}:{mode}", self.owner));
+        let mut acquire = ACQUIRE.key(lock);
+        acquire.arg(&holder).arg(self.settings.ttl_ms()).arg(mode);
+        let taken: Option<i64> = self.connection.script(&acquire).await?;
         Ok(match taken {
-            None => Found::Ours(Hold::new(lock, holder).for_ttl(since, self.settings.ttl)),
-            Some(millis) => Found::Taken(rest(millis)),
-        })
-    }
-}
-
-impl Told for ReadWrite {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Found> {
-        Box::pin(self.enter(lock, "write"))
-    }
-
-    fn channel(&self, lock: &str) -> String {
-        channel(lock)
-    }
-
-    fn door(&self) -> &Door {
-        &self.door
-    }
-}
-
-impl LockClient for ReadWrite {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(wait_for(self, lock, patience))
-    }
-
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let mut leave = LEAVE.prepare_invoke();
-            leave.key(&hold.lock).key(channel(&hold.lock)).arg(&hold.proof);
-            match self.door.run::<Option<i64>>(&leave).await? {
-                Some(_) => Ok(()),
-                None => Err(LockError::Lost("the hash has no entry of ours".to_owned())),
+            None => {
+                RedissonAttempt::Held(HeldLock::new(lock, holder).for_ttl(since, self.settings.ttl))
             }
+            Some(millis) => RedissonAttempt::Taken(remaining(millis)),
         })
     }
+}
 
-    fn usage(&self) -> LockUsage {
-        self.door.counter.usage()
+impl Adapter for RedissonReadWrite {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let mut subscriber = Subscriber::new(&self.connection, channel(lock), timeout);
+        loop {
+            match self.attempt(lock, "write").await? {
+                RedissonAttempt::Held(held) => return Ok(held),
+                RedissonAttempt::Taken(expiry) => subscriber.wait(expiry).await?,
+            }
+        }
+    }
+
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let mut release = RELEASE.prepare_invoke();
+        release.key(&held.lock).key(channel(&held.lock)).arg(&held.owner);
+        left(self.connection.script(&release).await?)
+    }
+
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

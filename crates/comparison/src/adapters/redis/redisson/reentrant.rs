@@ -1,18 +1,34 @@
-//! Redisson's lock: counts the entries of each owner, publishes its end, and is renewed by a watchdog.
+//! Redisson's lock: it counts the re-entries of each owner, publishes its release, and is renewed by a watchdog.
 //!
-//! Owns the two scripts and the watchdog of the present hold. The owner is this client; Redisson's is a client and a
-//! thread of it.
+//! The owner is this client; Redisson's owner is a client and one of its threads.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::Script;
 
-use super::{Found, Told, Watchdog, channel, rest, wait_for};
-use crate::adapters::redis::{Door, Settings};
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage, nonce};
+use super::{RedissonAttempt, Subscriber, Watchdog, channel, left, remaining};
+use crate::adapters::redis::{RedisConnection, connect};
+use crate::limitation::Limitation::{
+    ExpiresUnderHolder, LostOnFailover, NoToken, OneServer, OutlivesItsWork, Unfair, WakesAll,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
 
-static ENTER: LazyLock<Script> = LazyLock::new(|| {
+pub const LOCK: LockKind = LockKind {
+    name: "redisson-lock",
+    limitations: &[
+        OutlivesItsWork,
+        ExpiresUnderHolder,
+        WakesAll,
+        NoToken,
+        Unfair,
+        LostOnFailover,
+        OneServer,
+    ],
+    connect: |target| connect(target, RedissonLock::new),
+};
+
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
            return redis.call('PTTL', KEYS[1])
@@ -23,8 +39,8 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Answers nothing if it was not held, 0 if entries are left, 1 if it is free now.
-static LEAVE: LazyLock<Script> = LazyLock::new(|| {
+/// Returns nothing if the lock was not held, 0 if re-entries are left, 1 if it is free now.
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
          if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then
@@ -37,100 +53,68 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// A client of this lock.
 #[derive(Debug)]
-pub struct Redisson {
-    door: Door,
-    settings: Settings,
+pub struct RedissonLock {
+    connection: RedisConnection,
+    settings: LockSettings,
     owner: String,
     watchdog: Option<Watchdog>,
 }
 
-impl Redisson {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::OutlivesItsWork,
-        Limitation::ExpiresUnderHolder,
-        Limitation::Herd,
-        Limitation::NoFence,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door.
-    ///
-    /// # Errors
-    /// [`LockError::Refused`] if the system gives no random numbers.
-    pub fn new(door: Door, settings: Settings) -> Result<Self, LockError> {
-        Ok(Self { door, settings, owner: nonce()?, watchdog: None })
+impl RedissonLock {
+    pub fn new(connection: RedisConnection, settings: LockSettings) -> Self {
+        Self { connection, settings, owner: nonce(), watchdog: None }
     }
 
-    /// The watchdog of the present hold.
+    /// The watchdog of the held lock.
     pub fn watchdog(&self) -> Option<&Watchdog> {
         self.watchdog.as_ref()
     }
 
-    /// Stops renewing while the hold stays, as a process does that stands still.
+    /// Stops the renewals and keeps the lock, as a paused process does.
     pub fn freeze(&mut self) {
         self.watchdog = None;
     }
 
-    async fn leave(&mut self, hold: &Hold) -> Result<(), LockError> {
-        let (mut leave, told) = (LEAVE.prepare_invoke(), channel(&hold.lock));
-        leave.key(&hold.lock).key(told).arg(&self.owner).arg(self.settings.ttl_ms());
-        match self.door.run(&leave).await? {
-            None => Err(LockError::Lost("the hash has no entry of ours".to_owned())),
-            Some(0) => Ok(()),
-            Some(_) => {
-                self.watchdog = None;
-                Ok(())
+    async fn attempt(&mut self, lock: &str) -> Result<RedissonAttempt, LockError> {
+        let mut acquire = ACQUIRE.key(lock);
+        acquire.arg(&self.owner).arg(self.settings.ttl_ms());
+        let taken: Option<i64> = self.connection.script(&acquire).await?;
+        if let Some(millis) = taken {
+            return Ok(RedissonAttempt::Taken(remaining(millis)));
+        }
+        if self.watchdog.is_none() {
+            let (connection, owner) = (self.connection.clone(), self.owner.clone());
+            let watchdog = Watchdog::start(connection, lock.into(), owner, self.settings.ttl);
+            self.watchdog = Some(watchdog);
+        }
+        Ok(RedissonAttempt::Held(HeldLock::new(lock, &*self.owner)))
+    }
+}
+
+impl Adapter for RedissonLock {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let mut subscriber = Subscriber::new(&self.connection, channel(lock), timeout);
+        loop {
+            match self.attempt(lock).await? {
+                RedissonAttempt::Held(held) => return Ok(held),
+                RedissonAttempt::Taken(expiry) => subscriber.wait(expiry).await?,
             }
         }
     }
-}
 
-impl Told for Redisson {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Found> {
-        Box::pin(async move {
-            let mut enter = ENTER.key(lock);
-            let taken: Option<i64> =
-                self.door.run(enter.arg(&self.owner).arg(self.settings.ttl_ms())).await?;
-            if let Some(millis) = taken {
-                return Ok(Found::Taken(rest(millis)));
-            }
-            if self.watchdog.is_none() {
-                let (door, owner) = (self.door.clone(), self.owner.clone());
-                self.watchdog = Some(Watchdog::start(door, lock.into(), owner, self.settings.ttl));
-            }
-            Ok(Found::Ours(Hold::new(lock, &*self.owner)))
-        })
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let mut release = RELEASE.prepare_invoke();
+        release.key(&held.lock).key(channel(&held.lock));
+        release.arg(&self.owner).arg(self.settings.ttl_ms());
+        let reply: Option<i64> = self.connection.script(&release).await?;
+        if reply != Some(0) {
+            self.watchdog = None;
+        }
+        left(reply)
     }
 
-    fn channel(&self, lock: &str) -> String {
-        channel(lock)
-    }
-
-    fn door(&self) -> &Door {
-        &self.door
-    }
-}
-
-impl LockClient for Redisson {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(wait_for(self, lock, patience))
-    }
-
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move {
-            let left = self.leave(&hold).await;
-            if matches!(left, Err(LockError::Lost(_))) {
-                self.watchdog = None;
-            }
-            left
-        })
-    }
-
-    fn usage(&self) -> LockUsage {
-        self.door.counter.usage()
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

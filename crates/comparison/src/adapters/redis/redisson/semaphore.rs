@@ -1,22 +1,30 @@
-//! Redisson's semaphore: a number of free permits, and nothing about who has the others.
+//! Redisson's semaphore: a number of free permits, without a record of their holders.
 //!
-//! Owns the scripts. So the permits of a holder that dies are gone for ever, and more can be given back than were
-//! taken. As a [`LockClient`] it takes one permit of as many as it was made with.
+//! The permits of a holder that dies are lost forever, and more can be released than were acquired.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::{Script, cmd};
 
-use super::{Found, Told, channel, wait_for};
-use crate::adapters::redis::Door;
-use crate::{Hold, Limitation, LockClient, LockError, LockFuture, LockUsage};
+use super::{Subscriber, channel};
+use crate::adapters::redis::{RedisConnection, connect};
+use crate::limitation::Limitation::{
+    LeftForever, LostOnFailover, NoToken, OneServer, OverRelease, Unfair, WakesAll,
+};
+use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind};
 
-/// Nobody knows when a permit comes back.
-const LOOK_AGAIN: Duration = Duration::from_mins(1);
+pub const LOCK: LockKind = LockKind {
+    name: "redisson-semaphore",
+    limitations: &[LeftForever, OverRelease, WakesAll, NoToken, Unfair, LostOnFailover, OneServer],
+    connect: |target| connect(target, |connection, _| RedissonSemaphore::new(connection, 1)),
+};
 
-/// KEYS: permits. ARGV: how many are wanted.
-static TAKE: LazyLock<Script> = LazyLock::new(|| {
+/// A permit has no end after which to attempt again.
+const ATTEMPT_AGAIN: Duration = Duration::from_mins(1);
+
+/// KEYS: permits. ARGV: count.
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if tonumber(redis.call('GET', KEYS[1]) or 0) < tonumber(ARGV[1]) then return 0 end
          redis.call('DECRBY', KEYS[1], ARGV[1])
@@ -24,8 +32,8 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: permits, channel. ARGV: how many.
-static GIVE: LazyLock<Script> = LazyLock::new(|| {
+/// KEYS: permits, channel. ARGV: count.
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local free = redis.call('INCRBY', KEYS[1], ARGV[1])
          redis.call('PUBLISH', KEYS[2], free)
@@ -33,79 +41,54 @@ static GIVE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// A client of this semaphore.
 #[derive(Debug)]
-pub struct Semaphore {
-    door: Door,
-    limit: u32,
+pub struct RedissonSemaphore {
+    connection: RedisConnection,
+    permits: u32,
 }
 
-impl Semaphore {
-    pub(crate) const LIMITATIONS: &[Limitation] = &[
-        Limitation::LeftForEver,
-        Limitation::OverRelease,
-        Limitation::Herd,
-        Limitation::NoFence,
-        Limitation::Unfair,
-        Limitation::LostOnFailover,
-        Limitation::OneServer,
-    ];
-
-    /// A client at this door; a semaphore that is not there yet is made with `limit` permits.
-    pub fn new(door: Door, limit: u32) -> Self {
-        Self { door, limit }
+impl RedissonSemaphore {
+    /// Creates a missing semaphore with so many permits at its first acquire.
+    pub fn new(connection: RedisConnection, permits: u32) -> Self {
+        Self { connection, permits }
     }
 
-    /// Takes `count` permits if they are free.
+    /// Acquires `count` permits, without waiting.
     ///
     /// # Errors
-    /// [`LockError::Busy`] if they are not.
-    pub async fn take(&self, name: &str, count: u32) -> Result<(), LockError> {
-        self.door.ask::<()>(cmd("SETNX").arg(name).arg(self.limit)).await?;
-        let taken: bool = self.door.run(TAKE.key(name).arg(count)).await?;
-        if taken { Ok(()) } else { Err(LockError::Busy) }
+    /// [`LockError::Busy`] if they are not free.
+    pub async fn acquire_permits(&self, name: &str, count: u32) -> Result<(), LockError> {
+        self.connection.query::<()>(cmd("SETNX").arg(name).arg(self.permits)).await?;
+        let acquired: bool = self.connection.script(ACQUIRE.key(name).arg(count)).await?;
+        acquired.then_some(()).ok_or(LockError::Busy)
     }
 
-    /// Gives `count` permits back, whoever took them, and answers how many are free then.
+    /// Releases `count` permits of any holder; returns how many are free then.
     ///
     /// # Errors
-    /// As for any command.
-    pub async fn give(&self, name: &str, count: u32) -> Result<i64, LockError> {
-        let mut give = GIVE.prepare_invoke();
-        self.door.run(give.key(name).key(channel(name)).arg(count)).await
+    /// As [`RedisConnection::query`].
+    pub async fn release_permits(&self, name: &str, count: u32) -> Result<i64, LockError> {
+        let mut release = RELEASE.prepare_invoke();
+        self.connection.script(release.key(name).key(channel(name)).arg(count)).await
     }
 }
 
-impl Told for Semaphore {
-    fn attempt<'a>(&'a mut self, lock: &'a str) -> LockFuture<'a, Found> {
-        Box::pin(async move {
-            match self.take(lock, 1).await {
-                Ok(()) => Ok(Found::Ours(Hold::new(lock, ""))),
-                Err(LockError::Busy) => Ok(Found::Taken(LOOK_AGAIN)),
-                Err(trouble) => Err(trouble),
+impl Adapter for RedissonSemaphore {
+    async fn acquire(&mut self, lock: &str, timeout: Duration) -> Result<HeldLock, LockError> {
+        let mut subscriber = Subscriber::new(&self.connection, channel(lock), timeout);
+        loop {
+            match self.acquire_permits(lock, 1).await {
+                Err(LockError::Busy) => subscriber.wait(ATTEMPT_AGAIN).await?,
+                acquired => return acquired.map(|()| HeldLock::new(lock, "")),
             }
-        })
+        }
     }
 
-    fn channel(&self, lock: &str) -> String {
-        channel(lock)
+    async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        self.release_permits(&held.lock, 1).await.map(drop)
     }
 
-    fn door(&self) -> &Door {
-        &self.door
-    }
-}
-
-impl LockClient for Semaphore {
-    fn acquire<'a>(&'a mut self, lock: &'a str, patience: Duration) -> LockFuture<'a, Hold> {
-        Box::pin(wait_for(self, lock, patience))
-    }
-
-    fn release(&mut self, hold: Hold) -> LockFuture<'_, ()> {
-        Box::pin(async move { self.give(&hold.lock, 1).await.map(drop) })
-    }
-
-    fn usage(&self) -> LockUsage {
-        self.door.counter.usage()
+    fn usage(&self) -> LoadUsage {
+        self.connection.usage()
     }
 }

@@ -1,6 +1,6 @@
-//! Renews a hold at a third of its time-to-live, as long as it lives.
+//! Renews a held lock after each third of its time-to-live, as long as the process lives.
 //!
-//! Owns one task. It knows that the process lives, and nothing of the work: a hold whose work hangs is renewed for ever.
+//! The watchdog does not know the work: a lock whose work hangs is renewed forever.
 
 use std::sync::Arc;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use redis::Script;
 use tokio::task::AbortHandle;
 
-use crate::adapters::redis::Door;
+use crate::adapters::redis::RedisConnection;
 
 static RENEW: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
@@ -20,7 +20,7 @@ static RENEW: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// A running watchdog; it ends when it is dropped, or when the hold is not its owner's any more.
+/// One task. It ends when the watchdog is dropped or when the owner no longer holds the lock.
 #[derive(Debug)]
 pub struct Watchdog {
     task: AbortHandle,
@@ -28,18 +28,29 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    pub(crate) fn start(door: Door, key: String, owner: String, ttl: Duration) -> Self {
+    pub(super) fn start(
+        connection: RedisConnection,
+        key: String,
+        owner: String,
+        ttl: Duration,
+    ) -> Self {
         let renewals = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&renewals);
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let task = tokio::spawn(async move {
-            while renew(&door, &key, &owner, ttl).await {
+            loop {
+                tokio::time::sleep(ttl / 3).await;
+                let mut renew = RENEW.key(&key);
+                // A renewal without a reply is repeated.
+                if !connection.script(renew.arg(&owner).arg(ttl_ms)).await.unwrap_or(true) {
+                    return;
+                }
                 counted.fetch_add(1, Relaxed);
             }
         });
         Self { task: task.abort_handle(), renewals }
     }
 
-    /// How often it has renewed.
     pub fn renewals(&self) -> u64 {
         self.renewals.load(Relaxed)
     }
@@ -49,11 +60,4 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// Sleeps for a third, and renews; whether there is something to go on with. An answer that does not come is tried again.
-async fn renew(door: &Door, key: &str, owner: &str, ttl: Duration) -> bool {
-    tokio::time::sleep(ttl / 3).await;
-    let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-    door.run::<bool>(RENEW.key(key).arg(owner).arg(ttl_ms)).await.unwrap_or(true)
 }

@@ -1,21 +1,21 @@
 //! Free loopback ports for servers that are told where to listen.
 //!
-//! Owns picking several at once, so that none is picked twice. They are free when this answers; whoever takes one before
-//! the server does makes the server fail at its start, and it says so.
+//! The ports are free when `free` returns; if another process takes one before the server does, the server fails to start.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use super::{ServerError, system_error};
 
-/// As many different addresses as there are addresses.
+/// `N` different addresses.
 pub(super) fn free<const N: usize>() -> Result<[SocketAddr; N], ServerError> {
     let mut found = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
-    let mut held = Vec::with_capacity(N);
-    for place in &mut found {
+    // All of them stay open until the last is found, so that none is found twice.
+    let mut open = Vec::with_capacity(N);
+    for address in &mut found {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let listener = listener.map_err(system_error("a free port"))?;
-        *place = listener.local_addr().map_err(system_error("a free port"))?;
-        held.push(listener);
+        *address = listener.local_addr().map_err(system_error("a free port"))?;
+        open.push(listener);
     }
     Ok(found)
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_given_twice() {
+    fn no_port_is_found_twice() {
         let mut ports = free::<50>().unwrap().to_vec();
         ports.sort();
         ports.dedup();

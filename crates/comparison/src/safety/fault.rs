@@ -1,42 +1,36 @@
-//! The faults: what is broken while somebody holds the lock.
-//!
-//! Owns their names and their words for the report. Refuses to break anything: `safety` does, and the report needs only the words.
+//! The fault scenarios: what is broken while a worker holds the lock.
 
-/// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing is broken.
+pub enum FaultScenario {
     None,
-    /// The holder stands still between its last look at the clock and its write.
+    /// Between its last check of its deadline and its write.
     HolderPaused,
-    /// The holder is killed in the middle of its sale.
     HolderKilled,
-    /// The wall clock of somebody who waits is moved ahead.
+    /// The wall clock of a waiter is set ahead.
     ClientClock,
-    /// All servers are killed at once, and started again with what is on their disks.
+    /// All servers are killed at once and started again with their disks.
     ServersRestarted,
-    /// The leader is lost before its copy has heard of the lock, and the copy takes its place.
-    Promoted,
-    /// Wall clocks of a majority of the servers are moved ahead.
+    /// The leader is lost before its replica has the lock, and the replica is promoted.
+    ReplicaPromoted,
+    /// The wall clocks of a majority of the servers are set ahead.
     ServerClock,
-    /// The leader stands still until the others have another.
+    /// The leader is paused until the other nodes have elected another.
     LeaderIsolated,
 }
 
-impl Fault {
-    /// All of them; those that leave the servers alone first, so that one set of servers serves for them all.
+impl FaultScenario {
+    /// First those that leave the servers intact, so that one set of servers is enough for them.
     pub const ALL: [Self; 8] = [
         Self::None,
         Self::HolderPaused,
         Self::HolderKilled,
         Self::ClientClock,
         Self::ServersRestarted,
-        Self::Promoted,
+        Self::ReplicaPromoted,
         Self::ServerClock,
         Self::LeaderIsolated,
     ];
 
-    /// In rows and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -44,19 +38,19 @@ impl Fault {
             Self::HolderKilled => "holder-killed",
             Self::ClientClock => "client-clock",
             Self::ServersRestarted => "servers-restarted",
-            Self::Promoted => "copy-promoted",
+            Self::ReplicaPromoted => "replica-promoted",
             Self::ServerClock => "server-clock",
             Self::LeaderIsolated => "leader-isolated",
         }
     }
 
-    /// What is done, exactly, for a report.
-    pub fn words(self) -> &'static str {
+    /// What is done, for the report.
+    pub fn description(self) -> &'static str {
         match self {
             Self::None => "no fault",
             Self::HolderPaused => {
-                "SIGSTOP to the holder's process after it has looked whether it still holds, before it writes; \
-                 SIGCONT when others have sold on, or after the bound"
+                "SIGSTOP to the holder's process after it has checked that it still holds the lock, before it writes; \
+                 SIGCONT when others have continued to sell, or after the bound"
             }
             Self::HolderKilled => "SIGKILL to the holder's process in the middle of its sale",
             Self::ClientClock => {
@@ -66,23 +60,22 @@ impl Fault {
                 "kill -9 of all servers of the lock at once, started again at once with their disks, in the middle of a sale \
                  of at most 1.8 s, or 8 s for a lock without a lease, which lives with its connection"
             }
-            Self::Promoted => {
-                "the cable between Redis and its copy is cut, a worker takes the lock, kill -9 of the Redis, \
-                 and the copy takes its place and its address"
+            Self::ReplicaPromoted => {
+                "the link between Redis and its replica is cut, a worker acquires the lock, kill -9 of the Redis, \
+                 and the replica is promoted and gets its address"
             }
             Self::ServerClock => {
                 "the wall clocks of a majority of the lock's servers, the leader among them, are set ahead by an hour \
                  (libfaketime; monotonic clocks stay)"
             }
             Self::LeaderIsolated => {
-                "SIGSTOP to the leader's process, cut off from nodes and clients alike, until another node has \
-                 granted and at least 5 s; then SIGCONT"
+                "SIGSTOP to the leader's process until another node has granted the lock and at least 5 s; then SIGCONT"
             }
         }
     }
 
-    /// Whether the servers are as before afterwards.
-    pub fn spares_servers(self) -> bool {
+    /// Whether the servers can be used for the next scenario.
+    pub fn leaves_servers_intact(self) -> bool {
         matches!(self, Self::None | Self::HolderPaused | Self::HolderKilled | Self::ClientClock)
     }
 }

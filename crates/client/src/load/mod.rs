@@ -1,0 +1,224 @@
+//! The load generator of `holdfast bench` and of the comparison: clients that acquire and release locks in cycles.
+//!
+//! In a closed loop a client begins its next cycle when the last one has ended. In an open loop cycles begin at fixed
+//! moments. A client has one call in progress, so the generator queues nothing. While everything is measured, the judge
+//! checks that each lock has one holder and that its tokens grow.
+
+mod counts;
+mod judge;
+mod schedule;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use counts::{LoadCounts, LoadUsage, load_histogram};
+pub use judge::LoadJudge;
+pub use schedule::OpenLoop;
+
+use schedule::{Schedule, ScheduleThread, ScheduledCycle};
+
+/// How long a client rests after an error, so that an unreachable server does not cost processor time.
+const REST: Duration = Duration::from_millis(10);
+
+/// What the cycles that end now count for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadPhase {
+    Warming,
+    Measuring,
+    /// Cycles that begin or end in this phase are counted apart.
+    Apart,
+    Ending,
+}
+
+/// One client with one lock and one call in progress.
+pub trait LoadClient: Send + 'static {
+    /// Acquires the lock, waiting for it; returns the fencing token if the lock has one.
+    ///
+    /// # Errors
+    /// The kind of error, for a table.
+    fn acquire(&mut self) -> impl Future<Output = Result<Option<u64>, String>> + Send;
+
+    /// # Errors
+    /// The kind of error, for a table.
+    fn release(&mut self) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// What the client has cost so far, if it counts that.
+    fn usage(&self) -> LoadUsage {
+        LoadUsage::default()
+    }
+
+    /// Called after the last cycle.
+    fn close(&mut self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// A load to be run once.
+#[derive(Debug)]
+pub struct Load<C> {
+    /// The client of index `i` uses the lock of index `i % locks`.
+    pub clients: Vec<C>,
+    pub locks: usize,
+    /// `None` for a closed loop.
+    pub open_loop: Option<OpenLoop>,
+    /// When cycles in progress are given up; `None` waits for them.
+    pub deadline: Option<Instant>,
+}
+
+/// What a load has shown.
+#[derive(Debug)]
+pub struct LoadResult {
+    pub elapsed: Duration,
+    pub counts: LoadCounts,
+    /// Grants while another client held the lock, and tokens that did not grow.
+    pub violations: u64,
+}
+
+/// What all clients share.
+struct SharedLoad {
+    phase: watch::Receiver<LoadPhase>,
+    judges: Vec<LoadJudge>,
+    schedule: Option<Arc<Schedule>>,
+    deadline: Option<Instant>,
+}
+
+impl<C: LoadClient> Load<C> {
+    /// Runs the clients while `conduct` sets the phases and returns how long it measured.
+    ///
+    /// # Errors
+    /// The error of `conduct`, or of a client that panicked.
+    pub async fn run(
+        self,
+        conduct: impl AsyncFnOnce(&watch::Sender<LoadPhase>) -> Result<Duration, String>,
+    ) -> Result<LoadResult, String> {
+        let (phase, phases) = watch::channel(LoadPhase::Warming);
+        let schedule = self.open_loop.map(|open_loop| Arc::new(Schedule::new(open_loop)));
+        let thread = schedule.clone();
+        let _thread = thread.map(|schedule| ScheduleThread::start(schedule, self.clients.len()));
+        let judges = (0..self.locks).map(|_| LoadJudge::default()).collect();
+        let deadline = self.deadline;
+        let shared = Arc::new(SharedLoad { phase: phases, judges, schedule, deadline });
+        let mut clients = JoinSet::new();
+        for (index, client) in self.clients.into_iter().enumerate() {
+            let counts = LoadCounts::new()?;
+            let lock = index % self.locks.max(1);
+            let (shared, scheduled, repeated) = (Arc::clone(&shared), None, false);
+            let runner = ClientRunner { client, shared, lock, scheduled, repeated, counts };
+            clients.spawn(runner.run());
+        }
+        let elapsed = conduct(&phase).await;
+        phase.send_replace(LoadPhase::Ending);
+        let mut counts = LoadCounts::new()?;
+        while let Some(client) = clients.join_next().await {
+            counts.add(&client.map_err(|error| error.to_string())?)?;
+        }
+        if let Some(schedule) = &shared.schedule {
+            counts.scheduled = schedule.counting();
+            for cycle in schedule.untaken().filter(|cycle| cycle.counts) {
+                counts.abandon(cycle.start.elapsed());
+            }
+        }
+        let violations = shared.judges.iter().map(LoadJudge::violations).sum();
+        Ok(LoadResult { elapsed: elapsed?, counts, violations })
+    }
+}
+
+struct ClientRunner<C> {
+    client: C,
+    shared: Arc<SharedLoad>,
+    lock: usize,
+    /// The cycle in progress of an open loop.
+    scheduled: Option<ScheduledCycle>,
+    /// Whether the next grant may be one that the client has had before.
+    repeated: bool,
+    counts: LoadCounts,
+}
+
+impl<C: LoadClient> ClientRunner<C> {
+    async fn run(mut self) -> LoadCounts {
+        let shared = Arc::clone(&self.shared);
+        let cycles = async {
+            match &shared.schedule {
+                None => self.closed_loop().await,
+                Some(schedule) => self.open_loop(schedule).await,
+            }
+        };
+        let in_time = match shared.deadline {
+            None => {
+                cycles.await;
+                true
+            }
+            Some(deadline) => tokio::time::timeout_at(deadline.into(), cycles).await.is_ok(),
+        };
+        match self.scheduled.take() {
+            _ if in_time => self.client.close().await,
+            Some(cycle) if cycle.counts => self.counts.abandon(cycle.start.elapsed()),
+            None if shared.schedule.is_none() => self.counts.error("unfinished"),
+            Some(_) | None => {}
+        }
+        self.counts
+    }
+
+    fn phase(&self) -> LoadPhase {
+        *self.shared.phase.borrow()
+    }
+
+    async fn closed_loop(&mut self) {
+        while self.phase() != LoadPhase::Ending {
+            let (before, began) = (self.phase(), Instant::now());
+            match self.cycle().await {
+                Ok(()) => self.counts.end(before, self.phase(), began.elapsed()),
+                Err(kind) => self.fail(&kind, true).await,
+            }
+        }
+    }
+
+    /// A cycle that begins late is charged with the delay.
+    async fn open_loop(&mut self, schedule: &Schedule) {
+        while let Some(cycle) = schedule.take().await {
+            self.scheduled = Some(cycle);
+            let done = self.cycle().await;
+            self.scheduled = None;
+            match done {
+                Ok(()) => {
+                    self.counts.ended += u64::from(self.phase() == LoadPhase::Measuring);
+                    if cycle.counts {
+                        self.counts.time(cycle.start.elapsed());
+                    }
+                }
+                Err(kind) => self.fail(&kind, cycle.counts).await,
+            }
+        }
+    }
+
+    async fn fail(&mut self, kind: &str, counts: bool) {
+        if counts {
+            self.counts.error(kind);
+        }
+        tokio::time::sleep(REST).await;
+    }
+
+    async fn cycle(&mut self) -> Result<(), String> {
+        let before = self.client.usage();
+        let repeated = std::mem::replace(&mut self.repeated, true);
+        let token = self.client.acquire().await?;
+        if self.phase() == LoadPhase::Measuring {
+            self.counts.acquire(before, self.client.usage());
+        }
+        let shared = Arc::clone(&self.shared);
+        if let Some(judge) = shared.judges.get(self.lock) {
+            judge.granted(token, repeated);
+            if shared.judges.len() == 1 {
+                // Lets other clients run, so that a second holder is seen.
+                tokio::task::yield_now().await;
+            }
+            judge.releasing();
+        }
+        self.client.release().await?;
+        self.repeated = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! A client that continues after any error: it drops its connection and opens another one at the next node.
+//!
+//! Nothing is retried here: the caller decides.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::lock::{Connector, HeldLock, LockClient, LockError};
+
+/// For an acquire. No divisor of the times after which a paused holder continues: a wait that ends in the very moment of
+/// the grant is a case of its own.
+pub const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(4_300);
+/// For a call, beside its wait for the lock; then the connection is given up.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub struct ReconnectingClient {
+    connector: Connector,
+    client: Option<Box<dyn LockClient>>,
+}
+
+impl ReconnectingClient {
+    /// Not connected yet.
+    pub fn new(connector: Connector) -> Self {
+        Self { connector, client: None }
+    }
+
+    /// Opens a connection if there is none.
+    ///
+    /// # Errors
+    /// [`LockError::Unreachable`].
+    pub async fn connect(&mut self) -> Result<&mut Box<dyn LockClient>, LockError> {
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => in_time(CALL_TIMEOUT, "connect", self.connector.client()).await?,
+        };
+        Ok(self.client.insert(client))
+    }
+
+    /// # Errors
+    /// [`LockError::Busy`] if the lock was not free within [`ACQUIRE_TIMEOUT`]; any other error drops the connection.
+    pub async fn acquire(&mut self, lock: &str) -> Result<HeldLock, LockError> {
+        let client = self.connect().await?;
+        let call = client.acquire(lock, ACQUIRE_TIMEOUT);
+        let held = in_time(ACQUIRE_TIMEOUT + CALL_TIMEOUT, "acquire", call).await;
+        if !matches!(held, Ok(_) | Err(LockError::Busy)) {
+            self.client = None;
+        }
+        held
+    }
+
+    /// # Errors
+    /// Any error drops the connection.
+    pub async fn release(&mut self, held: HeldLock) -> Result<(), LockError> {
+        let client = self.connect().await?;
+        let released = in_time(CALL_TIMEOUT, "release", client.release(held)).await;
+        if released.is_err() {
+            self.client = None;
+        }
+        released
+    }
+}
+
+async fn in_time<T>(
+    time: Duration,
+    call: &str,
+    future: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    let late = |_| LockError::Unreachable(format!("{call}: no reply in time"));
+    timeout(time, future).await.map_err(late)?
+}

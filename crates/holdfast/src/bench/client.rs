@@ -1,0 +1,75 @@
+//! One client of the load: a session, a lock, and a connection that moves to the next endpoint after an error.
+
+use holdfast_client::load::LoadClient;
+
+use super::connection::Connection;
+use super::requests::{Requests, error_kind};
+
+/// One call in progress at a time.
+pub(super) struct HttpClient {
+    requests: Requests,
+    endpoints: Vec<String>,
+    /// The index of the endpoint to connect to next.
+    next: usize,
+    connection: Option<Connection>,
+}
+
+impl HttpClient {
+    /// Begins at the endpoint of this index.
+    pub(super) fn new(requests: Requests, endpoints: &[String], first: usize) -> Self {
+        Self { requests, endpoints: endpoints.to_vec(), next: first, connection: None }
+    }
+
+    /// Opens the connection if there is none.
+    ///
+    /// # Errors
+    /// The kind of error.
+    pub(super) async fn connect(&mut self) -> Result<&mut Connection, String> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let count = self.endpoints.len().max(1);
+                let endpoint = self.endpoints.get(self.next % count).ok_or("no endpoint")?;
+                self.next += 1;
+                let opened = Connection::open(endpoint).await;
+                opened.map_err(|error| format!("connect: {}", error.kind()))?
+            }
+        };
+        Ok(self.connection.insert(connection))
+    }
+
+    /// Sends a request; returns the fencing token of the reply.
+    async fn call(&mut self, request: impl Fn(&Requests) -> &[u8]) -> Result<Option<u64>, String> {
+        self.connect().await?;
+        let Some(connection) = &mut self.connection else { return Err("no connection".to_owned()) };
+        match connection.exchange(request(&self.requests)).await {
+            Ok(reply) if (200..300).contains(&reply.status) => Ok(reply.token),
+            Ok(reply) => Err(error_kind(reply.status, reply.body)),
+            Err(error) => {
+                self.connection = None;
+                Err(format!("connection: {}", error.kind()))
+            }
+        }
+    }
+
+    /// The next call goes to the next endpoint.
+    pub(super) fn disconnect(&mut self) {
+        self.connection = None;
+    }
+}
+
+impl LoadClient for HttpClient {
+    async fn acquire(&mut self) -> Result<Option<u64>, String> {
+        let token = self.call(|requests| &requests.acquire).await?;
+        Ok(Some(token.ok_or("a grant without a token")?))
+    }
+
+    async fn release(&mut self) -> Result<(), String> {
+        self.call(|requests| &requests.release).await.map(drop)
+    }
+
+    /// Ends the session, so that nothing of the run stays on a cluster that is not the run's own.
+    async fn close(&mut self) {
+        drop(self.call(|requests| &requests.close).await);
+    }
+}
