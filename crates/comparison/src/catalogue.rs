@@ -13,7 +13,7 @@ use crate::servers::{ServerKind, url};
 
 /// How a waiter learns that it may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WakeUp {
+pub enum WakeUpKind {
     /// The waiter attempts again after a pause.
     Polling,
     /// A server sends an event, and the waiter attempts again.
@@ -36,7 +36,7 @@ pub struct System {
     pub name: &'static str,
     pub kind: ServerKind,
     pub lock: LockKind,
-    pub wake_up: WakeUp,
+    pub wake_up: WakeUpKind,
     pub selection: Selection,
 }
 
@@ -53,13 +53,13 @@ pub const BASELINE: &str = "holdfast-http";
 
 use Selection::{Always, FullRuns, OnlyIfNamed};
 use ServerKind::{Etcd, Holdfast, MariaDb, Postgres, Redis, RedisSynced, ZooKeeper};
-use WakeUp::{Event, Polling, Reply};
+use WakeUpKind::{Event, Polling, Reply};
 
 const fn system(
     name: &'static str,
     kind: ServerKind,
     lock: LockKind,
-    wake_up: WakeUp,
+    wake_up: WakeUpKind,
     selection: Selection,
 ) -> System {
     System { name, kind, lock, wake_up, selection }

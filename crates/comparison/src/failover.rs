@@ -70,9 +70,6 @@ impl Replacement {
 }
 
 /// Measures and records every system that can fail over.
-///
-/// # Errors
-/// In words, if rows cannot be written; a system that cannot be measured is a row.
 pub async fn run(
     settings: &Settings,
     records: &Records,
@@ -149,7 +146,7 @@ impl TrialRunner<'_> {
         };
         let cluster = self.cluster.insert(cluster);
         if self.replacement == Replacement::Promotion {
-            cluster.add_replica().await?;
+            cluster.add_follower().await?;
         }
         cluster.wait_ready().await?;
         gap(self.participant, self.replacement, cluster).await
@@ -173,7 +170,7 @@ async fn gap(
     clients.lost.send_replace(Some(Instant::now()));
     match replacement {
         Replacement::Election => {}
-        Replacement::Promotion => cluster.promote_replica().await?,
+        Replacement::Promotion => cluster.promote_follower().await?,
         Replacement::Restart => cluster.restart(leader)?,
     }
     let granted = clients.next_grant().await?;

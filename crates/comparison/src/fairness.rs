@@ -47,9 +47,6 @@ impl FairnessPlan {
 }
 
 /// Measures and records every system.
-///
-/// # Errors
-/// In words, if rows cannot be written; a system that cannot be measured is a row.
 pub async fn run(
     settings: &Settings,
     records: &Records,
@@ -121,7 +118,7 @@ pub async fn measure(connector: &Connector, plan: FairnessPlan) -> Fairness {
     row
 }
 
-struct Granted {
+struct FairnessGrant {
     waiter: u32,
     waited: Duration,
     at: Instant,
@@ -130,7 +127,7 @@ struct Granted {
 struct FairnessRound {
     released: Instant,
     /// In the order of grants.
-    granted: Vec<Granted>,
+    granted: Vec<FairnessGrant>,
     errors: Vec<LockError>,
 }
 
@@ -141,7 +138,7 @@ impl FairnessRound {
         row.inversions.push(inversions(&order));
         row.orders.push(order);
         row.longest_wait_ms.push(ms(self.granted.iter().map(|granted| granted.waited).max()));
-        let after = |granted: &Granted| granted.at.saturating_duration_since(self.released);
+        let after = |granted: &FairnessGrant| granted.at.saturating_duration_since(self.released);
         row.drained_ms.push(ms(self.granted.iter().map(after).max()));
         for error in &self.errors {
             *row.errors.entry(error.kind().to_owned()).or_default() += 1;
@@ -188,11 +185,11 @@ async fn wait(
     mut client: Box<dyn LockClient>,
     lock: String,
     deadline: Instant,
-    results: mpsc::Sender<Result<Granted, LockError>>,
+    results: mpsc::Sender<Result<FairnessGrant, LockError>>,
 ) {
     let began = Instant::now();
     let held = client.acquire(&lock, deadline.saturating_duration_since(began)).await;
-    let granted = Granted { waiter, waited: began.elapsed(), at: Instant::now() };
+    let granted = FairnessGrant { waiter, waited: began.elapsed(), at: Instant::now() };
     match held {
         // The round may be over.
         Err(error) => drop(results.send(Err(error)).await),

@@ -7,6 +7,11 @@
 //! Bounds: a case ends at its own deadline. A client holds at most one lock. A watch or a subscription keeps at most
 //! [`WAKEUPS_MAX`] unread wake-ups.
 
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "an error in words goes into a row or to the terminal as it is"
+)]
+
 pub mod adapters;
 pub mod catalogue;
 pub mod failover;
@@ -14,6 +19,7 @@ pub mod fairness;
 mod limitation;
 pub mod lock;
 pub mod machine;
+mod polling;
 pub mod progress;
 pub mod record;
 pub mod report;

@@ -2,7 +2,6 @@
 //!
 //! Re-entry, shared modes and permits are methods of the adapters that have them.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,7 +14,7 @@ use thiserror::Error;
 
 use crate::Limitation;
 use crate::servers::ServerKind;
-use crate::wait::Pause;
+use crate::wait::{Pause, random};
 
 pub type LockFuture<'a, T> = BoxFuture<'a, Result<T, LockError>>;
 
@@ -287,9 +286,4 @@ impl std::fmt::Debug for Connector {
 /// Sixteen random hexadecimal digits.
 pub fn nonce() -> String {
     format!("{:016x}", random())
-}
-
-/// `RandomState` has keys of the operating system's generator and never the same keys twice in a process.
-pub(crate) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

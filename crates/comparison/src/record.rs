@@ -250,18 +250,12 @@ const ENDING: &str = "jsonl";
 
 impl Records {
     /// Creates the directory.
-    ///
-    /// # Errors
-    /// [`RecordError::File`].
     pub fn at(directory: &Path) -> Result<Self, RecordError> {
         std::fs::create_dir_all(directory).map_err(failed(directory))?;
         Ok(Self { directory: directory.to_owned() })
     }
 
     /// Appends one row, in one write.
-    ///
-    /// # Errors
-    /// [`RecordError::File`].
     pub fn append(&self, row: &Row) -> Result<(), RecordError> {
         let path = self.directory.join(row.file()).with_extension(ENDING);
         let mut text = serde_json::to_string(row)
@@ -273,9 +267,6 @@ impl Records {
     }
 
     /// Every row in a directory, files in the order of their names.
-    ///
-    /// # Errors
-    /// [`RecordError`]; also if there is no row.
     pub fn read(directory: &Path) -> Result<Vec<Row>, RecordError> {
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),

@@ -126,8 +126,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// # Errors
-    /// [`SettingsError`].
     pub fn of(arguments: &RunArguments) -> Result<Self, SettingsError> {
         let size = size(arguments);
         check(arguments)?;

@@ -1,9 +1,7 @@
 //! Waiting: deadlines on the monotonic clock, pauses between attempts, and polling a condition.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
-
-use crate::LockError;
-use crate::lock::{UsageCounter, random};
 
 /// A moment after which a caller stops waiting.
 #[derive(Clone, Copy, Debug)]
@@ -32,43 +30,23 @@ pub struct Pause {
     pub max: Duration,
 }
 
+impl Pause {
+    fn random(self) -> Duration {
+        let range = self.max.saturating_sub(self.min).as_micros();
+        let range = u64::try_from(range).unwrap_or(u64::MAX - 1);
+        self.min + Duration::from_micros(random() % (range + 1))
+    }
+
+    /// Sleeps until the next attempt, at most until the deadline.
+    pub async fn sleep(self, deadline: Deadline) {
+        tokio::time::sleep(self.random().min(deadline.remaining())).await;
+    }
+}
+
 impl Default for Pause {
     /// 2 to 20 ms: shorter than common settings, so that a comparison does not measure the pause alone.
     fn default() -> Self {
         Self { min: Duration::from_millis(2), max: Duration::from_millis(20) }
-    }
-}
-
-/// The waiting of a client that attempts again until it holds the lock.
-#[derive(Clone, Copy, Debug)]
-pub struct Polling {
-    deadline: Deadline,
-    pause: Pause,
-}
-
-impl Polling {
-    pub fn new(timeout: Duration, pause: Pause) -> Self {
-        Self { deadline: Deadline::after(timeout), pause }
-    }
-
-    pub fn remaining(&self) -> Duration {
-        self.deadline.remaining()
-    }
-
-    /// Counts a failed attempt and sleeps until the next one.
-    ///
-    /// # Errors
-    /// [`LockError::Busy`] after the deadline.
-    pub(crate) async fn pause(&self, usage: &UsageCounter) -> Result<(), LockError> {
-        if self.deadline.has_passed() {
-            return Err(LockError::Busy);
-        }
-        usage.poll();
-        let range = self.pause.max.saturating_sub(self.pause.min).as_micros();
-        let range = u64::try_from(range).unwrap_or(u64::MAX - 1);
-        let pause = self.pause.min + Duration::from_micros(random() % (range + 1));
-        tokio::time::sleep(pause.min(self.deadline.remaining())).await;
-        Ok(())
     }
 }
 
@@ -86,4 +64,9 @@ pub async fn poll_until(
         tokio::time::sleep(step).await;
     }
     true
+}
+
+/// `RandomState` has keys of the operating system's generator, and never the same keys twice in a process.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }

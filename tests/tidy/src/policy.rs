@@ -245,11 +245,6 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait for a condition, with a deadline",
     },
     Exception {
-        path: "crates/comparison/tests/workload/until.rs",
-        function: "until",
-        reason: "the step of the wait for a condition, with a deadline",
-    },
-    Exception {
         path: "crates/comparison/tests/workload/simulated.rs",
         function: "acquire",
         reason: "how long a simulated lock takes is what the loops are judged by",

@@ -2,7 +2,7 @@
 
 use super::document::{Block, Table};
 use super::figures::Figures;
-use crate::catalogue::{WakeUp, named, position};
+use crate::catalogue::{WakeUpKind, named, position};
 use crate::machine::MachineInfo;
 use crate::record::{RunInfo, RunSize};
 
@@ -122,9 +122,9 @@ fn systems(figures: &Figures<'_>) -> Table {
     system_infos.sort_by_key(|info| position(&info.system));
     for info in system_infos {
         let waiting = named(&info.system).map_or("", |system| match system.wake_up {
-            WakeUp::Polling => "poll",
-            WakeUp::Event => "get an event and attempt again",
-            WakeUp::Reply => "get the reply at their turn",
+            WakeUpKind::Polling => "poll",
+            WakeUpKind::Event => "get an event and attempt again",
+            WakeUpKind::Reply => "get the reply at their turn",
         });
         table.add([
             info.system.clone(),

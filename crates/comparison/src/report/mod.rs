@@ -45,9 +45,6 @@ impl Report {
     }
 
     /// Writes `comparison.md` and `comparison.html` into a directory; returns their paths.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> std::io::Result<[PathBuf; 2]> {
         std::fs::create_dir_all(directory)?;
         let paths = ["comparison.md", "comparison.html"].map(|name| directory.join(name));

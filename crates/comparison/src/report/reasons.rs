@@ -1,6 +1,6 @@
 //! Why another system is better where it is: the report prints the reason beside the number.
 
-use crate::catalogue::{System, WakeUp};
+use crate::catalogue::{System, WakeUpKind};
 use crate::servers::ServerKind;
 
 /// What is compared.
@@ -35,7 +35,7 @@ impl Property {
 pub(super) fn reason(system: &System, property: Property) -> &'static str {
     match property {
         Property::Throughput | Property::CycleTime | Property::ProcessorTime => cost(system),
-        Property::HandOver if system.wake_up == WakeUp::Polling => {
+        Property::HandOver if system.wake_up == WakeUpKind::Polling => {
             "not hand-overs: there is no queue, so the client that has just released acquires again while the others sleep between two attempts; see the order of grants"
         }
         Property::HandOver => cost(system),

@@ -4,7 +4,7 @@ use super::advantages::case_text;
 use super::document::{Block, Table};
 use super::figures::{CaseFigures, CaseKey, Figures};
 use super::plots::{self, DotRow, PlotLine, PlotPoint, label};
-use crate::catalogue::{BASELINE, WakeUp, named};
+use crate::catalogue::{BASELINE, WakeUpKind, named};
 use crate::record::{LoadLoop, LockLayout, Measured};
 use crate::statistics::Spread;
 
@@ -221,9 +221,9 @@ fn cost(system: &str, case: CaseKey, cell: &CaseFigures) -> [String; 7] {
         cell.counted(of).map_or_else(|| "not counted".to_owned(), |spread| label(spread.median))
     };
     let wakeups = match named(system).map(|system| system.wake_up) {
-        Some(WakeUp::Reply) => "the reply is the wake-up".to_owned(),
-        Some(WakeUp::Polling) => "none: it polls".to_owned(),
-        Some(WakeUp::Event) | None => counted(|measured| measured.wakeups),
+        Some(WakeUpKind::Reply) => "the reply is the wake-up".to_owned(),
+        Some(WakeUpKind::Polling) => "none: it polls".to_owned(),
+        Some(WakeUpKind::Event) | None => counted(|measured| measured.wakeups),
     };
     [
         system.to_owned(),

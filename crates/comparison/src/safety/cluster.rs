@@ -27,7 +27,7 @@ const PROMOTE: &str = "REPLICAOF NO ONE\r\n";
 #[derive(Debug)]
 pub struct FaultCluster {
     participant: Participant,
-    replica: Option<Replica>,
+    replica: Option<RedisFollower>,
     /// The address of a single Redis, which can move to its replica.
     front: Option<Relay>,
     group: ServerGroup,
@@ -38,16 +38,13 @@ pub struct FaultCluster {
 
 /// A Redis that replicates another over a link that can be cut.
 #[derive(Debug)]
-struct Replica {
+struct RedisFollower {
     server: Server,
     link: Relay,
 }
 
 impl FaultCluster {
     /// Starts the servers of a participant below this directory and waits until all of them grant locks.
-    ///
-    /// # Errors
-    /// In words.
     pub async fn start(
         participant: Participant,
         below: &Path,
@@ -96,9 +93,6 @@ impl FaultCluster {
     }
 
     /// Waits until every node has granted a lock.
-    ///
-    /// # Errors
-    /// In words, after a timeout.
     pub async fn wait_ready(&mut self) -> Result<(), String> {
         for node in 0..self.group.servers.len().max(1) {
             let mut last = Ok(());
@@ -128,9 +122,6 @@ impl FaultCluster {
     }
 
     /// Restarts every server with a wall clock that can be set ahead.
-    ///
-    /// # Errors
-    /// In words.
     pub async fn add_clocks(&mut self) -> Result<(), String> {
         let directory = self.directory().join("clocks");
         for (at, server) in self.group.servers.iter_mut().enumerate() {
@@ -142,9 +133,6 @@ impl FaultCluster {
     }
 
     /// Sets the wall clocks of a majority ahead, the leader's first.
-    ///
-    /// # Errors
-    /// In words.
     pub async fn set_clocks_ahead(&self, ahead: Duration) -> Result<(), String> {
         let first = self.leader().await.unwrap_or(0);
         let majority = self.clocks.len() / 2 + 1;
@@ -155,10 +143,7 @@ impl FaultCluster {
     }
 
     /// Adds a replica to the single Redis and waits until it is in sync.
-    ///
-    /// # Errors
-    /// In words.
-    pub async fn add_replica(&mut self) -> Result<(), String> {
+    pub async fn add_follower(&mut self) -> Result<(), String> {
         let original = self.group.servers.first().ok_or("there is no server to replicate")?;
         let link = Relay::to(original.address()).await.map_err(text)?;
         let redis = RedisServer::unsynced().map_err(text)?;
@@ -171,7 +156,7 @@ impl FaultCluster {
         if !in_sync.await {
             return Err("the replica does not get in sync".to_owned());
         }
-        self.replica = Some(Replica { server, link });
+        self.replica = Some(RedisFollower { server, link });
         Ok(())
     }
 
@@ -183,10 +168,7 @@ impl FaultCluster {
     }
 
     /// Promotes the replica, which gets the address of the lost server.
-    ///
-    /// # Errors
-    /// In words.
-    pub async fn promote_replica(&self) -> Result<(), String> {
+    pub async fn promote_follower(&self) -> Result<(), String> {
         let (Some(replica), Some(front)) = (&self.replica, &self.front) else {
             return Err("there is no replica".to_owned());
         };
@@ -215,23 +197,16 @@ impl FaultCluster {
     }
 
     /// Starts one server again with its disk. Does not wait until it is ready.
-    ///
-    /// # Errors
-    /// In words.
     pub fn restart(&mut self, at: usize) -> Result<(), String> {
         let variables = self.clocks.get(at).map(WallClock::variables).unwrap_or_default();
         let server = self.group.servers.get_mut(at).ok_or("there is no such server")?;
         server.restart(&variables).map_err(text)
     }
 
-    /// # Errors
-    /// In words.
     pub fn restart_all(&mut self) -> Result<(), String> {
         (0..self.group.servers.len()).try_for_each(|at| self.restart(at))
     }
 
-    /// # Errors
-    /// In words.
     pub fn signal(&self, at: usize, signal: Signal) -> Result<(), String> {
         let server = self.group.servers.get(at).ok_or("there is no such server")?;
         server.signal(signal).map_err(text)

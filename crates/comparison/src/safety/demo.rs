@@ -11,9 +11,6 @@ use super::{
 };
 
 /// Runs the demonstration; returns whether both observations were made.
-///
-/// # Errors
-/// In words, if a sale could not be run to its end.
 pub async fn run() -> Result<bool, String> {
     let began = Instant::now();
     let program = std::env::current_exe().map_err(|error| error.to_string())?;

@@ -22,8 +22,6 @@ const BOOKS: &str = "
     SELECT (SELECT stock FROM sale_stock), count(*), count(*) FILTER (WHERE token < newest)
     FROM (SELECT token, max(token) OVER (ORDER BY id) AS newest FROM sale_sales) AS sales";
 
-/// # Errors
-/// The driver's error.
 pub async fn connect(url: &str, name: &str) -> Result<Client, String> {
     let url = format!("{url} application_name={name}");
     let (client, connection) =
@@ -34,9 +32,6 @@ pub async fn connect(url: &str, name: &str) -> Result<Client, String> {
 }
 
 /// Creates the tables; with the fence, they reject every write without the newest token of `lock`.
-///
-/// # Errors
-/// The database's error.
 pub async fn create(client: &Client, lock: &str, pieces: u64, fenced: bool) -> Result<(), String> {
     let mut statements = format!("{TABLES}\nINSERT INTO sale_stock VALUES ({pieces});\n");
     if fenced {
@@ -49,8 +44,6 @@ pub async fn create(client: &Client, lock: &str, pieces: u64, fenced: bool) -> R
     client.batch_execute(&statements).await.map_err(|error| described(&error))
 }
 
-/// # Errors
-/// The database's error.
 pub async fn books(client: &Client, pieces: u64) -> Result<SaleBooks, String> {
     let row = client.query_one(BOOKS, &[]).await.map_err(|error| described(&error))?;
     let count = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);

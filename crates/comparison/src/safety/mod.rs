@@ -34,9 +34,6 @@ use crate::servers::{self, Server, ServerKind};
 use crate::{Records, Row, Settings};
 
 /// Runs and records a sale for every participant and every scenario.
-///
-/// # Errors
-/// In words, if there is no database or rows cannot be written; a sale that cannot be run is a row.
 pub async fn run(
     settings: &Settings,
     records: &Records,
@@ -84,8 +81,6 @@ pub struct SaleDatabase {
 }
 
 impl SaleDatabase {
-    /// # Errors
-    /// In words.
     pub async fn start(below: &Path) -> Result<Self, String> {
         let directory = server_directory(below).map_err(|error| error.to_string())?;
         let server = servers::unsynced_postgres(&directory.path().join("inventory")).await;
@@ -144,9 +139,6 @@ impl<'a> ParticipantSales<'a> {
     }
 
     /// One sale. Servers that it may have broken are stopped.
-    ///
-    /// # Errors
-    /// In words.
     pub async fn sale(&mut self, scenario: FaultScenario) -> Result<SaleOutcome, String> {
         if !scenario.leaves_servers_intact() {
             self.cluster = None;

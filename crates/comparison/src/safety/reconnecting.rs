@@ -26,9 +26,6 @@ impl ReconnectingClient {
     }
 
     /// Opens a connection if there is none.
-    ///
-    /// # Errors
-    /// [`LockError::Unreachable`].
     pub async fn connect(&mut self) -> Result<&mut Box<dyn LockClient>, LockError> {
         let client = match self.client.take() {
             Some(client) => client,

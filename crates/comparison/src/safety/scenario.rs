@@ -105,9 +105,6 @@ pub struct ScenarioRun<'a> {
 
 impl ScenarioRun<'_> {
     /// The servers may be left broken, see [`FaultScenario::leaves_servers_intact`].
-    ///
-    /// # Errors
-    /// In words, if the sale could not be run to its end.
     pub async fn run(self) -> Result<SaleOutcome, String> {
         let (settings, scenario) = (self.settings, self.scenario);
         let database = inventory::connect(self.database, "judge").await?;
@@ -115,7 +112,7 @@ impl ScenarioRun<'_> {
         inventory::create(&database, self.lock, settings.pieces, fenced).await?;
         match scenario {
             FaultScenario::ServerClock => self.cluster.add_clocks().await?,
-            FaultScenario::ReplicaPromoted => self.cluster.add_replica().await?,
+            FaultScenario::ReplicaPromoted => self.cluster.add_follower().await?,
             _ => {}
         }
         let clock = match scenario {
@@ -268,7 +265,7 @@ impl ScenarioSteps<'_> {
             }
             FaultScenario::ReplicaPromoted => {
                 self.run.cluster.crash_all();
-                self.run.cluster.promote_replica().await?;
+                self.run.cluster.promote_follower().await?;
             }
             FaultScenario::ServerClock => self.run.cluster.set_clocks_ahead(CLOCK_OFFSET).await?,
             FaultScenario::LeaderIsolated => {

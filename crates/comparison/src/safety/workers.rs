@@ -52,9 +52,6 @@ impl Default for Workers {
 
 impl Workers {
     /// Starts one more worker, with additional environment variables.
-    ///
-    /// # Errors
-    /// In words.
     pub async fn start(
         &mut self,
         program: &Path,

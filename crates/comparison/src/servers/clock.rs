@@ -47,8 +47,6 @@ impl WallClock {
         Ok(clock)
     }
 
-    /// # Errors
-    /// If the file cannot be written.
     pub fn set_ahead(&self, ahead: Duration) -> io::Result<()> {
         // Replaced as a whole, because the process may read it at any moment.
         let next = self.file.with_extension("next");

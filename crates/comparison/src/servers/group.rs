@@ -24,9 +24,6 @@ pub struct ServerGroup {
 
 impl ServerGroup {
     /// Starts the servers of a kind below this directory.
-    ///
-    /// # Errors
-    /// [`ServerError`].
     pub async fn start(kind: ServerKind, below: &Path) -> Result<Self, ServerError> {
         let directory = server_directory(below)?;
         let servers = kind.start(directory.path(), Lifetime::WithParent).await?;
@@ -48,9 +45,6 @@ impl ServerGroup {
     }
 
     /// Prepares the servers for a lock.
-    ///
-    /// # Errors
-    /// In words.
     pub async fn connector(
         &self,
         system: &System,
@@ -105,8 +99,6 @@ impl LazyGroup {
         Self { kind, group: None, failure: None }
     }
 
-    /// # Errors
-    /// In words: why the servers do not start.
     pub async fn get(&mut self, below: &Path) -> Result<&mut ServerGroup, String> {
         if self.group.is_none() && self.failure.is_none() {
             match ServerGroup::start(self.kind, below).await {

@@ -58,9 +58,6 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
 }
 
 /// The ZooKeeper ports of the nodes, from their configuration.
-///
-/// # Errors
-/// [`ServerError::System`].
 pub fn zookeeper_addresses(servers: &[Server]) -> Result<Vec<SocketAddr>, ServerError> {
     let Some(server) = servers.first() else { return Ok(Vec::new()) };
     let file = server.directory().join("node.toml");

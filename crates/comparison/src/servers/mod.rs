@@ -183,15 +183,11 @@ impl ServerKind {
     }
 }
 
-/// # Errors
-/// [`ServerError`].
 pub async fn unsynced_postgres(directory: &Path) -> Result<Server, ServerError> {
     make_directory(directory)?;
     postgres::start(directory, Durability::Unsynced, Lifetime::WithParent).await
 }
 
-/// # Errors
-/// [`ServerError`].
 pub async fn unsynced_mariadb(directory: &Path) -> Result<Server, ServerError> {
     make_directory(directory)?;
     mariadb::start(directory, Durability::Unsynced, Lifetime::WithParent).await

@@ -114,8 +114,6 @@ impl Server {
         &self.command.directory
     }
 
-    /// # Errors
-    /// [`ServerError::System`].
     pub fn signal(&self, signal: Signal) -> Result<(), ServerError> {
         signal_to(self.pid, signal).map_err(system_error(format!("{signal} to {}", self.name())))
     }
@@ -136,9 +134,6 @@ impl Server {
     }
 
     /// Crashes it and starts it again, with additional environment variables. Does not wait until it is ready.
-    ///
-    /// # Errors
-    /// [`ServerError::System`].
     pub fn restart(&mut self, variables: &[(String, String)]) -> Result<(), ServerError> {
         self.crash();
         let child = self.command.spawn(variables)?;

@@ -54,8 +54,6 @@ impl RedisServer {
         Ok(Self { address, durability, lifetime, follows: None })
     }
 
-    /// # Errors
-    /// [`ServerError`].
     pub async fn start(self, directory: &Path) -> Result<Server, ServerError> {
         let program = program("redis-server", &[]).ok_or(ServerError::Missing(MISSING))?;
         make_directory(directory)?;

@@ -82,9 +82,6 @@ pub struct RunningServers {
 
 impl RunningServers {
     /// Empty if there is no file.
-    ///
-    /// # Errors
-    /// [`ServerError::System`].
     pub fn read(directory: &Path) -> Result<Self, ServerError> {
         let file = directory.join(FILE);
         let failed = || system_error(format!("read {}", file.display()));
@@ -98,8 +95,6 @@ impl RunningServers {
         }
     }
 
-    /// # Errors
-    /// [`ServerError::System`].
     pub fn write(&self, directory: &Path) -> Result<(), ServerError> {
         let file = directory.join(FILE);
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other);
@@ -130,9 +125,6 @@ impl RunningServers {
     }
 
     /// Removes a kind whose processes have all ended, with its files.
-    ///
-    /// # Errors
-    /// [`ServerError::System`].
     pub fn forget(&mut self, kind: ServerKind, directory: &Path) -> Result<(), ServerError> {
         let before = self.servers.len();
         self.servers.retain(|server| server.kind != kind.name());

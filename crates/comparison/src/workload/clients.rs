@@ -50,9 +50,6 @@ impl LoadClient for ComparedClient {
 }
 
 /// Measures one case once. `processor_seconds` returns what the servers have used so far.
-///
-/// # Errors
-/// In words, if clients cannot connect.
 pub async fn measure(
     connector: &Connector,
     case: &SpeedCase,

@@ -22,9 +22,6 @@ use crate::{Records, Row, Settings};
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// Measures and records every system.
-///
-/// # Errors
-/// In words, if rows cannot be written; a system that cannot be measured is a row.
 pub async fn run(
     settings: &Settings,
     records: &Records,

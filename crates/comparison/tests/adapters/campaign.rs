@@ -24,12 +24,12 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// What is written there.
+    /// The number of sales.
     pub(crate) fn read(&self) -> u64 {
         self.sold.load(SeqCst)
     }
 
-    /// Writes, whoever asks.
+    /// Writes without a check.
     pub(crate) fn write(&self, sold: u64) {
         self.sold.store(sold, SeqCst);
     }

@@ -97,7 +97,7 @@ async fn an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(addresses: &Se
                 _ => Box::new(EphemeralNode::new(session)),
             };
             let task = tokio::spawn(async move {
-                // Whoever gets it keeps it: the others woke in vain.
+                // The client that gets it keeps it: the others woke in vain.
                 let hold = waiter.acquire(&lock, DEADLINE * 2).await.unwrap();
                 sender.send(()).await.unwrap();
                 std::future::pending::<()>().await;

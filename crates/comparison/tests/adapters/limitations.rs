@@ -33,7 +33,7 @@ fn shown_by(limitation: Limitation) -> &'static str {
             "three_servers_that_restart_empty_give_redlock_a_second_holder"
         }
         Limitation::Polls | Limitation::Unfair => {
-            "whoever_waits_by_polling_asks_in_vain_and_may_be_overtaken"
+            "a_polling_waiter_attempts_in_vain_and_may_be_overtaken"
         }
         Limitation::WakesAll => "every_release_wakes_all_waiters",
         Limitation::UncountedReentry => {

@@ -184,7 +184,7 @@ async fn clocks_that_differ_give_the_getset_lock_two_holders() {
 }
 
 #[tokio::test]
-async fn whoever_waits_by_polling_asks_in_vain_and_may_be_overtaken() {
+async fn a_polling_waiter_attempts_in_vain_and_may_be_overtaken() {
     let Some(redis) = Scratch::start().await else { return };
     let slow = Pause { min: DEADLINE, max: DEADLINE };
     let slow = LockSettings { pause: slow, ..LockSettings::default() };

@@ -72,7 +72,7 @@ async fn every_release_wakes_all_waiters() {
         let mut waiter = RedissonLock::new(connection.clone(), ttl(30_000));
         connections.push(connection);
         waits.push(tokio::spawn(async move {
-            // The one that gets it keeps it: whoever else woke, woke in vain.
+            // The client that gets it keeps it: the others woke in vain.
             drop(waiter.acquire("shelf", DEADLINE).await);
             std::future::pending::<()>().await;
             drop(waiter);

@@ -27,8 +27,8 @@ async fn five(directory: &Path) -> (Vec<Server>, Vec<String>) {
 async fn keys(urls: &[String]) -> u64 {
     let mut keys = 0;
     for url in urls {
-        let door = RedisConnection::open(url).await;
-        keys += door.unwrap().query::<u64>(&cmd("DBSIZE")).await.unwrap();
+        let connection = RedisConnection::open(url).await;
+        keys += connection.unwrap().query::<u64>(&cmd("DBSIZE")).await.unwrap();
     }
     keys
 }
@@ -71,8 +71,8 @@ async fn redlock_is_valid_for_less_than_its_time_and_gives_back_what_is_no_major
     client.release(hold).await.unwrap();
 
     // One of the three that are left is somebody else's: two agree, which is no majority of five.
-    let door = RedisConnection::open(&urls[0]).await.unwrap();
-    door.query::<()>(cmd("SET").arg("shelf").arg("somebody")).await.unwrap();
+    let connection = RedisConnection::open(&urls[0]).await.unwrap();
+    connection.query::<()>(cmd("SET").arg("shelf").arg("somebody")).await.unwrap();
     assert_eq!(client.acquire("shelf", NOW).await, Err(LockError::Busy));
     assert_eq!(keys(&urls[1..3]).await, 0, "what had agreed was given back");
     drop(servers.pop());

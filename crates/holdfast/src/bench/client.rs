@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::requests::{Requests, error_kind};
 
 /// One call in progress at a time.
-pub(super) struct HttpClient {
+pub(super) struct BenchClient {
     requests: Requests,
     endpoints: Vec<String>,
     /// The index of the endpoint to connect to next.
@@ -14,7 +14,7 @@ pub(super) struct HttpClient {
     connection: Option<Connection>,
 }
 
-impl HttpClient {
+impl BenchClient {
     /// Begins at the endpoint of this index.
     pub(super) fn new(requests: Requests, endpoints: &[String], first: usize) -> Self {
         Self { requests, endpoints: endpoints.to_vec(), next: first, connection: None }
@@ -58,7 +58,7 @@ impl HttpClient {
     }
 }
 
-impl LoadClient for HttpClient {
+impl LoadClient for BenchClient {
     async fn acquire(&mut self) -> Result<Option<u64>, String> {
         let token = self.call(|requests| &requests.acquire).await?;
         Ok(Some(token.ok_or("a grant without a token")?))

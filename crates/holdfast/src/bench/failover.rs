@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::signal::Signal;
 use tokio::task::JoinSet;
 
-use super::client::HttpClient;
+use super::client::BenchClient;
 use super::report::{FailoverReport, Times, judged};
 use super::requests::{Requests, run_name};
 use super::target::Own;
@@ -67,7 +67,7 @@ async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, S
             (format!("failover/{name}/{client}"), format!("failover-{name}-{client}"));
         let requests =
             Requests::new(&lock, &session, TTL, WAIT).map_err(|error| error.to_string())?;
-        let http = HttpClient::new(requests, &endpoints, client);
+        let http = BenchClient::new(requests, &endpoints, client);
         tasks.spawn(keep_cycling(load.clone(), client, http));
     }
     let rounds = rounds(args, own, &load, &name).await;
@@ -151,7 +151,7 @@ async fn first_grant(own: &Own, survivors: &[u64], name: &str) -> Result<u64, St
 
 /// Asks one node for a lock until it is granted.
 async fn probe(endpoint: String, requests: Requests) -> u64 {
-    let mut client = HttpClient::new(requests, &[endpoint], 0);
+    let mut client = BenchClient::new(requests, &[endpoint], 0);
     loop {
         if let Ok(Some(token)) = client.acquire().await {
             return token;
@@ -162,7 +162,7 @@ async fn probe(endpoint: String, requests: Requests) -> u64 {
 }
 
 /// One client: acquires and releases its lock, at another node after every error.
-async fn keep_cycling(load: Arc<FailoverLoad>, index: usize, mut client: HttpClient) {
+async fn keep_cycling(load: Arc<FailoverLoad>, index: usize, mut client: BenchClient) {
     let Some(judge) = load.judges.get(index) else { return };
     let mut repeated = false;
     while !load.over.load(Ordering::Relaxed) {

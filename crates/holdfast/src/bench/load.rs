@@ -9,7 +9,7 @@ use holdfast_client::load::{Load, LoadPhase, LoadResult};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
-use super::client::HttpClient;
+use super::client::BenchClient;
 use super::report::LoadReport;
 use super::requests::{Requests, run_name};
 use super::target::Target;
@@ -66,7 +66,7 @@ impl HttpLoad {
             let lock = format!("bench/{name}/{}", number % locks);
             let requests = Requests::new(&lock, &format!("bench-{name}-{number}"), self.ttl, WAIT);
             let requests = requests.map_err(|error| error.to_string())?;
-            Ok(HttpClient::new(requests, &self.endpoints, index))
+            Ok(BenchClient::new(requests, &self.endpoints, index))
         };
         let clients = (0..self.clients).enumerate().map(client).collect::<Result<_, String>>()?;
         let locks = usize::try_from(locks).map_err(|error| error.to_string())?;

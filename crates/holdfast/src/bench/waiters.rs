@@ -14,7 +14,7 @@ use holdfast_client::{Client, LockName};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use super::client::HttpClient;
+use super::client::BenchClient;
 use super::connection::Connection;
 use super::footprint::resident;
 use super::report::{WaitersReport, WaitersRow, per_second};
@@ -88,12 +88,12 @@ async fn row(own: &Own, lock: &str, count: u32, seconds: u64) -> Result<WaitersR
 }
 
 /// A connected waiter of this number.
-async fn connect(endpoints: &[String], lock: &str, number: u32) -> Result<HttpClient, String> {
+async fn connect(endpoints: &[String], lock: &str, number: u32) -> Result<BenchClient, String> {
     let session = format!("{}-{number}", lock.replace('/', "-"));
     let requests = Requests::new(lock, &session, TTL, WAIT);
     let requests = requests.map_err(|error| error.to_string())?;
     let first = usize::try_from(number).map_err(|error| error.to_string())?;
-    let mut client = HttpClient::new(requests, endpoints, first);
+    let mut client = BenchClient::new(requests, endpoints, first);
     client.connect().await?;
     Ok(client)
 }

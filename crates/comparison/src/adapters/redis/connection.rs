@@ -22,8 +22,6 @@ pub struct RedisConnection {
 }
 
 impl RedisConnection {
-    /// # Errors
-    /// [`LockError::Unreachable`].
     pub async fn open(url: &str) -> Result<Self, LockError> {
         Self::open_within(url, TIMEOUT).await
     }

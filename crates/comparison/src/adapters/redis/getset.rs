@@ -14,7 +14,7 @@ use crate::limitation::Limitation::{
     Unfair,
 };
 use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings};
-use crate::wait::Polling;
+use crate::polling::Polling;
 
 pub const LOCK: LockKind = LockKind {
     name: "redis-getset",

@@ -17,8 +17,8 @@ use crate::lock::{
     Adapter, HeldLock, LoadUsage, LockClient, LockError, LockKind, LockSettings, UsageCounter,
     nonce,
 };
+use crate::polling::Polling;
 use crate::servers::url;
-use crate::wait::Polling;
 
 pub const LOCK: LockKind = LockKind {
     name: "redlock",

@@ -12,7 +12,7 @@ use crate::limitation::Limitation::{
     ExpiresUnderHolder, LostOnFailover, NoToken, OneServer, Polls, UncountedReentry, Unfair,
 };
 use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
-use crate::wait::Polling;
+use crate::polling::Polling;
 
 pub const LOCK: LockKind = LockKind {
     name: "redis-reentrant-lua",

@@ -10,7 +10,7 @@ use crate::limitation::Limitation::{
     ExpiresUnderHolder, LostOnFailover, NoToken, OneServer, Polls, Unfair,
 };
 use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
-use crate::wait::Polling;
+use crate::polling::Polling;
 
 pub const LOCK: LockKind = LockKind {
     name: "redis-set-nx-px",

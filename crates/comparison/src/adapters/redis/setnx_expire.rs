@@ -12,7 +12,7 @@ use crate::limitation::Limitation::{
     Unfair,
 };
 use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings};
-use crate::wait::Polling;
+use crate::polling::Polling;
 
 pub const LOCK: LockKind = LockKind {
     name: "redis-setnx-expire",
@@ -41,9 +41,6 @@ impl SetnxExpire {
     }
 
     /// The first step alone; returns whether the key was free.
-    ///
-    /// # Errors
-    /// As [`RedisConnection::query`].
     pub async fn set(&self, lock: &str) -> Result<bool, LockError> {
         self.connection.query(cmd("SETNX").arg(lock).arg(1)).await
     }

@@ -13,7 +13,7 @@ use crate::limitation::Limitation::{
     ExpiresUnderHolder, ForeignExpiry, LostOnFailover, NoToken, OneServer, Polls, Unfair,
 };
 use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
-use crate::wait::Polling;
+use crate::polling::Polling;
 
 pub const LOCK: LockKind = LockKind {
     name: "redis-timeout-repair",
@@ -47,9 +47,6 @@ impl TimeoutRepair {
     }
 
     /// The first step alone; returns whether the key was free.
-    ///
-    /// # Errors
-    /// As [`RedisConnection::query`].
     pub async fn set(&self, lock: &str) -> Result<bool, LockError> {
         self.connection.query(cmd("SETNX").arg(lock).arg(&self.owner)).await
     }
@@ -87,9 +84,6 @@ impl Adapter for TimeoutRepair {
 }
 
 /// Watches the key if this owner has it; returns whether it does.
-///
-/// # Errors
-/// As [`RedisConnection::query`].
 pub async fn watch(
     connection: &RedisConnection,
     key: &str,
@@ -105,9 +99,6 @@ pub async fn watch(
 }
 
 /// Deletes the watched key; returns false if it has changed since [`watch`].
-///
-/// # Errors
-/// As [`RedisConnection::query`].
 pub async fn delete_watched(connection: &RedisConnection, key: &str) -> Result<bool, LockError> {
     let mut pipeline = Pipeline::new();
     pipeline.atomic().cmd("DEL").arg(key);

@@ -58,8 +58,6 @@ pub struct SqlConnection {
 }
 
 impl SqlConnection {
-    /// # Errors
-    /// [`LockError::Unreachable`].
     pub async fn open(database: Database, url: &str) -> Result<Self, LockError> {
         let driver: Box<dyn SqlDriver> = match database {
             Database::Postgres => Box::new(super::postgres::PostgresDriver::connect(url).await?),
@@ -79,8 +77,6 @@ impl SqlConnection {
         self.driver.query(statement, values).await
     }
 
-    /// # Errors
-    /// As [`SqlConnection::query`].
     pub async fn execute(&mut self, statements: &str) -> Result<(), LockError> {
         self.counter.round_trip();
         self.driver.execute(statements).await
@@ -91,9 +87,6 @@ impl SqlConnection {
     }
 
     /// The server's number of this connection.
-    ///
-    /// # Errors
-    /// As [`SqlConnection::query`].
     pub async fn number(&mut self) -> Result<i64, LockError> {
         let reply = self.query(self.statements().connection_number, Vec::new()).await?;
         reply.first().ok_or_else(|| LockError::Rejected("a connection without a number".to_owned()))

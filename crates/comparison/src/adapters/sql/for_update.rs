@@ -10,7 +10,7 @@ use crate::limitation::Limitation::{
     EndsWithConnection, NoToken, OccupiesConnection, OneServer, Polls, Unfair,
 };
 use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings};
-use crate::wait::Polling;
+use crate::polling::Polling;
 
 pub const QUEUED: LockKind = LockKind {
     name: "for-update",

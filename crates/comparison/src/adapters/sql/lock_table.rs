@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{SqlConnection, SqlValue, connect};
 use crate::limitation::Limitation::{ExpiresUnderHolder, NoToken, OneServer, Polls, Unfair};
 use crate::lock::{Adapter, HeldLock, LoadUsage, LockError, LockKind, LockSettings, nonce};
-use crate::wait::Polling;
+use crate::polling::Polling;
 
 pub const LOCK: LockKind = LockKind {
     name: "lock-table",

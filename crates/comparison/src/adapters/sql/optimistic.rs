@@ -20,9 +20,6 @@ pub struct OptimisticRow {
 
 impl OptimisticRow {
     /// Creates the row if it is missing.
-    ///
-    /// # Errors
-    /// As [`SqlConnection::query`].
     pub async fn open(mut connection: SqlConnection, name: &str) -> Result<Self, LockError> {
         connection.query(connection.statements().add_row, vec![name.into()]).await?;
         Ok(Self { connection, name: name.to_owned() })
@@ -42,9 +39,6 @@ impl OptimisticRow {
     }
 
     /// Writes if the version is as it was read; returns whether it did.
-    ///
-    /// # Errors
-    /// As [`SqlConnection::query`].
     pub async fn write_if_version(
         &mut self,
         read: VersionedValue,
@@ -54,9 +48,6 @@ impl OptimisticRow {
     }
 
     /// Writes if the value is as it was read; returns whether it did.
-    ///
-    /// # Errors
-    /// As [`SqlConnection::query`].
     pub async fn write_if_value(
         &mut self,
         read: VersionedValue,
@@ -66,9 +57,6 @@ impl OptimisticRow {
     }
 
     /// Adds to the value by its version; returns how often it had to repeat.
-    ///
-    /// # Errors
-    /// As [`SqlConnection::query`].
     pub async fn add(&mut self, by: i64) -> Result<u64, LockError> {
         let mut retries = 0;
         loop {

@@ -93,9 +93,6 @@ impl ZooKeeperSession {
     }
 
     /// Creates the missing persistent parents of a path.
-    ///
-    /// # Errors
-    /// As [`ZooKeeperSession::create`].
     pub async fn create_parents(&self, path: &str) -> Result<(), ZooKeeperError> {
         for (at, _) in path.match_indices('/').skip(1) {
             let parent = path.get(..at).unwrap_or_default();
@@ -116,17 +113,11 @@ impl ZooKeeperSession {
     }
 
     /// Returns whether a node exists, and leaves a watch either way.
-    ///
-    /// # Errors
-    /// [`ZooKeeperError::Other`].
     pub async fn watch(&self, path: &str) -> Result<bool, ZooKeeperError> {
         exists(self.request(Request::Exists { path: path.to_owned(), watch: true }).await)
     }
 
     /// Returns whether a node exists, and leaves a watch only if it does.
-    ///
-    /// # Errors
-    /// [`ZooKeeperError::Other`].
     pub async fn watch_data(&self, path: &str) -> Result<bool, ZooKeeperError> {
         exists(self.request(Request::GetData { path: path.to_owned(), watch: true }).await)
     }

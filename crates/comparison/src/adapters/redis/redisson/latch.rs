@@ -34,17 +34,11 @@ impl RedissonLatch {
     }
 
     /// Sets the count of a missing latch; returns whether it was missing.
-    ///
-    /// # Errors
-    /// As [`RedisConnection::query`].
     pub async fn set(&self, count: u32) -> Result<bool, LockError> {
         self.connection.query(cmd("SETNX").arg(&self.name).arg(count)).await
     }
 
     /// Returns what is left.
-    ///
-    /// # Errors
-    /// As [`RedisConnection::query`].
     pub async fn count_down(&self) -> Result<u32, LockError> {
         let mut count_down = COUNT_DOWN.prepare_invoke();
         self.connection.script(count_down.key(&self.name).key(channel(&self.name))).await

@@ -64,9 +64,6 @@ impl RedissonSemaphore {
     }
 
     /// Releases `count` permits of any holder; returns how many are free then.
-    ///
-    /// # Errors
-    /// As [`RedisConnection::query`].
     pub async fn release_permits(&self, name: &str, count: u32) -> Result<i64, LockError> {
         let mut release = RELEASE.prepare_invoke();
         self.connection.script(release.key(name).key(channel(name)).arg(count)).await
