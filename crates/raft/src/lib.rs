@@ -57,7 +57,7 @@ mod transport;
 mod type_config;
 mod wire;
 
-pub use config::{Clock, MemberAddresses, FreeBytes, PeerListen, RaftConfig, Timing};
+pub use config::{Clock, FreeBytes, MemberAddresses, PeerListen, RaftConfig, Timing};
 pub use counters::RaftCounts;
 pub use error::{CallError, ProposeError, ReadError, StartError};
 pub use leadership::Leadership;

@@ -106,7 +106,12 @@ impl Service {
         ClusterView { cluster, term: own.term, leader: own.leader, nodes }
     }
 
-    async fn ask_member(&self, id: NodeId, member: &MemberAddresses, own: &NodeReport) -> ClusterMember {
+    async fn ask_member(
+        &self,
+        id: NodeId,
+        member: &MemberAddresses,
+        own: &NodeReport,
+    ) -> ClusterMember {
         let found = if id == self.node() {
             Some(own.clone())
         } else {

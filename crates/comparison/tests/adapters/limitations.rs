@@ -55,7 +55,7 @@ fn shown_by(limitation: Limitation) -> &'static str {
 }
 
 #[test]
-fn every_caveat_is_shown_by_a_test_that_exists() {
+fn every_limitation_is_shown_by_a_test_that_exists() {
     for limitation in Limitation::ALL {
         let function = format!("async fn {}(", shown_by(*limitation));
         let found = SOURCES.iter().any(|source| source.contains(&function));

@@ -122,9 +122,9 @@ enum Status {
 
 /// Where the writers of one case stand.
 #[derive(Clone)]
-pub(crate) struct Stage(Arc<Scene>);
+pub(crate) struct Stage(Arc<Fixture>);
 
-struct Scene {
+struct Fixture {
     status: Mutex<Vec<Status>>,
     permits: Vec<Notify>,
     changed: Notify,
@@ -152,7 +152,7 @@ impl Stage {
         let permits = (0..writers).map(|_| Notify::new()).collect();
         let status = Mutex::new(vec![Status::Running; writers]);
         let (changed, tokens, acts) = (Notify::new(), Mutex::default(), Mutex::default());
-        Self(Arc::new(Scene { status, permits, changed, tokens, acts }))
+        Self(Arc::new(Fixture { status, permits, changed, tokens, acts }))
     }
 
     fn set(&self, writer: usize, status: Status) {

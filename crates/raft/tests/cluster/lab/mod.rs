@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
 use holdfast_raft::{
-    MemberAddresses, Committed, LeaderEpoch, Observer, PeerListen, ProposeError, RaftConfig,
+    Committed, LeaderEpoch, MemberAddresses, Observer, PeerListen, ProposeError, RaftConfig,
     RaftNode, StartError, Timing, Urgency,
 };
 use holdfast_storage::Log;
@@ -101,7 +101,10 @@ impl Lab {
     pub(crate) fn config(&self, id: u64) -> RaftConfig {
         let members = self.dirs.keys().map(|other| {
             let peer = self.links.address(id, *other);
-            (NodeId(*other), MemberAddresses { peer, http: String::new(), zookeeper: String::new() })
+            (
+                NodeId(*other),
+                MemberAddresses { peer, http: String::new(), zookeeper: String::new() },
+            )
         });
         let listener = PeerListen::Bound(TcpListener::bind("127.0.0.1:0").unwrap());
         let dir = self.dirs[&id].path();
