@@ -1,6 +1,6 @@
-//! Values to versioned, checksummed bytes and back; the only crate that names bincode.
+//! Encodes values as versioned, checksummed bytes, and decodes them; the only crate that names bincode.
 //!
-//! Owns the envelope that everything we put on a disk or between nodes is wrapped in (`docs/formats/envelope.md`):
+//! Everything on a disk and between nodes is in this envelope (`docs/formats/envelope.md`):
 //!
 //! ```text
 //! offset  0..2   magic   "HF"
@@ -11,9 +11,8 @@
 //!         12..   payload bincode 1.3.3, fixed-size little-endian integers
 //! ```
 //!
-//! Refuses to know what the values mean. Lengths are checked before anything is allocated, and bytes left over
-//! are an error. A payload's layout never changes within a version: enums are append-only, a changed struct is a
-//! new version.
+//! Lengths are checked before anything is allocated, and trailing bytes are an error. The layout of a payload never
+//! changes within a version: enums are append-only, and a changed struct is a new version.
 
 use bincode::Options;
 use serde::Serialize;
@@ -28,43 +27,40 @@ pub const PAYLOAD_MAX: usize = 64 << 20;
 const MAGIC: [u8; 2] = *b"HF";
 const VERSION: u8 = 1;
 
-/// What a payload is. Append-only; the number is part of the format.
+/// The type of a payload. Append-only; the number is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// A log record.
     Record = 1,
-    /// A vote.
     Vote = 2,
     /// The last known committed position.
     Committed = 3,
-    /// The position the log is purged through.
+    /// The last purged position.
     Purged = 4,
-    /// What a snapshot covers.
+    /// The position and the membership of a snapshot.
     SnapshotMeta = 5,
-    /// A piece of a snapshot.
+    /// A part of a snapshot.
     SnapshotPart = 6,
-    /// Whose data directory it is.
+    /// The identity of a data directory.
     Identity = 7,
-    /// A node's first words to a peer.
+    /// The handshake between nodes.
     Hello = 8,
     /// A request between nodes.
     PeerRequest = 9,
-    /// Its answer.
     PeerReply = 10,
     /// A request between the services of two nodes, carried inside a `PeerRequest`.
     ServiceRequest = 11,
-    /// Its answer.
     ServiceReply = 12,
     /// The commands of a log record, with their stamp.
     Batch = 13,
     /// The data directories that agreed to become one cluster.
     InitialMembers = 14,
-    /// Holds of locks that are over, in a node's own history.
+    /// Past holds of locks, in a node's own history.
     PastHolds = 16,
 }
 
-/// A value that could not be turned into bytes: larger than [`PAYLOAD_MAX`], or of a shape bincode refuses.
+/// The value is larger than [`PAYLOAD_MAX`], or bincode does not support its type.
 #[derive(Debug, Error)]
 #[error("failed to encode a {kind:?}: {reason}")]
 pub struct EncodeError {
@@ -72,51 +68,29 @@ pub struct EncodeError {
     reason: String,
 }
 
-/// Bytes that are not what they should be. Whoever reads them decides whether that is a damaged disk or a bad peer.
+/// Undecodable bytes. The caller knows whether they come from a damaged disk or from a faulty peer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Fewer bytes than the header or its length say.
+    /// Fewer bytes than the header, or than its length.
     #[error("{have} bytes where {need} are needed")]
-    Short {
-        /// Bytes at hand.
-        have: usize,
-        /// Bytes needed.
-        need: usize,
-    },
-    /// Not our bytes.
+    Short { have: usize, need: usize },
+    /// Not an envelope of holdfast.
     #[error("not a holdfast envelope")]
     Magic,
     /// Written by a newer holdfast.
     #[error("format version {found} is not known here: upgrade this node")]
-    Version {
-        /// The version found.
-        found: u8,
-    },
+    Version { found: u8 },
     /// Another kind of value.
     #[error("kind {found} where {expected:?} was expected")]
-    Kind {
-        /// The kind found.
-        found: u8,
-        /// The kind expected.
-        expected: Kind,
-    },
+    Kind { found: u8, expected: Kind },
     /// A length over the limit.
     #[error("a payload of {len} bytes is over the limit of {PAYLOAD_MAX}")]
-    TooLong {
-        /// The length found.
-        len: usize,
-    },
-    /// The checksum does not fit the bytes.
+    TooLong { len: usize },
     #[error("checksum mismatch")]
     Checksum,
-    /// The checksum fits, but the payload is not such a value.
+    /// The checksum is correct, but the payload is not a value of this kind.
     #[error("payload is not a {kind:?}: {reason}")]
-    Payload {
-        /// The kind expected.
-        kind: Kind,
-        /// What the decoder said.
-        reason: String,
-    },
+    Payload { kind: Kind, reason: String },
 }
 
 fn options() -> impl Options {
@@ -144,7 +118,7 @@ pub fn encode<T: Serialize + ?Sized>(kind: Kind, value: &T) -> Result<Vec<u8>, E
 /// Unwraps an envelope that must be exactly `bytes`.
 ///
 /// # Errors
-/// [`DecodeError`] says what is wrong with the bytes; nothing larger than they are is allocated.
+/// [`DecodeError`]; nothing larger than `bytes` is allocated.
 pub fn decode<T: DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, DecodeError> {
     let payload = payload(kind, bytes)?;
     options()
@@ -182,11 +156,10 @@ fn payload(kind: Kind, bytes: &[u8]) -> Result<&[u8], DecodeError> {
     Ok(&bytes[HEADER_LEN..])
 }
 
-/// The length of the whole envelope that begins with `header`, checked against the limit: what a reader of a stream
-/// must know before it allocates.
+/// The length of the whole envelope that begins with `header`, checked against the limit before a reader allocates it.
 ///
 /// # Errors
-/// [`DecodeError`] if this is no header of ours, or the length is over [`PAYLOAD_MAX`].
+/// [`DecodeError`] if `header` is invalid, or the length is over [`PAYLOAD_MAX`].
 pub fn frame_len(header: &[u8; HEADER_LEN]) -> Result<usize, DecodeError> {
     if header[0..2] != MAGIC {
         return Err(DecodeError::Magic);
@@ -201,7 +174,7 @@ pub fn frame_len(header: &[u8; HEADER_LEN]) -> Result<usize, DecodeError> {
     Ok(HEADER_LEN + len)
 }
 
-/// How many bytes `value` takes in a payload, header not counted. Cheaper than encoding it.
+/// The bytes of `value` in a payload, without the header. Cheaper than encoding it.
 ///
 /// # Errors
 /// [`EncodeError`] if that is more than [`PAYLOAD_MAX`].

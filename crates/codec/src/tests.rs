@@ -1,4 +1,4 @@
-//! Golden bytes of version 1, and hostile ones.
+//! Golden bytes of version 1, and damaged bytes.
 
 use proptest::prelude::*;
 
@@ -20,13 +20,13 @@ fn version_1_is_these_bytes() {
 }
 
 #[test]
-fn what_was_encoded_comes_back() {
+fn an_encoded_value_is_decoded() {
     let bytes = encode(Kind::Vote, &sample()).unwrap();
     assert_eq!(decode::<(u64, String, Option<u8>)>(Kind::Vote, &bytes), Ok(sample()));
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_an_error() {
     let bytes = encode(Kind::Record, &sample()).unwrap();
     for bit in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
@@ -36,7 +36,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn every_cut_and_every_extra_byte_is_noticed() {
+fn every_missing_and_every_extra_byte_is_an_error() {
     let bytes = encode(Kind::Record, &sample()).unwrap();
     for len in 0..bytes.len() {
         assert!(decode::<(u64, String, Option<u8>)>(Kind::Record, &bytes[..len]).is_err());
@@ -46,7 +46,7 @@ fn every_cut_and_every_extra_byte_is_noticed() {
 }
 
 #[test]
-fn payload_with_bytes_left_over_is_refused() {
+fn a_payload_with_trailing_bytes_is_an_error() {
     let bytes = encode(Kind::Record, &(1_u8, 2_u8)).unwrap();
     assert!(matches!(decode::<u8>(Kind::Record, &bytes), Err(DecodeError::Payload { .. })));
 }
@@ -71,7 +71,7 @@ fn another_kind_and_a_newer_version_are_named() {
 }
 
 #[test]
-fn an_absurd_length_is_refused_before_allocation() {
+fn a_length_over_the_limit_is_an_error_before_allocation() {
     let header = [b'H', b'F', 1, 1, 255, 255, 255, 255, 0, 0, 0, 0];
     assert!(matches!(frame_len(&header), Err(DecodeError::TooLong { .. })));
 }

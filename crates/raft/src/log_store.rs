@@ -16,7 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use holdfast_codec::Kind;
-use holdfast_storage::{Done, Log, Mark, Record, Refused, StoreError};
+use holdfast_storage::{Done, Log, RaftMeta, Record, Refused, StoreError};
 use openraft::alias::{EntryOf, LogIdOf, VoteOf};
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::{LogState, OptionalSend};
@@ -56,7 +56,7 @@ struct StoreState {
 
 impl LogStore {
     pub(crate) fn open(log: Log, failure: Failure, cache_bytes: usize) -> io::Result<Self> {
-        let purged = read_meta::<LogIdDto>(&log, Mark::Purged, Kind::Purged)?.map(LogId::from);
+        let purged = read_meta::<LogIdDto>(&log, RaftMeta::Purged, Kind::Purged)?.map(LogId::from);
         let mut last = purged;
         let (first_index, last_index) = log.bounds();
         if let Some(index) = last_index.filter(|index| Some(*index) > purged.map(|id| id.index)) {
@@ -65,8 +65,8 @@ impl LogStore {
             last = Some(decode_entry(record)?.log_id);
         }
         let state = StoreState {
-            vote: read_meta::<VoteDto>(&log, Mark::Vote, Kind::Vote)?.map(Vote::from),
-            committed: read_meta::<LogIdDto>(&log, Mark::Committed, Kind::Committed)?
+            vote: read_meta::<VoteDto>(&log, RaftMeta::Vote, Kind::Vote)?.map(Vote::from),
+            committed: read_meta::<LogIdDto>(&log, RaftMeta::Committed, Kind::Committed)?
                 .map(LogId::from),
             purged,
             base: purged.map(|id| id.index + 1).or(first_index).unwrap_or_default(),
@@ -266,7 +266,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     async fn save_vote(&mut self, vote: &VoteOf<TypeConfig>) -> io::Result<()> {
         let bytes = encode(Kind::Vote, &VoteDto::from(*vote))?;
         let (done, receiver) = completion();
-        self.queue(self.log.set_mark(Mark::Vote, bytes, true, done)).await;
+        self.queue(self.log.set_meta(RaftMeta::Vote, bytes, true, done)).await;
         self.wait(receiver).await?;
         self.state.lock().vote = Some(*vote);
         Ok(())
@@ -276,7 +276,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let Some(committed) = committed else { return Ok(()) };
         let bytes = encode(Kind::Committed, &LogIdDto::from(committed))?;
         self.state.lock().committed = Some(committed);
-        self.queue(self.log.note_mark(Mark::Committed, bytes, self.report_failure())).await;
+        self.queue(self.log.note_meta(RaftMeta::Committed, bytes, self.report_failure())).await;
         Ok(())
     }
 
@@ -380,8 +380,8 @@ fn inclusive(range: &impl RangeBounds<u64>) -> Option<RangeInclusive<u64>> {
     (start <= end).then_some(start..=end)
 }
 
-fn read_meta<T: DeserializeOwned>(log: &Log, mark: Mark, kind: Kind) -> io::Result<Option<T>> {
-    let Some(bytes) = log.mark(mark).map_err(io::Error::other)? else { return Ok(None) };
+fn read_meta<T: DeserializeOwned>(log: &Log, meta: RaftMeta, kind: Kind) -> io::Result<Option<T>> {
+    let Some(bytes) = log.meta(meta).map_err(io::Error::other)? else { return Ok(None) };
     holdfast_codec::decode(kind, &bytes).map(Some).map_err(io::Error::other)
 }
 

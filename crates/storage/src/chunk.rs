@@ -1,10 +1,9 @@
-//! Records to chunks and back: several small records in one value, or one large record in several.
+//! Encodes records as chunks: a pack of several small records in one value, or one large record in several pieces.
 //!
-//! Owns the format of a chunk and the checks on it. Inserting into the tree costs far more than the bytes, so the
-//! records of one batch share values of about [`PACK_BYTES`]; a value never exceeds what the engine takes, so a
-//! record longer than [`PIECE_BYTES`] is cut into pieces. Every record has a checksum over its index and bytes, and
-//! the checksums form a chain, so that a record cannot be swapped, dropped, or turned back into an older one.
-//! Refuses to know where chunks are kept.
+//! An insert into the tree costs far more than its bytes, so the records of one batch share values of about
+//! [`PACK_BYTES`]. The engine limits the size of a value, so a record longer than [`PIECE_BYTES`] is split into pieces.
+//! Every record has a checksum of its index and bytes. The checksums form a chain, so that a swapped, missing or outdated
+//! record is detected.
 //!
 //! ```text
 //! pack:  1(1) count(2) chain-before(4) then for each record: length(4) checksum(4) bytes

@@ -1,7 +1,7 @@
-//! The seam below the log: an ordered map of bytes that writes atomic batches and syncs them.
+//! The interface below the log: an ordered map of bytes that writes atomic batches and syncs them.
 //!
-//! Owns the [`Engine`] trait and its kinds: sled, the journal in front of it, memory, and the faulty one that
-//! fails and crashes on demand. Refuses to know what keys and values mean; chunks, checksums and order are the log's matter.
+//! [`Engine`] has four implementations: sled, a journal in front of sled, memory, and a faulty one that fails and crashes
+//! on demand. The log above it handles chunks, checksums and order.
 
 mod faulty;
 pub(crate) mod journal;
@@ -43,7 +43,6 @@ impl WriteBatch {
         self.writes.push(Write::Delete(key.to_vec()));
     }
 
-    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
@@ -67,7 +66,7 @@ pub enum Order {
     Descending,
 }
 
-/// What a scan calls with each key and value; `Ok(false)` ends it.
+/// Called by a scan with each key and value; `Ok(false)` ends the scan.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], Bytes) -> Result<bool, StoreError>;
 
 /// An ordered map of bytes. One thread writes and syncs; any thread reads what was written.
@@ -93,10 +92,10 @@ pub trait Engine: Send + Sync + 'static {
     /// [`StoreError::Io`] or [`StoreError::Corrupt`].
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// Calls `visit` with the keys from `from` (inclusive) to `to` (exclusive), in the order asked for.
+    /// Calls `visit` with the keys from `from` (inclusive) to `to` (exclusive), in the given order.
     ///
     /// # Errors
-    /// As `get`, and whatever `visit` answers.
+    /// As `get`, and the error of `visit`.
     fn scan(
         &self,
         from: &[u8],

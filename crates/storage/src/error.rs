@@ -1,7 +1,7 @@
-//! What can go wrong with a disk, each saying what the caller must do.
+//! The error of all storage operations. Each variant says what the caller must do.
 //!
-//! Owns [`StoreError`]. It is `Clone`, because one failed disk answers every pending and every later call with
-//! the same error. Refuses to hide anything: there is no retry in this crate.
+//! [`StoreError`] is `Clone`, because after a disk error every pending and every later call gets the same error. This
+//! crate never retries.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Small files that are whole or absent: the node's identity and its like.
+//! Small files that are complete or absent, e.g. the identity of a node.
 //!
-//! Owns the one way this crate replaces a file: write beside it, sync, rename, sync the directory. A reader sees the
-//! old content or the new, never a part. Refuses anything large: the content is held in memory.
+//! A file is replaced in four steps: write a new one, sync it, rename it, sync the directory. A reader sees the old content
+//! or the new one, never a part. The content is in memory, so its size is limited.
 //!
 //! ```text
 //! 0..4   magic "HFFL"

@@ -1,12 +1,11 @@
-//! The head: what the log must look like, rewritten by every batch.
+//! The head of the log, which every batch rewrites.
 //!
-//! Owns the record that pins everything else: the range of indexes that must be there, the checksum chain at both
-//! ends of it, the checksum of every mark, and the number of the batch. With it a hole, a lost tail, an entry that
-//! turned back into an older one, or a vote that did, is found when the log is opened. Format in
-//! `docs/formats/storage.md`; all numbers little endian.
+//! It has the range of indexes that must exist, the checksum chain at both ends of the range, the checksum of every value
+//! of Raft metadata, and the number of the batch. With it an open detects a gap, a lost tail, and an outdated entry or
+//! vote. Format in `docs/formats/storage.md`; all numbers are little endian.
 
 use crate::error::StoreError;
-use crate::keys::Mark;
+use crate::keys::RaftMeta;
 
 const VERSION: u8 = 1;
 const HAS_PURGED: u8 = 1;
@@ -31,8 +30,8 @@ pub(crate) struct Head {
     pub(crate) span: Option<Span>,
     pub(crate) chain_base: u32,
     pub(crate) chain: u32,
-    /// The checksum of each mark that is set, by the mark's number.
-    pub(crate) marks: [Option<u32>; Mark::ALL.len()],
+    /// The checksums of the Raft metadata, by number; `None` if not set.
+    pub(crate) metas: [Option<u32>; RaftMeta::ALL.len()],
 }
 
 impl Head {
@@ -42,7 +41,7 @@ impl Head {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(FIXED_LEN + self.marks.len() * 5 + 4);
+        let mut bytes = Vec::with_capacity(FIXED_LEN + self.metas.len() * 5 + 4);
         let purged = if self.purged.is_some() { HAS_PURGED } else { 0 };
         let records = if self.span.is_some() { HAS_RECORDS } else { 0 };
         bytes.extend_from_slice(&[VERSION, purged | records]);
@@ -52,10 +51,10 @@ impl Head {
         }
         bytes.extend_from_slice(&self.chain_base.to_le_bytes());
         bytes.extend_from_slice(&self.chain.to_le_bytes());
-        bytes.push(u8::try_from(self.marks.len()).unwrap_or(u8::MAX));
-        for mark in self.marks {
-            bytes.push(u8::from(mark.is_some()));
-            bytes.extend_from_slice(&mark.unwrap_or(0).to_le_bytes());
+        bytes.push(u8::try_from(self.metas.len()).unwrap_or(u8::MAX));
+        for meta in self.metas {
+            bytes.push(u8::from(meta.is_some()));
+            bytes.extend_from_slice(&meta.unwrap_or(0).to_le_bytes());
         }
         let sum = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
@@ -84,12 +83,12 @@ impl Head {
         }
         let [seq, purged, first, last] = [rest.u64()?, rest.u64()?, rest.u64()?, rest.u64()?];
         let [chain_base, chain] = [rest.u32()?, rest.u32()?];
-        let mut marks = [None; Mark::ALL.len()];
+        let mut metas = [None; RaftMeta::ALL.len()];
         let [count] = rest.take::<1>()?;
         for at in 0..usize::from(count) {
             let [set] = rest.take::<1>()?;
             let sum = rest.u32()?;
-            *marks.get_mut(at)? = (set == 1).then_some(sum);
+            *metas.get_mut(at)? = (set == 1).then_some(sum);
         }
         rest.bytes.is_empty().then_some(Self {
             seq,
@@ -97,7 +96,7 @@ impl Head {
             span: (flags & HAS_RECORDS != 0).then_some(Span { first, last }),
             chain_base,
             chain,
-            marks,
+            metas,
         })
     }
 
@@ -147,7 +146,7 @@ mod tests {
             span: Some(Span { first: 10, last: 12 }),
             chain_base: 0xAABB_CCDD,
             chain: 0x1122_3344,
-            marks: [Some(7), None, Some(0xFFFF_FFFF)],
+            metas: [Some(7), None, Some(0xFFFF_FFFF)],
         }
     }
 

@@ -1,27 +1,26 @@
-//! The key space of the one tree: head, marks, chunks.
+//! The keys of the tree: head, Raft metadata, chunks.
 //!
 //! ```text
 //! 00 00                         the head, rewritten by every batch
-//! 00 01+mark                    a mark
+//! 00 01+number                  a value of Raft metadata, by its number
 //! 01 index(8, big endian) piece(2, big endian)   a chunk, by the index of its first record
 //! ```
 //!
-//! Marks sort before the chunks, so the log grows at the right end of the tree alone.
+//! Raft metadata sorts before the chunks, so the tree grows only at its right end.
 
-/// A small named value in the same durability domain as the log. Append-only; the number is part of the format.
+/// The key of a small value that becomes durable in order with the log. Append-only; the number is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Mark {
-    /// The vote.
+pub enum RaftMeta {
     Vote = 0,
     /// The last position known to be committed.
     Committed = 1,
-    /// The position the log is purged through; written by a purge alone.
+    /// The last purged position; only a purge sets it.
     Purged = 2,
 }
 
-impl Mark {
-    /// Every mark, in the order of its number.
+impl RaftMeta {
+    /// In the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Vote, Self::Committed, Self::Purged];
 
     pub(crate) const fn number(self) -> u8 {
@@ -33,11 +32,11 @@ pub(crate) const HEAD: [u8; 2] = [0, 0];
 const CHUNK: u8 = 1;
 pub(crate) const CHUNK_KEY_LEN: usize = 11;
 
-pub(crate) const fn mark(mark: Mark) -> [u8; 2] {
-    [0, 1 + mark.number()]
+pub(crate) const fn meta(meta: RaftMeta) -> [u8; 2] {
+    [0, 1 + meta.number()]
 }
 
-/// Where the chunk that starts at `index` is kept; a record longer than one chunk has several pieces.
+/// The key of the chunk that starts at `index`. A record longer than one chunk has several pieces.
 pub(crate) fn chunk(index: u64, piece: u16) -> [u8; CHUNK_KEY_LEN] {
     let mut key = [CHUNK; CHUNK_KEY_LEN];
     key[1..9].copy_from_slice(&index.to_be_bytes());
@@ -57,8 +56,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunk_keys_sort_by_index_then_piece_and_after_every_mark() {
-        assert!(mark(Mark::Purged)[..] < chunk(0, 0)[..]);
+    fn chunk_keys_sort_by_index_then_piece_and_after_raft_metadata() {
+        assert!(meta(RaftMeta::Purged)[..] < chunk(0, 0)[..]);
         assert!(chunk(255, 9)[..] < chunk(256, 0)[..]);
         assert!(chunk(256, 0)[..] < chunk(256, 1)[..]);
         assert_eq!(parse_chunk(&chunk(77, 3)), Some((77, 3)));

@@ -1,11 +1,11 @@
-//! Durable bytes for one node: a log of records with its marks, snapshot files, and small checksummed files.
+//! Durable bytes for one node: a log of records with Raft metadata, snapshot files, and small checksummed files.
 //!
-//! Owns everything this project ever writes to a disk, and the only code that names sled (`docs/adr/0002`,
-//! `docs/formats/storage.md`). Refuses to know Raft, async runtimes and what the bytes mean.
+//! This crate writes everything that the project keeps on a disk, and is the only one that names sled (`docs/adr/0002`,
+//! `docs/formats/storage.md`). It uses no async runtime and does not interpret the bytes.
 //!
-//! What it promises: an answer `Ok` to a durable request means that a power cut does not undo it; after any crash
-//! the log is what some prefix of the requests made of it, never less than what was answered; a store that cannot
-//! show this about itself does not open, or stops for good ([`StoreError::Corrupt`]).
+//! - After `Ok` to a durable request, a power cut does not undo it.
+//! - After any crash the log is the result of a prefix of the requests, which includes all that were acknowledged.
+//! - A store that cannot verify this does not open, or stops permanently ([`StoreError::Corrupt`]).
 //!
 //! Bounds: the log's queue by bytes ([`LogOptions::queue_bytes_max`]), its memory by the engine's cache
 //! ([`LogOptions::cache_bytes`]) and one batch; snapshots are written and read part by part.
@@ -28,8 +28,8 @@ pub use engine::{
 };
 pub use error::StoreError;
 pub use file::{read_file, write_file};
-pub use keys::Mark;
-pub use log::{Done, Log, LogOptions, MARK_BYTES_MAX, RECORD_BYTES_MAX, Record, Refused, WhenRoom};
+pub use keys::RaftMeta;
+pub use log::{Done, Log, LogOptions, META_BYTES_MAX, RECORD_BYTES_MAX, Record, Refused, WhenRoom};
 pub use rebuildable::open_rebuildable;
 pub use snapshot::{
     PART_BYTES_MAX, Parts, RawSnapshot, SnapshotReader, SnapshotReceiver, SnapshotWriter,

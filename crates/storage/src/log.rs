@@ -1,13 +1,12 @@
-//! The log: records by index, marks, and one thread that makes them durable in order.
+//! The log: records by index, Raft metadata, and one thread that makes them durable in order.
 //!
-//! Owns the handle ([`Log`]) and the thread behind it. Requests go into one bounded queue; the thread takes
-//! everything queued, writes it in batches, puts one barrier behind them if any of them must be durable, and then calls
-//! the answers in the order of the requests. Reading happens on the caller's thread, from the engine; the log is never
-//! held in memory.
+//! Requests of a [`Log`] go into one bounded queue. The thread takes all queued requests, writes them in batches, syncs
+//! once if any of them must be durable, and calls their callbacks in order. Reads run on the caller's thread and use the
+//! engine; the log is not kept in memory.
 //!
-//! Bounds: the queue holds [`LogOptions::queue_bytes_max`] (and always one request), as much again may be in the
-//! thread's hands; a request that does not fit comes back as [`Refused`]. Any error of the disk is final: every
-//! pending and every later call gets it.
+//! Bounds: the queue holds [`LogOptions::queue_bytes_max`] (and always one request), and the thread may hold as much again.
+//! A request that does not fit is returned as [`Refused`]. Any disk error is final: every pending and every later call
+//! gets it.
 
 mod directory;
 mod queue;
@@ -31,14 +30,14 @@ use self::writer::Writer;
 use crate::engine::{Engine, MemoryEngine};
 use crate::error::StoreError;
 use crate::head::{Head, Span};
-use crate::keys::Mark;
+use crate::keys::RaftMeta;
 
 pub use self::queue::{Refused, WhenRoom};
 
 /// The longest record, bytes.
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
-/// The longest mark, bytes.
-pub const MARK_BYTES_MAX: usize = 4 << 10;
+/// The longest value of Raft metadata, bytes.
+pub const META_BYTES_MAX: usize = 4 << 10;
 
 /// One entry of the log. Its meaning is the caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,30 +177,30 @@ impl Log {
         self.submit(Request::Append { records, done })
     }
 
-    /// Sets a mark (at most [`MARK_BYTES_MAX`] bytes). If `durable`, `done` is called when it and everything before it
+    /// Sets a value of Raft metadata (at most [`META_BYTES_MAX`] bytes). If `durable`, `done` is called when it and everything before it
     /// is; otherwise when it is written, and it becomes durable with whatever comes later.
     ///
-    /// `done` gets [`StoreError::Misuse`] for [`Mark::Purged`], which only a purge sets.
+    /// `done` gets [`StoreError::Misuse`] for [`RaftMeta::Purged`], which only a purge sets.
     ///
     /// # Errors
     /// [`Refused`] as for [`append`](Self::append).
-    pub fn set_mark(
+    pub fn set_meta(
         &self,
-        mark: Mark,
+        meta: RaftMeta,
         bytes: Bytes,
         durable: bool,
         done: Done,
     ) -> Result<(), Refused> {
-        self.submit(Request::SetMark { mark, bytes, durable, lazy: false, done })
+        self.submit(Request::SetMeta { meta, bytes, durable, lazy: false, done })
     }
 
-    /// Sets a mark that nobody waits for: it is written with whatever comes next, at the latest when the log is shut
+    /// Sets a value of Raft metadata without a waiting caller: it is written with whatever comes next, at the latest when the log is shut
     /// down, and does not wake the log's thread. `done` is called then; it must not hold the log.
     ///
     /// # Errors
     /// [`Refused`] as for [`append`](Self::append).
-    pub fn note_mark(&self, mark: Mark, bytes: Bytes, done: Done) -> Result<(), Refused> {
-        self.submit(Request::SetMark { mark, bytes, durable: false, lazy: true, done })
+    pub fn note_meta(&self, meta: RaftMeta, bytes: Bytes, done: Done) -> Result<(), Refused> {
+        self.submit(Request::SetMeta { meta, bytes, durable: false, lazy: true, done })
     }
 
     /// Removes every record after `last_kept`; all of them for `None`. `done` is called when it is written: the order
@@ -215,15 +214,15 @@ impl Log {
         self.submit(Request::Truncate { last_kept, done })
     }
 
-    /// Removes every record up to `index` (inclusive) and sets [`Mark::Purged`] in the same step. `index` may be
+    /// Removes every record up to `index` (inclusive) and sets [`RaftMeta::Purged`] in the same step. `index` may be
     /// beyond the last record: then the log is empty and goes on at `index + 1`. An `index` below an earlier purge
     /// changes nothing. `done` is called when it is written, as for [`truncate_after`](Self::truncate_after); the
     /// room is given back little by little.
     ///
     /// # Errors
     /// [`Refused`] as for [`append`](Self::append).
-    pub fn purge_through(&self, index: u64, mark: Bytes, done: Done) -> Result<(), Refused> {
-        self.submit(Request::Purge { through: index, mark, done })
+    pub fn purge_through(&self, index: u64, meta: Bytes, done: Done) -> Result<(), Refused> {
+        self.submit(Request::Purge { through: index, meta, done })
     }
 
     /// Records of `range` that are there, in order and without a gap, up to about `bytes_max` bytes, but at least one
@@ -244,12 +243,12 @@ impl Log {
         })
     }
 
-    /// A mark as last written; `None` if it never was.
+    /// The last written value of Raft metadata; `None` if there is none.
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn mark(&self, mark: Mark) -> Result<Option<Bytes>, StoreError> {
-        self.shared.on_engine(|engine, _| read::mark(engine, mark))
+    pub fn meta(&self, meta: RaftMeta) -> Result<Option<Bytes>, StoreError> {
+        self.shared.on_engine(|engine, _| read::meta(engine, meta))
     }
 
     /// The first and the last index that [`read`](Self::read) has; both or neither.
@@ -258,13 +257,13 @@ impl Log {
         (span.map(|span| span.first), span.map(|span| span.last))
     }
 
-    /// The index everything up to which was purged.
+    /// The last purged index.
     pub fn purged(&self) -> Option<u64> {
         self.shared.bounds.lock().purged
     }
 
-    /// The last index that [`read`](Self::read) has. What was appended above it is still on its way: whoever needs it
-    /// sooner keeps a copy until this number has passed it.
+    /// The last index that [`read`](Self::read) returns. Records appended above it are not written yet: a caller that needs
+    /// them keeps a copy until then.
     pub fn written(&self) -> Option<u64> {
         self.shared.bounds.lock().span.map(|span| span.last)
     }

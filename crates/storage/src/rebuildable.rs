@@ -1,7 +1,6 @@
-//! A small database whose content can be had again: never in the way of a node that starts.
+//! A small database of data that can be rebuilt. It never prevents the start of a node.
 //!
-//! Owns what becomes of a damaged one: it is removed, and an empty one takes its place. Refuses anything whose loss
-//! matters. Bounds: the cache; what is kept in it is the caller's to bound.
+//! A damaged database is removed and replaced by an empty one. Bounds: the cache; the caller bounds the content.
 
 use std::fs;
 use std::path::Path;

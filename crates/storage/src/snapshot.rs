@@ -1,10 +1,10 @@
-//! Snapshots as files: whole and checksummed, or not there.
+//! Snapshots as files, complete and with checksums.
 //!
-//! Owns one directory with at most one snapshot in it that counts, the newest, and with the files of those being
-//! written (`*.partial`), which nobody sees and which the next open removes. A snapshot is written part by part, synced,
-//! renamed, and the directory synced; only then the one before it goes. Refuses to know what is inside.
+//! A directory holds the current snapshot, and partial files (`*.partial`) of snapshots being written, which the next open
+//! removes. A snapshot is written part by part, synced and renamed, and the directory is synced. Only then the previous
+//! snapshot is removed.
 //!
-//! A damaged newest snapshot is an error and never passed over for an older one: the log below it is gone.
+//! A damaged current snapshot is an error. An older one cannot replace it: the log before it is purged.
 //! Memory: one part at a time. Format in `docs/formats/storage.md`.
 
 mod format;

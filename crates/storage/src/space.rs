@@ -1,4 +1,4 @@
-//! How much room a disk has left. Owns one question; refuses to decide anything about the answer.
+//! The free space of a disk.
 
 use std::io;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! How far the log was once durable, kept outside the database.
+//! The watermark: the last batch that is known to be durable, in the file `<dir>/synced` outside of the database.
 //!
-//! Owns the file `<dir>/synced`. After each barrier the number of the last batch it covered is written here, without
-//! a sync of its own: the file may lag behind the log and can never be ahead of it. A log that ends before this
-//! number has lost something that was acknowledged, even if the database thinks it is whole.
+//! After each sync of the log the number of the last batch is written here, without another sync: the file may be behind
+//! the log, but never ahead of it. A log that ends before this number has lost acknowledged data, even if the database
+//! is consistent.
 //!
-//! Two slots, a page apart, are written in turn, so that a torn write costs one of them at most:
+//! Two slots, a page apart, are written alternately, so that a torn write damages at most one of them:
 //!
 //! ```text
 //! 0..4   magic "HFSY"
@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn the_highest_number_written_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
-        let mut mark = Watermark::create(dir.path(), 1).unwrap();
+        let mut watermark = Watermark::create(dir.path(), 1).unwrap();
         for seq in [2, 3, 9, 10] {
-            mark.raise(seq).unwrap();
+            watermark.raise(seq).unwrap();
             assert_eq!(Watermark::open(dir.path()).unwrap().seq(), seq);
         }
     }
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn one_torn_slot_falls_back_to_the_other_and_two_are_damage() {
         let dir = tempfile::tempdir().unwrap();
-        let mut mark = Watermark::create(dir.path(), 1).unwrap();
-        mark.raise(5).unwrap();
-        mark.raise(6).unwrap();
-        mark.file.write_all_at(b"torn", SLOT_OFFSETS[1]).unwrap();
+        let mut watermark = Watermark::create(dir.path(), 1).unwrap();
+        watermark.raise(5).unwrap();
+        watermark.raise(6).unwrap();
+        watermark.file.write_all_at(b"torn", SLOT_OFFSETS[1]).unwrap();
         let mut again = Watermark::open(dir.path()).unwrap();
         assert_eq!(again.seq(), 5);
         again.raise(7).unwrap();

@@ -9,7 +9,7 @@ mod support;
 use std::io;
 use std::sync::mpsc;
 
-use holdfast_storage::{FaultyDisk, Log, Mark, StoreError};
+use holdfast_storage::{FaultyDisk, Log, RaftMeta, StoreError};
 use support::model::{History, Model, Op, Rng, Sizes};
 use support::{Driver as _, content};
 
@@ -170,8 +170,8 @@ fn used_disk() -> FaultyDisk {
     let log = Log::with_engine(disk.engine()).expect("open");
     log.do_append((1..40).map(|index| content(index, index * 40)).collect()).expect("append");
     log.do_append(vec![content(40, 150_000), content(41, 10)]).expect("append");
-    log.do_mark(Mark::Vote, b"vote", true).expect("mark");
-    log.do_mark(Mark::Committed, b"committed", false).expect("mark");
+    log.do_meta(RaftMeta::Vote, b"vote", true).expect("meta");
+    log.do_meta(RaftMeta::Committed, b"committed", false).expect("meta");
     log.do_purge(5, "purged").expect("purge");
     log.do_truncate(Some(40)).expect("truncate");
     log.do_append(vec![content(41, 99)]).expect("append");
@@ -212,8 +212,8 @@ fn a_key_that_turned_back_into_an_older_one_is_refused() {
     let disk = used_disk();
     let old = disk.image();
     let log = Log::with_engine(disk.engine()).expect("open");
-    log.do_mark(Mark::Vote, b"newer", true).expect("mark");
-    log.do_mark(Mark::Committed, b"newer", true).expect("mark");
+    log.do_meta(RaftMeta::Vote, b"newer", true).expect("meta");
+    log.do_meta(RaftMeta::Committed, b"newer", true).expect("meta");
     log.do_truncate(Some(40)).expect("truncate");
     log.do_append(vec![content(41, 98)]).expect("append");
     log.do_purge(20, "newer").expect("purge");
@@ -234,7 +234,7 @@ fn a_key_that_turned_back_into_an_older_one_is_refused() {
             assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "key {key:?}");
         }
     }
-    assert!(tried >= 5, "{tried} keys differ: the head, three marks, a chunk");
+    assert!(tried >= 5, "{tried} keys differ: the head, three metas, a chunk");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn damage_met_while_reading_closes_the_log() {
     let read = log.read(41..=41, 1000);
     assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
     assert_eq!(log.failed(), read.err());
-    assert!(matches!(log.do_mark(Mark::Vote, b"v", true), Err(StoreError::Corrupt { .. })));
+    assert!(matches!(log.do_meta(RaftMeta::Vote, b"v", true), Err(StoreError::Corrupt { .. })));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn the_judge_accepts_prefixes_and_refuses_everything_else() {
     let mut changed = last.clone();
     changed.records.last_entry().expect("records").get_mut().1 ^= 1;
     let mut other_vote = last.clone();
-    other_vote.marks[0] = Some("never".into());
+    other_vote.metas[0] = Some("never".into());
     let mut hole = last;
     let middle = *hole.records.keys().nth(1).expect("three records");
     hole.records.remove(&middle);

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use holdfast_storage::{Log, LogOptions, Mark, StoreError, free_bytes};
+use holdfast_storage::{Log, LogOptions, RaftMeta, StoreError, free_bytes};
 use support::model::{Model, Rng};
 use support::{Driver as _, content};
 
@@ -24,7 +24,7 @@ fn use_log(dir: &Path, first: u64) -> Model {
         let large = if index % 10 == 0 { 70_000 } else { index * 31 % 3000 };
         log.do_append(vec![content(index, large)]).expect("append");
     }
-    log.do_mark(Mark::Vote, &first.to_le_bytes(), true).expect("mark");
+    log.do_meta(RaftMeta::Vote, &first.to_le_bytes(), true).expect("meta");
     if first > 1 {
         log.do_purge(first, "p").expect("purge");
     }
@@ -225,7 +225,7 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
         assert!(matches!(error, StoreError::Full { .. }), "{mib} MiB: {error}");
         assert!(error.to_string().contains("make room"), "{error}");
         assert_eq!(log.failed(), Some(error.clone()));
-        assert_eq!(log.do_mark(Mark::Vote, b"v", true), Err(error));
+        assert_eq!(log.do_meta(RaftMeta::Vote, b"v", true), Err(error));
         assert!(free_bytes(&dir).expect("statvfs") < 9 << 20);
         log.shutdown();
         drop(log);

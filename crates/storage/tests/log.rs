@@ -1,4 +1,4 @@
-//! The log's contract, held against all three engines: order, durability answers, reads, truncation, purges, marks,
+//! The log's contract, held against all three engines: order, durability answers, reads, truncation, purges, metas,
 //! bounds of the queue, and what happens after an error.
 
 mod support;
@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use holdfast_storage::{
-    FaultyDisk, Log, LogOptions, MARK_BYTES_MAX, Mark, RECORD_BYTES_MAX, Record, SledEngine,
+    FaultyDisk, Log, LogOptions, META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record, SledEngine,
     StoreError,
 };
 use support::{Driver as _, content, records};
@@ -119,17 +119,17 @@ fn truncating_everything_empties_a_log_and_a_large_one_too() {
 fn a_purge_takes_the_beginning_and_its_mark_together() {
     on_each_engine(|log| {
         log.do_append((0..40).map(|index| content(index, 500)).collect()).expect("append");
-        for (through, mark) in [(0, "a"), (12, "b"), (13, "c"), (38, "d")] {
-            log.do_purge(through, mark).expect("purge");
+        for (through, meta) in [(0, "a"), (12, "b"), (13, "c"), (38, "d")] {
+            log.do_purge(through, meta).expect("purge");
             assert_eq!(log.bounds(), (Some(through + 1), Some(39)));
             assert_eq!(log.purged(), Some(through));
-            assert_eq!(log.mark(Mark::Purged).expect("mark").as_deref(), Some(mark.as_bytes()));
+            assert_eq!(log.meta(RaftMeta::Purged).expect("meta").as_deref(), Some(meta.as_bytes()));
             let expected: Vec<Record> =
                 (through + 1..40).map(|index| content(index, 500)).collect();
             assert_eq!(records(log), expected);
         }
         log.do_purge(3, "late").expect("an earlier purge changes nothing");
-        assert_eq!(log.mark(Mark::Purged).expect("mark").as_deref(), Some(&b"d"[..]));
+        assert_eq!(log.meta(RaftMeta::Purged).expect("meta").as_deref(), Some(&b"d"[..]));
         let below = log.do_truncate(Some(20));
         assert!(matches!(below, Err(StoreError::Misuse { .. })));
         log.do_truncate(Some(38)).expect("cutting at the purge leaves an empty log");
@@ -168,7 +168,7 @@ fn purged_chunks_are_given_back() {
     let log = Log::with_engine(disk.engine()).expect("what is left is swept after a restart");
     // Each request is followed by one step of the sweep.
     for _ in 0..12 {
-        log.do_mark(Mark::Committed, b"c", false).expect("mark");
+        log.do_meta(RaftMeta::Committed, b"c", false).expect("meta");
     }
     log.shutdown();
     assert!(disk.keys().len() < 20, "{} keys are left", disk.keys().len());
@@ -177,15 +177,21 @@ fn purged_chunks_are_given_back() {
 #[test]
 fn marks_are_kept_apart_and_the_purge_mark_belongs_to_purges() {
     on_each_engine(|log| {
-        assert_eq!(log.mark(Mark::Vote).expect("mark"), None);
-        log.do_mark(Mark::Vote, b"v1", true).expect("set");
-        log.do_mark(Mark::Committed, b"c1", false).expect("set");
-        log.do_mark(Mark::Vote, b"", true).expect("set");
-        assert_eq!(log.mark(Mark::Vote).expect("mark").as_deref(), Some(&b""[..]));
-        assert_eq!(log.mark(Mark::Committed).expect("mark").as_deref(), Some(&b"c1"[..]));
-        assert!(matches!(log.do_mark(Mark::Purged, b"x", true), Err(StoreError::Misuse { .. })));
-        let long = vec![0; MARK_BYTES_MAX + 1];
-        assert!(matches!(log.do_mark(Mark::Vote, &long, true), Err(StoreError::TooLarge { .. })));
+        assert_eq!(log.meta(RaftMeta::Vote).expect("meta"), None);
+        log.do_meta(RaftMeta::Vote, b"v1", true).expect("set");
+        log.do_meta(RaftMeta::Committed, b"c1", false).expect("set");
+        log.do_meta(RaftMeta::Vote, b"", true).expect("set");
+        assert_eq!(log.meta(RaftMeta::Vote).expect("meta").as_deref(), Some(&b""[..]));
+        assert_eq!(log.meta(RaftMeta::Committed).expect("meta").as_deref(), Some(&b"c1"[..]));
+        assert!(matches!(
+            log.do_meta(RaftMeta::Purged, b"x", true),
+            Err(StoreError::Misuse { .. })
+        ));
+        let long = vec![0; META_BYTES_MAX + 1];
+        assert!(matches!(
+            log.do_meta(RaftMeta::Vote, &long, true),
+            Err(StoreError::TooLarge { .. })
+        ));
     });
 }
 
@@ -202,7 +208,7 @@ fn a_reopened_log_is_the_same_log() {
             (first..first + 20).map(|index| content(index, index * 113)).collect();
         log.do_append(new.clone()).expect("append");
         all.extend(new);
-        log.do_mark(Mark::Vote, &round.to_le_bytes(), true).expect("mark");
+        log.do_meta(RaftMeta::Vote, &round.to_le_bytes(), true).expect("meta");
         if round == 2 {
             log.do_purge(25, "p").expect("purge");
             all.retain(|record| record.index > 25);
@@ -210,7 +216,7 @@ fn a_reopened_log_is_the_same_log() {
         log.shutdown();
     }
     let log = Log::open(&path, LogOptions::default()).expect("open");
-    assert_eq!(log.mark(Mark::Vote).expect("mark").as_deref(), Some(&4_u64.to_le_bytes()[..]));
+    assert_eq!(log.meta(RaftMeta::Vote).expect("meta").as_deref(), Some(&4_u64.to_le_bytes()[..]));
     assert_eq!(log.purged(), Some(25));
     assert_eq!(std::fs::read_dir(path.join("blobs")).expect("blobs").count(), 0);
 }
@@ -236,8 +242,10 @@ fn answers_come_in_the_order_of_the_requests() {
         for number in 0..300_u64 {
             match number % 3 {
                 0 => log.append(vec![content(number / 3, 50)], note(number)),
-                1 => log.set_mark(Mark::Committed, Bytes::from_static(b"c"), false, note(number)),
-                _ => log.set_mark(Mark::Vote, Bytes::from_static(b"v"), true, note(number)),
+                1 => {
+                    log.set_meta(RaftMeta::Committed, Bytes::from_static(b"c"), false, note(number))
+                }
+                _ => log.set_meta(RaftMeta::Vote, Bytes::from_static(b"v"), true, note(number)),
             }
             .expect("room");
         }
@@ -293,11 +301,11 @@ fn one_barrier_serves_everything_queued_and_none_is_made_for_nobody() {
         "{barriers} barriers for what was taken first and for the rest"
     );
     for _ in 0..5 {
-        log.do_mark(Mark::Committed, b"c", false).expect("mark");
+        log.do_meta(RaftMeta::Committed, b"c", false).expect("meta");
         log.do_truncate(Some(99)).expect("truncate");
     }
     assert_eq!(gate.syncs.load(Ordering::Relaxed) - opened, barriers);
-    log.do_mark(Mark::Vote, b"v", true).expect("mark");
+    log.do_meta(RaftMeta::Vote, b"v", true).expect("meta");
     assert_eq!(gate.syncs.load(Ordering::Relaxed) - opened, barriers + 1);
 }
 
@@ -314,8 +322,8 @@ fn after_an_error_every_pending_and_later_call_gets_it() {
         assert_eq!(results.last(), Some(&Err(full.clone())));
         assert_eq!(log.failed(), Some(full.clone()));
         assert_eq!(log.read(0..=0, 1), Err(full.clone()), "a log that failed is not read either");
-        assert_eq!(log.mark(Mark::Vote), Err(full.clone()));
-        assert_eq!(log.do_mark(Mark::Vote, b"v", true), Err(full.clone()));
+        assert_eq!(log.meta(RaftMeta::Vote), Err(full.clone()));
+        assert_eq!(log.do_meta(RaftMeta::Vote, b"v", true), Err(full.clone()));
         let steps = disk.steps();
         assert_eq!(log.do_append(vec![content(9, 1)]), Err(full.clone()));
         assert_eq!(disk.steps(), steps, "nothing is tried again");

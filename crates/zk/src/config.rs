@@ -1,4 +1,4 @@
-//! The front-end's tunables.
+//! The configuration of the front-end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -8,40 +8,39 @@ use holdfast_service::StreamLimits;
 use holdfast_types::{NodeId, Ttl};
 use holdfast_zkwire::{FRAME_MAX_DEFAULT, FourLetterWord};
 
-/// Bounds and time limits of the `ZooKeeper` door.
+/// Bounds and time limits of the `ZooKeeper` front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZkConfig {
-    /// Unit of session timeouts: a client gets what it asks for, but from 2 to 20 of these. From [`ZkConfig::TICK_MIN`]
-    /// to [`ZkConfig::TICK_MAX`].
+    /// The unit of session timeouts: a client gets the timeout that it requests, limited to 2 to 20 ticks. From
+    /// [`ZkConfig::TICK_MIN`] to [`ZkConfig::TICK_MAX`].
     pub tick: Duration,
-    /// Open connections at most; one more is closed at once.
+    /// Further connections are closed at once.
     pub connections_max: usize,
-    /// The same of one client address; 0 is no bound.
+    /// For each client address; 0 is no limit.
     pub connections_per_address_max: usize,
     /// From the accept to the end of the first frame, or of a four-letter word.
     pub handshake_timeout: Duration,
     /// Bytes of a frame, checked before anything is allocated.
     pub frame_bytes_max: usize,
-    /// A client that takes nothing for this long is cut.
+    /// The connection of a client that reads nothing for this long is closed.
     pub write_timeout: Duration,
-    /// From the shutdown signal to the last reply; connections still busy then are cut.
+    /// From the shutdown signal to the last reply; connections that are still busy then are closed.
     pub drain_timeout: Duration,
-    /// What one connection may make this node keep.
+    /// The bounds of one connection's stream.
     pub stream: StreamLimits,
-    /// The four-letter words that are answered.
     pub words: Words,
-    /// The node's data directory, whose size is told by `dirs` and `conf`.
+    /// The node's data directory; `dirs` and `conf` show its size.
     pub data_dir: PathBuf,
     /// The members of the cluster, this node among them, for `conf` and `/zookeeper/config`.
     pub members: BTreeMap<NodeId, ZkMember>,
 }
 
-/// Where others reach a member.
+/// The addresses of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZkMember {
-    /// The other nodes, `host:port`.
+    /// For other nodes, `host:port`.
     pub peer: String,
-    /// Clients of this front-end, `host:port`.
+    /// For `ZooKeeper` clients, `host:port`.
     pub zookeeper: String,
 }
 
@@ -51,10 +50,9 @@ impl ZkConfig {
     /// The longest tick: twenty of them are the longest session.
     pub const TICK_MAX: Duration = Duration::from_mins(72);
 
-    /// The members as `ZooKeeper` writes them in `/zookeeper/config`; none on a node alone, which has no such text there
-    /// either. A peer has one port where `ZooKeeper` has two, so it stands twice. The version stays: members are
-    /// configured, and no client changes them.
-    pub(crate) fn dynamic(&self) -> Option<String> {
+    /// The members in the format of `/zookeeper/config`; `None` on a single node, as in `ZooKeeper`. A member has one peer
+    /// port where `ZooKeeper` has two, so it appears twice. The version is constant: clients cannot change the members.
+    pub(crate) fn members_text(&self) -> Option<String> {
         let line = |(id, member): (&NodeId, &ZkMember)| {
             let ZkMember { peer, zookeeper } = member;
             let port = peer.rsplit(':').next().unwrap_or_default();
@@ -64,11 +62,11 @@ impl ZkConfig {
         Some(lines.collect::<String>() + "version=0")
     }
 
-    /// The timeout that a client gets which asks for `asked_ms` milliseconds.
-    pub(crate) fn negotiated(&self, asked_ms: i32) -> Ttl {
+    /// The session timeout of a client that requests `requested_ms`.
+    pub(crate) fn negotiated(&self, requested_ms: i32) -> Ttl {
         let (min, max) = self.timeouts();
-        let asked = u32::try_from(asked_ms).unwrap_or(0);
-        Ttl::try_from(asked.clamp(min, max)).unwrap_or(Ttl::DEFAULT)
+        let requested = u32::try_from(requested_ms).unwrap_or(0);
+        Ttl::try_from(requested.clamp(min, max)).unwrap_or(Ttl::DEFAULT)
     }
 
     /// The shortest and the longest timeout, milliseconds.
@@ -102,15 +100,15 @@ impl Default for ZkConfig {
 pub struct Words(BTreeSet<FourLetterWord>);
 
 impl Words {
-    /// All of them, as `*` says it.
+    /// `*`.
     pub fn all() -> Self {
         Self(FourLetterWord::ALL.iter().copied().collect())
     }
 
-    /// Reads `*`, or words separated by commas or spaces; nothing allows none.
+    /// Parses `*`, or words separated by commas or spaces; an empty list allows none.
     ///
     /// # Errors
-    /// The first word that there is not.
+    /// The first unknown word.
     pub fn parse(list: &str) -> Result<Self, String> {
         if list.trim() == "*" {
             return Ok(Self::all());
@@ -123,15 +121,14 @@ impl Words {
         words.map(known).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether it is answered.
     pub(crate) fn allow(&self, word: FourLetterWord) -> bool {
         self.0.contains(&word)
     }
 }
 
 impl Default for Words {
-    /// `ZooKeeper`'s own default, `srvr`, and what monitoring and clients' version checks read: none of these walks
-    /// over sessions or watches, names a client's nodes, or resets anything.
+    /// `srvr`, which is `ZooKeeper`'s own default, and the words that monitoring and version checks of clients use. None of
+    /// them lists sessions, watches or a client's nodes, or resets anything.
     fn default() -> Self {
         use FourLetterWord::{Conf, Envi, Isro, Mntr, Ruok, Srvr, Stat, Wchs};
         Self(BTreeSet::from([Conf, Envi, Isro, Mntr, Ruok, Srvr, Stat, Wchs]))
@@ -143,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_held_between_2_and_20_ticks() {
+    fn session_timeouts_are_limited_to_2_to_20_ticks() {
         let config = ZkConfig::default();
         let negotiated = |asked| config.negotiated(asked).as_millis();
         assert_eq!(
@@ -157,19 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn members_are_written_as_zookeeper_does_and_a_node_alone_has_none() {
+    fn members_have_the_format_of_zookeeper_and_a_single_node_has_none() {
         let member = |n| ZkMember { peer: format!("h{n}:7401"), zookeeper: format!("h{n}:7402") };
         let members = |ids: &[u64]| ids.iter().map(|n| (NodeId(*n), member(*n))).collect();
-        let several = ZkConfig { members: members(&[1, 2]), ..ZkConfig::default() };
+        let two_members = ZkConfig { members: members(&[1, 2]), ..ZkConfig::default() };
         let text = "server.1=h1:7401:7401:participant;h1:7402\n\
                     server.2=h2:7401:7401:participant;h2:7402\nversion=0";
-        assert_eq!(several.dynamic().as_deref(), Some(text));
+        assert_eq!(two_members.members_text().as_deref(), Some(text));
         let alone = ZkConfig { members: members(&[1]), ..ZkConfig::default() };
-        assert_eq!(alone.dynamic(), None);
+        assert_eq!(alone.members_text(), None);
     }
 
     #[test]
-    fn words_are_allowed_by_name_or_all_at_once() {
+    fn four_letter_words_are_allowed_by_name_or_all_at_once() {
         assert_eq!(Words::parse("*"), Ok(Words::all()));
         let some = Words::parse("ruok, mntr dump").unwrap();
         assert!(some.allow(FourLetterWord::Dump) && !some.allow(FourLetterWord::Srvr));

@@ -1,292 +1,208 @@
-//! One connection from its first byte to its last: a four-letter word, or a handshake and a conversation.
+//! One connection from its first byte to its last: a four-letter word, or a handshake and then requests and replies.
 //!
-//! Owns the handshake and the way a connection ends. A session outlives its connection, so none of the ends here ends
-//! a session, but the client's own wish. Refuses to know requests.
+//! A session outlives its connection: only the client's request to close the session ends it here.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use holdfast_service::{Attached, Ended, Failure, Outbox, Service, Stream};
-use holdfast_types::{Labels, Password, Rejection, SessionId};
-use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError, ErrorCode};
+use bytes::BytesMut;
+use holdfast_service::{Ended, Stream};
+use holdfast_zkwire::{ConnectResponse, ErrorCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::conversation::{End, Listener, Shared, Speaker};
-use crate::frames::{Broken, First, Frames};
+use crate::config::ZkConfig;
+use crate::connection_table::ConnectionGuard;
+use crate::context::{ServerContext, Shutdown};
+use crate::disconnect::Disconnect;
+use crate::four_letter;
+use crate::frame_reader::{FrameReadError, FrameReader, Opening};
+use crate::handshake::{HandshakeError, Session, handshake};
 use crate::identity::Identities;
-use crate::ledger::{Ledger, Seat};
-use crate::plan::Known;
-use crate::words;
-use crate::{ZkConfig, ZkMetrics, values};
+use crate::ops::operation::ConnectionContext;
+use crate::pending::PendingRequests;
+use crate::reply_loop::ReplyLoop;
+use crate::request_loop::RequestLoop;
 
-/// What is read and forgotten of a client that is sent away, bytes: closing at once would throw away what it has not
-/// read yet.
-const FORGET_MAX: usize = 64 * 1024;
+/// Bytes that the server reads and drops after its last reply: closing a socket with unread bytes could discard the
+/// reply.
+const DISCARD_MAX: usize = 64 * 1024;
 /// How long that may take.
-const FORGET_TIME: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// What every connection has at hand.
-#[derive(Debug)]
-pub(crate) struct Front {
-    pub(crate) config: ZkConfig,
-    /// What is read at `/zookeeper/config`; `None` on a node alone.
-    pub(crate) members: Option<Arc<str>>,
-    pub(crate) service: Service,
-    pub(crate) metrics: ZkMetrics,
-    pub(crate) ledger: Arc<Ledger>,
-    /// Where the door listens.
-    pub(crate) address: Option<SocketAddr>,
-}
-
-/// How far the end of the door has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    /// Open.
-    No,
-    /// Nothing more is read; what was asked is answered.
-    Gracefully,
-    /// Whatever is left is cut.
-    Now,
-}
-
-/// Why there is no conversation.
-#[derive(Debug)]
-enum Refused {
-    /// The client said nothing, or nothing that could be understood.
-    Speech(Option<Broken>),
-    /// The first frame is none.
-    Hello(DecodeError),
-    /// There is no such session, or the password is another one.
-    NoSession(Option<bool>),
-    /// This node cannot do it: the client asks another one.
-    Unable(Failure),
-}
+const DISCARD_TIME: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it ends.
-pub(crate) async fn converse(
+pub(crate) async fn serve_connection(
     mut tcp: TcpStream,
     peer: SocketAddr,
-    front: Arc<Front>,
-    seat: Seat,
-    closing: watch::Receiver<Closing>,
+    context: Arc<ServerContext>,
+    guard: ConnectionGuard,
+    shutdown: watch::Receiver<Shutdown>,
 ) {
-    let mut cut = closing.clone();
+    let mut abort = shutdown.clone();
     let (reader, mut writer) = tcp.split();
-    let mut frames = Frames::new(reader, front.config.frame_bytes_max);
+    let mut frames = FrameReader::new(reader, context.config.frame_bytes_max);
     let served = async {
-        let first = timeout(front.config.handshake_timeout, frames.first()).await;
-        match first {
-            Ok(Ok(First::Word(word))) => {
-                let answer = words::answer(&front, word).await;
-                front.metrics.words().inc();
-                send(&mut writer, answer.as_bytes(), &front.config).await;
+        match timeout(context.config.handshake_timeout, frames.opening()).await {
+            Ok(Ok(Opening::Word(word))) => {
+                let answer = four_letter::answer(&context, word).await;
+                context.metrics.words().inc();
+                send(&mut writer, answer.as_bytes(), &context.config).await;
             }
-            Ok(Ok(First::Frame(hello))) => {
-                greet(&front, peer, &seat, &mut frames, &mut writer, hello, closing).await;
-            }
-            Ok(Err(broken)) => {
-                refuse(&front, peer, &mut writer, Refused::Speech(Some(broken))).await;
-            }
-            Err(_) => refuse(&front, peer, &mut writer, Refused::Speech(None)).await,
+            Ok(Ok(Opening::Frame(frame))) => match handshake(&context, peer, frame).await {
+                Ok(session) => {
+                    let connection = Connection { context: &context, peer, guard: &guard };
+                    connection.serve(session, &mut frames, &mut writer, shutdown).await;
+                }
+                Err(error) => reject(&context, peer, &mut writer, error).await,
+            },
+            Ok(Err(FrameReadError::Closed | FrameReadError::Socket(_))) => {}
+            Ok(Err(FrameReadError::Frame(error))) => log_rejected(&context, peer, error),
+            Err(_) => log_rejected(&context, peer, "no handshake in time"),
         }
-        // Half closed first, so that the last reply arrives.
+        // Closes the sending side first, so that the last reply arrives.
         drop(writer.shutdown().await);
-        drop(timeout(FORGET_TIME, frames.forget(FORGET_MAX)).await);
+        drop(timeout(DISCARD_TIME, frames.discard(DISCARD_MAX)).await);
     };
     tokio::select! {
         () = served => {}
-        _ = cut.wait_for(|closing| *closing == Closing::Now) => {}
+        _ = abort.wait_for(|shutdown| *shutdown == Shutdown::Now) => {}
     }
 }
 
-async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
-    front: &Front,
+/// A connection after its handshake.
+struct Connection<'a> {
+    context: &'a ServerContext,
     peer: SocketAddr,
-    seat: &Seat,
-    frames: &mut Frames<R>,
-    writer: &mut W,
-    hello: Bytes,
-    closing: watch::Receiver<Closing>,
-) {
-    let begun = match handshake(front, peer, hello).await {
-        Ok(begun) => begun,
-        Err(refused) => return refuse(front, peer, writer, refused).await,
-    };
-    let Begun { attached, stream, outbox, welcome } = begun;
-    front.metrics.handshakes().inc();
-    seat.attached(session_number(attached.id), attached.ttl.as_millis());
-    let session = format!("{:#x}", attached.id.0);
-    tracing::debug!(%peer, session, timeout_ms = attached.ttl.as_millis(), "a ZooKeeper session speaks");
-    let shared = Shared::default();
-    let mut listener = Listener {
-        frames,
-        stream: &stream,
-        known: Known { identities: Identities::of(peer.ip()), members: front.members.clone() },
-        shared: &shared,
-        seat,
-        silence_max: attached.ttl.as_duration(),
-        last_tag: 0,
-    };
-    let mut speaker = Speaker {
-        sink: writer,
-        outbox,
-        shared: &shared,
-        seat,
-        metrics: &front.metrics,
-        write_timeout: front.config.write_timeout,
-        buffer: BytesMut::from(welcome),
-        end: None,
-    };
-    let end = exchange(&stream, &mut listener, &mut speaker, closing).await;
-    drop(speaker);
-    part(front, peer, &session, &end);
-    if matches!(end, End::Stream(Ended::Moved)) {
-        // The client learns the end of its connection from this; a close that it sent before still counts.
-        drop(writer.shutdown().await);
-        drop(timeout(FORGET_TIME, listener.farewell(FORGET_MAX)).await);
+    guard: &'a ConnectionGuard,
+}
+
+impl Connection<'_> {
+    async fn serve<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        &self,
+        session: Session,
+        frames: &mut FrameReader<R>,
+        writer: &mut W,
+        shutdown: watch::Receiver<Shutdown>,
+    ) {
+        let number = session.number();
+        let Session { attached, stream, outbox, response } = session;
+        let ttl = attached.ttl;
+        self.context.metrics.handshakes().inc();
+        self.guard.set_session(number, ttl.as_millis());
+        let session = format!("{:#x}", attached.id.0);
+        tracing::debug!(peer = %self.peer, session, timeout_ms = ttl.as_millis(), "a ZooKeeper session connected");
+        let pending = PendingRequests::default();
+        let identities = Identities::of(self.peer.ip());
+        let mut requests = RequestLoop {
+            frames,
+            stream: &stream,
+            context: ConnectionContext { identities, members: self.context.members.clone() },
+            pending: &pending,
+            guard: self.guard,
+            silence_max: ttl.as_duration(),
+            last_tag: 0,
+        };
+        let mut replies = ReplyLoop {
+            sink: writer,
+            outbox,
+            pending: &pending,
+            guard: self.guard,
+            metrics: &self.context.metrics,
+            write_timeout: self.context.config.write_timeout,
+            buffer: BytesMut::from(response),
+            disconnect: None,
+        };
+        let disconnect = run_loops(&stream, &mut requests, &mut replies, shutdown).await;
+        drop(replies);
+        self.log_end(&session, &disconnect);
+        if matches!(disconnect, Disconnect::Stream(Ended::Moved)) {
+            // Tells the client that its connection has ended; a close that it sent before still counts.
+            drop(writer.shutdown().await);
+            drop(timeout(DISCARD_TIME, requests.read_close(DISCARD_MAX)).await);
+        }
+    }
+
+    /// Logs at `info` if the client caused the end, else at `debug`.
+    fn log_end(&self, session: &str, disconnect: &Disconnect) {
+        let peer = self.peer;
+        let fault = match disconnect {
+            Disconnect::Error(ErrorCode::AuthFailed) => Some("authentication failed".to_owned()),
+            Disconnect::WriteTimeout => Some("the client does not read its replies".to_owned()),
+            Disconnect::Frame(error) => Some(error.to_string()),
+            Disconnect::Header(error) => Some(error.to_string()),
+            Disconnect::Stream(Ended::Overflow) => {
+                Some("the client does not read its watch events".to_owned())
+            }
+            Disconnect::Socket(error) => {
+                tracing::debug!(%peer, session, %error, "the socket of a ZooKeeper client failed");
+                None
+            }
+            Disconnect::ByClient
+            | Disconnect::Unavailable
+            | Disconnect::Timeout
+            | Disconnect::Error(_)
+            | Disconnect::Stream(_) => None,
+        };
+        if let Some(reason) = fault {
+            self.context.metrics.dropped().inc();
+            tracing::info!(%peer, session, reason, "closed a ZooKeeper connection");
+        } else {
+            tracing::debug!(%peer, session, end = disconnect.name(), "a ZooKeeper connection ended");
+        }
     }
 }
 
-/// Both loops until one of them ends, or the door does; then what is left to be written.
-async fn exchange<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+/// Runs both loops until one of them ends, or the session or the front-end does; then writes the remaining replies.
+async fn run_loops<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     stream: &Stream,
-    listener: &mut Listener<'_, R>,
-    speaker: &mut Speaker<'_, W>,
-    mut closing: watch::Receiver<Closing>,
-) -> End {
-    let (end, flush) = tokio::select! {
+    requests: &mut RequestLoop<'_, R>,
+    replies: &mut ReplyLoop<'_, W>,
+    mut shutdown: watch::Receiver<Shutdown>,
+) -> Disconnect {
+    let (disconnect, flush) = tokio::select! {
         biased;
-        end = listener.listen() => (end, true),
-        end = speaker.speak() => (end, false),
-        () = stream.lost() => (End::Stream(Ended::CutOff), true),
-        _ = closing.wait_for(|closing| *closing != Closing::No) => {
-            (End::Stream(Ended::ShuttingDown), true)
+        disconnect = requests.run() => (disconnect, true),
+        disconnect = replies.run() => (disconnect, false),
+        () = stream.lost() => (Disconnect::Stream(Ended::CutOff), true),
+        _ = shutdown.wait_for(|shutdown| *shutdown != Shutdown::NotStarted) => {
+            (Disconnect::Stream(Ended::ShuttingDown), true)
         }
     };
     if flush {
-        speaker.finish().await;
+        replies.flush().await;
     }
-    end
+    disconnect
 }
 
-/// A session, and the frame that tells the client so.
-struct Begun {
-    attached: Attached,
-    stream: Stream,
-    outbox: Outbox,
-    welcome: Bytes,
-}
-
-async fn handshake(front: &Front, peer: SocketAddr, hello: Bytes) -> Result<Begun, Refused> {
-    let hello = ConnectRequest::decode(hello).map_err(Refused::Hello)?;
-    let attached = attach(front, peer, &hello).await?;
-    let (stream, outbox) =
-        front.service.stream(&attached, front.config.stream).map_err(Refused::Unable)?;
-    let welcome = ConnectResponse {
-        protocol_version: 0,
-        timeout_ms: i32::try_from(attached.ttl.as_millis()).unwrap_or(i32::MAX),
-        session_id: session_number(attached.id),
-        password: attached.password.0,
-        read_only: hello.read_only.map(|_| false),
-    };
-    Ok(Begun { attached, stream, outbox, welcome: welcome.encode() })
-}
-
-async fn attach(
-    front: &Front,
-    peer: SocketAddr,
-    hello: &ConnectRequest,
-) -> Result<Attached, Refused> {
-    let ttl = front.config.negotiated(hello.timeout_ms);
-    let seen = values::revision(hello.last_zxid_seen);
-    let attached = if hello.session_id == 0 {
-        front.service.open_stream_session(ttl, labels(peer), seen).await
-    } else {
-        let id = u64::try_from(hello.session_id).ok().map(SessionId);
-        let (Some(id), Some(password)) = (id, hello.password) else {
-            return Err(Refused::NoSession(hello.read_only));
-        };
-        front.service.attach_session(id, Password(password), ttl, seen).await
-    };
-    attached.map_err(|failure| {
-        let gone = matches!(
-            failure,
-            Failure::Rejected(
-                Rejection::NoSession { .. }
-                    | Rejection::SessionExpired { .. }
-                    | Rejection::SessionMoved { .. }
-            )
-        );
-        if gone { Refused::NoSession(hello.read_only) } else { Refused::Unable(failure) }
-    })
-}
-
-/// What others see of the session.
-fn labels(peer: SocketAddr) -> Labels {
-    let labels = [("door", "zookeeper".to_owned()), ("addr", peer.to_string())];
-    let labels = labels.map(|(name, value)| (name.to_owned(), value));
-    // Both are short and of good characters.
-    Labels::new(labels.into()).unwrap_or_default()
-}
-
-fn session_number(id: SessionId) -> i64 {
-    i64::try_from(id.0).unwrap_or(i64::MAX)
-}
-
-async fn refuse<W: AsyncWrite + Unpin>(
-    front: &Front,
+async fn reject<W: AsyncWrite + Unpin>(
+    context: &ServerContext,
     peer: SocketAddr,
     writer: &mut W,
-    refused: Refused,
+    error: HandshakeError,
 ) {
-    match refused {
-        Refused::NoSession(read_only) => {
-            tracing::debug!(%peer, "a ZooKeeper client's session is over, or its password is wrong");
+    match error {
+        HandshakeError::NoSession(read_only) => {
+            tracing::debug!(%peer, "rejected a ZooKeeper session: it has ended, or the password is wrong");
             let refusal = ConnectResponse::refusal(read_only.map(|_| false));
-            send(writer, &refusal.encode(), &front.config).await;
+            send(writer, &refusal.encode(), &context.config).await;
         }
-        Refused::Unable(failure) => {
-            tracing::debug!(%peer, %failure, "a ZooKeeper client was sent to another node");
+        HandshakeError::Unavailable(failure) => {
+            tracing::debug!(%peer, %failure, "rejected a ZooKeeper session: the client has to use another node");
         }
-        Refused::Speech(None) => dropped(front, peer, "nothing was said in time"),
-        Refused::Speech(Some(Broken::Closed | Broken::Socket(_))) => {}
-        Refused::Speech(Some(Broken::Frame(error))) => dropped(front, peer, error),
-        Refused::Hello(error) => dropped(front, peer, error),
+        HandshakeError::Undecodable(error) => log_rejected(context, peer, error),
     }
 }
 
 async fn send<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8], config: &ZkConfig) {
-    // The connection is closed next, whatever comes of it.
+    // The connection closes next in any case.
     drop(timeout(config.write_timeout, writer.write_all(bytes)).await);
 }
 
-fn dropped(front: &Front, peer: SocketAddr, why: impl std::fmt::Display) {
-    front.metrics.dropped().inc();
-    tracing::info!(%peer, %why, "a ZooKeeper connection was closed before its handshake");
-}
-
-/// One line for an end that is the client's fault; the others are the course of things.
-fn part(front: &Front, peer: SocketAddr, session: &str, end: &End) {
-    let fault = match end {
-        End::Parted(ErrorCode::AuthFailed) => Some("it could not prove who it is".to_owned()),
-        End::Stuck => Some("it takes nothing".to_owned()),
-        End::Frame(error) => Some(error.to_string()),
-        End::Header(error) => Some(error.to_string()),
-        End::Stream(Ended::Overflow) => Some("it does not read its watch events".to_owned()),
-        End::Socket(error) => {
-            tracing::debug!(%peer, session, %error, "a ZooKeeper client's socket failed");
-            None
-        }
-        End::Left | End::Unable | End::Silent | End::Parted(_) | End::Stream(_) => None,
-    };
-    if let Some(why) = fault {
-        front.metrics.dropped().inc();
-        tracing::info!(%peer, session, why, "a ZooKeeper connection was closed");
-    } else {
-        tracing::debug!(%peer, session, end = end.name(), "a ZooKeeper connection ended");
-    }
+fn log_rejected(context: &ServerContext, peer: SocketAddr, reason: impl fmt::Display) {
+    context.metrics.dropped().inc();
+    tracing::info!(%peer, %reason, "closed a ZooKeeper connection before its handshake");
 }

@@ -1,30 +1,41 @@
-//! The `ZooKeeper` door: unmodified `ZooKeeper` clients of any language find the tree, sessions and watches they know.
+//! The `ZooKeeper` front-end: unmodified `ZooKeeper` clients of any language use the tree, its sessions and its watches.
 //!
-//! Owns sockets, handshakes, the pairing of requests and replies, the identities of connections, four-letter words, and
-//! the one table from our refusals to `ZooKeeper`'s errors (`translate`). Refuses to know the log, leases and the
-//! order of replies and watch events: a connection holds a `service::Stream` and writes what its outbox says, in that
-//! order and nothing else. Bytes are `zkwire`'s.
+//! ```text
+//! server ─► connection ─► handshake ─► request_loop ─► ops ─► service::Stream
+//!                                      reply_loop   ◄─ ops ◄─ the stream's outbox
+//! ```
 //!
-//! Bounds: connections in all and of one address by [`ZkConfig`]; one frame is read at a time, its length checked
-//! before anything is allocated; the next request is looked at when the one before is answered, so that requests wait
-//! in the client's socket; replies and events wait in the stream's outbox, bounded by [`ZkConfig::stream`].
+//! - `server` accepts connections and enforces their limits; `connection` serves one of them.
+//! - `request_loop` reads requests in order; `reply_loop` writes replies and watch events in the order of the outbox.
+//! - `ops` has the operations of the protocol, one file for each group. `paths` and `errors` have the errors of
+//!   `ZooKeeper`; `values` converts values.
+//! - `four_letter` answers the status commands of monitoring.
+//!
+//! `zkwire` encodes and decodes the bytes. The order of replies and watch events, sessions and leases belong to `service`.
+//!
+//! Bounds: [`ZkConfig`] limits the connections in total and for each address. A connection reads one frame at a time, with
+//! a length checked before anything is allocated. Further requests wait in the client's socket. Replies and events wait
+//! in the stream's outbox, bounded by [`ZkConfig::stream`].
 
 mod config;
 mod connection;
-mod conversation;
-mod frames;
+mod connection_table;
+mod context;
+mod disconnect;
+mod errors;
+mod four_letter;
+mod frame_reader;
+mod handshake;
 mod identity;
-mod kind;
-mod ledger;
 mod metrics;
+mod op_kind;
+mod ops;
 mod paths;
-mod plan;
-mod reply;
+mod pending;
+mod reply_loop;
+mod request_loop;
 mod server;
-mod translate;
 mod values;
-mod words;
-mod writes;
 
 pub use config::{Words, ZkConfig, ZkMember};
 pub use metrics::ZkMetrics;

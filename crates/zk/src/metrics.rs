@@ -1,7 +1,7 @@
-//! What the door counts for Prometheus: connections, requests by operation, and how long they took.
+//! Metrics of the front-end: connections, and requests and latencies by operation.
 //!
-//! Counters are looked up in a table of their own, so that a request takes no lock in the metrics library. The number
-//! of series is bounded: operations are a closed list, nothing is counted by path, session or address.
+//! The counters of each operation are cached, so that a request takes no lock of the metrics library. The number of
+//! series is bounded: operations are a closed list, and nothing is counted by path, session or address.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::kind::Kind;
+use crate::op_kind::OpKind;
 
 type Series = [(&'static str, &'static str); 1];
 
@@ -22,7 +22,7 @@ const BUCKETS: [f64; 15] = [
     1.0, 5.0,
 ];
 
-/// Handles to the door's metrics; clones share them.
+/// Clones share the same metrics.
 #[derive(Clone, Debug)]
 pub struct ZkMetrics(Arc<Inner>);
 
@@ -31,40 +31,40 @@ struct Inner {
     requests: Family<Series, Counter>,
     failed: Counter,
     seconds: Family<Series, Histogram, fn() -> Histogram>,
-    /// Cells of `requests` and `seconds`, by kind.
-    cells: Vec<OnceLock<(Counter, Histogram)>>,
+    /// Entries of `requests` and `seconds`, by [`OpKind::index`].
+    by_kind: Vec<OnceLock<(Counter, Histogram)>>,
     connections: Gauge,
     refused: Counter,
     dropped: Counter,
     handshakes: Counter,
     words: Counter,
-    notices: Counter,
+    watch_events: Counter,
     watches: Gauge,
 }
 
 impl ZkMetrics {
-    /// Makes the metrics and puts them into a registry, which sets the prefix.
+    /// Registers the metrics; the registry adds the prefix.
     pub fn register(registry: &mut Registry) -> Self {
         let inner = Inner {
             requests: Family::default(),
             failed: Counter::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            cells: std::iter::repeat_with(OnceLock::new).take(Kind::COUNT).collect(),
+            by_kind: std::iter::repeat_with(OnceLock::new).take(OpKind::COUNT).collect(),
             connections: Gauge::default(),
             refused: Counter::default(),
             dropped: Counter::default(),
             handshakes: Counter::default(),
             words: Counter::default(),
-            notices: Counter::default(),
+            watch_events: Counter::default(),
             watches: Gauge::default(),
         };
-        registry.register("zk_requests", "Requests answered", inner.requests.clone());
-        let help = "From a request's last byte to its reply in the socket's buffer";
+        registry.register("zk_requests", "Requests with a reply", inner.requests.clone());
+        let help = "Seconds from the arrival of a request to its reply in the buffer of the socket";
         registry.register("zk_request_seconds", help, inner.seconds.clone());
         registry.register("zk_connections", "Open connections", inner.connections.clone());
-        registry.register("zk_watches", "Watches armed on this node", inner.watches.clone());
+        registry.register("zk_watches", "Watches set on this node", inner.watches.clone());
         for (name, help, counter) in [
-            ("zk_requests_failed", "Requests answered with an error", &inner.failed),
+            ("zk_requests_failed", "Requests with an error reply", &inner.failed),
             (
                 "zk_connections_refused",
                 "Connections refused because too many were open",
@@ -72,66 +72,58 @@ impl ZkMetrics {
             ),
             (
                 "zk_connections_dropped",
-                "Connections closed for what the client did or did not do",
+                "Connections closed because of a protocol error, a timeout or a client that does not read",
                 &inner.dropped,
             ),
-            ("zk_handshakes", "Sessions opened or taken over", &inner.handshakes),
+            ("zk_handshakes", "Sessions opened or taken over by a connection", &inner.handshakes),
             ("zk_words", "Four-letter words answered", &inner.words),
-            ("zk_watch_events", "Watch events sent", &inner.notices),
+            ("zk_watch_events", "Watch events sent", &inner.watch_events),
         ] {
             registry.register(name, help, counter.clone());
         }
         Self(Arc::new(inner))
     }
 
-    /// Open connections.
     pub(crate) fn connections(&self) -> &Gauge {
         &self.0.connections
     }
 
-    /// Connections refused.
     pub(crate) fn refused(&self) -> &Counter {
         &self.0.refused
     }
 
-    /// Connections that the client's conduct ended.
     pub(crate) fn dropped(&self) -> &Counter {
         &self.0.dropped
     }
 
-    /// Sessions opened or taken over.
     pub(crate) fn handshakes(&self) -> &Counter {
         &self.0.handshakes
     }
 
-    /// Four-letter words answered.
     pub(crate) fn words(&self) -> &Counter {
         &self.0.words
     }
 
-    /// Watch events sent.
-    pub(crate) fn notices(&self) -> &Counter {
-        &self.0.notices
+    pub(crate) fn watch_events(&self) -> &Counter {
+        &self.0.watch_events
     }
 
-    /// Watches armed on this node.
     pub(crate) fn watches(&self) -> &Gauge {
         &self.0.watches
     }
 
-    /// Counts a reply.
-    pub(crate) fn answered(&self, kind: Kind, failed: bool, took: Duration) {
+    pub(crate) fn count_reply(&self, kind: OpKind, failed: bool, latency: Duration) {
         if failed {
             self.0.failed.inc();
         }
-        let Some(cell) = self.0.cells.get(kind.index()) else { return };
-        let (counter, histogram) = cell.get_or_init(|| {
+        let Some(metrics) = self.0.by_kind.get(kind.index()) else { return };
+        let (counter, histogram) = metrics.get_or_init(|| {
             let series = [("op", kind.name())];
             let counter = self.0.requests.get_or_create(&series).clone();
             (counter, self.0.seconds.get_or_create(&series).clone())
         });
         counter.inc();
-        histogram.observe(took.as_secs_f64());
+        histogram.observe(latency.as_secs_f64());
     }
 }
 
@@ -146,9 +138,9 @@ mod tests {
         let mut registry = Registry::with_prefix("holdfast");
         let metrics = ZkMetrics::register(&mut registry);
         let took = Duration::from_micros(200);
-        metrics.answered(Kind::of(op::CREATE), false, took);
-        metrics.answered(Kind::of(op::CREATE), true, took);
-        metrics.answered(Kind::of(77), true, took);
+        metrics.count_reply(OpKind::of(op::CREATE), false, took);
+        metrics.count_reply(OpKind::of(op::CREATE), true, took);
+        metrics.count_reply(OpKind::of(77), true, took);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [

@@ -1,88 +1,82 @@
-//! What each request says to a path that no node can have.
+//! The errors of requests with an invalid path.
 //!
-//! Owns `ZooKeeper`'s order of errors for them, which differs from request to request (seen on the wire of 3.8.0):
-//! some check the path, some only look for a node there, and a create looks for the parent first. The rules of good
-//! paths themselves are [`ZnodePath`]'s.
+//! `ZooKeeper` checks paths in a different order for each request (observed on the wire of 3.8.0): some requests check
+//! the path, some only look for a node there, and a create looks for the parent first. [`ZnodePath`] has the rules of
+//! valid paths.
 
 use holdfast_types::{Create, CreateKind, Op, ZnodePath};
 use holdfast_zkwire::ErrorCode;
 
-/// Where `ZooKeeper` shows the members of the ensemble.
+/// The path at which `ZooKeeper` shows the members of the ensemble.
 pub(crate) const CONFIG: &str = "/zookeeper/config";
 
-/// No znode has this version, so that an operation with it is always refused.
+/// No znode has this version, so an operation with it always fails.
 const NO_VERSION: i32 = i32::MIN;
 
-/// An operation that is refused in any case: with the machine's reason if the node is missing, else with `code`.
-/// It stands for one that cannot be written down, so that the operations before it are still looked at first, and
-/// whatever is wrong with the session is told first.
+/// An operation that always fails, in place of an invalid one: with `NoNode` if the node of `op` is missing, else with
+/// `code`. So the errors of the session and of the operations before it take precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// Stands in its place.
+pub(crate) struct Placeholder {
     pub(crate) op: Op,
-    /// The error.
     pub(crate) code: ErrorCode,
 }
 
-impl Refused {
-    /// Refused with this error, whatever the tree looks like.
-    pub(crate) fn with(code: ErrorCode) -> Self {
-        Self::beside(ZnodePath::root(), code)
+impl Placeholder {
+    /// Fails with `code` whatever the tree contains.
+    pub(crate) fn new(code: ErrorCode) -> Self {
+        Self::at(ZnodePath::root(), code)
     }
 
-    fn beside(path: ZnodePath, code: ErrorCode) -> Self {
+    fn at(path: ZnodePath, code: ErrorCode) -> Self {
         Self { op: Op::Check { path, version: Some(NO_VERSION) }, code }
     }
 }
 
-/// The path of a node to be read: the empty one is the root's, as there.
+/// The path of a node to read. As in `ZooKeeper`, the empty path is the root.
 pub(crate) fn to_read(path: &str) -> Option<ZnodePath> {
     if path.is_empty() { Some(ZnodePath::root()) } else { ZnodePath::new(path).ok() }
 }
 
-/// The error for reading where no node can be.
-pub(crate) fn unreadable() -> ErrorCode {
-    ErrorCode::NoNode
-}
+/// The error of a read with an invalid path, except for `exists`.
+pub(crate) const READ_ERROR: ErrorCode = ErrorCode::NoNode;
 
-/// The error for asking whether a node is where none can be.
-pub(crate) fn inexistent(path: &str) -> ErrorCode {
+/// The error of `exists` with an invalid path.
+pub(crate) fn exists_error(path: &str) -> ErrorCode {
     if path.contains('\0') { ErrorCode::BadArguments } else { ErrorCode::NoNode }
 }
 
-/// The path of a node whose data, list or version a request names.
-pub(crate) fn to_change(path: &str) -> Result<ZnodePath, Refused> {
-    ZnodePath::new(path).map_err(|_| Refused::with(ErrorCode::BadArguments))
+/// The path of a node whose data, access list or version a request names.
+pub(crate) fn to_change(path: &str) -> Result<ZnodePath, Placeholder> {
+    ZnodePath::new(path).map_err(|_| Placeholder::new(ErrorCode::BadArguments))
 }
 
-/// The path of a node to be deleted. It is only looked for.
-pub(crate) fn to_delete(path: &str) -> Result<ZnodePath, Refused> {
+/// The path of a node to delete. `ZooKeeper` does not check it, it only looks for the node.
+pub(crate) fn to_delete(path: &str) -> Result<ZnodePath, Placeholder> {
     ZnodePath::new(path).map_err(|_| {
-        let hopeless = path.contains('\0') || !path.contains('/');
-        Refused::with(if hopeless { ErrorCode::BadArguments } else { ErrorCode::NoNode })
+        let bad = path.contains('\0') || !path.contains('/');
+        Placeholder::new(if bad { ErrorCode::BadArguments } else { ErrorCode::NoNode })
     })
 }
 
-/// The directory and the name of a node to be created. The parent is looked for before the path is checked.
-pub(crate) fn to_create(path: &str, sequential: bool) -> Result<(ZnodePath, String), Refused> {
+/// The directory and the name of a node to create. `ZooKeeper` looks for the parent before it checks the path.
+pub(crate) fn to_create(path: &str, sequential: bool) -> Result<(ZnodePath, String), Placeholder> {
     ZnodePath::for_create(path, sequential).map_err(|_| {
         if path == "/" {
-            return Refused::with(ErrorCode::NodeExists);
+            return Placeholder::new(ErrorCode::NodeExists);
         }
         let parent = path.rsplit_once('/').filter(|_| !path.contains('\0'));
         match parent.map(|(parent, _)| to_read(parent)) {
-            Some(Some(parent)) => Refused::beside(parent, ErrorCode::BadArguments),
-            Some(None) => Refused::with(ErrorCode::NoNode),
-            None => Refused::with(ErrorCode::BadArguments),
+            Some(Some(parent)) => Placeholder::at(parent, ErrorCode::BadArguments),
+            Some(None) => Placeholder::new(ErrorCode::NoNode),
+            None => Placeholder::new(ErrorCode::BadArguments),
         }
     })
 }
 
-/// A time-to-live that a node can have, milliseconds.
-pub(crate) fn ttl(ms: i64) -> Result<CreateKind, Refused> {
+pub(crate) fn ttl(ms: i64) -> Result<CreateKind, Placeholder> {
     match u64::try_from(ms) {
         Ok(ms @ 1..=Create::TTL_MAX_MS) => Ok(CreateKind::Ttl { ms }),
-        Ok(_) | Err(_) => Err(Refused::with(ErrorCode::BadArguments)),
+        Ok(_) | Err(_) => Err(Placeholder::new(ErrorCode::BadArguments)),
     }
 }
 
@@ -91,8 +85,8 @@ mod tests {
     use super::*;
 
     /// The error, and the parent that decides about it if any does.
-    fn refused<T>(found: Result<T, Refused>) -> Option<(i32, String)> {
-        found.err().map(|Refused { op, code }| {
+    fn refused<T>(found: Result<T, Placeholder>) -> Option<(i32, String)> {
+        found.err().map(|Placeholder { op, code }| {
             let Op::Check { path, .. } = op else { panic!("{op:?}") };
             (code.code(), path.to_string())
         })
@@ -102,9 +96,9 @@ mod tests {
         (code, decided_by.to_owned())
     }
 
-    /// As `ZooKeeper` 3.8.0 answered on the wire.
+    /// Observed on the wire of `ZooKeeper` 3.8.0.
     #[test]
-    fn a_bad_path_to_create_is_judged_by_its_parent_first() {
+    fn a_create_with_an_invalid_path_depends_on_the_parent_first() {
         for (path, expected) in [
             ("", Some(by(-8, "/"))),
             ("a", Some(by(-8, "/"))),
@@ -127,29 +121,29 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_path_to_delete_is_only_looked_for() {
+    fn a_delete_with_an_invalid_path_finds_no_node() {
         for (path, code) in [("", -8), ("a", -8), ("a/b", -101), ("/a/", -101), ("/a\0", -8)] {
             assert_eq!(refused(to_delete(path)), Some(by(code, "/")), "{path:?}");
         }
     }
 
     #[test]
-    fn a_bad_path_to_change_is_a_bad_argument() {
+    fn a_change_with_an_invalid_path_is_a_bad_argument() {
         for path in ["", "a", "//", "/a/", "/.", "/a\0"] {
             assert_eq!(refused(to_change(path)), Some(by(-8, "/")), "{path:?}");
         }
     }
 
     #[test]
-    fn nothing_is_found_under_a_bad_path_and_the_root_under_the_empty_one() {
+    fn an_invalid_path_has_no_node_and_the_empty_path_is_the_root() {
         assert_eq!(to_read(""), Some(ZnodePath::root()));
         assert_eq!(to_read("/a/"), None);
-        assert_eq!(inexistent("/a\0"), ErrorCode::BadArguments);
-        assert_eq!(inexistent("/a/"), unreadable());
+        assert_eq!(exists_error("/a\0"), ErrorCode::BadArguments);
+        assert_eq!(exists_error("/a/"), READ_ERROR);
     }
 
     #[test]
-    fn a_time_to_live_has_forty_bits_and_is_not_nothing() {
+    fn a_time_to_live_has_forty_bits_and_is_not_zero() {
         assert_eq!(refused(ttl(0)), Some(by(-8, "/")));
         assert_eq!(refused(ttl(-1)), Some(by(-8, "/")));
         assert_eq!(refused(ttl(1 << 40)), Some(by(-8, "/")));

@@ -1,4 +1,4 @@
-//! The accept loop: takes connections while there is room, and ends them in good order.
+//! The accept loop, the connection limits, and the shutdown of the front-end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,17 +10,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::connection::{Closing, Front, converse};
-use crate::ledger::Ledger;
-use crate::{ZkConfig, ZkMetrics};
+use crate::config::ZkConfig;
+use crate::connection::serve_connection;
+use crate::connection_table::ConnectionTable;
+use crate::context::{ServerContext, Shutdown};
+use crate::metrics::ZkMetrics;
 
-/// Pause after a failed accept: the cause (no descriptors left) does not go away at once.
+/// Pause after a failed accept: the cause (no file descriptor left) may last.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// How often the number of watches is looked at.
-const GAUGES: Duration = Duration::from_secs(5);
+/// How often the gauge of watches is updated.
+const GAUGE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Serves until `shutdown` resolves, then stops accepting, answers what was asked within
-/// [`ZkConfig::drain_timeout`], closes all connections and returns. Sessions live on: their clients go to other nodes.
+/// Serves until `shutdown` resolves. Then it stops accepting, answers the requests that were read within
+/// [`ZkConfig::drain_timeout`], closes all connections and returns. Sessions stay open for other nodes.
 pub async fn serve(
     listener: TcpListener,
     config: ZkConfig,
@@ -28,40 +30,40 @@ pub async fn serve(
     metrics: ZkMetrics,
     shutdown: impl Future<Output = ()>,
 ) {
-    let places = config.connections_max.min(Semaphore::MAX_PERMITS);
-    let ledger = Ledger::new(config.connections_per_address_max);
+    let permits = config.connections_max.min(Semaphore::MAX_PERMITS);
+    let connections = ConnectionTable::new(config.connections_per_address_max);
     let address = listener.local_addr().ok();
-    let members = config.dynamic().map(Arc::from);
-    let front = Arc::new(Front { config, members, service, metrics, ledger, address });
-    let door = Door {
-        places: Arc::new(Semaphore::new(places)),
-        closing: watch::Sender::new(Closing::No),
-        front,
+    let members = config.members_text().map(Arc::from);
+    let context = ServerContext { config, members, service, metrics, connections, address };
+    let server = ZkServer {
+        permits: Arc::new(Semaphore::new(permits)),
+        shutdown: watch::Sender::new(Shutdown::NotStarted),
+        context: Arc::new(context),
     };
     tokio::select! {
-        () = door.accept_all(&listener) => {}
-        () = door.gauge() => {}
+        () = server.accept_all(&listener) => {}
+        () = server.update_gauge() => {}
         () = shutdown => {}
     }
     drop(listener);
-    door.close().await;
+    server.shut_down().await;
 }
 
-struct Door {
-    /// One permit a connection.
-    places: Arc<Semaphore>,
-    closing: watch::Sender<Closing>,
-    front: Arc<Front>,
+struct ZkServer {
+    /// One permit for each connection.
+    permits: Arc<Semaphore>,
+    shutdown: watch::Sender<Shutdown>,
+    context: Arc<ServerContext>,
 }
 
-impl Door {
+impl ZkServer {
     async fn accept_all(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => self.admit(stream, peer),
-                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept ZooKeeper connections; raise the limit of open files if it is reached");
+                    tracing::warn!(%error, "failed to accept a ZooKeeper connection; raise the limit of open files if it is reached");
                     tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             }
@@ -69,61 +71,60 @@ impl Door {
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
-        let metrics = &self.front.metrics;
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
+        let metrics = &self.context.metrics;
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
             metrics.refused().inc();
-            tracing::debug!(%peer, "too many ZooKeeper connections: one was refused");
+            tracing::debug!(%peer, "refused a ZooKeeper connection: too many are open");
             return;
         };
-        let Some(seat) = self.front.ledger.open(peer) else {
+        let Some(guard) = self.context.connections.open(peer) else {
             metrics.refused().inc();
-            tracing::debug!(%peer, "too many ZooKeeper connections from one address: one was refused");
+            tracing::debug!(%peer, "refused a ZooKeeper connection: too many are open from its address");
             return;
         };
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+            tracing::debug!(%error, "failed to set TCP_NODELAY");
         }
         let open = metrics.connections().clone();
         open.inc();
-        let closing = self.closing.subscribe();
-        let conversation = converse(stream, peer, self.front.clone(), seat, closing);
+        let shutdown = self.shutdown.subscribe();
+        let served = serve_connection(stream, peer, self.context.clone(), guard, shutdown);
         tokio::spawn(async move {
-            conversation.await;
+            served.await;
             open.dec();
-            drop(place);
+            drop(permit);
         });
     }
 
-    /// Keeps the gauges that nobody else moves.
-    async fn gauge(&self) {
-        let mut ticks = interval(GAUGES);
+    async fn update_gauge(&self) {
+        let mut ticks = interval(GAUGE_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let watches = self.front.service.watch_counts().watches;
-            self.front.metrics.watches().set(i64::try_from(watches).unwrap_or(i64::MAX));
+            let watches = self.context.service.watch_counts().watches;
+            self.context.metrics.watches().set(i64::try_from(watches).unwrap_or(i64::MAX));
         }
     }
 
-    async fn close(&self) {
-        self.closing.send_replace(Closing::Gracefully);
-        let grace = tokio::time::timeout(self.front.config.drain_timeout, self.all_closed()).await;
-        if grace.is_err() {
-            self.closing.send_replace(Closing::Now);
+    async fn shut_down(&self) {
+        self.shutdown.send_replace(Shutdown::Draining);
+        let timeout = self.context.config.drain_timeout;
+        if tokio::time::timeout(timeout, self.all_closed()).await.is_err() {
+            self.shutdown.send_replace(Shutdown::Now);
             self.all_closed().await;
         }
     }
 
     async fn all_closed(&self) {
-        let all = self.front.config.connections_max.min(Semaphore::MAX_PERMITS);
+        let all = self.context.config.connections_max.min(Semaphore::MAX_PERMITS);
         let all = u32::try_from(all).unwrap_or(u32::MAX);
-        // The semaphore is never closed; either way nobody holds a place any more.
-        drop(self.places.acquire_many(all).await);
+        // The semaphore is never closed.
+        drop(self.permits.acquire_many(all).await);
     }
 }
 
 /// Errors that concern the connection being accepted, not the listener.
-fn is_of_one_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

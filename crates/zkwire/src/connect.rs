@@ -1,35 +1,32 @@
-//! The first frame of a connection and its answer; neither has a header.
+//! The connect exchange: the first frame of a connection and its reply, both without a header.
 //!
-//! Owns their layouts, with and without the byte `readOnly` that old clients do not send. Refuses to judge: which
-//! session, password and timeout are good is for the door to say.
+//! Old clients omit the byte `readOnly`, and then the reply omits it too. The front-end validates session, password and
+//! timeout.
 
 use bytes::Bytes;
 
 use crate::jute::{Reader, Record, Sink};
 use crate::{DecodeError, frame};
 
-/// Bytes of a session's password.
 pub const PASSWORD_LEN: usize = 16;
 
-/// What a client says first.
+/// The first frame of a client.
 ///
 /// # Format
 /// `int protocolVersion, long lastZxidSeen, int timeOut, long sessionId, buffer passwd, [bool readOnly]`: 45 bytes
 /// with the last byte, 44 without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectRequest {
-    /// 0.
     pub protocol_version: i32,
     /// The largest zxid the client has seen on this session.
     pub last_zxid_seen: i64,
-    /// The session timeout that it asks for, milliseconds.
+    /// The requested session timeout, milliseconds.
     pub timeout_ms: i32,
     /// 0 for a new session.
     pub session_id: i64,
-    /// The session's password; none if what came has another length than [`PASSWORD_LEN`], so that it equals no
-    /// password.
+    /// `None` if the received password has another length than [`PASSWORD_LEN`]: it matches no session.
     pub password: Option<[u8; PASSWORD_LEN]>,
-    /// Whether a read-only server will do; none from an old client, which wants no such byte in the answer.
+    /// Whether the client accepts a read-only server; `None` from an old client.
     pub read_only: Option<bool>,
 }
 
@@ -50,7 +47,6 @@ impl ConnectRequest {
         })
     }
 
-    /// Writes a frame, its length in front.
     pub fn encode(&self) -> Bytes {
         fixed(self)
     }
@@ -67,27 +63,26 @@ impl Record for ConnectRequest {
     }
 }
 
-/// What the server answers.
+/// The reply of the server.
 ///
 /// # Format
 /// `int protocolVersion, int timeOut, long sessionId, buffer passwd, [bool readOnly]`: 37 bytes with the last byte,
 /// 36 without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectResponse {
-    /// 0.
     pub protocol_version: i32,
-    /// The session timeout that holds, milliseconds; 0 from a refusal.
+    /// The negotiated session timeout, milliseconds; 0 in a refusal.
     pub timeout_ms: i32,
-    /// The session; 0 from a refusal.
+    /// 0 in a refusal.
     pub session_id: i64,
-    /// The session's password; zeros from a refusal.
+    /// Zeros in a refusal.
     pub password: [u8; PASSWORD_LEN],
-    /// Whether the server is read-only; as in the request, none if that had none.
+    /// Whether the server is read-only; `None` if the request had `None`.
     pub read_only: Option<bool>,
 }
 
 impl ConnectResponse {
-    /// There is no such session: it has ended, or the password is wrong.
+    /// The session has ended, or the password is wrong.
     pub fn refusal(read_only: Option<bool>) -> Self {
         Self { read_only, ..Self::default() }
     }
@@ -111,7 +106,6 @@ impl ConnectResponse {
         })
     }
 
-    /// Writes a frame, its length in front.
     pub fn encode(&self) -> Bytes {
         fixed(self)
     }
@@ -142,7 +136,7 @@ fn write_read_only<S: Sink>(out: &mut S, read_only: Option<bool>) {
     }
 }
 
-/// A record of a few dozen bytes: it always fits a frame.
+/// Encodes a record of a few dozen bytes, which always fits a frame.
 fn fixed<R: Record>(record: &R) -> Bytes {
     frame::encode(record).unwrap_or_default()
 }

@@ -1,41 +1,39 @@
-//! The four operations that create a node, and the kinds of nodes.
+//! The four operations that create a node, and the flags for the kind of node.
 //!
-//! Owns the flags, with unknown ones kept so that the door can refuse them, and the two layouts of the body. The
-//! operation and the flags are independent, as in `ZooKeeper`: the operation says how the body looks and whether
-//! the answer has a stat, the flags say what is made: all of it in a multi, all but that it is a container outside.
+//! As in `ZooKeeper`, the operation and the flags are independent. The operation determines the layout of the body and
+//! whether the reply has a stat. The flags determine the kind of node; outside of a multi the operation alone determines a
+//! container. Unknown flags are kept, so that the front-end can reject them.
 
 use bytes::Bytes;
 
 use crate::jute::{Reader, Record, Sink};
 use crate::{Acl, DecodeError, op};
 
-/// What kind of node is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CreateMode {
     /// Flags 0.
     Persistent,
-    /// Flags 1: ends with its session.
+    /// Flags 1: deleted with its session.
     Ephemeral,
     /// Flags 2: a number is appended to the name.
     PersistentSequential,
     /// Flags 3.
     EphemeralSequential,
-    /// Flags 4: swept when its last child is gone.
+    /// Flags 4: deleted after its last child.
     Container,
-    /// Flags 5: swept when unchanged and childless for so many milliseconds. −1 if it came in a body that has no
-    /// such field.
+    /// Flags 5: deleted when unchanged and without children for this many milliseconds. −1 if the body has no such field.
     Ttl(i64),
     /// Flags 6.
     TtlSequential(i64),
-    /// Flags that `ZooKeeper` does not have: [`crate::ErrorCode::BadArguments`].
+    /// Unknown flags: [`crate::ErrorCode::BadArguments`].
     Unknown(i32),
 }
 
-/// What a body without the field counts as.
+/// The value for a body without the field.
 const NO_TTL: i64 = -1;
 
 impl CreateMode {
-    /// The mode of these flags; `ttl_ms` counts only for those with a time-to-live.
+    /// `ttl_ms` is ignored for flags without a time-to-live.
     pub fn from_flags(flags: i32, ttl_ms: i64) -> Self {
         match flags {
             0 => Self::Persistent,
@@ -49,7 +47,6 @@ impl CreateMode {
         }
     }
 
-    /// Its flags.
     pub fn flags(self) -> i32 {
         match self {
             Self::Persistent => 0,
@@ -63,7 +60,7 @@ impl CreateMode {
         }
     }
 
-    /// Its time-to-live, milliseconds; none of a mode that has none.
+    /// Milliseconds; `None` for a mode without a time-to-live.
     pub fn ttl_ms(self) -> Option<i64> {
         match self {
             Self::Ttl(ttl_ms) | Self::TtlSequential(ttl_ms) => Some(ttl_ms),
@@ -77,21 +74,20 @@ impl CreateMode {
     }
 }
 
-/// Which of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CreateOp {
-    /// Operation 1, answered by the path alone.
+    /// Operation 1, the reply is the path.
     Create,
-    /// Operation 15, answered by path and stat.
+    /// Operation 15, the reply is path and stat.
     Create2,
-    /// Operation 19, answered by path and stat.
+    /// Operation 19, the reply is path and stat.
     Container,
-    /// Operation 21, the only one that carries a time-to-live, answered by path and stat.
+    /// Operation 21, the only one that carries a time-to-live, the reply is path and stat.
     Ttl,
 }
 
 impl CreateOp {
-    /// The operation of this number, if it creates.
+    /// `None` if the operation with this number does not create nodes.
     pub fn from_op(op: i32) -> Option<Self> {
         match op {
             op::CREATE => Some(Self::Create),
@@ -102,7 +98,6 @@ impl CreateOp {
         }
     }
 
-    /// Its number.
     pub fn op(self) -> i32 {
         match self {
             Self::Create => op::CREATE,
@@ -112,29 +107,24 @@ impl CreateOp {
         }
     }
 
-    /// Whether the answer carries the new node's stat.
+    /// Whether the reply has the stat of the new node.
     pub fn with_stat(self) -> bool {
         self != Self::Create
     }
 }
 
-/// A node to be made.
+/// A node to create.
 ///
 /// # Format
 /// `string path, buffer data, vector<acl>, int flags`, and `long ttl` if [`CreateOp::Ttl`]. That operation with
 /// flags that have no time-to-live is
-/// [`crate::ErrorCode::BadArguments`] to `ZooKeeper`; its `ttl` is read and forgotten here.
+/// [`crate::ErrorCode::BadArguments`] to `ZooKeeper`; its `ttl` is ignored here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Create {
-    /// Which operation.
     pub op: CreateOp,
-    /// Where, as it came.
     pub path: String,
-    /// Its first data.
     pub data: Option<Bytes>,
-    /// Who may do what with it.
     pub acl: Vec<Acl>,
-    /// What kind of node.
     pub mode: CreateMode,
 }
 

@@ -1,10 +1,8 @@
-//! Numbers of errors in replies.
-//!
-//! Owns the table of `ZooKeeper` 3.8. Refuses to know when each is given: that is the door's one table.
+//! The error numbers of `ZooKeeper` 3.8.
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
-        /// Why a request was not done, as its reply says it.
+        /// The error in a reply.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i32)]
         pub enum ErrorCode {
@@ -12,7 +10,6 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
         }
     };
@@ -21,27 +18,27 @@ macro_rules! codes {
 codes! {
     /// Something is wrong with the server.
     SystemError = -1,
-    /// In a failed multi: an item after the one that failed.
+    /// In a failed multi: an item after the failed one.
     RuntimeInconsistency = -2,
-    /// Data is not what it should be.
+    /// Inconsistent data.
     DataInconsistency = -3,
-    /// The server has no connection to the others.
+    /// The server has lost its connection to the ensemble.
     ConnectionLoss = -4,
-    /// The request's body could not be read.
+    /// The body of the request cannot be decoded.
     MarshallingError = -5,
-    /// No such operation here.
+    /// The server does not have the operation.
     Unimplemented = -6,
     /// The operation took too long.
     OperationTimeout = -7,
-    /// An argument that never works: a bad path, unknown flags.
+    /// An invalid argument, e.g. a path or unknown flags.
     BadArguments = -8,
     /// No such session.
     UnknownSession = -12,
     /// A new configuration would have no quorum.
     NewConfigNoQuorum = -13,
-    /// Another reconfiguration is under way.
+    /// Another reconfiguration is in progress.
     ReconfigInProgress = -14,
-    /// The beginning of the range below.
+    /// The start of the following range.
     ApiError = -100,
     /// No such node.
     NoNode = -101,
@@ -57,39 +54,39 @@ codes! {
     NotEmpty = -111,
     /// The session has ended.
     SessionExpired = -112,
-    /// The client gave a wrong kind of function.
+    /// The client passed a wrong kind of callback.
     InvalidCallback = -113,
-    /// An access list that is empty, or names what is not known.
+    /// The access list is empty or has an unknown scheme.
     InvalidAcl = -114,
-    /// The client is not who it says.
+    /// The authentication failed.
     AuthFailed = -115,
-    /// The session lives on another connection now.
+    /// Another connection has taken over the session.
     SessionMoved = -118,
-    /// A write at a read-only server.
+    /// A write on a read-only server.
     NotReadOnly = -119,
-    /// An ephemeral node on a session that only this server knows.
+    /// An ephemeral node in a session that only this server knows.
     EphemeralOnLocalSession = -120,
     /// No such watch.
     NoWatcher = -121,
     /// The request took too long.
     RequestTimeout = -122,
-    /// Reconfiguration is switched off.
+    /// Reconfiguration is disabled.
     ReconfigDisabled = -123,
-    /// The server insists on SASL.
+    /// The server requires SASL.
     SessionClosedRequireSaslAuth = -124,
     /// A quota would be exceeded.
     QuotaExceeded = -125,
-    /// Too much at once; ask again later.
+    /// The server is overloaded; retry later.
     ThrottledOp = -127,
 }
 
 impl ErrorCode {
-    /// Its number, always below 0.
+    /// Always negative.
     pub fn code(self) -> i32 {
         self as i32
     }
 
-    /// The error of a number; none for 0, which is no error, and for numbers that are not known.
+    /// `None` for 0, which is no error, and for unknown numbers.
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.iter().copied().find(|error| error.code() == code)
     }

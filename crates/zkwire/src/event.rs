@@ -1,6 +1,4 @@
-//! Watch events: frames that no request asked for.
-//!
-//! Owns their layout. Refuses to know which watch fires when.
+//! Watch events: frames from the server without a request.
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,7 +8,7 @@ use crate::{DecodeError, ReplyHeader, frame, xid};
 /// What happened to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatchEventType {
-    /// −1: nothing, the session's state changed.
+    /// −1: only the state of the session changed.
     None,
     /// 1.
     Created,
@@ -31,7 +29,6 @@ pub enum WatchEventType {
 }
 
 impl WatchEventType {
-    /// The type of a number.
     pub fn from_code(code: i32) -> Self {
         match code {
             -1 => Self::None,
@@ -46,7 +43,6 @@ impl WatchEventType {
         }
     }
 
-    /// Its number.
     pub fn code(self) -> i32 {
         match self {
             Self::None => -1,
@@ -74,7 +70,6 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    /// The state of a number.
     pub fn from_code(code: i32) -> Self {
         match code {
             3 => Self::SyncConnected,
@@ -83,7 +78,6 @@ impl SessionState {
         }
     }
 
-    /// Its number.
     pub fn code(self) -> i32 {
         match self {
             Self::SyncConnected => 3,
@@ -93,22 +87,18 @@ impl SessionState {
     }
 }
 
-/// What a watch tells.
+/// A watch event.
 ///
 /// # Format
 /// A reply's header with number −1 and error 0, then `int type, int state, string path`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WatchedEvent {
-    /// What happened.
     pub kind: WatchEventType,
-    /// The session's state.
     pub state: SessionState,
-    /// To which node.
     pub path: String,
 }
 
 impl WatchedEvent {
-    /// An event about a node.
     pub fn of(kind: WatchEventType, path: impl Into<String>) -> Self {
         Self { kind, state: SessionState::SyncConnected, path: path.into() }
     }
@@ -128,22 +118,22 @@ impl Record for EventFrame<'_> {
     }
 }
 
-/// Appends an event's frame, its length in front. `zxid` is −1 to be like `ZooKeeper` 3.8, or that of the change as from 3.9.
+/// Appends the frame of an event. `zxid` is −1 as in `ZooKeeper` 3.8, or that of the change as in 3.9.
 pub fn append_event(out: &mut BytesMut, zxid: i64, event: &WatchedEvent) {
     if frame::append(out, &EventFrame { zxid, event }).is_err() {
-        // A path of two gigabytes, which no node has: the client is told that something happened, if not where.
+        // No node has a path of two gigabytes.
         append_event(out, zxid, &WatchedEvent { path: String::new(), ..*event });
     }
 }
 
-/// An event as a frame of its own; see [`append_event`].
+/// Encodes an event; see [`append_event`].
 pub fn encode_event(zxid: i64, event: &WatchedEvent) -> Bytes {
     let mut out = BytesMut::new();
     append_event(&mut out, zxid, event);
     out.freeze()
 }
 
-/// Reads an event's frame.
+/// Decodes an event.
 ///
 /// # Errors
 /// [`DecodeError`] if the frame is a reply to a request, or is too short.

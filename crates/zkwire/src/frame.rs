@@ -1,38 +1,28 @@
-//! The length in front of every frame.
+//! The length prefix of every frame.
 //!
-//! Owns the check of a length before anything is allocated, and the writing of one: a frame's size is counted first,
-//! so it is allocated once. Refuses to know what is in a frame.
+//! A length is checked before anything is allocated. The size of a written frame is counted first, so that it is allocated
+//! once.
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 
 use crate::jute::{Count, Record, Sink};
 
-/// `ZooKeeper`'s default limit of a frame, bytes without the length itself (its `jute.maxbuffer`).
+/// `ZooKeeper`'s default limit of a frame, bytes without the length prefix (`jute.maxbuffer`).
 pub const FRAME_MAX_DEFAULT: usize = 0xf_ffff;
-/// Bytes of the length.
+/// Bytes of the length prefix.
 pub const LENGTH_LEN: usize = 4;
 
-/// A length that is not to be trusted: close the connection.
+/// An invalid length: close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// Below zero.
     #[error("a frame of {len} bytes")]
-    Negative {
-        /// The length found.
-        len: i32,
-    },
-    /// Over the limit.
+    Negative { len: i32 },
     #[error("a frame of {len} bytes is over the limit of {max}")]
-    TooLong {
-        /// The length found.
-        len: usize,
-        /// The limit.
-        max: usize,
-    },
+    TooLong { len: usize, max: usize },
 }
 
-/// How many bytes follow these four, checked against `max`: to be asked before a buffer is made.
+/// The bytes of the frame after this length prefix, checked against `max` before a buffer is allocated.
 ///
 /// # Errors
 /// [`FrameError`] if the length is negative or more than `max`.
@@ -45,14 +35,14 @@ pub fn frame_len(header: [u8; LENGTH_LEN], max: usize) -> Result<usize, FrameErr
     Ok(len)
 }
 
-/// Bytes that a record takes, without the length in front.
+/// The bytes of a record without the length prefix.
 pub(crate) fn len_of<R: Record>(record: &R) -> usize {
     let mut count = Count::default();
     record.write(&mut count);
     count.bytes
 }
 
-/// Appends a record as a frame; `out` is as it was if that fails.
+/// Appends a record as a frame; leaves `out` unchanged on failure.
 pub(crate) fn append<R: Record>(out: &mut BytesMut, record: &R) -> Result<(), FrameError> {
     let len = len_of(record);
     let prefix = i32::try_from(len)
@@ -63,7 +53,6 @@ pub(crate) fn append<R: Record>(out: &mut BytesMut, record: &R) -> Result<(), Fr
     Ok(())
 }
 
-/// A record as a frame of its own.
 pub(crate) fn encode<R: Record>(record: &R) -> Result<Bytes, FrameError> {
     let mut out = BytesMut::new();
     append(&mut out, record)?;

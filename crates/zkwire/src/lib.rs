@@ -1,16 +1,17 @@
-//! `ZooKeeper`'s bytes to typed frames and back, both directions, without I/O; only here and in the door `zk` are
-//! there zxids.
+//! Encodes and decodes the frames of the `ZooKeeper` 3.8 client protocol, both directions, without I/O.
 //!
-//! Owns the layouts of `ZooKeeper` 3.8's client protocol: the length in front of a frame, the connect exchange, every
-//! request and reply, watch events, four-letter words. Refuses to know sockets, what an operation does, and which
-//! paths are good: a path is the string that came.
+//! The crate has the connect exchange, every request and reply, watch events and four-letter words. It does not validate
+//! paths and knows no semantics of operations. Only this crate and the front-end `zk` know zxids.
 //!
-//! Decoders take a frame without its length, encoders return one with it. What a decoder promises, whatever the
-//! bytes: no panic, and no more memory than [`MEMORY_FACTOR`] times the frame; counts and lengths are held against the bytes
-//! that are there before anything is reserved. Nothing nests deeper than a multi's operations. Bytes after the end
-//! of a body are ignored, as `ZooKeeper`'s own server does: that is how its records grow. As there, bytes that are not UTF-8
-//! read as U+FFFD (no path may hold that), any byte but 0 is true, and a null is an error only where it is one there;
-//! elsewhere it reads as empty.
+//! Decoders take a frame without its length prefix, encoders return a frame with it. For any bytes a decoder does not
+//! panic and uses at most [`MEMORY_FACTOR`] times the memory of the frame: it compares each count and length with the
+//! remaining bytes before it allocates. Nothing nests deeper than the operations of a multi.
+//!
+//! As in `ZooKeeper`'s own server:
+//!
+//! - Bytes after the end of a body are ignored, so that newer records can be longer.
+//! - Invalid UTF-8 decodes as U+FFFD, which no path may contain. Any byte except 0 is true.
+//! - A null is an error only where `ZooKeeper` rejects it; elsewhere it decodes as empty.
 
 mod connect;
 mod create;
@@ -47,6 +48,6 @@ pub use request::{Reconfig, Request, RequestHeader, SetWatches, decode_request, 
 pub use watch::{AddWatchMode, WatcherType};
 pub use words::FourLetterWord;
 
-/// What a decoded value takes in memory, per byte of its frame, at most. The worst is a multi's reply of nothing but
-/// deletions: nine bytes each.
+/// The most memory of a decoded value for each byte of its frame. The worst case is the reply to a multi of deletions,
+/// with nine bytes each.
 pub const MEMORY_FACTOR: usize = 32;

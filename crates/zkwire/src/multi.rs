@@ -1,14 +1,13 @@
-//! Several operations in one frame: writes, all or none, or reads, each for itself.
+//! Several operations in one frame: atomic writes, or independent reads.
 //!
-//! Owns the items' headers and the end mark, of requests and of results. Items do not nest. Refuses to know how a multi is
-//! carried out; [`MultiResult::failed`] only says how its failure is told.
+//! Each item has a header, and a header with `done` ends the list. Items do not nest.
 
 use bytes::Bytes;
 
 use crate::jute::{Reader, Record, Sink};
 use crate::{Create, CreateMode, CreateOp, DecodeError, ErrorCode, Stat, op};
 
-/// What precedes each item and, with `done`, ends the list.
+/// Precedes each item and, with `done`, ends the list.
 ///
 /// # Format
 /// `int type, bool done, int err`.
@@ -18,10 +17,10 @@ struct Header {
 }
 
 impl Header {
-    /// The error in the header of a request's item, and of the end.
+    /// The error field in the header of a request's item, and of the end.
     const NO_ERR: i32 = -1;
 
-    /// The next item's header; none at the end.
+    /// The header of the next item; `None` at the end.
     fn read(reader: &mut Reader) -> Result<Option<Self>, DecodeError> {
         let op = reader.int("type")?;
         let done = reader.boolean("done")?;
@@ -53,41 +52,34 @@ fn read_items<T>(
     Ok(items)
 }
 
-/// A write, or a comparison, of a multi.
+/// A write or a version check in a multi.
 ///
 /// # Format
 /// The item's header with the operation's number, and that operation's body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MultiOp {
-    /// Create a node, by any of the four operations.
+    /// Create a node, with any of the four operations.
     Create(Create),
-    /// Delete a node.
     Delete {
-        /// Which.
         path: String,
-        /// The version it must have; −1 for any.
+        /// The expected version; −1 matches any.
         version: i32,
     },
-    /// Replace a node's data.
     SetData {
-        /// Which node.
         path: String,
-        /// With what.
         data: Option<Bytes>,
-        /// The version it must have; −1 for any.
+        /// The expected version; −1 matches any.
         version: i32,
     },
     /// Fail the multi unless the node has the version.
     Check {
-        /// Which node.
         path: String,
-        /// The version it must have; −1 for any.
+        /// The expected version; −1 matches any.
         version: i32,
     },
 }
 
 impl MultiOp {
-    /// The operation's number.
     pub fn op(&self) -> i32 {
         match self {
             Self::Create(create) => create.op.op(),
@@ -144,43 +136,38 @@ impl Record for MultiOp {
     }
 }
 
-/// What became of a multi's item.
+/// The result of an item of a multi.
 ///
 /// # Format
-/// Done: the item's header with the operation's number and err 0, then the operation's answer. Not done: the header
-/// with −1 and the error's number, then that number again.
+/// Success: the header with the operation's number and error 0, then the operation's reply. Failure: the header with −1
+/// and the error's number, then that number again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MultiResult {
-    /// A node was made.
     Created {
-        /// The node, with its number if it is sequential.
+        /// With the number of a sequential node.
         path: String,
     },
-    /// A container or a node with a time-to-live was made, told as operation 15.
+    /// A container or a node with a time-to-live was created, with the result of operation 15.
     Created2 {
-        /// The node, with its number if it is sequential.
+        /// With the number of a sequential node.
         path: String,
-        /// Its stat.
         stat: Stat,
     },
-    /// A delete is done.
     Deleted,
-    /// New data is there.
     DataSet {
-        /// The node's stat.
         stat: Stat,
     },
-    /// A check held.
+    /// The version matches.
     Checked,
-    /// Error 0: this item would have been done, but one after it failed.
+    /// Error 0: this item would have succeeded, but a later one failed.
     RolledBack,
-    /// This item failed, or, with [`ErrorCode::RuntimeInconsistency`], one before it.
+    /// This item failed. With [`ErrorCode::RuntimeInconsistency`] an earlier one failed.
     Failed(ErrorCode),
 }
 
 impl MultiResult {
-    /// How `ZooKeeper` tells that a node was made within a multi: with a stat if it is a container or has a
-    /// time-to-live, and whichever of the four operations it was.
+    /// The result of a create in a multi: it has a stat for a container or a node with a time-to-live, whatever the
+    /// operation.
     pub fn created(mode: CreateMode, path: String, stat: Stat) -> Self {
         match mode {
             CreateMode::Container | CreateMode::Ttl(_) | CreateMode::TtlSequential(_) => {
@@ -194,7 +181,7 @@ impl MultiResult {
         }
     }
 
-    /// How `ZooKeeper` tells that the item `at` (from 0) of `len` failed: error 0 before it, its own error there, −2 after it.
+    /// The results of a multi of `len` items in which item `at` (from 0) failed: error 0 before it, its error, −2 after it.
     pub fn failed(len: usize, at: usize, error: ErrorCode) -> Vec<Self> {
         let result = |i: usize| match i.cmp(&at) {
             std::cmp::Ordering::Less => Self::RolledBack,
@@ -260,7 +247,7 @@ impl Record for MultiResult {
     }
 }
 
-/// The number of an error; none for 0.
+/// `None` for 0.
 fn read_error(reader: &mut Reader) -> Result<Option<ErrorCode>, DecodeError> {
     match reader.int("err")? {
         0 => Ok(None),
@@ -268,7 +255,7 @@ fn read_error(reader: &mut Reader) -> Result<Option<ErrorCode>, DecodeError> {
     }
 }
 
-/// A read of several.
+/// A read in a multi-read.
 ///
 /// # Format
 /// The item's header with the operation's number, then `string path, bool watch`.
@@ -276,22 +263,19 @@ fn read_error(reader: &mut Reader) -> Result<Option<ErrorCode>, DecodeError> {
 pub enum ReadOp {
     /// Data and stat.
     GetData {
-        /// Of which node.
         path: String,
-        /// Whether to leave a watch; clients send no true here.
+        /// Whether to set a watch; clients always send false.
         watch: bool,
     },
     /// Names of the children.
     GetChildren {
-        /// Of which node.
         path: String,
-        /// Whether to leave a watch; clients send no true here.
+        /// Whether to set a watch; clients always send false.
         watch: bool,
     },
 }
 
 impl ReadOp {
-    /// The operation's number.
     pub fn op(&self) -> i32 {
         match self {
             Self::GetData { .. } => op::GET_DATA,
@@ -333,22 +317,18 @@ impl Record for ReadOp {
     }
 }
 
-/// The answer to a read of several; one that failed does not fail the others.
+/// The result of one read in a multi-read. Reads fail independently.
 ///
 /// # Format
 /// As [`MultiResult`]'s.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ReadResult {
-    /// What the node holds.
     Data {
-        /// The data.
         data: Option<Bytes>,
-        /// The node's stat.
         stat: Stat,
     },
     /// Names of the children.
     Children(Vec<String>),
-    /// Why there is no answer.
     Failed(ErrorCode),
 }
 

@@ -1,6 +1,4 @@
-//! Records that several operations share: a node's stat, an entry of an access list, an identity.
-//!
-//! Owns their layouts. Refuses to know which schemes and permissions there are.
+//! Records that several operations share: the stat of a node, an entry of an access list, an identity.
 
 use crate::DecodeError;
 use crate::jute::{Reader, Record, Sink};
@@ -8,33 +6,32 @@ use crate::jute::{Reader, Record, Sink};
 /// Bytes of a [`Stat`].
 pub const STAT_LEN: usize = 68;
 
-/// What a node says about itself.
+/// The metadata of a node.
 ///
 /// # Format
 /// In the order of the fields, 68 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stat {
-    /// Of the node's creation.
+    /// The zxid of the creation.
     pub czxid: i64,
-    /// Of the last change of its data.
+    /// The zxid of the last change of the data.
     pub mzxid: i64,
-    /// When it was created, milliseconds since 1970.
+    /// The time of the creation, milliseconds since 1970.
     pub ctime: i64,
-    /// When its data last changed, milliseconds since 1970.
+    /// The time of the last change of the data, milliseconds since 1970.
     pub mtime: i64,
-    /// Changes of its data.
+    /// The number of changes of the data.
     pub version: i32,
-    /// Changes of its children.
+    /// The number of changes of the children.
     pub cversion: i32,
-    /// Changes of its access list.
+    /// The number of changes of the access list.
     pub aversion: i32,
-    /// The owning session; 0 if there is none. `ZooKeeper` 3.8.0 says 0 of containers and nodes with a time-to-live, too.
+    /// The owning session of an ephemeral node. 0 for other nodes; in `ZooKeeper` 3.8.0 also for containers and nodes with a
+    /// time-to-live.
     pub ephemeral_owner: i64,
-    /// Bytes of data.
     pub data_length: i32,
-    /// Children it has.
     pub num_children: i32,
-    /// Of the last change of its children.
+    /// The zxid of the last change of the children.
     pub pzxid: i64,
 }
 
@@ -72,7 +69,7 @@ impl Record for Stat {
     }
 }
 
-/// One entry of an access list: who may do what.
+/// One entry of an access list.
 ///
 /// # Format
 /// `int perms, string scheme, string id`.
@@ -80,14 +77,14 @@ impl Record for Stat {
 pub struct Acl {
     /// Bits of [`crate::perms`].
     pub perms: i32,
-    /// How the identity is proven: `world`, `digest`, `ip` ...
+    /// `world`, `digest`, `ip` ...
     pub scheme: String,
-    /// The identity in the scheme's own form.
+    /// The identity in the form of its scheme.
     pub id: String,
 }
 
 impl Acl {
-    /// Anybody may do anything: `world:anyone`, all permissions.
+    /// `world:anyone` with all permissions.
     pub fn open() -> Self {
         Self { perms: crate::perms::ALL, scheme: "world".to_owned(), id: "anyone".to_owned() }
     }
@@ -113,15 +110,14 @@ impl Record for Acl {
     }
 }
 
-/// Whom the server takes a client for, by one scheme.
+/// An identity of a connection.
 ///
 /// # Format
 /// `string scheme, string id`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthId {
-    /// How it was proven.
     pub scheme: String,
-    /// The identity, as far as it may be shown.
+    /// Without secrets.
     pub id: String,
 }
 

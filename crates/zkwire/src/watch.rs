@@ -1,20 +1,17 @@
-//! Which watches a request means.
-//!
-//! Owns two small enums of requests, with unknown numbers kept so that the door can refuse them.
+//! The kinds of watches in requests. Unknown numbers are kept, so that the front-end can reject them.
 
-/// How a watch of `addWatch` behaves.
+/// The mode of `addWatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddWatchMode {
-    /// 0: fires each time, for the node's data and its children.
+    /// 0: fires for every change of the node's data and children.
     Persistent,
-    /// 1: fires each time, for the data of the whole subtree.
+    /// 1: fires for every change of data in the subtree.
     PersistentRecursive,
     /// Another number: [`crate::ErrorCode::MarshallingError`].
     Unknown(i32),
 }
 
 impl AddWatchMode {
-    /// The mode of a number.
     pub fn from_code(code: i32) -> Self {
         match code {
             0 => Self::Persistent,
@@ -23,7 +20,6 @@ impl AddWatchMode {
         }
     }
 
-    /// Its number.
     pub fn code(self) -> i32 {
         match self {
             Self::Persistent => 0,
@@ -33,21 +29,20 @@ impl AddWatchMode {
     }
 }
 
-/// Which watches of a path `checkWatches` and `removeWatches` mean.
+/// The watches of a path that `checkWatches` and `removeWatches` select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatcherType {
-    /// 1: those on the children.
+    /// 1.
     Children,
-    /// 2: those on the data.
+    /// 2.
     Data,
-    /// 3: all.
+    /// 3.
     Any,
     /// Another number: [`crate::ErrorCode::MarshallingError`].
     Unknown(i32),
 }
 
 impl WatcherType {
-    /// The type of a number.
     pub fn from_code(code: i32) -> Self {
         match code {
             1 => Self::Children,
@@ -57,7 +52,6 @@ impl WatcherType {
         }
     }
 
-    /// Its number.
     pub fn code(self) -> i32 {
         match self {
             Self::Children => 1,

@@ -1,20 +1,16 @@
-//! Four-letter words: what monitoring sends instead of a first frame.
-//!
-//! Owns their letters. Refuses to know the answers: those are text, and the door's.
+//! Four-letter words: status commands that monitoring sends in place of the first frame.
 
 macro_rules! words {
     ($($(#[$doc:meta])* $word:ident = $text:literal,)*) => {
-        /// A command of four ASCII letters; the answer is text, then the connection is closed.
+        /// A command of four ASCII letters. The answer is text, then the connection closes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum FourLetterWord {
             $($(#[$doc])* $word,)*
         }
 
         impl FourLetterWord {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$word),*];
 
-            /// Its letters.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$word => $text,)*
@@ -25,11 +21,11 @@ macro_rules! words {
 }
 
 words! {
-    /// Is it running.
+    /// Whether the server is running.
     Ruok = "ruok",
     /// Server and connections.
     Stat = "stat",
-    /// Server, without the connections.
+    /// Server without connections.
     Srvr = "srvr",
     /// Values for monitoring.
     Mntr = "mntr",
@@ -39,7 +35,7 @@ words! {
     Cons = "cons",
     /// Sessions and their ephemeral nodes.
     Dump = "dump",
-    /// Watches, counted.
+    /// Number of watches.
     Wchs = "wchs",
     /// Watches by session.
     Wchc = "wchc",
@@ -47,19 +43,18 @@ words! {
     Wchp = "wchp",
     /// Environment and version.
     Envi = "envi",
-    /// Whether it is read-only.
+    /// Whether the server is read-only.
     Isro = "isro",
-    /// Reset the figures of connections.
+    /// Reset the statistics of the connections.
     Crst = "crst",
-    /// Reset the figures of the server.
+    /// Reset the statistics of the server.
     Srst = "srst",
     /// Sizes of data and log on the disk.
     Dirs = "dirs",
 }
 
 impl FourLetterWord {
-    /// The word of these four bytes, if they are one. To be asked before [`crate::frame_len`]: as a length, every
-    /// word is over any sane limit.
+    /// The word with these letters. Call it before [`crate::frame_len`]: as a length, every word is over any sane limit.
     pub fn parse(letters: [u8; 4]) -> Option<Self> {
         Self::ALL.iter().copied().find(|word| word.as_str().as_bytes() == letters)
     }

@@ -1,12 +1,10 @@
-//! Numbers that a client gives its requests, as far as they have a meaning.
-//!
-//! Every other number is the client's own and only echoed.
+//! Request numbers with a fixed meaning. Every other number is the client's own; the reply repeats it.
 
-/// A watch event: no request asked for it.
+/// A watch event.
 pub const EVENT: i32 = -1;
-/// A ping and its answer.
+/// A ping and its reply.
 pub const PING: i32 = -2;
-/// An authentication and its answer.
+/// An authentication and its reply.
 pub const AUTH: i32 = -4;
-/// Watches armed again after a reconnect, and the answer.
+/// `setWatches` after a reconnect, and its reply.
 pub const SET_WATCHES: i32 = -8;

@@ -1,8 +1,8 @@
-//! The engine that fails on demand: the disk of a crash test.
+//! An engine that fails on demand, for crash tests.
 //!
-//! Owns a [`FaultyDisk`] that outlives the engines opened on it, what on it is durable and what only written, and
-//! the plan of faults. A crash drops what was not synced, except a prefix that the test chooses, as a real disk
-//! may have written some of it. Memory: whatever is written and not deleted, twice.
+//! A [`FaultyDisk`] outlives the engines opened on it. It holds the durable state, the written state, and the planned
+//! faults. A crash drops the batches that were not synced, except a prefix that the test chooses: a real disk may have
+//! written some of them. Memory: all written and not deleted values, twice.
 
 use std::io;
 use std::sync::Arc;

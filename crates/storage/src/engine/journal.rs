@@ -1,17 +1,16 @@
-//! The engine that logs are kept on: a journal in front of sled (`docs/adr/0004`).
+//! The engine of the log: a journal in front of sled (`docs/adr/0004`).
 //!
-//! A barrier of sled costs several thread switches and two passes to the disk; a barrier of the journal is one write
-//! into a file whose blocks exist already, and one `fdatasync`. So a batch is durable once it is in the journal, and
-//! sled gets it later, with thousands of others, on a thread of its own. sled stays the home of everything older.
+//! A sync of sled costs several thread switches and two passes to the disk. A sync of the journal is one write into
+//! existing blocks of a file, and one `fdatasync`. So a batch is durable once it is in the journal; a thread folds it into
+//! sled later, with thousands of others. sled holds everything older.
 //!
-//! Owns two journal files and the changes that are in them and not in sled yet. The files take turns: when one is
-//! full, the other begins the next generation, and what the full one holds is folded into sled, with sled's own
-//! barrier, before its file is written again. At an open, what the files hold is folded in again, oldest generation
-//! first: putting a whole turn there twice changes nothing, and a turn's header reaches the disk before its first batch, so
-//! that a file never shows a part of an older turn.
+//! Two journal files alternate. When one is full, the other starts the next generation. The content of the full file is
+//! folded into sled and synced before that file is written again. An open folds both files into sled again, the older
+//! generation first: folding a generation twice changes nothing. The header of a generation reaches the disk before its
+//! first batch, so a file never shows a part of an older generation.
 //!
 //! Bounds: changes outside sled are those of two journal files ([`file::CAPACITY`] each). A writer that is faster than
-//! sled waits for it at the end of the second file. An error of any part is final for all.
+//! sled waits for it at the end of the second file. An error of any part is final.
 
 mod file;
 mod fold;

@@ -1,7 +1,4 @@
-//! The engine without a disk: a map in memory.
-//!
-//! Owns nothing that outlives the process. For tests of everything above the engine, and for simulations.
-//! Memory: whatever is written and not deleted.
+//! An engine in memory, for tests and simulations. Memory: all written and not deleted values.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,13 @@
-//! The engine on sled 0.34.7, under the rules that cutting the power taught (`docs/adr/0002`).
+//! The engine on sled 0.34.7, with the rules that power-cut tests established (`docs/adr/0002`).
 //!
-//! Owns the sled database of one directory and a descriptor of its own on `<dir>/db`. sled's `flush` only starts
-//! write-back (`sync_file_range`), so [`sync`](Engine::sync) is `flush` and then `fdatasync` on our descriptor.
+//! sled's `flush` only starts write-back (`sync_file_range`), so [`sync`](Engine::sync) is `flush` and then `fdatasync` on
+//! a second descriptor of `<dir>/db`.
 //! Segments of 8 MiB with values of at most 64 KiB keep every page out of the blob files, which sled never syncs:
 //! a file in `blobs/` is an error. sled's background flusher is off and `flush_async` is never called.
 //!
 //! Everything read after an open is durable: every file of the directory, those of the journal included, is written
-//! again and synced before sled looks at it, and what sled repairs is synced before anybody else does. A sync alone is not
-//! enough: after a sync that failed, the page cache shows bytes that no later sync writes. A panic inside sled is damage.
+//! again and synced before sled opens it, and sled's repairs are synced before any read. A sync alone is not
+//! enough: after a failed sync, the page cache shows bytes that no later sync writes. A panic inside sled is damage.
 //! Memory: the cache, bounded by the caller, and a few segments.
 
 use std::fs::File;

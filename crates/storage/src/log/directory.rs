@@ -1,8 +1,8 @@
-//! A log's directory: created whole or not at all, and opened only if nothing of it is missing.
+//! The directory of a log: created completely or not at all, and opened only if it is complete.
 //!
-//! Owns the file `creating`, which exists from before the first byte of a new log until after the last, so that a
-//! half-made log, in which nobody was ever promised anything, is told from a damaged one; and the file `lock`, locked as
-//! long as the log is open. A log that ends before its watermark has lost something acknowledged, and does not open.
+//! The file `creating` exists from before the first byte of a new log until after the last. It distinguishes a partly
+//! created log, which has acknowledged nothing, from a damaged one. The file `lock` is locked while the log is open. A log
+//! that ends before its watermark has lost acknowledged data and does not open.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Start, StoreError> {
     }
 }
 
-/// Keeps every other process, and every other log of this one, out of the directory.
+/// Excludes other processes, and other logs of this process, from the directory.
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("lock");
     let file = File::create(&path).at("creating", &path)?;
@@ -75,7 +75,7 @@ fn create(dir: &Path, cache_bytes: u64, lock: File) -> Result<Start, StoreError>
     Ok(Start { engine: Box::new(engine), head, watermark: Some(watermark), lock: Some(lock) })
 }
 
-/// Removes what an interrupted creation left; `creating` goes last, with the creation that follows.
+/// Removes the files of an interrupted creation, except `creating`, which the following creation removes.
 fn remove_half_made(dir: &Path) -> Result<(), StoreError> {
     for entry in dir.read_dir().at("listing", dir)? {
         let entry = entry.at("listing", dir)?;

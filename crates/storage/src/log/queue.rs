@@ -1,8 +1,7 @@
 //! The bounded queue in front of the log's thread.
 //!
-//! Owns what waits, how much that is, and who waits for room. Never blocks a caller: what does not fit is handed back.
-//! Bound: `bytes_max`, or one request if that alone is longer. The list of those waiting for room has one entry for
-//! each [`Log::when_room`] call not yet answered, so it is bounded by the callers.
+//! It never blocks a caller: a request that does not fit is returned. Bound: `bytes_max`, or one request if that alone is
+//! longer. The list of callers that wait for room has one entry for each pending [`Log::when_room`] call.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,22 +12,22 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{Done, Log, Record};
 use crate::error::StoreError;
-use crate::keys::Mark;
+use crate::keys::RaftMeta;
 
 /// Called when the queue has room again.
 pub type WhenRoom = Box<dyn FnOnce() + Send>;
 
-/// What a request costs besides its bytes.
+/// The cost of a request besides its bytes.
 const REQUEST_COST: usize = 128;
 const RECORD_COST: usize = 48;
-/// Requests that could wait do not when they are so many.
+/// At this number, requests that may wait are written without another request.
 const LAZY_BYTES_MAX: usize = 64 << 10;
 
 pub(super) enum Request {
     Append { records: Vec<Record>, done: Done },
-    SetMark { mark: Mark, bytes: Bytes, durable: bool, lazy: bool, done: Done },
+    SetMeta { meta: RaftMeta, bytes: Bytes, durable: bool, lazy: bool, done: Done },
     Truncate { last_kept: Option<u64>, done: Done },
-    Purge { through: u64, mark: Bytes, done: Done },
+    Purge { through: u64, meta: Bytes, done: Done },
 }
 
 impl Request {
@@ -38,28 +37,27 @@ impl Request {
                 Self::Append { records, .. } => {
                     records.iter().map(|record| RECORD_COST + record.bytes.len()).sum()
                 }
-                Self::SetMark { bytes, .. } | Self::Purge { mark: bytes, .. } => bytes.len(),
+                Self::SetMeta { bytes, .. } | Self::Purge { meta: bytes, .. } => bytes.len(),
                 Self::Truncate { .. } => 0,
             }
     }
 
     /// Whether the request can wait for the next one.
     fn is_lazy(&self) -> bool {
-        matches!(self, Self::SetMark { lazy: true, .. })
+        matches!(self, Self::SetMeta { lazy: true, .. })
     }
 
     pub(super) fn into_done(self) -> Done {
         match self {
             Self::Append { done, .. }
-            | Self::SetMark { done, .. }
+            | Self::SetMeta { done, .. }
             | Self::Truncate { done, .. }
             | Self::Purge { done, .. } => done,
         }
     }
 }
 
-/// A request that the log's full queue did not take. Nothing was done and its `Done` was not called: wait for room
-/// with [`Log::when_room`] and [`retry`](Self::retry), or [`give_up`](Self::give_up).
+/// A request that did not fit into the log's queue. Its `Done` was not called: wait for room with [`Log::when_room`] and [`retry`](Self::retry), or [`give_up`](Self::give_up).
 #[must_use = "the request was not queued"]
 pub struct Refused {
     request: Request,
@@ -78,7 +76,7 @@ impl Refused {
         log.submit(self.request)
     }
 
-    /// Takes back the answer that will not be called.
+    /// Returns the callback, which will not be called.
     pub fn give_up(self) -> Done {
         self.request.into_done()
     }
@@ -115,7 +113,7 @@ pub(super) struct Queue {
 struct Waiting {
     requests: VecDeque<Request>,
     bytes: usize,
-    /// There is something to be done now.
+    /// A request is queued that cannot wait.
     awake: bool,
     when_room: Vec<WhenRoom>,
     state: State,
@@ -125,7 +123,7 @@ struct Waiting {
 enum State {
     #[default]
     Open,
-    /// Takes nothing new; what waits is still done.
+    /// Accepts no new requests; queued ones are still written.
     Closing,
 }
 
@@ -138,7 +136,7 @@ impl Queue {
         self.waiting.lock().bytes
     }
 
-    /// Queues a request, hands it back, or answers it at once if the log is closed.
+    /// Queues a request, returns it, or completes it at once if the log is closed.
     pub(super) fn push(&self, request: Request) -> Result<(), Refused> {
         let mut waiting = self.waiting.lock();
         if waiting.state == State::Closing {
@@ -190,7 +188,7 @@ impl Queue {
         let when_room = std::mem::take(&mut waiting.when_room);
         drop(waiting);
         for room in when_room {
-            // A panic of a caller's closure must not take the log's thread with it.
+            // A panic of a caller's closure must not end the log's thread.
             if catch_unwind(AssertUnwindSafe(room)).is_err() {
                 tracing::error!("a closure waiting for room panicked");
             }
@@ -203,9 +201,9 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn mark(lazy: bool) -> Request {
-        let (mark, bytes) = (Mark::Committed, Bytes::from_static(b"mark"));
-        Request::SetMark { mark, bytes, durable: false, lazy, done: Box::new(drop) }
+    fn meta(lazy: bool) -> Request {
+        let (meta, bytes) = (RaftMeta::Committed, Bytes::from_static(b"meta"));
+        Request::SetMeta { meta, bytes, durable: false, lazy, done: Box::new(drop) }
     }
 
     fn awake(queue: &Queue) -> bool {
@@ -213,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn what_can_wait_waits_for_the_next_request_and_keeps_its_place() {
+    fn a_request_that_may_wait_waits_for_the_next_one_and_keeps_its_position() {
         let queue = Queue::new(1 << 20);
-        queue.push(mark(true)).unwrap();
+        queue.push(meta(true)).unwrap();
         assert!(!awake(&queue));
-        queue.push(mark(false)).unwrap();
+        queue.push(meta(false)).unwrap();
         assert!(awake(&queue));
         let taken = queue.take(true).unwrap();
         assert_eq!(taken.iter().map(Request::is_lazy).collect::<Vec<_>>(), [true, false]);
@@ -225,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn what_can_wait_is_bounded_and_done_at_the_end() {
+    fn requests_that_may_wait_are_bounded_and_written_at_the_end() {
         let queue = Queue::new(1 << 20);
         while !awake(&queue) {
             assert!(queue.bytes() <= LAZY_BYTES_MAX);
-            queue.push(mark(true)).unwrap();
+            queue.push(meta(true)).unwrap();
         }
         assert!(queue.take(true).unwrap().len() > 1);
-        queue.push(mark(true)).unwrap();
+        queue.push(meta(true)).unwrap();
         queue.close();
         assert_eq!(queue.take(true).unwrap().len(), 1);
         assert!(queue.take(true).is_none());

@@ -1,7 +1,6 @@
-//! Reading records and marks from an engine, checking every checksum on the way.
+//! Reads records and Raft metadata from an engine, and verifies every checksum.
 //!
-//! Owns how an index is found: the chunk with the greatest key at or below it holds it. Refuses to guess: a record that
-//! must be there and is not is damage.
+//! The chunk with the greatest key at or below an index holds its record. A missing record inside the log is damage.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +11,7 @@ use crate::chunk::{Decoder, Found};
 use crate::engine::{Engine, Order};
 use crate::error::StoreError;
 use crate::head::Span;
-use crate::keys::{self, Mark};
+use crate::keys::{self, RaftMeta};
 
 /// One past the largest key of a chunk.
 pub(super) const END: [u8; 1] = [2];
@@ -57,8 +56,8 @@ fn ends_at(records: &[Record], last: u64) -> bool {
     records.last().is_some_and(|record| record.index == last)
 }
 
-/// Calls `each` with the records from the chunk that holds `index` on, in order, until it answers `false` or the
-/// chunks end. A chunk's records are all given.
+/// Calls `each` with the records from the chunk that holds `index` on, in order, until it returns `false` or the chunks
+/// end. It passes all records of a chunk.
 pub(super) fn walk(
     engine: &dyn Engine,
     index: u64,
@@ -92,25 +91,25 @@ pub(super) fn chunk_of(engine: &dyn Engine, index: u64) -> Result<Option<u64>, S
     Ok(start)
 }
 
-pub(super) fn mark(engine: &dyn Engine, mark: Mark) -> Result<Option<Bytes>, StoreError> {
-    let Some(value) = engine.get(&keys::mark(mark))? else { return Ok(None) };
-    let damaged = || StoreError::corrupt(format!("the mark {mark:?} fails its checksum"));
+pub(super) fn meta(engine: &dyn Engine, meta: RaftMeta) -> Result<Option<Bytes>, StoreError> {
+    let Some(value) = engine.get(&keys::meta(meta))? else { return Ok(None) };
+    let damaged = || StoreError::corrupt(format!("the Raft metadata {meta:?} fails its checksum"));
     let (sum, bytes) = value.split_first_chunk::<4>().ok_or_else(damaged)?;
-    if mark_checksum(mark, bytes) != u32::from_le_bytes(*sum) {
+    if meta_checksum(meta, bytes) != u32::from_le_bytes(*sum) {
         return Err(damaged());
     }
     Ok(Some(value.slice(4..)))
 }
 
-/// The stored form of a mark, and its checksum, which the head repeats.
-pub(super) fn encode_mark(mark: Mark, bytes: &[u8]) -> (Bytes, u32) {
-    let sum = mark_checksum(mark, bytes);
+/// The stored form of a value of Raft metadata, and its checksum, which the head repeats.
+pub(super) fn encode_meta(meta: RaftMeta, bytes: &[u8]) -> (Bytes, u32) {
+    let sum = meta_checksum(meta, bytes);
     let mut value = BytesMut::with_capacity(4 + bytes.len());
     value.put_u32_le(sum);
     value.put_slice(bytes);
     (value.freeze(), sum)
 }
 
-pub(super) fn mark_checksum(mark: Mark, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&[mark.number()]), bytes)
+pub(super) fn meta_checksum(meta: RaftMeta, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&[meta.number()]), bytes)
 }

@@ -1,16 +1,16 @@
-//! What a log must show about itself before it is used.
+//! Verifies a log before it is used.
 //!
-//! Owns the verification at open: the head is whole, every mark is the one the head names, every record from the first
-//! to the last is there, whole, and on the checksum chain, and nothing comes after the last. Batches are atomic, so
-//! none of this can be the trace of a crash: any difference is damage, and the log does not open. Nothing is repaired
-//! and nothing is cut off. Reads the whole log once, chunk by chunk.
+//! The head must be valid, the Raft metadata must match the checksums in the head, every record from the first to the last
+//! must be present, valid and on the checksum chain, and nothing may follow the last record. Batches are atomic, so a
+//! crash leaves no other state: any difference is damage, and the log does not open. Nothing is repaired or truncated.
+//! The verification reads the whole log once, chunk by chunk.
 
 use std::fs::File;
 
 use crate::engine::{Engine, Order, WriteBatch};
 use crate::error::StoreError;
 use crate::head::{Head, Span};
-use crate::keys::{self, Mark};
+use crate::keys::{self, RaftMeta};
 use crate::log::read;
 use crate::watermark::Watermark;
 
@@ -18,15 +18,15 @@ use crate::watermark::Watermark;
 pub(super) struct Start {
     pub(super) engine: Box<dyn Engine>,
     pub(super) head: Head,
-    /// None for an engine without a directory.
+    /// `None` for an engine without a directory.
     pub(super) watermark: Option<Watermark>,
     /// Held until the engine is closed.
     pub(super) lock: Option<File>,
 }
 
-/// Verifies what is on the engine; `None` if there is nothing at all.
+/// Verifies the log on the engine; `None` if the engine is empty.
 pub(super) fn recover(engine: &dyn Engine) -> Result<Option<Head>, StoreError> {
-    // What a killed process wrote and did not sync must be durable before anybody builds on it.
+    // Bytes that a killed process wrote and did not sync must be durable before they are used.
     engine.sync()?;
     let Some(bytes) = engine.get(&keys::HEAD)? else {
         return if is_empty(engine)? {
@@ -36,7 +36,7 @@ pub(super) fn recover(engine: &dyn Engine) -> Result<Option<Head>, StoreError> {
         };
     };
     let head = Head::decode(&bytes)?;
-    check_marks(engine, &head)?;
+    check_metas(engine, &head)?;
     check_records(engine, &head)?;
     Ok(Some(head))
 }
@@ -60,12 +60,12 @@ fn is_empty(engine: &dyn Engine) -> Result<bool, StoreError> {
     Ok(empty)
 }
 
-fn check_marks(engine: &dyn Engine, head: &Head) -> Result<(), StoreError> {
-    for mark in Mark::ALL {
-        let found = read::mark(engine, mark)?.map(|bytes| read::mark_checksum(mark, &bytes));
-        if found != head.marks[usize::from(mark.number())] {
+fn check_metas(engine: &dyn Engine, head: &Head) -> Result<(), StoreError> {
+    for meta in RaftMeta::ALL {
+        let found = read::meta(engine, meta)?.map(|bytes| read::meta_checksum(meta, &bytes));
+        if found != head.metas[usize::from(meta.number())] {
             return Err(StoreError::corrupt(format!(
-                "the mark {mark:?} is not the one that was written last"
+                "the Raft metadata {meta:?} is not the one that was written last"
             )));
         }
     }

@@ -1,7 +1,7 @@
-//! Giving back the room of purged records, a bounded number of chunks at a time.
+//! Finds the chunks of purged records, a bounded number at a time.
 //!
-//! Owns nothing but the search for chunks that lie wholly below the log. A purge only moves the log's beginning; what
-//! is below it is invisible from then on, so the chunks can go later, between other work, and again after a crash.
+//! A purge only moves the start of the log. Chunks below it are invisible, so they can be removed later, between other
+//! requests, and again after a crash.
 
 use crate::chunk::chain_before;
 use crate::engine::{Engine, Order};

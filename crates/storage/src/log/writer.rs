@@ -1,9 +1,8 @@
-//! The log's thread: the only writer of the engine.
+//! The log's thread, which is the only writer of the engine.
 //!
-//! Owns the head and the order of things: take everything queued, write it in atomic batches of about
-//! [`BATCH_BYTES`], each with a new head, then one barrier if anybody needs one, then the watermark, then the
-//! answers, first come first. Between two barriers at most [`SYNC_BYTES`] are written even if nobody asked.
-//! Refuses to go on after an error: from then on every answer is that error.
+//! It takes all queued requests and writes them in atomic batches of about [`BATCH_BYTES`], each with a new head. Then it
+//! syncs once if a request needs it, raises the watermark, and completes the requests in order. It also syncs after
+//! [`SYNC_BYTES`] without such a request. After an error every request fails with that error.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,17 +11,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::queue::Request;
-use super::{Bounds, Done, MARK_BYTES_MAX, RECORD_BYTES_MAX, Record, Shared, read, sweep};
+use super::{Bounds, Done, META_BYTES_MAX, RECORD_BYTES_MAX, Record, Shared, read, sweep};
 use crate::chunk;
 use crate::engine::{Engine, WriteBatch};
 use crate::error::StoreError;
 use crate::head::{Head, Span};
-use crate::keys::{self, Mark};
+use crate::keys::{self, RaftMeta};
 use crate::watermark::Watermark;
 
-/// A batch is written when its records reach this.
+/// The size of records at which a batch is written.
 const BATCH_BYTES: usize = 1 << 20;
-/// Bytes written without a barrier, at most, apart from one batch.
+/// The most bytes written without a sync, apart from one batch.
 const SYNC_BYTES: usize = 2 << 20;
 
 pub(super) struct Writer {
@@ -30,31 +29,31 @@ pub(super) struct Writer {
     head: Head,
     watermark: Option<Watermark>,
     staged: Staged,
-    /// Bytes written since the last barrier.
+    /// Bytes written since the last sync.
     unsynced_bytes: usize,
     /// Chunks below this index are swept; `None` when there is nothing to sweep.
     sweep_from: Option<u64>,
 }
 
-/// What the next batch will hold. Invariant: the records are contiguous and follow the head's last.
+/// The content of the next batch. Invariant: the records are contiguous and follow the head's last.
 #[derive(Default)]
 struct Staged {
     records: Vec<Record>,
     bytes: usize,
-    marks: [Option<Bytes>; Mark::ALL.len()],
+    metas: [Option<Bytes>; RaftMeta::ALL.len()],
 }
 
 impl Staged {
     fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.marks.iter().all(Option::is_none)
+        self.records.is_empty() && self.metas.iter().all(Option::is_none)
     }
 
-    fn set_mark(&mut self, mark: Mark, bytes: Bytes) {
-        self.marks[usize::from(mark.number())] = Some(bytes);
+    fn set_meta(&mut self, meta: RaftMeta, bytes: Bytes) {
+        self.metas[usize::from(meta.number())] = Some(bytes);
     }
 }
 
-/// Whether an answer waits for a barrier.
+/// Whether a request waits for a sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Nothing,
@@ -73,7 +72,7 @@ impl Writer {
         }
     }
 
-    /// The thread. A panic in here closes the log like any other failure.
+    /// The thread. A panic closes the log like any other failure.
     pub(super) fn run(mut self) {
         while let Some(requests) = self.shared.queue.take(self.sweep_from.is_none()) {
             self.drain(requests);
@@ -126,17 +125,17 @@ impl Writer {
             Request::Append { records, done } => {
                 (done, self.attempt(|writer| writer.append(records)))
             }
-            Request::SetMark { mark, bytes, durable, done, .. } => {
-                (done, self.attempt(|writer| writer.set_mark(mark, bytes, durable)))
+            Request::SetMeta { meta, bytes, durable, done, .. } => {
+                (done, self.attempt(|writer| writer.set_meta(meta, bytes, durable)))
             }
             Request::Truncate { last_kept, done } => {
                 (done, self.attempt(|writer| writer.truncate(last_kept)))
             }
-            Request::Purge { through, mark, done } => {
-                (done, self.attempt(|writer| writer.purge(through, mark)))
+            Request::Purge { through, meta, done } => {
+                (done, self.attempt(|writer| writer.purge(through, meta)))
             }
         };
-        // A failed log answers with its error, whatever is put here.
+        // A failed log completes the request with its error instead.
         (done, result.unwrap_or(Ok(Needs::Nothing)))
     }
 
@@ -169,12 +168,17 @@ impl Writer {
         Ok(())
     }
 
-    fn set_mark(&mut self, mark: Mark, bytes: Bytes, durable: bool) -> Result<Needs, StoreError> {
-        if mark == Mark::Purged {
-            return Err(StoreError::misuse("the mark Purged is set by a purge alone"));
+    fn set_meta(
+        &mut self,
+        meta: RaftMeta,
+        bytes: Bytes,
+        durable: bool,
+    ) -> Result<Needs, StoreError> {
+        if meta == RaftMeta::Purged {
+            return Err(StoreError::misuse("only a purge sets the Raft metadata Purged"));
         }
-        check_len("a mark", &bytes, MARK_BYTES_MAX)?;
-        self.staged.set_mark(mark, bytes);
+        check_len("Raft metadata", &bytes, META_BYTES_MAX)?;
+        self.staged.set_meta(meta, bytes);
         Ok(if durable { Needs::Barrier } else { Needs::Nothing })
     }
 
@@ -231,8 +235,8 @@ impl Writer {
         Ok(self.head.ending_before(last_kept + 1, after))
     }
 
-    fn purge(&mut self, through: u64, mark: Bytes) -> Result<Needs, StoreError> {
-        check_len("a mark", &mark, MARK_BYTES_MAX)?;
+    fn purge(&mut self, through: u64, meta: Bytes) -> Result<Needs, StoreError> {
+        check_len("Raft metadata", &meta, META_BYTES_MAX)?;
         if through == u64::MAX {
             return Err(StoreError::misuse(
                 "purge through the largest index leaves none for the next record",
@@ -243,7 +247,7 @@ impl Writer {
             return Ok(Needs::Nothing);
         }
         let head = self.head_after_purge(through)?;
-        self.staged.set_mark(Mark::Purged, mark);
+        self.staged.set_meta(RaftMeta::Purged, meta);
         let (batch, head) = self.take_staged(head);
         self.write(batch, head, Readers::Wait)?;
         self.sweep_from.get_or_insert(0);
@@ -283,20 +287,20 @@ impl Writer {
         self.write(batch, head, Readers::GoOn)
     }
 
-    /// Turns what is staged into a batch, and `head` into the head behind it.
+    /// Turns the staged content into a batch, and `head` into the head after it.
     fn take_staged(&mut self, mut head: Head) -> (WriteBatch, Head) {
-        let Staged { records, marks, .. } = std::mem::take(&mut self.staged);
+        let Staged { records, metas, .. } = std::mem::take(&mut self.staged);
         let mut batch = WriteBatch::default();
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
             let first = head.span.map_or(first.index, |span| span.first);
             head.span = Some(Span { first, last: last.index });
             head.chain = chunk::encode(&records, head.chain, |key, value| batch.put(key, value));
         }
-        for (mark, bytes) in Mark::ALL.into_iter().zip(marks) {
+        for (meta, bytes) in RaftMeta::ALL.into_iter().zip(metas) {
             if let Some(bytes) = bytes {
-                let (value, sum) = read::encode_mark(mark, &bytes);
-                batch.put(&keys::mark(mark), value);
-                head.marks[usize::from(mark.number())] = Some(sum);
+                let (value, sum) = read::encode_meta(meta, &bytes);
+                batch.put(&keys::meta(meta), value);
+                head.metas[usize::from(meta.number())] = Some(sum);
             }
         }
         (batch, head)
@@ -399,10 +403,10 @@ impl Head {
     }
 }
 
-/// Calls an answer; one that panics must not take the log with it.
+/// Completes a request. A panic of its callback must not end the log's thread.
 fn answer(done: Done, result: Result<(), StoreError>) {
     if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
-        tracing::error!("an answer of the log panicked");
+        tracing::error!("a callback of the log panicked");
     }
 }
 

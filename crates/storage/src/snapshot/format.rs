@@ -1,6 +1,4 @@
-//! The bytes of a snapshot file.
-//!
-//! Owns the layout: a header, sections, the last of them the footer. All numbers little endian.
+//! The layout of a snapshot file: a header, and sections, of which the last is the footer. Numbers are little endian.
 //!
 //! ```text
 //! header   "HFSNAP" 1 0

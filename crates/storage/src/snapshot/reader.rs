@@ -1,7 +1,7 @@
-//! Reading a snapshot: its meta, its parts one by one, or its raw bytes to send to a peer.
+//! Reads a snapshot: its meta, its parts one by one, or its raw bytes for a peer.
 //!
-//! Owns every check on the way in: nothing is allocated before its length is checked, and nothing is handed out before
-//! its checksum is. Reads at offsets, so any number of readers share one open file.
+//! Every length is checked before anything is allocated, and every checksum before anything is returned. Reads use
+//! offsets, so any number of readers share one open file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

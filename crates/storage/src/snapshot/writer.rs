@@ -1,7 +1,7 @@
-//! Writing a snapshot, our own or a peer's.
+//! Writes a snapshot, of this node or of a peer.
 //!
-//! Owns the partial file until it is published, and removes it if it never is. What is written is synced every
-//! [`SYNC_BYTES`], so that the last sync is short and the log's barriers, on the same disk, do not queue behind it.
+//! The partial file is removed unless it is published. It is synced every [`SYNC_BYTES`], so that the last sync is short
+//! and the syncs of the log on the same disk do not wait for it.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -383,8 +383,8 @@ impl Heard {
         match (word, &numbers[..]) {
             ("open", []) => self.opened = true,
             ("purged", [index]) => self.found.purged = Some(*index),
-            ("mark", [_, value]) => {
-                self.found.marks[first()] = Some(Bytes::copy_from_slice(&value.to_le_bytes()));
+            ("meta", [_, value]) => {
+                self.found.metas[first()] = Some(Bytes::copy_from_slice(&value.to_le_bytes()));
             }
             ("record", [index, length, sum]) => {
                 let sum = u32::try_from(*sum).expect("a checksum");

@@ -1,6 +1,6 @@
 //! The process that dies: opens the store, says what it finds, and works until it is killed.
 //!
-//! Reports on its standard output, one line each, beginning with `@`: `purged`, `mark`, `record`, `snapshot`, `file`
+//! Reports on its standard output, one line each, beginning with `@`: `purged`, `meta`, `record`, `snapshot`, `file`
 //! and at last `open` for what it found; then `ops N` before it may have asked for operation N, `ack N` when every durable
 //! operation up to N is acknowledged, and the same for snapshots (`snapping`, `snapped`) and small files. `fail` is a store
 //! that does not open.
@@ -37,7 +37,7 @@ pub(crate) fn main() {
         Ok(store) => store.work(seed, next),
         Err(error) => say(&format!("fail {error}")),
     }
-    // Whoever started this process ends it.
+    // The test that started this process ends it.
     loop {
         thread::park();
     }
@@ -118,10 +118,10 @@ fn report(model: &Model) {
     if let Some(purged) = model.purged {
         say(&format!("purged {purged}"));
     }
-    for (number, mark) in model.marks.iter().enumerate() {
-        if let Some(bytes) = mark {
+    for (number, meta) in model.metas.iter().enumerate() {
+        if let Some(bytes) = meta {
             let value = u64::from_le_bytes(bytes[..].try_into().expect("eight bytes"));
-            say(&format!("mark {number} {value}"));
+            say(&format!("meta {number} {value}"));
         }
     }
     for (index, (length, sum)) in &model.records {

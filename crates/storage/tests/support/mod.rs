@@ -13,8 +13,8 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use holdfast_storage::{
-    Done, Engine, Log, LogOptions, Mark, MemoryEngine, Order, Record, Refused, StoreError, Visit,
-    WriteBatch,
+    Done, Engine, Log, LogOptions, MemoryEngine, Order, RaftMeta, Record, Refused, StoreError,
+    Visit, WriteBatch,
 };
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use std::sync::Arc;
 /// Calls that wait for their answer.
 pub(crate) trait Driver {
     fn do_append(&self, records: Vec<Record>) -> Result<(), StoreError>;
-    fn do_mark(&self, mark: Mark, bytes: &[u8], durable: bool) -> Result<(), StoreError>;
+    fn do_meta(&self, meta: RaftMeta, bytes: &[u8], durable: bool) -> Result<(), StoreError>;
     fn do_truncate(&self, last_kept: Option<u64>) -> Result<(), StoreError>;
-    fn do_purge(&self, through: u64, mark: &str) -> Result<(), StoreError>;
+    fn do_purge(&self, through: u64, meta: &str) -> Result<(), StoreError>;
 }
 
 impl Driver for Log {
@@ -32,16 +32,16 @@ impl Driver for Log {
         wait(|done| self.append(records, done))
     }
 
-    fn do_mark(&self, mark: Mark, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
-        wait(|done| self.set_mark(mark, Bytes::copy_from_slice(bytes), durable, done))
+    fn do_meta(&self, meta: RaftMeta, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
+        wait(|done| self.set_meta(meta, Bytes::copy_from_slice(bytes), durable, done))
     }
 
     fn do_truncate(&self, last_kept: Option<u64>) -> Result<(), StoreError> {
         wait(|done| self.truncate_after(last_kept, done))
     }
 
-    fn do_purge(&self, through: u64, mark: &str) -> Result<(), StoreError> {
-        wait(|done| self.purge_through(through, Bytes::copy_from_slice(mark.as_bytes()), done))
+    fn do_purge(&self, through: u64, meta: &str) -> Result<(), StoreError> {
+        wait(|done| self.purge_through(through, Bytes::copy_from_slice(meta.as_bytes()), done))
     }
 }
 

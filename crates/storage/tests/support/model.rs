@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use holdfast_storage::{Done, Log, Mark, RECORD_BYTES_MAX, Record, Refused, StoreError};
+use holdfast_storage::{Done, Log, RECORD_BYTES_MAX, RaftMeta, Record, Refused, StoreError};
 
 /// A small generator of numbers; the same seed gives the same numbers.
 #[derive(Clone)]
@@ -95,8 +95,10 @@ impl Op {
     pub(crate) fn submit(&self, log: &Log, done: Done) -> Result<(), Refused> {
         match self {
             Self::Append { .. } => log.append(self.records(), done),
-            Self::Vote { value } => log.set_mark(Mark::Vote, number(*value), true, done),
-            Self::Committed { value } => log.set_mark(Mark::Committed, number(*value), false, done),
+            Self::Vote { value } => log.set_meta(RaftMeta::Vote, number(*value), true, done),
+            Self::Committed { value } => {
+                log.set_meta(RaftMeta::Committed, number(*value), false, done)
+            }
             Self::Truncate { last_kept } => log.truncate_after(*last_kept, done),
             Self::Purge { through, salt } => log.purge_through(*through, number(*salt), done),
         }
@@ -131,7 +133,7 @@ pub(crate) fn fill(seed: u64, length: u64) -> Bytes {
 pub(crate) struct Model {
     pub(crate) purged: Option<u64>,
     pub(crate) records: BTreeMap<u64, (u64, u32)>,
-    pub(crate) marks: [Option<Bytes>; Mark::ALL.len()],
+    pub(crate) metas: [Option<Bytes>; RaftMeta::ALL.len()],
 }
 
 impl Model {
@@ -149,14 +151,14 @@ impl Model {
             Op::Append { .. } => {
                 self.records.extend(op.records().iter().map(|record| (record.index, seen(record))));
             }
-            Op::Vote { value } => self.marks[0] = Some(number(*value)),
-            Op::Committed { value } => self.marks[1] = Some(number(*value)),
+            Op::Vote { value } => self.metas[0] = Some(number(*value)),
+            Op::Committed { value } => self.metas[1] = Some(number(*value)),
             Op::Truncate { last_kept: None } => self.records.clear(),
             Op::Truncate { last_kept: Some(kept) } => drop(self.records.split_off(&(kept + 1))),
             Op::Purge { through, salt } => {
                 self.records = self.records.split_off(&(through + 1));
                 self.purged = Some(*through);
-                self.marks[2] = Some(number(*salt));
+                self.metas[2] = Some(number(*salt));
             }
         }
     }
@@ -164,8 +166,8 @@ impl Model {
     /// What a log shows of itself.
     pub(crate) fn observe(log: &Log) -> Result<Self, StoreError> {
         let mut model = Self { purged: log.purged(), ..Self::default() };
-        for mark in Mark::ALL {
-            model.marks[mark as usize] = log.mark(mark)?;
+        for meta in RaftMeta::ALL {
+            model.metas[meta as usize] = log.meta(meta)?;
         }
         let (first, last) = log.bounds();
         let (Some(mut next), Some(last)) = (first, last) else { return Ok(model) };
@@ -180,9 +182,9 @@ impl Model {
 
     /// In a few words, for messages.
     pub(crate) fn summary(&self) -> String {
-        let Self { purged, records, marks } = self;
+        let Self { purged, records, metas } = self;
         let (bounds, count) = (self.bounds(), records.len());
-        format!("purged {purged:?}, {count} records {bounds:?}, marks {marks:?}")
+        format!("purged {purged:?}, {count} records {bounds:?}, metas {metas:?}")
     }
 }
 
@@ -234,7 +236,7 @@ impl History {
 /// Whether `found` is on the way from one state to the next: its records a prefix of the longer, and not shorter than
 /// the shorter.
 fn is_between(found: &Model, before: &Model, after: &Model) -> bool {
-    let same = |other: &Model| found.purged == other.purged && found.marks == other.marks;
+    let same = |other: &Model| found.purged == other.purged && found.metas == other.metas;
     let is_prefix = |short: &Model, long: &Model| {
         short.records.len() <= long.records.len()
             && short.records.iter().zip(&long.records).all(|(left, right)| left == right)

@@ -1,7 +1,4 @@
-//! The primitives that everything is made of: integers in big endian, strings and buffers with a length, vectors
-//! with a count.
-//!
-//! Owns their reading, which never trusts a length, and their writing. Refuses to know records.
+//! Jute, the encoding of `ZooKeeper`: big-endian integers, strings and buffers with a length, vectors with a count.
 
 mod read;
 mod write;

@@ -1,13 +1,13 @@
-//! Reading primitives off a frame.
+//! Decodes primitives from a frame.
 //!
-//! Owns the promise that nothing is reserved for bytes that are not there: a length or count is held against the rest
-//! of the frame first. A buffer shares the frame's memory; a string is a copy.
+//! A length or count is compared with the rest of the frame before anything is allocated. A buffer shares the memory of
+//! the frame; a string is a copy.
 
 use bytes::{Buf, Bytes};
 
 use crate::DecodeError;
 
-/// What is left of a frame.
+/// The rest of a frame.
 #[derive(Debug)]
 pub(crate) struct Reader {
     rest: Bytes,
@@ -18,7 +18,6 @@ impl Reader {
         Self { rest: frame }
     }
 
-    /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -43,13 +42,13 @@ impl Reader {
         Ok(self.rest.get_i64())
     }
 
-    /// Any byte but 0 is true.
+    /// Any byte except 0 is true.
     pub(crate) fn boolean(&mut self, field: &'static str) -> Result<bool, DecodeError> {
         self.has(field, 1)?;
         Ok(self.rest.get_u8() != 0)
     }
 
-    /// A buffer; −1 is none.
+    /// −1 is `None`.
     pub(crate) fn buffer(&mut self, field: &'static str) -> Result<Option<Bytes>, DecodeError> {
         match self.length(field)? {
             Some(len) => self.take(field, len).map(Some),
@@ -57,18 +56,18 @@ impl Reader {
         }
     }
 
-    /// A string that must not be null; what is not UTF-8 is replaced.
+    /// A string that must not be null; invalid UTF-8 is replaced.
     pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
         let len = self.length(field)?.ok_or(DecodeError::Null { field })?;
         self.text(field, len)
     }
 
-    /// A string; null is none.
+    /// Null is `None`.
     pub(crate) fn nullable(&mut self, field: &'static str) -> Result<Option<String>, DecodeError> {
         self.length(field)?.map(|len| self.text(field, len)).transpose()
     }
 
-    /// A string; null is the empty one.
+    /// Null is the empty string.
     pub(crate) fn string_or_empty(&mut self, field: &'static str) -> Result<String, DecodeError> {
         self.nullable(field).map(Option::unwrap_or_default)
     }
@@ -101,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// A vector; every count below 0 is the empty one.
+    /// A negative count is the empty vector.
     pub(crate) fn vector_or_empty<T>(
         &mut self,
         field: &'static str,
@@ -130,7 +129,6 @@ impl Reader {
         Ok(items)
     }
 
-    /// A vector of strings.
     pub(crate) fn strings(&mut self, field: &'static str) -> Result<Vec<String>, DecodeError> {
         self.vector(field, 4, |reader| reader.string(field))
     }

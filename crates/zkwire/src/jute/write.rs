@@ -1,11 +1,9 @@
-//! Writing primitives into a buffer, or only counting them.
+//! Encodes primitives into a buffer, or counts their bytes.
 //!
-//! Owns the two sinks: one writes, one counts, so that a frame's length is known before its first byte. Refuses to
-//! check lengths: whoever makes a frame has counted it and refused one that is too long.
+//! Counting comes first, so that the length of a frame is known and checked before it is written.
 
 use bytes::BytesMut;
 
-/// Where bytes go.
 pub(crate) trait Sink: Sized {
     fn put(&mut self, bytes: &[u8]);
 
@@ -21,7 +19,7 @@ pub(crate) trait Sink: Sized {
         self.put(&[u8::from(value)]);
     }
 
-    /// A length or a count. A frame of more than `i32::MAX` bytes is counted but never written, so nothing is cut here.
+    /// A length or a count. A frame of more than `i32::MAX` bytes is counted but never written, so the cast loses nothing.
     fn length(&mut self, len: usize) {
         self.int(i32::try_from(len).unwrap_or(i32::MAX));
     }
@@ -31,12 +29,12 @@ pub(crate) trait Sink: Sized {
         self.put(text.as_bytes());
     }
 
-    /// None is null.
+    /// `None` is null.
     fn nullable(&mut self, text: Option<&str>) {
         self.buffer(text.map(str::as_bytes));
     }
 
-    /// None is −1.
+    /// `None` is −1.
     fn buffer(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => {
@@ -65,7 +63,7 @@ impl Sink for BytesMut {
     }
 }
 
-/// Counts what would be written.
+/// Counts the bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     pub(crate) bytes: usize,
@@ -77,7 +75,6 @@ impl Sink for Count {
     }
 }
 
-/// Something that is written in one piece.
 pub(crate) trait Record {
     fn write<S: Sink>(&self, out: &mut S);
 }

@@ -1,6 +1,4 @@
-//! Reading replies, for programs that are clients.
-//!
-//! Owns one arm for each layout.
+//! Decodes replies, for clients.
 
 use bytes::Bytes;
 
@@ -8,7 +6,7 @@ use super::{ReplyHeader, ReplyKind, Response};
 use crate::jute::Reader;
 use crate::{Acl, AuthId, DecodeError, MultiResult, ReadResult, Stat};
 
-/// Reads the header of a reply or an event: what tells one from the other, and which request was answered.
+/// Decodes the header of a reply or an event, which has the number of the request.
 ///
 /// # Errors
 /// [`DecodeError`] if the frame is shorter than a header.
@@ -16,10 +14,10 @@ pub fn decode_reply_header(frame: &Bytes) -> Result<ReplyHeader, DecodeError> {
     ReplyHeader::read(&mut Reader::new(frame.clone()))
 }
 
-/// Reads a reply's frame. The body is none if the header has an error; data shares the frame's memory.
+/// Decodes a reply. The body is `None` if the header has an error. Data shares the memory of the frame.
 ///
 /// # Errors
-/// [`DecodeError`] if the frame is no such reply.
+/// [`DecodeError`] if the frame is not a reply of this kind.
 pub fn decode_reply(
     kind: ReplyKind,
     frame: Bytes,

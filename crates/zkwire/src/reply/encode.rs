@@ -1,7 +1,7 @@
-//! Writing replies.
+//! Encodes replies.
 //!
-//! Owns one arm for each layout. A frame is counted before it is written, so that one allocation is enough, and
-//! so that a door can refuse a reply that would be too large ([`Response::body_len`]).
+//! The bytes of a frame are counted before it is written, so that one allocation is enough. [`Response::body_len`] lets a
+//! front-end refuse a reply that is too large.
 
 use bytes::{Bytes, BytesMut};
 
@@ -9,17 +9,17 @@ use super::{ReplyHeader, Response};
 use crate::jute::{Record, Sink};
 use crate::{ErrorCode, MultiResult, ReadResult, frame};
 
-/// Appends a reply as a frame, its length in front; nothing follows the header of an error.
+/// Appends the frame of a reply. An error has only a header.
 ///
-/// A body of more bytes than a length can say, which is two gigabytes, is answered as
-/// [`ErrorCode::MarshallingError`]. A sane bound is the door's, by [`Response::body_len`].
+/// A body of two gigabytes or more becomes [`ErrorCode::MarshallingError`]. The front-end sets a smaller limit with
+/// [`Response::body_len`].
 pub fn append_reply(out: &mut BytesMut, xid: i32, zxid: i64, result: Result<&Response, ErrorCode>) {
     if frame::append(out, &ReplyFrame { xid, zxid, result }).is_err() {
         append_reply(out, xid, zxid, Err(ErrorCode::MarshallingError));
     }
 }
 
-/// A reply as a frame of its own; see [`append_reply`].
+/// Encodes a reply; see [`append_reply`].
 pub fn encode_reply(xid: i32, zxid: i64, result: Result<&Response, ErrorCode>) -> Bytes {
     let mut out = BytesMut::new();
     append_reply(&mut out, xid, zxid, result);
@@ -51,7 +51,7 @@ impl Record for ReplyHeader {
 }
 
 impl Response {
-    /// Bytes that it takes in a frame, header and length apart. Costs no allocation.
+    /// The bytes of the body in a frame, without header and length prefix. Does not allocate.
     pub fn body_len(&self) -> usize {
         frame::len_of(self)
     }

@@ -1,7 +1,6 @@
-//! What a server answers.
+//! The replies of a server.
 //!
-//! Owns the list of answers. A reply does not say what it is: the client knows what it asked, and names it as a
-//! [`ReplyKind`]. An error has no body. Refuses to know which zxid a reply carries.
+//! A reply does not contain its kind: the client derives the [`ReplyKind`] from its request. An error has no body.
 
 mod decode;
 mod encode;
@@ -13,23 +12,23 @@ pub use encode::{append_reply, encode_reply};
 
 use crate::{Acl, AuthId, ErrorCode, MultiResult, ReadResult, Stat};
 
-/// What every reply begins with.
+/// The header of every reply.
 ///
 /// # Format
 /// `int xid, long zxid, int err`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReplyHeader {
-    /// The request's number.
+    /// The number of the request.
     pub xid: i32,
-    /// A write's own, or the last that the server had applied when it read. `ZooKeeper` says 0 in the replies to `auth` and
-    /// `sasl`, and −1 to an operation that it does not know.
+    /// The zxid of a write, or the last one that the server had applied at a read. `ZooKeeper` sends 0 in the replies to `auth`
+    /// and `sasl`, and −1 for an unknown operation.
     pub zxid: i64,
     /// 0, or the number of an [`ErrorCode`].
     pub err: i32,
 }
 
 impl ReplyHeader {
-    /// The error, if there is one and it is known.
+    /// `None` without an error and for an unknown one.
     pub fn error(&self) -> Option<ErrorCode> {
         ErrorCode::from_code(self.err)
     }
@@ -38,51 +37,35 @@ impl ReplyHeader {
 /// The body of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
-    /// A node was made. `string path`.
+    /// `string path`.
     Created {
-        /// With its number, if it is sequential.
+        /// With the number of a sequential node.
         path: String,
     },
-    /// A node was made. `string path, stat`.
+    /// `string path, stat`.
     Created2 {
-        /// With its number, if it is sequential.
+        /// With the number of a sequential node.
         path: String,
-        /// Its stat.
         stat: Stat,
     },
     /// A node's stat.
     Stat(Stat),
     /// `buffer data, stat`.
-    Data {
-        /// What the node holds.
-        data: Option<Bytes>,
-        /// Its stat.
-        stat: Stat,
-    },
+    Data { data: Option<Bytes>, stat: Stat },
     /// `vector<acl>, stat`.
-    Acl {
-        /// The access list.
-        acl: Vec<Acl>,
-        /// The node's stat.
-        stat: Stat,
-    },
+    Acl { acl: Vec<Acl>, stat: Stat },
     /// Names of the children, without their parent's path. `vector<string>`.
     Children(Vec<String>),
     /// `vector<string>, stat`.
-    Children2 {
-        /// Names of the children.
-        children: Vec<String>,
-        /// The node's stat.
-        stat: Stat,
-    },
+    Children2 { children: Vec<String>, stat: Stat },
     /// `string path`.
     Sync {
-        /// As it was asked.
+        /// The path as requested.
         path: String,
     },
-    /// A result for each item, also if the multi failed: the reply's error is 0 then, too.
+    /// One result for each item, also of a failed multi: the error of the reply is 0 then, too.
     Multi(Vec<MultiResult>),
-    /// A result for each item.
+    /// One result for each item.
     MultiRead(Vec<ReadResult>),
     /// Paths of ephemeral nodes. `vector<string>`.
     Ephemerals(Vec<String>),
@@ -93,53 +76,33 @@ pub enum Response {
     /// `vector<(string scheme, string id)>`.
     WhoAmI(Vec<AuthId>),
     /// `buffer token`.
-    Sasl {
-        /// The server's.
-        token: Option<Bytes>,
-    },
+    Sasl { token: Option<Bytes> },
     /// No body.
     Empty,
 }
 
-/// Which variant of [`Response`] a body is to be read as; from [`crate::Request::reply_kind`].
+/// The variant of [`Response`] as which a body is decoded; from [`crate::Request::reply_kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReplyKind {
-    /// [`Response::Created`].
     Created,
-    /// [`Response::Created2`].
     Created2,
-    /// [`Response::Stat`].
     Stat,
-    /// [`Response::Data`].
     Data,
-    /// [`Response::Acl`].
     Acl,
-    /// [`Response::Children`].
     Children,
-    /// [`Response::Children2`].
     Children2,
-    /// [`Response::Sync`].
     Sync,
-    /// [`Response::Multi`].
     Multi,
-    /// [`Response::MultiRead`].
     MultiRead,
-    /// [`Response::Ephemerals`].
     Ephemerals,
-    /// [`Response::ChildrenCount`].
     ChildrenCount,
-    /// [`Response::AddWatch`].
     AddWatch,
-    /// [`Response::WhoAmI`].
     WhoAmI,
-    /// [`Response::Sasl`].
     Sasl,
-    /// [`Response::Empty`].
     Empty,
 }
 
 impl ReplyKind {
-    /// All of them.
     pub const ALL: &[Self] = &[
         Self::Created,
         Self::Created2,

@@ -1,7 +1,6 @@
-//! Reading requests.
+//! Decodes requests.
 //!
-//! Owns one line for each layout. A header that cannot be read is the end of the connection; a body that cannot be
-//! read is answered under its header's number.
+//! An undecodable header ends the connection. An undecodable body gets an error reply with the number of its header.
 
 use bytes::Bytes;
 
@@ -9,12 +8,11 @@ use super::{Reconfig, Request, RequestHeader, SetWatches};
 use crate::jute::Reader;
 use crate::{Acl, AddWatchMode, Create, CreateOp, DecodeError, MultiOp, ReadOp, WatcherType, op};
 
-/// Reads a request's frame. Data of the request shares the frame's memory.
+/// Decodes a request. Its data shares the memory of the frame.
 ///
 /// # Errors
-/// The outer [`DecodeError`]: not even a header, close the connection. The inner one: the body is not what the operation
-/// needs, answer [`crate::ErrorCode::MarshallingError`] to the header's xid. An operation that is not known is no error but
-/// [`Request::Unknown`].
+/// The outer [`DecodeError`] is an undecodable header: close the connection. The inner one is an undecodable body: reply
+/// with [`crate::ErrorCode::MarshallingError`]. An unknown operation is [`Request::Unknown`], not an error.
 pub fn decode_request(
     frame: Bytes,
 ) -> Result<(RequestHeader, Result<Request, DecodeError>), DecodeError> {
@@ -27,7 +25,7 @@ fn path(reader: &mut Reader) -> Result<String, DecodeError> {
     reader.string("path")
 }
 
-/// A path that may be null: what the door says of the empty one is what `ZooKeeper` says of null.
+/// A path that may be null, which decodes as empty: `ZooKeeper` treats both alike.
 fn path_or_empty(reader: &mut Reader) -> Result<String, DecodeError> {
     reader.string_or_empty("path")
 }

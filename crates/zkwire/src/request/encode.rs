@@ -1,7 +1,7 @@
-//! Writing requests, for programs that are clients.
+//! Encodes requests, for clients.
 //!
-//! Owns one arm for each layout; what is written reads back as the same value, but for what [`crate::CreateMode`] and
-//! [`super::Request::op`] say.
+//! An encoded request decodes to the same value, except for the cases that [`crate::CreateMode`] and
+//! [`super::Request::op`] describe.
 
 use bytes::Bytes;
 
@@ -9,10 +9,10 @@ use super::{Reconfig, Request, RequestHeader, SetWatches};
 use crate::jute::{Record, Sink};
 use crate::{FrameError, MultiOp, ReadOp, frame, op};
 
-/// A request as a frame, its length in front.
+/// Encodes a request as a frame with its length prefix.
 ///
 /// # Errors
-/// [`FrameError::TooLong`] if it is longer than a length can say. The server's limit is the caller's to know.
+/// [`FrameError::TooLong`] if the frame is longer than the length prefix can express. The caller checks the server's limit.
 pub fn encode_request(xid: i32, request: &Request) -> Result<Bytes, FrameError> {
     frame::encode(&RequestFrame { xid, request })
 }

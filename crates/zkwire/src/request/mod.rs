@@ -1,7 +1,6 @@
-//! What a client asks, after the connect exchange.
+//! The requests of a client after the connect exchange, with the kind of reply to each.
 //!
-//! Owns the list of requests and which reply each has. Refuses to validate: paths, flags and modes are as they
-//! came. The bodies' layouts are in `decode` and `encode`, one arm each.
+//! Paths, flags and modes are not validated. `decode` and `encode` have the layouts of the bodies.
 
 mod decode;
 mod encode;
@@ -13,194 +12,130 @@ pub use encode::encode_request;
 
 use crate::{Acl, AddWatchMode, Create, CreateOp, MultiOp, ReadOp, ReplyKind, WatcherType, op};
 
-/// What every request begins with.
+/// The header of every request.
 ///
 /// # Format
 /// `int xid, int op`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestHeader {
-    /// The client's number, echoed in the reply; see [`crate::xid`].
+    /// The client's number, which the reply repeats; see [`crate::xid`].
     pub xid: i32,
-    /// The operation; see [`crate::op`].
+    /// One of [`crate::op`].
     pub op: i32,
 }
 
-/// A change of the ensemble.
+/// A change of the ensemble's members.
 ///
 /// # Format
 /// `string joiningServers, string leavingServers, string newMembers, long curConfigId`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reconfig {
-    /// Servers to be added.
     pub joining: Option<String>,
-    /// Servers to be removed.
     pub leaving: Option<String>,
-    /// The whole new list instead.
+    /// The complete new list, instead of a change.
     pub members: Option<String>,
-    /// The configuration that is to be changed; −1 for any.
+    /// The expected version of the configuration; −1 matches any.
     pub config_id: i64,
 }
 
-/// Watches to be armed again after a reconnect.
+/// Watches to set again after a reconnect.
 ///
 /// # Format
 /// `long relativeZxid`, then a vector of paths for each of the lists; the last two only under
 /// [`op::SET_WATCHES2`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SetWatches {
-    /// What the client has seen: changes after it are told at once.
+    /// The last zxid that the client has seen: later changes fire at once.
     pub relative_zxid: i64,
-    /// Watches on data.
     pub data: Vec<String>,
-    /// Watches on nodes that did not exist.
+    /// Watches on missing nodes.
     pub exist: Vec<String>,
-    /// Watches on children.
     pub child: Vec<String>,
-    /// Persistent watches.
     pub persistent: Vec<String>,
-    /// Persistent watches on whole subtrees.
+    /// Persistent watches on subtrees.
     pub recursive: Vec<String>,
 }
 
-/// A request, one variant for each kind of body.
+/// A request; one variant for each layout of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
-    /// Make a node, by any of the four operations. Reply: [`ReplyKind::Created`] or [`ReplyKind::Created2`].
+    /// Create a node, with any of the four operations. Reply: [`ReplyKind::Created`] or [`ReplyKind::Created2`].
     Create(Create),
     /// Delete a node. `string path, int version`; reply: nothing.
     Delete {
-        /// Which.
         path: String,
-        /// The version it must have; −1 for any.
+        /// The expected version; −1 matches any.
         version: i32,
     },
-    /// A node's stat. `string path, bool watch`; reply: the stat.
+    /// Read the stat of a node. `string path, bool watch`; reply: the stat.
     Exists {
-        /// Which node.
         path: String,
-        /// Whether to leave a watch, even if the node is missing.
+        /// Whether to set a watch, even if the node is missing.
         watch: bool,
     },
-    /// A node's data. `string path, bool watch`; reply: data and stat.
-    GetData {
-        /// Which node.
-        path: String,
-        /// Whether to leave a watch.
-        watch: bool,
-    },
+    /// Read the data of a node. `string path, bool watch`; reply: data and stat.
+    GetData { path: String, watch: bool },
     /// Replace a node's data. `string path, buffer data, int version`; reply: the stat.
     SetData {
-        /// Which node.
         path: String,
-        /// With what.
         data: Option<Bytes>,
-        /// The version it must have; −1 for any.
+        /// The expected version; −1 matches any.
         version: i32,
     },
-    /// A node's access list. `string path`; reply: the list and the stat.
-    GetAcl {
-        /// Which node.
-        path: String,
-    },
+    /// Read the access list of a node. `string path`; reply: the list and the stat.
+    GetAcl { path: String },
     /// Replace a node's access list. `string path, vector<acl>, int version`; reply: the stat.
     SetAcl {
-        /// Which node.
         path: String,
-        /// With what.
         acl: Vec<Acl>,
-        /// The version the list must have; −1 for any.
+        /// The expected version of the access list; −1 matches any.
         version: i32,
     },
-    /// Names of a node's children. `string path, bool watch`; reply: the names.
-    GetChildren {
-        /// Which node.
-        path: String,
-        /// Whether to leave a watch.
-        watch: bool,
-    },
-    /// Names of a node's children, and its stat. `string path, bool watch`; reply: both.
-    GetChildren2 {
-        /// Which node.
-        path: String,
-        /// Whether to leave a watch.
-        watch: bool,
-    },
+    /// Read the names of the children. `string path, bool watch`; reply: the names.
+    GetChildren { path: String, watch: bool },
+    /// Read the names of the children, and the stat of the node. `string path, bool watch`; reply: both.
+    GetChildren2 { path: String, watch: bool },
     /// Bring this server up to date. `string path`; reply: the path.
-    Sync {
-        /// Any path; nothing is looked up.
-        path: String,
-    },
-    /// A sign of life; reply: nothing.
+    Sync { path: String },
+    /// Keep the session alive; reply: nothing.
     Ping,
-    /// Compare a node's version. `string path, int version`; meant for multis. Reply: nothing, not even a header if
-    /// the version is right, from `ZooKeeper` 3.8.
+    /// Compare a node's version. `string path, int version`; intended for multis. Reply: nothing. From
+    /// `ZooKeeper` 3.8 not even a header if the version matches.
     Check {
-        /// Which node.
         path: String,
-        /// The version it must have; −1 for any.
+        /// The expected version; −1 matches any.
         version: i32,
     },
-    /// Several writes, all or none; reply: a result each.
+    /// Several writes, all or none; reply: one result for each.
     Multi(Vec<MultiOp>),
-    /// Several reads; reply: a result each.
+    /// Several reads; reply: one result for each.
     MultiRead(Vec<ReadOp>),
     /// Change the ensemble; reply: data and stat of the configuration's node.
     Reconfig(Reconfig),
-    /// Whether such a watch is there. `string path, int type`; reply: nothing.
-    CheckWatches {
-        /// Of which node.
-        path: String,
-        /// Which watches.
-        kind: WatcherType,
-    },
-    /// Take watches away. `string path, int type`; reply: nothing.
-    RemoveWatches {
-        /// Of which node.
-        path: String,
-        /// Which watches.
-        kind: WatcherType,
-    },
-    /// Sweep a container: servers among themselves. The body is not read.
+    /// Check that a watch exists. `string path, int type`; reply: nothing.
+    CheckWatches { path: String, kind: WatcherType },
+    /// Remove watches. `string path, int type`; reply: nothing.
+    RemoveWatches { path: String, kind: WatcherType },
+    /// Delete a container, between servers. The body is not decoded.
     DeleteContainer,
-    /// Say who one is. `int type, string scheme, buffer auth`; reply: nothing.
-    Auth {
-        /// 0.
-        kind: i32,
-        /// How it is proven.
-        scheme: String,
-        /// The proof.
-        auth: Option<Bytes>,
-    },
-    /// Arm watches again; reply: nothing.
+    /// Add an identity. `int type, string scheme, buffer auth`; reply: nothing.
+    Auth { kind: i32, scheme: String, auth: Option<Bytes> },
+    /// Set watches again; reply: nothing.
     SetWatches(SetWatches),
     /// A step of a SASL exchange. `buffer token`; reply: the server's token.
-    Sasl {
-        /// The client's.
-        token: Option<Bytes>,
-    },
-    /// The session's ephemeral nodes. `string prefixPath`; reply: their paths.
-    GetEphemerals {
-        /// The beginning of their paths.
-        prefix: String,
-    },
-    /// How many nodes are below a path, at any depth. `string path`; reply: the number.
-    GetAllChildrenNumber {
-        /// Which.
-        path: String,
-    },
+    Sasl { token: Option<Bytes> },
+    /// List the ephemeral nodes of the session. `string prefixPath`; reply: their paths.
+    GetEphemerals { prefix: String },
+    /// Count the nodes below a path, at any depth. `string path`; reply: the number.
+    GetAllChildrenNumber { path: String },
     /// Add a persistent watch. `string path, int mode`; reply: the number 0.
-    AddWatch {
-        /// On which path.
-        path: String,
-        /// How it behaves.
-        mode: AddWatchMode,
-    },
-    /// Whom the server takes this client for; reply: identities.
+    AddWatch { path: String, mode: AddWatchMode },
+    /// Read the identities of the connection; reply: identities.
     WhoAmI,
-    /// End the session; reply: nothing, then the connection ends.
+    /// Close the session; reply: nothing, then the connection closes.
     CloseSession,
-    /// An operation that this crate does not know, by its number; the body is not read. Reply:
-    /// [`crate::ErrorCode::Unimplemented`], and `ZooKeeper` then ends the connection.
+    /// An unknown operation; the body is not decoded. Reply: [`crate::ErrorCode::Unimplemented`], and `ZooKeeper` then closes
+    /// the connection.
     Unknown(i32),
 }
 
@@ -238,7 +173,7 @@ impl Request {
         }
     }
 
-    /// What its reply looks like, if that is no error: what a client must know to read it.
+    /// The kind of a reply without an error, which a client needs to decode it.
     pub fn reply_kind(&self) -> ReplyKind {
         match self {
             Self::Create(create) if create.op == CreateOp::Create => ReplyKind::Created,

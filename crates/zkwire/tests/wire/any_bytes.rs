@@ -47,7 +47,7 @@ proptest! {
     }
 }
 
-/// A frame as large as the door lets in, whose every vector says that it has two thousand million items.
+/// A frame as large as the front-end accepts, whose every vector says that it has two thousand million items.
 #[test]
 fn absurd_counts_reserve_nothing() {
     let count = "7fffffff";
@@ -77,7 +77,7 @@ fn absurd_counts_reserve_nothing() {
     }
 }
 
-/// As large a frame as the door lets in: `start`, as many of `item` as fit, `end`; a count is put in front of the
+/// As large a frame as the front-end accepts: `start`, as many of `item` as fit, `end`; a count is put in front of the
 /// items if there has to be one.
 fn filled(start: &str, counted: bool, item: &str, end: &str) -> Bytes {
     let (mut frame, item, end) = (bytes(start).to_vec(), bytes(item), bytes(end));

@@ -114,7 +114,7 @@ fn within_a_multi_the_kind_of_node_decides_whether_its_stat_is_told() {
 }
 
 #[test]
-fn several_reads() {
+fn multi_read() {
     let (path, watch) = (|| "/a".to_owned(), false);
     golden(
         &Request::MultiRead(vec![

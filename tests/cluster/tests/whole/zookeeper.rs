@@ -197,7 +197,7 @@ async fn callers_of_both_doors_stand_in_one_queue() {
         token.is_u64() && holder.as_str().is_some_and(|name| name.starts_with("zk-")),
         "{lock}"
     );
-    assert_eq!(lock["holders"][0]["labels"]["door"], "zookeeper");
+    assert_eq!(lock["holders"][0]["labels"]["front-end"], "zookeeper");
     let text = first.data("/locks/orders").await;
     let told: Value = serde_json::from_slice(&text).expect("JSON");
     assert_eq!((&told["token"], &told["holder"]), (token, &Value::from("lock-0000000000")));

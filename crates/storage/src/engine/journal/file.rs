@@ -1,10 +1,9 @@
-//! One journal file: its bytes, and what of them counts after a crash.
+//! One journal file: its format (`docs/formats/storage.md`), and which records are valid after a crash.
 //!
-//! Owns the format (`docs/formats/storage.md`). The file is written whole with zeros when it is made, so that later
-//! writes change no metadata and an `fdatasync` is one pass to the disk. Every record's checksum covers the
-//! generation and a random salt, so that what an earlier turn left behind is no record of this one, not even when a
-//! power cut kept a turn's records, lost its header, and the generation is begun again. What counts is the longest run of
-//! good records from the start; that it reaches as far as was acknowledged is the watermark's matter.
+//! A new file is filled with zeros, so that later writes change no file metadata and an `fdatasync` is one pass to the
+//! disk. The checksum of every record covers the generation and a random salt. So a record of an earlier generation is
+//! never valid, even if a power cut kept the records of a generation, lost its header, and the generation starts again.
+//! The valid records are the longest run from the start. The watermark verifies that it includes all acknowledged ones.
 //!
 //! ```text
 //! 0..4     magic "HFJ1"

@@ -1,7 +1,7 @@
 //! The thread that folds a full journal file into sled.
 //!
-//! Owns that thread and the one layer it may be working on: there is never a second one, because the writer waits for
-//! the first. An error is kept and answers everything from then on.
+//! It works on at most one layer: the writer waits for it before it starts the next one. After an error every call
+//! returns that error.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -1,8 +1,7 @@
-//! The changes that sled does not have yet, newest first: those of the file being written, and those of the full file
-//! that is being folded in. A key that is in neither is sled's.
+//! The changes that sled does not have yet, in two layers: those of the journal file being written, and those of the full
+//! file being folded into sled. A reader looks in the newer layer first, then in the older one, then in sled.
 //!
-//! Owns the order in which they are looked through. A change leaves its layer only after sled has it durably, so a
-//! reader never misses one in between.
+//! A change leaves its layer only after sled has it durably, so a reader never misses it.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;

@@ -1,0 +1,178 @@
+//! Reads: `exists`, `getData`, `getChildren`, `getChildren2`, `getACL`, `getAllChildrenNumber`, `getEphemerals` and
+//! `multiRead`.
+//!
+//! The first half translates the requests, the second half the results.
+
+use holdfast_service::{StreamAnswer, StreamRead};
+use holdfast_types::{Multi, Rejection, Stat, ZnodePath};
+use holdfast_zkwire::{ErrorCode, ReadOp, ReadResult, Response};
+
+use super::operation::{
+    ConnectionContext, MultiReadItem, ReadFormat, ReplyFormat, StreamCall, ZkOperation,
+};
+use crate::errors::error_code;
+use crate::{paths, values};
+
+pub(crate) fn exists(path: &str, watch: bool, context: &ConnectionContext) -> ZkOperation {
+    match paths::to_read(path) {
+        Some(node) => read(StreamRead::Exists(node), watch, at(path, ReadFormat::Exists, context)),
+        None => ZkOperation::error(paths::exists_error(path)),
+    }
+}
+
+pub(crate) fn node_data(path: &str, watch: bool, context: &ConnectionContext) -> ZkOperation {
+    read_node(StreamRead::Data, path, watch, at(path, ReadFormat::Data, context))
+}
+
+pub(crate) fn children(path: &str, watch: bool) -> ZkOperation {
+    read_node(StreamRead::Children, path, watch, ReadFormat::Children)
+}
+
+pub(crate) fn children_with_stat(
+    path: &str,
+    watch: bool,
+    context: &ConnectionContext,
+) -> ZkOperation {
+    read_node(StreamRead::Children, path, watch, at(path, ReadFormat::Children2, context))
+}
+
+pub(crate) fn node_acl(path: &str, context: &ConnectionContext) -> ZkOperation {
+    read_node(StreamRead::Acl, path, false, at(path, ReadFormat::Acl, context))
+}
+
+pub(crate) fn descendant_count(path: &str) -> ZkOperation {
+    read_node(StreamRead::Descendants, path, false, ReadFormat::DescendantCount)
+}
+
+pub(crate) fn ephemerals(prefix: String) -> ZkOperation {
+    read(StreamRead::Ephemerals(prefix), false, ReadFormat::Ephemerals)
+}
+
+pub(crate) fn multi_read(reads: Vec<ReadOp>, context: &ConnectionContext) -> ZkOperation {
+    if reads.len() > Multi::OPS_MAX {
+        return ZkOperation::error(ErrorCode::BadArguments);
+    }
+    let mut calls = Vec::new();
+    let items = reads.into_iter().map(|read| {
+        let (path, item, read): (_, _, fn(ZnodePath) -> StreamRead) = match read {
+            ReadOp::GetData { path, .. } => {
+                let members = context.members_at(&path);
+                let item = members.map_or(MultiReadItem::Data, MultiReadItem::WithData);
+                (path, item, StreamRead::Data)
+            }
+            ReadOp::GetChildren { path, .. } => {
+                (path, MultiReadItem::Children, StreamRead::Children)
+            }
+        };
+        let Some(path) = paths::to_read(&path) else { return MultiReadItem::NoNode };
+        calls.push(read(path));
+        item
+    });
+    let items = items.collect();
+    ZkOperation::new(StreamCall::ReadMany(calls), ReplyFormat::MultiRead(items))
+}
+
+fn read(read: StreamRead, watch: bool, format: ReadFormat) -> ZkOperation {
+    ZkOperation::new(StreamCall::Read(read, watch), ReplyFormat::Read(format))
+}
+
+fn read_node(
+    node: impl FnOnce(ZnodePath) -> StreamRead,
+    path: &str,
+    watch: bool,
+    format: ReadFormat,
+) -> ZkOperation {
+    match paths::to_read(path) {
+        Some(path) => read(node(path), watch, format),
+        None => ZkOperation::error(paths::READ_ERROR),
+    }
+}
+
+fn at(path: &str, format: ReadFormat, context: &ConnectionContext) -> ReadFormat {
+    match context.members_at(path) {
+        Some(members) => ReadFormat::WithData(members, format.into()),
+        None => format,
+    }
+}
+
+/// The reply to one read. A result of another kind is a bug of this server.
+pub(crate) fn response(format: ReadFormat, answer: StreamAnswer) -> Result<Response, ErrorCode> {
+    Ok(match (format, answer) {
+        (ReadFormat::WithData(text, format), answer) => {
+            return response(*format, with_data(&text, answer));
+        }
+        (ReadFormat::Exists, StreamAnswer::Exists(stat)) => Response::Stat(values::stat(&stat)),
+        (ReadFormat::Data, StreamAnswer::Data { data, stat }) => {
+            Response::Data { data: values::wire_data(data), stat: values::stat(&stat) }
+        }
+        (ReadFormat::Children, StreamAnswer::Children { names, .. }) => Response::Children(names),
+        (ReadFormat::Children2, StreamAnswer::Children { names, stat }) => {
+            Response::Children2 { children: names, stat: values::stat(&stat) }
+        }
+        (ReadFormat::Acl, StreamAnswer::Acl { acl, stat }) => {
+            Response::Acl { acl: values::wire_acl(acl), stat: values::stat(&stat) }
+        }
+        (ReadFormat::Ephemerals, StreamAnswer::Ephemerals(paths)) => {
+            Response::Ephemerals(paths.iter().map(ToString::to_string).collect())
+        }
+        (ReadFormat::DescendantCount, StreamAnswer::Descendants(count)) => {
+            Response::ChildrenCount(i32::try_from(count).unwrap_or(i32::MAX))
+        }
+        _ => return Err(ErrorCode::SystemError),
+    })
+}
+
+/// The reply to a `multiRead`. Each read fails independently.
+pub(crate) fn multi_read_results(
+    items: Vec<MultiReadItem>,
+    answers: Vec<Result<StreamAnswer, Rejection>>,
+) -> Vec<ReadResult> {
+    let mut answers = answers.into_iter();
+    let one = |item| {
+        if item == MultiReadItem::NoNode {
+            return ReadResult::Failed(ErrorCode::NoNode);
+        }
+        let answer = match answers.next() {
+            Some(Ok(answer)) => answer,
+            Some(Err(why)) => return ReadResult::Failed(error_code(&why)),
+            None => return ReadResult::Failed(ErrorCode::SystemError),
+        };
+        let answer = match &item {
+            MultiReadItem::WithData(text) => with_data(text, answer),
+            MultiReadItem::Data | MultiReadItem::Children | MultiReadItem::NoNode => answer,
+        };
+        match (item, answer) {
+            (
+                MultiReadItem::Data | MultiReadItem::WithData(_),
+                StreamAnswer::Data { data, stat },
+            ) => ReadResult::Data { data: values::wire_data(data), stat: values::stat(&stat) },
+            (MultiReadItem::Children, StreamAnswer::Children { names, .. }) => {
+                ReadResult::Children(names)
+            }
+            _ => ReadResult::Failed(ErrorCode::SystemError),
+        }
+    };
+    items.into_iter().map(one).collect()
+}
+
+/// The answer as if the node had the data `text`.
+fn with_data(text: &str, answer: StreamAnswer) -> StreamAnswer {
+    let adapt =
+        |stat: Stat| Stat { data_length: i32::try_from(text.len()).unwrap_or(i32::MAX), ..stat };
+    match answer {
+        StreamAnswer::Exists(stat) => StreamAnswer::Exists(adapt(stat)),
+        StreamAnswer::Data { stat, .. } => {
+            StreamAnswer::Data { data: text.as_bytes().into(), stat: adapt(stat) }
+        }
+        StreamAnswer::Children { names, stat } => {
+            StreamAnswer::Children { names, stat: adapt(stat) }
+        }
+        StreamAnswer::Acl { acl, stat } => StreamAnswer::Acl { acl, stat: adapt(stat) },
+        other @ (StreamAnswer::Ephemerals(_)
+        | StreamAnswer::Descendants(_)
+        | StreamAnswer::Many(_)
+        | StreamAnswer::Multi { .. }
+        | StreamAnswer::Watched(_)
+        | StreamAnswer::Done) => other,
+    }
+}

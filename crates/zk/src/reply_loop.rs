@@ -1,0 +1,163 @@
+//! The loop of a connection that writes replies and watch events, in the order of the outbox.
+//!
+//! It writes as much as the outbox holds with one call of the socket. Bounds: the bytes being written are at most one
+//! reply and [`CHUNK`].
+
+use std::io;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use holdfast_service::{Ended, Outbox, Outgoing, StreamReply};
+use holdfast_zkwire::{ErrorCode, append_event, append_reply, op};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use crate::connection_table::ConnectionGuard;
+use crate::disconnect::Disconnect;
+use crate::metrics::ZkMetrics;
+use crate::op_kind::OpKind;
+use crate::ops::operation::ReplyFormat;
+use crate::ops::reply::{Reply, reply};
+use crate::pending::{PendingRequest, PendingRequests, RequestInfo};
+use crate::values;
+
+/// Replies and events are written together up to this many bytes.
+const CHUNK: usize = 64 * 1024;
+/// The zxid that `ZooKeeper` 3.8 sends with events and with the reply to an unknown operation.
+const NO_ZXID: i64 = -1;
+
+pub(crate) struct ReplyLoop<'a, W> {
+    pub(crate) sink: &'a mut W,
+    pub(crate) outbox: Outbox,
+    pub(crate) pending: &'a PendingRequests,
+    pub(crate) guard: &'a ConnectionGuard,
+    pub(crate) metrics: &'a ZkMetrics,
+    pub(crate) write_timeout: Duration,
+    pub(crate) buffer: BytesMut,
+    /// Set when the connection ends after the bytes in the buffer.
+    pub(crate) disconnect: Option<Disconnect>,
+}
+
+impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
+    /// Dropping the future loses nothing.
+    pub(crate) async fn run(&mut self) -> Disconnect {
+        loop {
+            if self.buffer.is_empty() && self.disconnect.is_none() {
+                let item = self.outbox.next().await;
+                self.append(item);
+            }
+            self.gather();
+            if let Err(disconnect) = self.write().await {
+                return disconnect;
+            }
+            if let Some(disconnect) = self.disconnect.take() {
+                return disconnect;
+            }
+        }
+    }
+
+    /// Writes what the outbox holds, for a connection that ended for another reason.
+    pub(crate) async fn flush(&mut self) {
+        loop {
+            self.gather();
+            if self.buffer.is_empty() || self.write().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn gather(&mut self) {
+        while self.disconnect.is_none() && self.buffer.len() < CHUNK {
+            match self.outbox.try_next() {
+                Some(item) => self.append(item),
+                None => return,
+            }
+        }
+    }
+
+    async fn write(&mut self) -> Result<(), Disconnect> {
+        while !self.buffer.is_empty() {
+            let written = tokio::select! {
+                biased;
+                written = self.sink.write_buf(&mut self.buffer) => written,
+                () = self.outbox.overflowed() => return Err(Disconnect::Stream(Ended::Overflow)),
+                () = tokio::time::sleep(self.write_timeout) => return Err(Disconnect::WriteTimeout),
+            };
+            match written {
+                Ok(0) => return Err(Disconnect::Socket(io::ErrorKind::WriteZero.into())),
+                Ok(_) => {}
+                Err(error) => return Err(Disconnect::Socket(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, item: Outgoing) {
+        match item {
+            Outgoing::Reply(reply) => self.append_reply(reply),
+            Outgoing::Notice(notice) => {
+                append_event(&mut self.buffer, NO_ZXID, &values::event(&notice));
+                self.guard.count_event();
+                self.metrics.watch_events().inc();
+            }
+            Outgoing::Ended(reason) => self.stream_ended(reason),
+        }
+    }
+
+    fn append_reply(&mut self, stream_reply: StreamReply) {
+        let StreamReply { tag, revision, result } = stream_reply;
+        let Some(PendingRequest { info, format }) = self.pending.remove(tag) else { return };
+        let zxid = if info.kind == OpKind::of(op::AUTH) { 0 } else { values::zxid(revision) };
+        match reply(format, result) {
+            Reply::Done(response) => {
+                append_reply(&mut self.buffer, info.xid, zxid, Ok(&response));
+                self.count(&info, zxid, false);
+            }
+            Reply::Failed(code) => self.append_error(&info, zxid, code),
+            Reply::FailedAndDisconnect(code) => {
+                // `ZooKeeper` rejects an unknown operation before it reads its own state.
+                let zxid = if code == ErrorCode::Unimplemented { NO_ZXID } else { zxid };
+                self.append_error(&info, zxid, code);
+                self.disconnect = Some(Disconnect::Error(code));
+            }
+            Reply::Disconnect => self.disconnect = Some(Disconnect::Unavailable),
+        }
+    }
+
+    fn append_error(&mut self, request: &RequestInfo, zxid: i64, code: ErrorCode) {
+        append_reply(&mut self.buffer, request.xid, zxid, Err(code));
+        self.count(request, zxid, true);
+    }
+
+    fn count(&self, request: &RequestInfo, zxid: i64, failed: bool) {
+        let latency = request.received_at.elapsed();
+        self.guard.count_reply(request.kind, request.xid, zxid, latency);
+        self.metrics.count_reply(request.kind, failed, latency);
+    }
+
+    /// If the client's own new connection took over the session, or the session ended, every pending request fails with
+    /// that error, except writes.
+    fn stream_ended(&mut self, reason: Ended) {
+        let code = match reason {
+            Ended::Moved => Some(ErrorCode::SessionMoved),
+            Ended::Expired => Some(ErrorCode::SessionExpired),
+            Ended::Closed
+            | Ended::Overflow
+            | Ended::Diverged
+            | Ended::CutOff
+            | Ended::Unknown
+            | Ended::ShuttingDown => None,
+        };
+        if let Some(code) = code {
+            // A write may have been applied before the end, so an error would be wrong.
+            let is_write = |request: &PendingRequest| {
+                matches!(request.format, ReplyFormat::Write(_) | ReplyFormat::Multi(_))
+            };
+            for request in self.pending.remove_all() {
+                if !is_write(&request) {
+                    self.append_error(&request.info, 0, code);
+                }
+            }
+        }
+        self.disconnect = Some(Disconnect::Stream(reason));
+    }
+}

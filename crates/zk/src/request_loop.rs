@@ -1,0 +1,180 @@
+//! The loop of a connection that reads requests and calls the service.
+//!
+//! Requests are taken in order. Writes that arrived together become one call of the service. A write is complete before
+//! the next request is read: if it fails, the connection may end, and nothing behind it may be executed.
+//!
+//! Bounds: the outbox bounds the requests without a written reply. When it is full, the loop waits and the socket is not
+//! read.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use holdfast_service::Stream;
+use holdfast_types::Multi;
+use holdfast_zkwire::{
+    DecodeError, ErrorCode, Request, RequestHeader, Response, decode_request, op, xid,
+};
+use tokio::io::AsyncRead;
+
+use crate::connection_table::ConnectionGuard;
+use crate::disconnect::Disconnect;
+use crate::frame_reader::FrameReader;
+use crate::op_kind::OpKind;
+use crate::ops::operation::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation};
+use crate::ops::translate;
+use crate::pending::{PendingRequest, PendingRequests, RequestInfo};
+
+/// Writes in one call of the service.
+const WRITES_MAX: usize = 64;
+
+pub(crate) struct RequestLoop<'a, R> {
+    pub(crate) frames: &'a mut FrameReader<R>,
+    pub(crate) stream: &'a Stream,
+    pub(crate) context: ConnectionContext,
+    pub(crate) pending: &'a PendingRequests,
+    pub(crate) guard: &'a ConnectionGuard,
+    /// The session timeout: how long the client may send nothing.
+    pub(crate) silence_max: Duration,
+    /// The tag of the last request.
+    pub(crate) last_tag: i64,
+}
+
+impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
+    pub(crate) async fn run(&mut self) -> Disconnect {
+        self.stream.identify(self.context.identities.as_slice().to_vec());
+        loop {
+            let next = tokio::time::timeout(self.silence_max, self.frames.next());
+            let executed = match next.await {
+                Ok(Ok(frame)) => self.execute(frame).await,
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err(Disconnect::Timeout),
+            };
+            if let Err(disconnect) = executed {
+                return disconnect;
+            }
+        }
+    }
+
+    /// Reads what the client sent before it learned that another connection has taken over its session, up to
+    /// `bytes_max`. Only a request to close the session is executed.
+    pub(crate) async fn read_close(&mut self, bytes_max: usize) {
+        let mut left = bytes_max;
+        while let Ok(frame) = self.frames.next().await {
+            let Some(rest) = left.checked_sub(frame.len()) else { return };
+            left = rest;
+            match decode_request(frame) {
+                Ok((_, Ok(Request::CloseSession))) => {
+                    return self.stream.close(self.last_tag).await;
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Executes one request, or all the writes that arrived together and the request behind them.
+    async fn execute(&mut self, frame: Bytes) -> Result<(), Disconnect> {
+        let mut writes = Vec::new();
+        let (mut info, mut operation) = self.receive(frame)?;
+        let end = loop {
+            let ZkOperation { call, format } = operation;
+            let StreamCall::Write(multi) = call else {
+                self.write(writes).await;
+                self.call(PendingRequest { info, format }, call).await;
+                return Ok(());
+            };
+            writes.push((info.tag, multi));
+            self.pending.push(PendingRequest { info, format });
+            if writes.len() >= WRITES_MAX {
+                break Ok(());
+            }
+            let next = match self.frames.try_next() {
+                Ok(Some(frame)) => self.receive(frame),
+                Ok(None) => break Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            match next {
+                Ok(next) => (info, operation) = next,
+                Err(disconnect) => break Err(disconnect),
+            }
+        };
+        self.write(writes).await;
+        end
+    }
+
+    fn receive(&mut self, frame: Bytes) -> Result<(RequestInfo, ZkOperation), Disconnect> {
+        let (header, request) = decode_request(frame).map_err(Disconnect::Header)?;
+        self.guard.count_request();
+        self.last_tag += 1;
+        let info = RequestInfo {
+            tag: self.last_tag,
+            xid: reply_xid(header),
+            kind: OpKind::of(header.op),
+            received_at: Instant::now(),
+        };
+        Ok((info, self.translate(header, request)))
+    }
+
+    fn translate(
+        &self,
+        header: RequestHeader,
+        request: Result<Request, DecodeError>,
+    ) -> ZkOperation {
+        match request {
+            Ok(request) => translate(request, &self.context),
+            Err(error) => {
+                tracing::info!(
+                    session = format_args!("{:#x}", self.stream.session_id().0),
+                    op = OpKind::of(header.op).name(), %error,
+                    "undecodable ZooKeeper request"
+                );
+                ZkOperation::error(ErrorCode::MarshallingError)
+            }
+        }
+    }
+
+    fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> ReplyFormat {
+        let authenticated = self.context.identities.authenticate(scheme, credentials);
+        self.stream.identify(self.context.identities.as_slice().to_vec());
+        match authenticated {
+            Ok(()) => ReplyFormat::Fixed(Ok(Response::Empty)),
+            Err(_) => ReplyFormat::Disconnect(ErrorCode::AuthFailed),
+        }
+    }
+
+    async fn call(&mut self, mut request: PendingRequest, call: StreamCall) {
+        if let StreamCall::Authenticate(scheme, credentials) = &call {
+            request.format = self.authenticate(scheme, credentials);
+        }
+        let (stream, tag) = (self.stream, request.info.tag);
+        let disconnects = matches!(request.format, ReplyFormat::Disconnect(_));
+        self.pending.push(request);
+        match call {
+            StreamCall::Nothing | StreamCall::Authenticate(..) => stream.ping(tag).await,
+            StreamCall::Read(read, watch) => stream.read(tag, read, watch).await,
+            StreamCall::ReadMany(reads) => stream.read_many(tag, reads).await,
+            StreamCall::Sync => stream.sync(tag).await,
+            StreamCall::AddWatch(path, mode) => stream.add_watch(tag, path, mode).await,
+            StreamCall::CheckWatches(path, kind) => stream.check_watches(tag, path, kind).await,
+            StreamCall::RemoveWatches(path, kind) => stream.remove_watches(tag, path, kind).await,
+            StreamCall::SetWatches(since, set) => stream.set_watches(tag, since, set).await,
+            StreamCall::Close => stream.close(tag).await,
+            StreamCall::Write(multi) => self.write(vec![(tag, multi)]).await,
+        }
+        if disconnects {
+            self.pending.removed_through(tag).await;
+        }
+    }
+
+    async fn write(&self, writes: Vec<(i64, Multi)>) {
+        let Some((last, _)) = writes.last() else { return };
+        let last = *last;
+        self.stream.write_run(writes).await;
+        self.pending.removed_through(last).await;
+    }
+}
+
+/// The reply to a ping has the fixed number of pings; every other reply repeats its request's number.
+fn reply_xid(header: RequestHeader) -> i32 {
+    if header.op == op::PING { xid::PING } else { header.xid }
+}

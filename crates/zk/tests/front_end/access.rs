@@ -1,0 +1,107 @@
+//! Access: the identities of a connection, and access lists.
+
+use bytes::Bytes;
+use holdfast_lab::zk::{ZkClient, children, create, create_with, delete, exists, get, set};
+use holdfast_zkwire::{Acl, AuthId, Request, Response, perms};
+
+use crate::node::Node;
+
+fn entry(perms: i32, scheme: &str, id: &str) -> Acl {
+    Acl { perms, scheme: scheme.to_owned(), id: id.to_owned() }
+}
+
+async fn authenticate(client: &mut ZkClient, scheme: &str, credentials: &'static [u8]) -> i32 {
+    let auth = Some(Bytes::from_static(credentials));
+    client.error(Request::Auth { kind: 0, scheme: scheme.to_owned(), auth }).await
+}
+
+async fn acl(client: &mut ZkClient, path: &str) -> Vec<Acl> {
+    let said = client.done(Request::GetAcl { path: path.to_owned() }).await;
+    let Response::Acl { acl, .. } = said else { panic!("{said:?}") };
+    acl
+}
+
+#[tokio::test]
+async fn a_client_can_read_its_identities() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    assert_eq!(authenticate(&mut client, "digest", b"user:secret").await, 0);
+    let Response::WhoAmI(known) = client.done(Request::WhoAmI).await else { panic!("nobody") };
+    let identity = |scheme: &str, id: &str| AuthId { scheme: scheme.to_owned(), id: id.to_owned() };
+    assert_eq!(known, [identity("ip", "127.0.0.1"), identity("digest", "user")]);
+}
+
+#[tokio::test]
+async fn an_unknown_scheme_is_refused_and_ends_the_connection() {
+    let node = Node::start().await;
+    for scheme in ["sasl", "world", "nonsense"] {
+        let mut client = node.client().await;
+        assert_eq!(authenticate(&mut client, scheme, b"anyone").await, -115);
+        client.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn an_access_list_with_a_password_keeps_other_clients_out() {
+    let node = Node::start().await;
+    let (mut owner, mut other) = (node.client().await, node.client().await);
+    authenticate(&mut owner, "digest", b"user:secret").await;
+    let mine = vec![entry(perms::ALL, "auth", "")];
+    owner.done(create_with("/mine", 0, b"x", mine.clone())).await;
+    owner.done(create_with("/mine/c", 0, b"", mine.clone())).await;
+    let hash = acl(&mut owner, "/mine").await;
+    assert_eq!(hash[0].scheme, "digest");
+    assert!(hash[0].id.starts_with("user:") && hash[0].id.len() > 30);
+    for request in [
+        get("/mine", false),
+        set("/mine", b"", -1),
+        children("/mine", false),
+        create("/mine/d", 0),
+        delete("/mine/c", -1),
+        Request::GetAcl { path: "/mine".to_owned() },
+        Request::SetAcl { path: "/mine".to_owned(), acl: vec![Acl::open()], version: -1 },
+    ] {
+        assert_eq!(other.error(request.clone()).await, -102, "{request:?}");
+    }
+    other.done(exists("/mine", false)).await;
+    authenticate(&mut other, "digest", b"user:wrong").await;
+    assert_eq!(other.error(get("/mine", false)).await, -102);
+    authenticate(&mut other, "digest", b"user:secret").await;
+    assert_eq!(other.data("/mine").await, b"x");
+}
+
+#[tokio::test]
+async fn a_client_with_read_permission_only_sees_no_hash() {
+    let node = Node::start().await;
+    let (mut owner, mut other) = (node.client().await, node.client().await);
+    authenticate(&mut owner, "digest", b"user:secret").await;
+    let list = vec![entry(perms::ALL, "auth", ""), entry(perms::READ, "world", "anyone")];
+    owner.done(create_with("/shown", 0, b"", list)).await;
+    assert_eq!(acl(&mut other, "/shown").await[0].id, "user:x");
+}
+
+#[tokio::test]
+async fn an_address_is_an_identity() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    let here = vec![entry(perms::ALL, "ip", "127.0.0.0/8")];
+    client.done(create_with("/here", 0, b"", here)).await;
+    client.done(get("/here", false)).await;
+    let there = vec![entry(perms::ALL, "ip", "10.0.0.0/8")];
+    client.done(create_with("/there", 0, b"", there)).await;
+    assert_eq!(client.error(get("/there", false)).await, -102);
+}
+
+#[tokio::test]
+async fn a_new_list_counts_its_changes() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/l", 0).await;
+    let list = vec![entry(perms::READ | perms::ADMIN, "world", "anyone")];
+    let change = |version| Request::SetAcl { path: "/l".to_owned(), acl: list.clone(), version };
+    let Response::Stat(stat) = client.done(change(0)).await else { panic!("no stat") };
+    assert_eq!((stat.aversion, stat.version), (1, 0));
+    assert_eq!(client.error(change(0)).await, -103);
+    assert_eq!(acl(&mut client, "/l").await, list);
+    assert_eq!(client.error(set("/l", b"", -1)).await, -102);
+}

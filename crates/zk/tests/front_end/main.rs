@@ -1,0 +1,18 @@
+//! The front-end as `ZooKeeper` clients see it, with one real node and a client that sends the frames of the protocol.
+//!
+//! Each file has one subject. Unit tests are beside the code; whole clusters are in `tests/cluster`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod access;
+mod bounds;
+mod create;
+mod errors;
+mod handshake;
+mod multi;
+mod node;
+mod order;
+mod reads;
+mod sessions;
+mod watches;
+mod words;

@@ -1,0 +1,101 @@
+//! One node in this process, a cluster of its own, with the `ZooKeeper` front-end on a free port.
+
+use holdfast_lab::zk::{ZkClient, four_letter_word};
+use holdfast_lab::{DEADLINE, until};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+
+use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
+use holdfast_service::{Metrics, Service, ServiceConfig};
+use holdfast_types::NodeId;
+use holdfast_zk::{Words, ZkConfig, ZkMember, ZkMetrics, serve};
+use prometheus_client::registry::Registry;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A node under test. Dropping it deletes its data.
+pub(crate) struct Node {
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Service,
+    pub(crate) registry: Registry,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<()>,
+    _data: TempDir,
+}
+
+/// The shortest sessions, and every four-letter word allowed.
+pub(crate) fn config() -> ZkConfig {
+    ZkConfig {
+        tick: ZkConfig::TICK_MIN,
+        connections_per_address_max: 0,
+        words: Words::all(),
+        ..ZkConfig::default()
+    }
+}
+
+impl Node {
+    /// A node that leads its cluster of one.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(config()).await
+    }
+
+    pub(crate) async fn start_with(config: ZkConfig) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let front_end = TcpListener::bind("127.0.0.1:0").unwrap();
+        front_end.set_nonblocking(true).unwrap();
+        let peers = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = front_end.local_addr().unwrap();
+        let member = MemberAddresses {
+            http: "127.0.0.1:0".to_owned(),
+            peer: peers.local_addr().unwrap().to_string(),
+            zookeeper: address.to_string(),
+        };
+        let members = BTreeMap::from([(NodeId(1), member)]);
+        let listen = PeerListen::Bound(peers);
+        let raft = RaftConfig::new("test", NodeId(1), members, data.path(), listen);
+        let mut registry = Registry::with_prefix("holdfast");
+        let metrics = ZkMetrics::register(&mut registry);
+        let counted = Metrics::register(&mut registry);
+        let service = Service::start(ServiceConfig::default(), raft, counted).await.unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = tokio::net::TcpListener::from_std(front_end).unwrap();
+        let shutdown = async move { drop(stopped.await) };
+        let own = ZkMember { peer: "127.0.0.1:0".to_owned(), zookeeper: address.to_string() };
+        let members = BTreeMap::from([(NodeId(1), own)]);
+        let config = ZkConfig { data_dir: data.path().to_owned(), members, ..config };
+        let served = tokio::spawn(serve(listener, config, service.clone(), metrics, shutdown));
+        let stop = Some(stop);
+        let node = Self { address, service, registry, stop, served, _data: data };
+        node.until("the node leads", || node.service.leader().is_some()).await;
+        node
+    }
+
+    pub(crate) async fn client(&self) -> ZkClient {
+        ZkClient::open(self.address, 10_000).await
+    }
+
+    /// The answer to a four-letter word, or to anything else that opens no session.
+    pub(crate) async fn word(&self, word: &str) -> String {
+        four_letter_word(self.address, word).await
+    }
+
+    /// Waits for a condition.
+    pub(crate) async fn until(&self, what: &str, is: impl Fn() -> bool) {
+        until(what, DEADLINE, async || is()).await;
+    }
+
+    /// The value of a metric as text.
+    pub(crate) fn metric(&self, name: &str) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    }
+
+    /// Shuts the front-end down.
+    pub(crate) async fn stop(mut self) {
+        let _told = self.stop.take().map(|stop| stop.send(()));
+        tokio::time::timeout(DEADLINE, self.served).await.unwrap().unwrap();
+    }
+}

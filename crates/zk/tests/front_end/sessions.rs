@@ -1,0 +1,112 @@
+//! The lifetime of a session, and the effects of its end.
+
+use holdfast_lab::zk::{ZkClient, create, exists, get, new_session, set};
+use std::time::{Duration, Instant};
+
+use holdfast_zkwire::{ConnectRequest, Request};
+
+use crate::node::Node;
+
+#[tokio::test]
+async fn a_silent_session_expires_with_its_ephemerals() {
+    let node = Node::start().await;
+    let mut silent = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    silent.create("/e", 1).await;
+    let mut watcher = node.client().await;
+    watcher.done(exists("/e", true)).await;
+    let (_, path) = watcher.event().await;
+    assert_eq!(path, "/e");
+    silent.closed().await;
+    let again = ConnectRequest {
+        session_id: silent.opened.session_id,
+        password: Some(silent.opened.password),
+        ..new_session(1_000)
+    };
+    let refused = ZkClient::connect(node.address, &again).await.unwrap();
+    assert_eq!(refused.opened.session_id, 0);
+}
+
+#[tokio::test]
+async fn a_session_that_pings_stays_open() {
+    let node = Node::start().await;
+    let mut client = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    client.create("/e", 1).await;
+    let mut ticks = tokio::time::interval(Duration::from_millis(300));
+    for _ in 0..12 {
+        ticks.tick().await;
+        client.done(Request::Ping).await;
+    }
+    assert!(client.stat("/e").await.is_some());
+}
+
+#[tokio::test]
+async fn a_session_that_only_writes_or_only_reads_stays_open() {
+    let node = Node::start().await;
+    let mut writer = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    let mut reader = ZkClient::connect(node.address, &new_session(1_000)).await.unwrap();
+    writer.create("/w", 1).await;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(3) {
+        writer.done(set("/w", b"x", -1)).await;
+        reader.done(get("/w", false)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_connection_does_not_end_the_session() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/e", 1).await;
+    let session = client.resumption();
+    drop(client);
+    let mut client = ZkClient::resume(node.address, &session).await;
+    assert!(client.stat("/e").await.is_some());
+}
+
+#[tokio::test]
+async fn closing_a_session_gets_a_reply_and_then_closes_the_connection() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/e", 1).await;
+    client.done(Request::CloseSession).await;
+    client.closed().await;
+    let mut other = node.client().await;
+    assert_eq!(other.stat("/e").await, None);
+}
+
+/// The client does not know that another connection has taken over the session: it sends the close before it reads the end
+/// of its own connection.
+#[tokio::test]
+async fn a_close_sent_before_the_end_of_its_connection_ends_a_session_that_another_connection_took_over()
+ {
+    let node = Node::start().await;
+    let mut first = node.client().await;
+    first.create("/e", 1).await;
+    let mut second = ZkClient::resume(node.address, &first.resumption()).await;
+    let mut third = ZkClient::resume(node.address, &first.resumption()).await;
+    second.send(&exists("/e", false)).await;
+    second.send(&Request::CloseSession).await;
+    third.closed().await;
+    assert_eq!(node.client().await.stat("/e").await, None);
+}
+
+#[tokio::test]
+async fn requests_after_a_close_are_not_executed() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.send(&Request::CloseSession).await;
+    client.send(&create("/late", 0)).await;
+    client.closed().await;
+    assert_eq!(node.client().await.stat("/late").await, None);
+}
+
+#[tokio::test]
+async fn a_shutdown_closes_connections_and_ends_no_session() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    client.create("/e", 1).await;
+    let service = node.service.clone();
+    node.stop().await;
+    client.closed().await;
+    assert_eq!(service.counts().sessions, 1);
+}
