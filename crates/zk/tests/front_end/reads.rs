@@ -1,4 +1,4 @@
-//! Reads.
+//! Reads of data, children, stats and ephemerals, and the exact replies to them.
 
 use holdfast_lab::zk::{ZkClient, create, delete, exists};
 use holdfast_zkwire::{Request, Response};

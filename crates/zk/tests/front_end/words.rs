@@ -1,4 +1,4 @@
-//! Four-letter words.
+//! Four-letter words: the answers that monitoring parses, and the allow-list.
 
 use holdfast_lab::zk::{create, exists};
 use holdfast_zk::{Words, ZkConfig};
