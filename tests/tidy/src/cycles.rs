@@ -14,10 +14,8 @@ pub const UNFINISHED: &[(&str, usize)] = &[
     ("holdfast", 4),
     ("http", 18),
     ("machine", 13),
-    ("raft", 3),
     ("service", 19),
     ("types", 2),
-    ("zk", 2),
 ];
 
 /// A module's path within its crate; the crate's root is empty.
