@@ -1,5 +1,5 @@
-//! Applies an entry: each command gets a revision, the expired timers of the locks that it names run, and the command goes to
-//! the function that implements it.
+//! Applies an entry: each command gets a revision, the expired timers of the locks that it names run, and the command
+//! goes to the function that implements it.
 //!
 //! Revisions, the machine's time and the rolling digest change here alone. A rejected command changes nothing beyond
 //! those timers ([`Machine::undo_if_rejected`]).
@@ -23,7 +23,7 @@ pub(crate) struct ApplyContext<'a> {
     ops: usize,
     /// Znodes deleted with all below them. Bound: [`crate::tree::change::DELETED_MAX`].
     pub(crate) deleted: usize,
-    /// Locks whose queues are to be looked at again: whoever changes one on the way grants it on in the end.
+    /// Locks whose queues are to be looked at again: whichever caller changes one on the way grants it on in the end.
     pub(crate) stale: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
@@ -51,7 +51,7 @@ impl ApplyContext<'_> {
         }
     }
 
-    /// Refuses work beyond what one multi may do.
+    /// Rejects work beyond what one multi may do.
     pub(crate) fn charge_ops(&mut self, count: usize) -> Result<(), Rejection> {
         self.ops += count;
         if self.ops > Multi::OPS_MAX {

@@ -1,8 +1,8 @@
-//! A small fixed hash, so that nodes can compare what they did and what they have.
+//! A small fixed hash with which nodes compare what they applied and what they hold.
 //!
-//! Owns the algorithm: 64 bits of state, folded a word of eight little-endian bytes at a time with rotate, xor and
-//! an odd multiplier, and an avalanche at the end. The same on every platform, not meant to withstand an adversary.
-//! What `derive(Hash)` feeds it may differ between compilers, so digests are compared only between nodes of one build.
+//! 64 bits of state fold words of eight little-endian bytes with rotate, xor and an odd multiplier, and an avalanche at
+//! the end. It is the same on each platform and does not withstand an adversary. What `derive(Hash)` feeds it may
+//! differ between compilers, so digests are compared only between nodes of one build.
 
 use std::hash::{Hash, Hasher};
 

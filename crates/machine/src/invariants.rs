@@ -1,7 +1,6 @@
-//! The sentences that hold after every command, as code.
+//! Invariants that hold after each command. Tests, the simulator and the loading of snapshots check them.
 //!
-//! Owns the check that tests and the simulator run after each apply, and that every snapshot passes on its way in.
-//! The index of locks is rebuilt from the znodes alone and compared (`rebuilt.rs`). Walks the sharded state.
+//! The index of locks is rebuilt from the znodes and compared (`lock/rebuild.rs`). A check reads the whole state.
 
 use std::collections::BTreeMap;
 
@@ -108,11 +107,11 @@ impl Machine {
         ensure(
             node.lock_directory()
                 .is_none_or(|lock_directory| self.is_a_past(path, node, lock_directory)),
-            || format!("{path} cannot have the lock_directory of a directory of locks that it has"),
+            || format!("{path} cannot have what it remembers as a directory of locks"),
         )
     }
 
-    /// Only directories of locks have a lock_directory, and it is one that they can have had.
+    /// Only directories of locks remember anything, and only what that they can have had.
     fn is_a_past(&self, path: &ZnodePath, node: &Znode, lock_directory: &LockDirectory) -> bool {
         let LockDirectory { base, floor, .. } = lock_directory;
         // A directory began to count where the one above it said, which since then only went up.

@@ -1,10 +1,10 @@
-//! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits and the registry of
-//! nodes. A pure value: the same entries make the same machine on every node.
+//! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits and the registry
+//! of nodes. A pure value: the same entries make the same machine on every node.
 //!
-//! [`Machine::apply`] is total: no error, no panic, no clock, no randomness, no I/O, and work bounded by the [`Limits`],
-//! which are part of the state. A lock is a directory of the tree, a holder or waiter an ephemeral sequential child of
-//! it. Start with `lock/mod.rs`. The maps are persistent: a clone costs O(1) and does not change when the machine does,
-//! which is how snapshots and reads are taken.
+//! [`Machine::apply`] is total: no error, no panic, no clock, no randomness, no I/O, and work bounded by the
+//! [`Limits`], which are part of the state. A lock is a directory of the tree, a holder or waiter an ephemeral
+//! sequential child of it. Start with `lock/mod.rs`. The maps are persistent: a clone costs O(1) and does not change
+//! when the machine does, which is how snapshots and reads are taken.
 //!
 //! Each thing that clients can make grow is bounded by a limit, a named constant beside the field, or both.
 

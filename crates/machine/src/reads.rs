@@ -1,7 +1,6 @@
-//! What can be asked of a machine without changing it. Answers are copies, taken at its revision.
+//! Reads of the machine. Results are copies at its revision; whether that is current is decided by the read barrier.
 //!
-//! Owns paging and its bounds. Refuses to know whether the machine is up to date: that is the read barrier's.
-//! Bounds: a page reads at most [`SCAN_MAX`] locks, so that a filter that matches little cannot hold up applying.
+//! Bound: a page reads at most [`SCAN_MAX`] locks, so that a filter that matches few cannot delay `apply`.
 
 use std::ops::Bound;
 
@@ -88,7 +87,7 @@ impl Machine {
         }
     }
 
-    /// A lock with its first holders and waiters, so many of each, and all its segments if it is new_shards. One that nobody took
+    /// A lock with its first holders and waiters, so many of each, and all its segments if it is sharded. One that nobody took
     /// since its directory was made is a view without holders.
     pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
         match self.locks.get(lock) {
@@ -276,7 +275,7 @@ impl Machine {
     }
 
     /// Whether a command would do no more now than take the last place of an exclusive lock's queue, behind a holder and
-    /// somebody who is next. Whatever comes before it in the log, short of the end of both, leaves that so: whoever
+    /// somebody who is next. Whatever comes before it in the log, short of the end of both, leaves that so: whichever caller
     /// packs commands can let it wait for another one's entry.
     pub fn only_queues(&self, command: &Command) -> bool {
         let Command::Acquire(acquire) = command else { return false };

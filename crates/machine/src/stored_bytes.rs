@@ -1,9 +1,10 @@
 //! The bound on the bytes that clients store (`tree_bytes_max`).
 //!
-//! What counts: the path, data, access list and place of each znode; the name, labels and remembered answers of each live
-//! session. The tree and the sessions keep their sums up with every change. A command (of a multi, an operation) that
-//! leaves more bytes than the bound, and more than there were before, is undone and rejected; whatever stores nothing
-//! passes. Numbers of items have bounds of their own, and so have recipes and tombstones, which do not count here.
+//! What counts: the path, data, access list and place of each znode; the name, labels and remembered answers of each
+//! live session. The tree and the sessions keep their sums up with every change. A command (of a multi, an operation)
+//! that leaves more bytes than the bound, and more than there were before, is undone and rejected; whatever stores
+//! nothing passes. Numbers of items have bounds of their own, and so have recipes and tombstones, which do not count
+//! here.
 
 use holdfast_types::{AclEntry, Bound, Command, Identity, Op, Outcome, Rejection, ZnodePath};
 

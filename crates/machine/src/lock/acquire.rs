@@ -1,8 +1,8 @@
-//! Acquire: a renewal, the same place again, or a new place at the end of the queue.
+//! Acquire: renews an entry, adds an attempt to it, converts its mode, or adds a new entry at the end of the queue.
 //!
-//! Owns what asking for a lock means. Everything is checked before anything changes, so that a refused acquire leaves
-//! nothing behind, not even the session it would have opened. A new place is a new child, so the access list of the
-//! lock's directory must let everybody create. Refuses to know how a place is granted (`grant.rs`).
+//! Everything is checked before anything changes, so a rejected acquire leaves nothing behind, not even the session
+//! that it would have opened. A new entry is a new child, so the access list of the lock's directory must let anyone
+//! create.
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ use crate::session::store::KnownSession;
 use crate::tree::create::{check_counter, child_path};
 use crate::tree::multi::Requester;
 
-/// Our own door shows no identities: it may do what the lists let everybody do.
+/// The requester of the HTTP API: it shows no identities, so access lists must let anyone do what it does.
 pub(crate) const ANYBODY: Requester<'_> = Requester { session: None, shown: &[] };
 
-/// Where a new entry will stand: what is missing of its directory, its znode and its number there.
+/// Where a new entry goes: the missing directories, its znode and its sequence number.
 #[derive(Debug)]
 pub(crate) struct EntryLocation {
     pub(crate) directory: ZnodePath,
-    /// Directories to be made, parents first.
+    /// Directories to be created, parents first.
     pub(crate) missing: Vec<ZnodePath>,
     pub(crate) path: ZnodePath,
     pub(crate) sequence: u64,
 }
 
 impl Machine {
-    /// Takes a place in the queue of a lock, or of one of its segments, and the lock itself if it is free.
+    /// Enters the queue of a lock or of one of its shards, and holds it at once if it is free.
     pub(crate) fn acquire(&mut self, mut acquire: Acquire, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_bounds(&acquire)?;
         let session = match self.sessions.named(&acquire.open.session) {
@@ -71,7 +71,7 @@ impl Machine {
         Ok(reply)
     }
 
-    /// The owner holds or waits already: it keeps its token or its place, and the session shows life.
+    /// Renews the entry that the owner has: it keeps its token or its position, and the session gets a new lease.
     fn acquire_again(
         &mut self,
         entry: &Arc<QueueEntry>,
@@ -92,7 +92,7 @@ impl Machine {
         let alone = conversion == Conversion::Up
             && self.locks.get(&lock).is_some_and(|lock| lock.holders.len() == 1);
         if !wait && waits && !alone {
-            // Asking without waiting says nothing about the place that another call waits for.
+            // A no-wait acquire does not change the entry for which another call waits.
             return Err(self.busy_for(&lock, entry));
         }
         let attempt = attempt.filter(|attempt| !entry.attempts.contains(*attempt));
@@ -127,7 +127,7 @@ impl Machine {
         self.after_conversion(&lock, current, conversion, ctx)
     }
 
-    /// Grants what a conversion makes possible, and answers with the place as it is then.
+    /// Grants what a conversion makes possible, and replies with the state of the entry after that.
     fn after_conversion(
         &mut self,
         lock: &LockName,
@@ -144,7 +144,7 @@ impl Machine {
         self.answer(lock, &now.unwrap_or(current), conversion != Conversion::Up)
     }
 
-    /// A new place.
+    /// Adds a new entry.
     fn acquire_new(
         &mut self,
         session: Option<SessionId>,
@@ -163,7 +163,7 @@ impl Machine {
         self.check_room_for_entry(session, &lock, request, ctx)?;
         self.check_room_for_attempt(0)?;
         let location = self.location_with_room(&lock, ctx)?;
-        // Last, because it takes longest.
+        // The last check, because it takes longest.
         self.check_no_deadlock(session, &owner, &lock, request, ctx)?;
 
         let name = open.session.clone();
@@ -209,7 +209,7 @@ impl Machine {
         }
         match self.queued_of(lock, entry) {
             Some(queued) => Ok(Reply::Queued(queued)),
-            // Cannot be: the session of a place lives.
+            // Unreachable: the session of an entry is open.
             None => Err(Rejection::NoNode { path: entry.path.clone() }),
         }
     }
@@ -227,7 +227,7 @@ impl Machine {
         }
     }
 
-    /// Rejects a new place that would wait for its own owner.
+    /// Rejects a new entry that would wait for its own owner.
     fn check_no_deadlock(
         &self,
         session: Option<SessionId>,
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// A place is what it is: it has its permits, of that limit.
+    /// Rejects a renewal that names another limit or other permits than the entry has.
     fn check_options(&self, entry: &QueueEntry, acquire: &Acquire) -> Result<(), Rejection> {
         let limit = self.locks.get(&acquire.lock).and_then(|lock| lock.policy().limit);
         if acquire.limit.is_some() && acquire.limit != limit {
@@ -266,7 +266,7 @@ impl Machine {
         Ok(())
     }
 
-    /// "Somebody else holds the lock", or "nobody gets it yet".
+    /// The rejection of a no-wait acquire: another holder, a cooldown, or a lock that is kept for a multi-lock.
     fn busy(&self, indexed: &Lock, apart: Option<&QueueEntry>) -> Rejection {
         let (holder, waiters) = (self.first_holder(indexed, apart), indexed.waiting());
         match (holder, &indexed.cooldowns) {
@@ -278,7 +278,7 @@ impl Machine {
         }
     }
 
-    /// Rejects a place beyond the bounds of the session and the queue, and each one when no token is left to grant.
+    /// Rejects an entry beyond the bounds of the session and the queue, and each entry when no token is left to grant.
     pub(crate) fn check_room_for_entry(
         &self,
         session: Option<SessionId>,
@@ -309,7 +309,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects another attempt of an owner that may enter once, and one attempt too many.
+    /// Rejects another attempt on a hold that is not reentrant, and one attempt too many.
     fn check_reentry(&self, entry: &QueueEntry, reentrant: bool) -> Result<(), Rejection> {
         if !(reentrant && entry.options().reentrant) {
             return Err(Rejection::NotReentrant);
@@ -317,13 +317,12 @@ impl Machine {
         self.check_room_for_attempt(entry.attempts.count())
     }
 
-    /// Refuses one attempt too many.
     pub(crate) fn check_room_for_attempt(&self, attempts: u32) -> Result<(), Rejection> {
         let max = self.limits.entries_per_hold_max;
         if attempts >= max { Err(limit_reached(Bound::EntriesPerHold, max)) } else { Ok(()) }
     }
 
-    /// Where a new entry of our own door will stand, if there is room for its znode.
+    /// Where a new entry of the HTTP API goes, if there is room for its znode.
     pub(crate) fn location_with_room(
         &self,
         lock: &LockName,
@@ -336,7 +335,6 @@ impl Machine {
         Ok(location)
     }
 
-    /// Finds the place of a new entry of our own door.
     fn location_of(
         &self,
         lock: &LockName,
@@ -359,7 +357,7 @@ impl Machine {
         if !self.tree.contains(&path) {
             return Ok(EntryLocation { directory, missing, path, sequence });
         }
-        // Somebody made a plain node of that name. The number counts, not the name: take another one.
+        // A plain node has that name. The sequence number counts, not the name, so another name is used.
         let name = format!("lock-r{}-{sequence:010}", ctx.revision);
         let path = child_path(&directory, &name)?;
         if self.tree.contains(&path) {
@@ -370,7 +368,7 @@ impl Machine {
 }
 
 impl QueueEntry {
-    /// A entry that came with this ctx and waits. Its path is still to be set.
+    /// A waiting entry made by this command. Its path is still to be set.
     pub(crate) fn new(
         sequence: u64,
         session: SessionId,
@@ -398,7 +396,7 @@ impl QueueEntry {
     }
 }
 
-/// A place takes on the mode that it is converted to.
+/// Sets the mode that an entry is converted to.
 fn convert(entry: &mut QueueEntry, conversion: Conversion) {
     match (conversion, &mut entry.hold) {
         (Conversion::Down(mode), Some(hold)) => (hold.mode, entry.mode) = (mode, mode),

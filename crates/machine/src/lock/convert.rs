@@ -1,8 +1,8 @@
-//! A holder asks to hold in another mode.
+//! Converts the mode of a holder.
 //!
-//! Owns which mode can become which: weaker ones at once, with the same token; upgradable becomes exclusive when
-//! nobody else holds, with a new one and ahead of the queue, and meanwhile nobody new is let in. A shared hold becomes
-//! nothing else: two readers that want to write would wait for each other, and there is one upgradable one at a time.
+//! A weaker mode takes effect at once and keeps the token. Upgradable becomes exclusive when no other holder is left,
+//! with a new token and ahead of the queue; until then no new holder is granted. A shared hold cannot be converted: two
+//! readers that want to write would wait for each other.
 
 use std::sync::Arc;
 

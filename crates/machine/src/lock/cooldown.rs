@@ -1,8 +1,8 @@
-//! Locks that are closed for a while: granted to nobody, whoever waits.
+//! Cooldowns: times in which a lock is granted to no one.
 //!
-//! Owns why and until when, and that a lock opens again. A lock is closed from the entry that closes it to the first
-//! entry that looks at it at its time or later: the leader sees to it that there is one ([`Machine::due_until`]).
-//! Bound: [`LockDelay::LOST_MAX`] sessions are remembered of those whose loss closed a lock.
+//! A cooldown starts with a grant (`cooldown`), with an early release (`min_hold`) or with the loss of a holder that
+//! may not know of it (`lock_delay`). It ends when its timer runs (`timers.rs`), a lock delay also when each lost
+//! session has acknowledged the loss. Bound: [`LockDelay::LOST_MAX`] lost sessions are remembered.
 
 use std::sync::Arc;
 
@@ -13,43 +13,40 @@ use crate::apply::ApplyContext;
 use crate::lock::index::Lock;
 use crate::lock::queue_entry::QueueEntry;
 
-/// Why a lock is closed. Invariant: a lock keeps only those with at least one reason.
+/// The cooldowns of a lock. Invariant: a lock keeps only a value with at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cooldowns {
-    /// Until when those who gave it back wanted to keep it from others: the latest of these stamps.
+    /// The latest end of a `min_hold` that was released early.
     pub(crate) min_hold: Option<Stamp>,
     pub(crate) cooldown: Option<GrantInterval>,
     pub(crate) delay: Option<LockDelay>,
 }
 
-/// The time between two grants.
+/// The `cooldown` of the policy, from a grant on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GrantInterval {
-    /// The last grant.
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,
 }
 
-/// A time for those who lost the lock to notice it.
+/// The `lock_delay` of the policy, from a loss on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockDelay {
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,
-    /// Sessions of which it is not known that they acknowledged, sorted; when the last of them has, it ends. Empty if there
-    /// were too many to remember, or others: then it takes its time.
+    /// Lost sessions that have not acknowledged the loss, sorted. The delay ends with the last acknowledgement. Empty if they
+    /// were too many to remember: then it lasts its whole time.
     pub(crate) lost: Vec<SessionName>,
 }
 
 impl LockDelay {
-    /// How many sessions are remembered.
     pub(crate) const LOST_MAX: usize = 64;
 }
 
 impl Cooldowns {
-    /// No reason at all.
     pub(crate) const NONE: Self = Self { min_hold: None, cooldown: None, delay: None };
 
-    /// The reason that lasts longest.
+    /// The cooldown that lasts longest.
     pub(crate) fn closed(&self) -> Closed {
         let min_hold = self.min_hold.map(|until| (until, ClosedBy::MinHold));
         let cooldown = self.cooldown.map(|rest| (rest.until, ClosedBy::Cooldown));
@@ -58,17 +55,16 @@ impl Cooldowns {
         Closed { until: last.0, why: last.1 }
     }
 
-    /// When it is over.
     pub(crate) fn until(&self) -> Stamp {
         self.closed().until
     }
 
-    /// Sessions that can end it by taking note.
+    /// Sessions whose acknowledgement can end the lock delay.
     pub(crate) fn lost(&self) -> &[SessionName] {
         self.delay.as_ref().map_or(&[], |delay| &delay.lost)
     }
 
-    /// A session was lost that may not know it.
+    /// Adds a lost session that may not know of its loss.
     fn add_loss(&mut self, session: &SessionName, now: Stamp, ms: u64) {
         let until = later(now, ms);
         let Some(delay) = &mut self.delay else {
@@ -85,7 +81,7 @@ impl Cooldowns {
         }
     }
 
-    /// A session has acknowledged. False if nothing waited for that.
+    /// Removes a session that has acknowledged. False if the delay did not wait for it.
     fn acknowledge(&mut self, session: &SessionName) -> bool {
         let Some(delay) = &mut self.delay else { return false };
         let Ok(at) = delay.lost.binary_search(session) else { return false };
@@ -96,25 +92,23 @@ impl Cooldowns {
         true
     }
 
-    /// What is left of it, if anything.
+    /// `None` without any cooldown.
     pub(crate) fn kept(self) -> Option<Arc<Self>> {
         (self != Self::NONE).then(|| Arc::new(self))
     }
 }
 
 impl Lock {
-    /// Why it is closed, to be changed.
     fn cooldowns(&self) -> Cooldowns {
         self.cooldowns.as_deref().cloned().unwrap_or(Cooldowns::NONE)
     }
 }
 
-/// That much later.
 fn later(stamp: Stamp, ms: u64) -> Stamp {
     Stamp(stamp.0.saturating_add(ms))
 }
 
-/// Whether a holder that was lost so may not know it.
+/// Whether a holder that was lost for this cause may not know of it.
 fn is_unclean(cause: LossCause) -> bool {
     match cause {
         LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked | LossCause::Broken => {
@@ -129,7 +123,7 @@ fn is_unclean(cause: LossCause) -> bool {
 }
 
 impl Machine {
-    /// A hold has ended: closes the lock if the holder or the policy wants that.
+    /// Starts the cooldowns that the end of a hold causes: `min_hold` and `lock_delay`.
     pub(crate) fn start_cooldown_after_loss(
         &mut self,
         lock: &LockName,
@@ -153,7 +147,7 @@ impl Machine {
         self.set_cooldowns(lock, cooldowns, ctx);
     }
 
-    /// A grant was made: closes the lock for as long as the policy wants between two grants.
+    /// Starts the cooldown that a grant causes.
     pub(crate) fn start_cooldown_after_grant(
         &mut self,
         lock: &LockName,
@@ -168,7 +162,7 @@ impl Machine {
         self.set_cooldowns(lock, Cooldowns { cooldown, ..indexed.cooldowns() }, ctx);
     }
 
-    /// The stored_policy have changed: what closes the lock since some time ends by the new ones.
+    /// Moves the ends of running cooldowns to those of a changed policy.
     pub(crate) fn recompute_cooldowns(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         let Some(indexed) = self.locks.get(lock).filter(|lock| lock.cooldowns.is_some()) else {
             return;
@@ -183,7 +177,7 @@ impl Machine {
         self.set_cooldowns(lock, cooldowns, ctx);
     }
 
-    /// Opens a lock whose time has come.
+    /// Ends the cooldown of a lock if it is over.
     pub(crate) fn end_cooldown_if_over(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
         if indexed.cooldowns.is_some() && indexed.is_open(ctx.now) {
@@ -191,7 +185,7 @@ impl Machine {
         }
     }
 
-    /// A session says that it knows what it lost: locks that are closed for its sake alone open.
+    /// Acknowledges all losses of a session: lock delays that wait for it alone end.
     pub(crate) fn acknowledge_losses(&mut self, session: &SessionName, ctx: &mut ApplyContext<'_>) {
         let locks: Vec<LockName> = self.locks.delayed_by(session).cloned().collect();
         for lock in locks {
@@ -199,7 +193,7 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::acknowledge_losses`], of one lock. False if nothing waited for that.
+    /// As [`Machine::acknowledge_losses`], for one lock. False if its lock delay did not wait for the session.
     pub(crate) fn acknowledge_loss(
         &mut self,
         session: &SessionName,
@@ -216,7 +210,7 @@ impl Machine {
         acknowledged
     }
 
-    /// Closes a lock so, or opens it, in the index and on its directory.
+    /// Sets the cooldowns of a lock and emits the change.
     pub(crate) fn set_cooldowns(
         &mut self,
         lock: &LockName,

@@ -1,13 +1,11 @@
-//! Deadlocks: whether somebody who would have to wait would wait for itself.
+//! Detects deadlocks: whether a caller that would have to wait would wait for itself.
 //!
-//! Owns the question who waits for whom. An agent is an owner of a session. It waits for the holders that are in its way
-//! and for everybody who goes before it in the queue; on a semaphore it waits for its holders only when those that could
-//! still give back are too few. A newcomer that closes a cycle is refused, and so is a hand-over that does, and nothing
-//! changes: the others are as they were. Places that come through the tree are never refused, since their clients have no
-//! word for it, but they count.
-//! Refuses to know time: a wait or a hold that would end by itself counts like any other.
-//! Bounds: a search looks at [`STEPS_MAX`] places and then gives up, so a larger cycle is not found; an answer names
-//! [`Rejection::CYCLE_MAX`] of a cycle. For whom nobody waits, and who overtakes nobody, there is no search.
+//! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it; on a
+//! semaphore it waits for the holders only if the others cannot release enough permits. A new acquire or a hand-over
+//! that closes a cycle is rejected. Entries of `ZooKeeper` clients count but are never rejected, since their protocol
+//! has no error for it. Time does not count: a wait or a hold that would end by itself is treated like any other.
+//! Bounds: a search looks at [`STEPS_MAX`] entries, so a larger cycle is not found; a rejection names
+//! [`Rejection::CYCLE_MAX`] entries. There is no search for a caller that blocks no one and overtakes no one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,13 +17,13 @@ use crate::lock::index::Lock;
 use crate::lock::queue_entry::{LockRequest, QueueEntry};
 use crate::lock::rank::Rank;
 
-/// Places looked at for one newcomer.
+/// Places looked at for one caller.
 const STEPS_MAX: usize = 4_096;
 
 /// Who waits and holds.
 type Agent<'a> = (SessionId, &'a Owner);
 
-/// What a newcomer wants, and would have to wait for.
+/// What a caller wants, and would have to wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
     /// A place in the queue.
@@ -41,17 +39,17 @@ struct PendingWait<'a> {
     lock: &'a LockName,
     /// What may be missing for ever of the semaphore's permits; 0 on a lock.
     slack: u64,
-    /// The newcomer's new wait.
+    /// The caller's new wait.
     new: bool,
     /// The agent that made it hopeless.
     stuck_on: Option<usize>,
 }
 
-/// What was found so far. The newcomer, or whoever was granted_ahead_of_queue a lock, is agent 0.
+/// What was found so far. The caller, or whichever caller was handed a lock, is agent 0.
 #[derive(Debug)]
 struct Search<'a> {
     machine: &'a Machine,
-    /// What the newcomer wants; nothing if agent 0 was granted_ahead_of_queue a lock, and may wait for itself with what it wanted before.
+    /// What the caller wants; nothing if agent 0 was handed a lock, and may wait for itself with what it wanted before.
     wanted: &'a [(LockName, Wanted)],
     /// A hold that does not count: the search runs as if it were not there.
     without: Option<(&'a LockName, u64)>,
@@ -64,7 +62,7 @@ struct Search<'a> {
 }
 
 impl Machine {
-    /// Refuses a newcomer that would wait for itself. A new session is none yet.
+    /// Rejects a caller that would wait for itself. A new session is none yet.
     pub(crate) fn check_deadlock(
         &self,
         session: Option<SessionId>,
@@ -91,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// Refuses that somebody was granted_ahead_of_queue a lock and waits for itself by that: it waits for whoever waits for that lock. A
+    /// Rejects that somebody was handed a lock and waits for itself by that: it waits for whichever caller waits for that lock. A
     /// cycle in which it was already is none that this closes.
     pub(crate) fn check_handover_deadlock(
         &self,
@@ -132,7 +130,7 @@ impl Machine {
 }
 
 impl<'a> Search<'a> {
-    /// Everybody whom the newcomer would wait for, directly or not, as far as the bound lets it look.
+    /// Everybody whom the caller would wait for, directly or not, as far as the bound lets it look.
     fn of(
         machine: &'a Machine,
         newcomer: Agent<'a>,
@@ -227,7 +225,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.waits_in_queue(wait, (name, lock), (place.request(), &place.rank));
-            // The newcomer goes before it, though it came later.
+            // The caller goes before it, though it came later.
             let overtaken = |(other, wanted): &(LockName, Wanted)| {
                 other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
             };
@@ -247,7 +245,7 @@ impl<'a> Search<'a> {
         lock.holders.iter().filter(move |holder| Some(holder.sequence()) != without)
     }
 
-    /// Who is in the way of a place in a queue. Whoever stands before it and has no other place can wait for nothing else
+    /// Who is in the way of a place in a queue. A caller that stands before it and has no other place can wait for nothing else
     /// than it, and is not looked at any further: what is in its way counts as in the way of those behind it. Unless that
     /// is whose place this is: a client of the tree may hold a lock and wait for it once more.
     fn waits_in_queue(
@@ -311,7 +309,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether a holder of a lock keeps a place from being granted in this mode. One that waits to be alone, as the newcomer
+    /// Whether a holder of a lock keeps a place from being granted in this mode. One that waits to be alone, as the caller
     /// may from now on, lets nobody in.
     fn is_in_the_way(&self, name: &LockName, holder: &QueueEntry, mode: Mode) -> bool {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
@@ -330,7 +328,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The cycle that a new wait closes, or any that goes through whoever was granted_ahead_of_queue a lock: whatever waits for it, near
+    /// The cycle that a new wait closes, or any that goes through whichever caller was handed a lock: whatever waits for it, near
     /// ones first, is hopeless, until its own wait is.
     fn cycle(mut self) -> Option<Vec<Blocked>> {
         let mut via: BTreeMap<usize, usize> = BTreeMap::new();
@@ -359,7 +357,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The waits of a cycle, from the newcomer's on, as far as they are named.
+    /// The waits of a cycle, from the caller's on, as far as they are named.
     fn named(&self, first: usize, via: &BTreeMap<usize, usize>) -> Vec<Blocked> {
         let mut cycle = Vec::new();
         let mut at = Some(first);

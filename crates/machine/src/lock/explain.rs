@@ -1,9 +1,8 @@
-//! Why a lock is not free: the order of its queue, what its holder itself waits for, and which locks are wanted most.
+//! Explains why a lock is not free: the order of its queue, what its holder waits for, and the longest queues.
 //!
-//! Owns reads for people and for waiters who want to know where they stand. Refuses to change anything, and to know
-//! leases: how long a holder lives is the leader's matter.
-//! Bounds: a chain has at most [`CHAIN_MAX`] links, each found among at most [`ENTRIES_MAX`] places of a session; a
-//! listing reads at most [`SCAN_MAX`] locks.
+//! Reads only. Leases are not known here: how long a holder lives is decided by the leader. Bounds: a chain has at most
+//! [`CHAIN_MAX`] links, each found among at most [`ENTRIES_MAX`] entries of a session; a listing reads at most
+//! [`SCAN_MAX`] locks.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -38,7 +37,7 @@ pub struct BlockingLink {
     pub cycle: bool,
 }
 
-/// Who has a lock: its holders, or if nobody holds it, whoever it is kept for.
+/// Who has a lock: its holders, or if nobody holds it, whichever caller it is kept for.
 fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<QueueEntry>> {
     let first = lock.waiters.values().take(1).filter(|first| !first.multi_lock().is_empty());
     lock.holders.iter().chain(first.filter(|_| lock.holders.is_empty()))

@@ -1,8 +1,8 @@
-//! Joining a queue, leaving it, and the grant: the one place where tokens are minted.
+//! Adds entries to queues, removes them, and grants locks.
 //!
-//! Owns promise 1 (compatible holders only), promise 2 (tokens only grow) and promise 4 (no open lock whose first waiter
-//! could hold it): every command that changes contenders ends with [`Machine::grant_next`], or joins a lock and is
-//! granted at once. Refuses to know why somebody joins or leaves.
+//! Promise 1 (compatible holders only), promise 2 (tokens only grow) and promise 4 (no open lock whose first waiter
+//! could hold it) are kept here: each command that changes a queue ends with [`Machine::grant_next`], or adds an entry
+//! that holds at once.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::lock::queue_entry::{Hold, QueueEntry};
 use crate::tree::znode::{Acl, Znode, ZnodeKind};
 
 impl Machine {
-    /// Puts a new entry into a lock's queue, with its znode, and grants the lock if it may hold it now.
+    /// Adds a new entry with its znode. It holds at once if the lock admits it.
     /// The directory exists and all checks are done.
     pub(crate) fn enqueue(
         &mut self,
@@ -36,7 +36,7 @@ impl Machine {
         self.insert_entry(lock, (data, acl), entry, ctx)
     }
 
-    /// Puts a entry into a lock's queue as it is, holding or waiting, with its znode.
+    /// Adds an entry as it is, holding or waiting, with its znode.
     pub(crate) fn insert_entry(
         &mut self,
         lock: &LockName,
@@ -62,8 +62,8 @@ impl Machine {
         entry
     }
 
-    /// Takes a place out of a lock's queue, with its znode; with a waiting member of several go the others. Whoever calls
-    /// this grants the next.
+    /// Removes an entry with its znode; with a waiting entry of a multi-lock its other entries. The caller then grants the next
+    /// waiters.
     pub(crate) fn leave(
         &mut self,
         key: &SessionLockKey,
@@ -111,14 +111,13 @@ impl Machine {
         self.start_cooldown_after_loss(&lock, &entry, cause, ctx);
     }
 
-    /// Grants a lock to the first in line as long as that one may hold it beside those who do, and every other lock whose
-    /// queue changed with it.
+    /// Grants a lock to the first waiter while it may hold beside the holders, then all other locks whose queues changed.
     pub(crate) fn grant_next(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         ctx.stale.insert(lock.clone());
         self.grant_stale(ctx);
     }
 
-    /// The same for locks whose queues changed on the way.
+    /// As [`Machine::grant_next`], for the locks whose queues this command has changed so far.
     pub(crate) fn grant_stale(&mut self, ctx: &mut ApplyContext<'_>) {
         while let Some(lock) = ctx.stale.pop_first() {
             self.end_cooldown_if_over(&lock, ctx);
@@ -133,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// The first in line, if it may hold now.
+    /// The first waiter, if it may hold now.
     fn next_of(&self, lock: &LockName, ctx: &ApplyContext<'_>) -> Option<Arc<QueueEntry>> {
         let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(ctx.now))?;
         let (_, next) = indexed.waiters.get_min()?;
@@ -156,7 +155,7 @@ impl Machine {
         self.granted(lock, &granted, ctx);
     }
 
-    /// Says that somebody who waited holds, and does what follows from it.
+    /// Emits a grant and starts the cooldown of the lock.
     pub(crate) fn granted(
         &mut self,
         lock: &LockName,
@@ -169,7 +168,7 @@ impl Machine {
         self.start_cooldown_after_grant(lock, ctx);
     }
 
-    /// The hold that a entry is granted now; `None` if no token is left.
+    /// The hold that an entry is granted now; `None` if no token is left.
     pub(crate) fn hold_for(
         &mut self,
         lock: &LockName,
@@ -192,7 +191,7 @@ impl Machine {
         })
     }
 
-    /// Changes a entry in the index and on its znode alike. Its rank stays, and whether it holds.
+    /// Changes an entry. Its rank stays, and so does whether it holds.
     pub(crate) fn amend(
         &mut self,
         lock: &LockName,
@@ -206,12 +205,11 @@ impl Machine {
         entry
     }
 
-    /// True if a session has no place left.
     pub(crate) fn has_no_entries(&self, session: SessionId) -> bool {
         self.sessions.get(session).is_some_and(|session| session.contenders == 0)
     }
 
-    /// Ends a session that was made for one lock when it has no place left.
+    /// Closes an anonymous session when its last entry is gone.
     pub(crate) fn close_if_anonymous_and_idle(
         &mut self,
         session: SessionId,
@@ -224,8 +222,8 @@ impl Machine {
     }
 }
 
-/// How a entry of the tree wants to hold: clients of `ZooKeeper` say it by the names they choose, Curator and the C
-/// recipe with `__READ__`, kazoo with `__rlock__`.
+/// The mode of an entry that a `ZooKeeper` client creates, by the name of its znode: `__READ__` in Curator and the C
+/// recipe, `__rlock__` in kazoo.
 pub(crate) fn mode_of_name(name: &str) -> Mode {
     let shared = ["__READ__", "__rlock__"].iter().any(|word| name.contains(word));
     if shared { Mode::Shared } else { Mode::Exclusive }

@@ -1,9 +1,8 @@
-//! A hold that ends or changes hands otherwise than by being given back: broken by an operator, asked for, granted_ahead_of_queue over.
+//! Hands a hold over to another live session, without a gap in which another waiter could be granted.
 //!
-//! Owns that a hand-over leaves no gap: the place that it goes to stands before everybody who waits. Clients of the tree
-//! judge by the order of the znodes alone, so a place that is made for it gets the number of the one that gives it, and
-//! a place in the queue is given it only if no such client waits before it. Refuses to know who may request for any of this.
-//! Bounds: as many steps as the lock has places.
+//! The new holder stands before all waiters. `ZooKeeper` clients judge by the order of the znodes alone. So a new entry
+//! gets the sequence number of the entry that it replaces, and a queued entry receives the hold only if no such client
+//! waits before it. Bound: as many steps as the lock has entries.
 
 use std::sync::Arc;
 
@@ -85,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// The hold of a live session's owner; with a token that hold alone.
+    /// The hold of an owner of an open session; with a token only the hold with that token.
     pub(super) fn holder_of(
         &self,
         lock: &LockName,
@@ -105,7 +104,7 @@ impl Machine {
         })
     }
 
-    /// Its place in the queue is used, as it asked for it.
+    /// Hands the hold to a queued entry, with the options of that entry.
     fn hand_to_waiter(
         &mut self,
         lock: &LockName,
@@ -129,7 +128,7 @@ impl Machine {
         Ok(granted)
     }
 
-    /// It has no place yet: it gets one with the number of the place that goes.
+    /// Hands the hold to a new entry, which gets the sequence number of the holder's entry.
     fn hand_to_new_entry(
         &mut self,
         lock: &LockName,
@@ -168,7 +167,7 @@ impl Machine {
         self.leave(&SessionLockKey::of(lock, holder), LossCause::HandedOver, ctx);
     }
 
-    /// Where the znode of a place goes that has the number of another one that goes.
+    /// The path of a new entry with the sequence number of the entry that it replaces.
     fn path_instead_of(
         &self,
         directory: &ZnodePath,
@@ -176,7 +175,7 @@ impl Machine {
         ctx: &ApplyContext<'_>,
     ) -> Result<ZnodePath, Rejection> {
         let path = child_path(directory, &format!("lock-{:010}", holder.sequence()))?;
-        // A client of the tree would take the znode of another for its own, if it had the same name.
+        // A `ZooKeeper` client would take a znode of the same name for its own.
         let is_free = !self.tree.contains(&path) || (path == holder.path && !holder.fixed);
         if is_free {
             return Ok(path);
@@ -186,7 +185,7 @@ impl Machine {
         if self.tree.contains(&path) { Err(Rejection::NodeExists { path }) } else { Ok(path) }
     }
 
-    /// A entry as the holder that follows another one: before everybody who waits.
+    /// An entry as the next holder, before all waiters.
     fn granted_ahead_of_queue(
         &mut self,
         lock: &LockName,
@@ -200,8 +199,7 @@ impl Machine {
 }
 
 impl Lock {
-    /// Refuses whoever cannot hold beside those who stay, if it holds instead of this one: a hold that is granted_ahead_of_queue over is
-    /// a grant like any other.
+    /// Rejects a request that does not fit beside the holders that stay when this one leaves.
     fn check_fits_instead_of(
         &self,
         holder: &QueueEntry,
@@ -216,7 +214,7 @@ impl Lock {
         }
     }
 
-    /// Whether a waiter that were to hold now would go before a client of the tree, or be one that others go before.
+    /// Whether granting this waiter now would overtake a `ZooKeeper` client, or let one overtake others.
     fn is_overtaking(&self, waiter: &QueueEntry) -> bool {
         let mut ahead = self.waiters.range(..waiter.rank).map(|(_, ahead)| ahead);
         if waiter.fixed {

@@ -1,8 +1,7 @@
-//! Who holds a lock, and what follows from it: which modes there are, permits, slots, tokens, ends.
+//! The holders of a lock: their modes, permits, slots, tokens and ends.
 //!
-//! Owns the answers to "may this one hold beside them?" and "which slots are free?", each in a few steps however many
-//! hold. Nearly all locks have one holder, which takes no more memory than itself. Refuses to know queues and policies.
-//! Bounds: as many holders as places of all sessions.
+//! Each question costs a few steps however many holders there are. Nearly all locks have one holder, which takes no
+//! more memory than itself. Bound: as many holders as all sessions have entries.
 
 use std::sync::Arc;
 

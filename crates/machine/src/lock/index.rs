@@ -1,8 +1,9 @@
 //! The index over the directories of locks: holders, queues, timers, and the entries of each session.
 //!
-//! The tree says the same: [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] rebuild every field from the znodes. Functions of
-//! this file alone change a lock or an entry, and each of them writes the znode in the same ctx.
-//! Bounds: waiters by `waiters_per_lock_max`, entries by `contenders_per_session_max`, checked by callers; one timer a lock.
+//! The tree says the same: [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] rebuild every field from the
+//! znodes. Functions of this file alone change a lock or an entry, and each of them writes the znode in the same step.
+//! Bounds: waiters by `waiters_per_lock_max`, entries by `contenders_per_session_max`, checked by callers; one timer a
+//! lock.
 
 mod lock_state;
 
@@ -24,27 +25,24 @@ use crate::lock::wait_deadlines::Waits;
 use crate::tree::Tree;
 use crate::tree::znode::{Znode, ZnodeRole};
 
-/// A session's place in a lock's queue, in the order in which a session's places are looked up.
+/// The key of an entry among the entries of its session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionLockKey {
     pub(crate) session: SessionId,
-    /// None only in the bound of a range, where it sorts before every lock.
+    /// `None` only in the bound of a range, where it sorts before every lock.
     pub(crate) lock: Option<LockName>,
     pub(crate) owner: Owner,
     pub(crate) ticket: Ticket,
     pub(crate) rank: Rank,
 }
 
-/// Before all others.
 const FIRST: Rank = Rank { class: 0, at: i64::MIN, sequence: 0 };
 
 impl SessionLockKey {
-    /// Sorts before every key of a session.
     fn before_all_of(session: SessionId) -> Self {
         Self { session, lock: None, owner: Owner::unnamed(), ticket: Ticket(0), rank: FIRST }
     }
 
-    /// The key of a entry.
     pub(crate) fn of(lock: &LockName, entry: &QueueEntry) -> Self {
         Self {
             session: entry.session,
@@ -58,13 +56,13 @@ impl SessionLockKey {
 
 /// All locks: an index over the directories and entries in the tree, and the counter of the tokens.
 ///
-/// Invariant: the index is the one that [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] make of the znodes alone. Each change of
-/// a lock or an entry goes through a function of this file, which writes the znode as well.
+/// Invariant: the index equals the one that [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] make of the
+/// znodes alone. Each change of a lock or an entry goes through a function of this file, which writes the znode as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockIndex {
     by_name: OrdMap<LockName, Arc<Lock>>,
     keys: OrdSet<SessionLockKey>,
-    /// Waiters whose wait ends.
+    /// Waiters with a deadline.
     waits: Waits,
     /// Locks with a timer, each with the stamp of the first one.
     dues: OrdSet<(Stamp, LockName)>,
@@ -74,13 +72,13 @@ pub(crate) struct LockIndex {
     held: u64,
     /// Waiters of all locks.
     waiting: u64,
-    /// Waiters that wait for several locks at once.
+    /// Waiters that are entries of multi-locks.
     multi_waiters: u64,
     /// Tokens minted so far; the value of the last one.
     grants: u64,
 }
 
-/// What the indexes over all locks know of one.
+/// What the counters and timers over all locks contain for one lock.
 #[derive(Debug)]
 struct Tally {
     held: u64,
@@ -222,7 +220,7 @@ impl LockIndex {
         }
     }
 
-    /// Sets the policy of a lock, which is known from then on unless the policy is the default and nothing else is known of it.
+    /// Sets the policy of a lock. A lock with the default policy and nothing else to remember leaves the index.
     pub(crate) fn set_policy(
         &mut self,
         tree: &mut Tree,
@@ -247,7 +245,7 @@ impl LockIndex {
         }
     }
 
-    /// Sets why a lock is granted to nobody. Returns the cooldown before.
+    /// Sets the cooldowns of a lock. Returns the cooldowns before.
     pub(crate) fn set_cooldowns(
         &mut self,
         tree: &mut Tree,
@@ -263,7 +261,6 @@ impl LockIndex {
         before
     }
 
-    /// How many tokens are left.
     pub(crate) fn tokens_left(&self) -> u64 {
         (FencingToken::END - 1).saturating_sub(self.grants)
     }
@@ -318,7 +315,7 @@ impl LockIndex {
         parts.into_iter().find_map(|(same, part)| (!same).then_some(part))
     }
 
-    /// Changes a lock, and with it all that follows from it.
+    /// Changes a lock, and the counters and timers over all locks with it.
     fn change<T>(&mut self, name: &LockName, change: impl FnOnce(&mut Lock) -> T) -> Option<T> {
         let lock = self.by_name.get_mut(name).map(Arc::make_mut)?;
         let before = Tally::of(lock);
@@ -368,7 +365,7 @@ impl LockIndex {
         }
     }
 
-    /// Locks that are closed for the sake of a session.
+    /// Locks with a lock delay for a lost session.
     pub(crate) fn delayed_by<'a>(
         &'a self,
         session: &'a SessionName,
@@ -378,7 +375,7 @@ impl LockIndex {
         own.filter_map(|(_, lock)| lock.as_ref())
     }
 
-    /// The first place of a session and owner in a lock's queue, from a ticket on.
+    /// The first entry of a session and owner in a lock's queue, from a ticket on.
     pub(crate) fn find(
         &self,
         session: SessionId,
@@ -400,7 +397,7 @@ impl LockIndex {
         self.get(lock)?.entry(&key.rank)
     }
 
-    /// A session's places from that of an owner in a lock on, by lock.
+    /// The entries of a session from an owner's in a lock on, by lock.
     pub(crate) fn keys_from(
         &self,
         session: SessionId,
@@ -412,7 +409,7 @@ impl LockIndex {
         self.keys.range(start..).take_while(move |key| key.session == session)
     }
 
-    /// A session's places, by lock.
+    /// The entries of a session, by lock.
     pub(crate) fn keys_of(&self, session: SessionId) -> impl Iterator<Item = &SessionLockKey> {
         self.keys
             .range(SessionLockKey::before_all_of(session)..)

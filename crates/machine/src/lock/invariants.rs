@@ -1,7 +1,7 @@
-//! What holds of every lock: who may hold beside whom, whose turn it is, and whose token is whose.
+//! Invariants of every lock: compatible holders, the turn of the first waiter, tokens, and the order of the queue.
 //!
-//! Owns promises 1, 2 and 4 as sentences about the index. What a policy was when a grant was made is not remembered, so
-//! a limit that was lowered since is no breach; the model of the tests knows better.
+//! These are promises 1, 2 and 4. The policy at the time of a grant is not remembered, so a limit that was lowered
+//! later is no violation here; the model of the tests checks that.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -64,7 +64,7 @@ impl Machine {
         ensure(slots == 0 || u32::try_from(slots) == Ok(holder.options().permits), || {
             format!("a holder of {name} has a slot to each permit")
         })?;
-        // None who came before the grant and goes before the holder still waits. A conversion is no such grant.
+        // No entry that came before the grant and goes before the holder still waits. A conversion is no such grant.
         let overtaken = lock.waiters.range(..holder.rank).any(|(_, waiter)| {
             waiter.ticket.0 < hold.granted_in.0 && holder.asked.0 == holder.ticket.0
         });
@@ -96,7 +96,7 @@ impl Machine {
         ensure(!stuck, || format!("{name} has nobody beside whom the upgrade waits for"))
     }
 
-    /// Whoever asked for several has all of them or waits for all of them.
+    /// A caller that asked for several has all of them or waits for all of them.
     fn check_bundles(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let waiting = lock.waiters.values().filter(|_| lock.multi_waiters > 0);
         for place in lock.holders.iter().chain(waiting).filter(|p| !p.multi_lock().is_empty()) {

@@ -1,10 +1,10 @@
-//! Many locks at once: a place in the queue of each, under one ticket, granted together or not at all.
+//! Multi-locks: one entry in the queue of each lock, under one ticket, granted together or not at all.
 //!
-//! Owns the rule. A member goes behind everybody who waits and is overtaken by nobody, and it is granted when all members
-//! stand first and can hold; until then a lock in which one stands first is kept for it. All members come in one command,
-//! so that those who asked for several stand in the same order in every queue: they do not wait for each other in a
-//! cycle, and smaller ones do not starve them. If a waiting member goes, for whatever reason, all go; one that holds
-//! goes alone. Refuses to know why somebody leaves. Bound: [`AcquireAll::LOCKS_MAX`] members.
+//! A multi-lock entry goes behind all waiters and is never overtaken. It is granted when the entries are first in all
+//! queues and could hold; until then a lock in which it is first is kept for it. All entries are added by one command,
+//! so multi-locks have the same order in each queue: they do not deadlock with each other, and smaller ones do not
+//! starve them. If a waiting entry is removed, all are; a holding entry is released alone. Bound:
+//! [`AcquireAll::LOCKS_MAX`] locks.
 
 use std::sync::Arc;
 
@@ -197,7 +197,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Refuses some places too many.
+    /// Rejects some places too many.
     fn check_room_for_entries(
         &self,
         session: Option<SessionId>,
@@ -389,7 +389,7 @@ fn wait_of(all: &AcquireAll, at: usize) -> Option<u64> {
     all.wait_ms.filter(|_| at == 0)
 }
 
-/// Refuses what no call of ours asks for.
+/// Rejects what no call of ours asks for.
 fn check_bounds(all: &AcquireAll) -> Result<(), Rejection> {
     let held =
         all.max_hold_ms.is_none_or(|ms| (1..=holdfast_types::Acquire::HOLD_MAX_MS).contains(&ms));

@@ -1,7 +1,8 @@
 //! What an operator does to a lock: break entries, and request holders to release it.
 //!
-//! A request to release can revoke: then the hold ends at the deadline. A repeated request replaces the earlier one only if it
-//! is stricter, so a repetition does not postpone the deadline. Bound: as many steps as the lock has entries.
+//! A request to release can revoke: then the hold ends at the deadline. A repeated request replaces the earlier one
+//! only if it is stricter, so a repetition does not postpone the deadline. Bound: as many steps as the lock has
+//! entries.
 
 use std::sync::Arc;
 
@@ -102,7 +103,7 @@ impl Lock {
     }
 }
 
-/// Whether a request asks for more than the one before: only such a one takes its place, so that whoever repeats itself
+/// Whether a request asks for more than the one before: only such a one takes its place, so that whichever caller repeats itself
 /// does not put the deadline off.
 fn is_stricter(new: &ReleaseRequest, before: &ReleaseRequest) -> bool {
     match (new.revoke, before.revoke) {

@@ -1,8 +1,7 @@
-//! The stored_policy of a lock, changed while it is in use, and what an acquire may say about them.
+//! Changes the policy of a lock that is in use, and reads what an acquire says about the policy.
 //!
-//! Owns what a change means for those who hold and wait: a new order and ageing are for those who come, a new limit,
-//! cooldown and lock-delay count at once, and nobody who holds is sent away. Refuses to know how the next in line is
-//! granted. Bounds: `Policy::is_sound`; a change looks at every waiter of the lock.
+//! A new order or ageing applies to new waiters. A new limit, cooldown or lock delay applies at once, and no holder is
+//! removed. Bounds: `Policy::is_sound`; a change looks at each waiter of the lock.
 
 use holdfast_types::{
     Acquire, Bound, Event, LockName, LossCause, Mode, OutOfBounds, Outcome, Perms, Policy,
@@ -15,7 +14,7 @@ use crate::apply::{ApplyContext, limit_reached};
 use crate::lock::index::{SessionLockKey, StoredPolicy};
 
 impl Machine {
-    /// Changes the stored_policy of a lock, whose directory is made if it is missing.
+    /// Changes the policy of a lock, whose directory is made if it is missing.
     pub(crate) fn set_policy(
         &mut self,
         lock: &LockName,
@@ -89,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// What an acquire says about the kind of a lock: the stored_policy to be set with its grant, if any.
+    /// What an acquire says about the kind of a lock: the policy to be set with its grant, if any.
     pub(crate) fn policy_for(&self, acquire: &Acquire) -> Result<Option<StoredPolicy>, Rejection> {
         let indexed = self.locks.get(&acquire.lock);
         let has = indexed.and_then(|indexed| indexed.policy().limit);
@@ -115,7 +114,7 @@ impl Machine {
     }
 }
 
-/// Refuses numbers that no call of ours makes.
+/// Rejects numbers that no call of ours makes.
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let held = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms));
     let counted = |count: Option<u32>| count.is_none_or(|n| (1..=Policy::LIMIT_MAX).contains(&n));

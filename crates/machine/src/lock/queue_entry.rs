@@ -1,8 +1,7 @@
-//! A place in a lock's queue, holding or waiting, and the attempts that keep it.
+//! An entry in a lock's queue, holding or waiting, and the attempts that keep it.
 //!
-//! Owns the typed metadata of a entry's znode. Refuses to know queues and trees. There may be many waiters: what few
-//! need lies behind a pointer ([`AcquireOptions`], [`Hold`]).
-//! Bounds: attempts by `entries_per_hold_max`, the value by
+//! It is the typed metadata of the entry's znode. There may be many waiters, so what few of them need is behind a
+//! pointer ([`AcquireOptions`], [`Hold`]). Bounds: attempts by `entries_per_hold_max`, the value by
 //! [`Acquire::VALUE_MAX`], slots by the permits, which `Policy::LIMIT_MAX` bounds.
 
 use std::sync::Arc;
@@ -15,12 +14,11 @@ use holdfast_types::{
 use crate::lock::rank::Rank;
 use crate::session::attempts::Attempts;
 
-/// One entry. Shared between its znode and the index, replaced in both when it changes.
+/// A holder or a waiter. Shared between its znode and the index, replaced in both when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueEntry {
-    /// Its znode.
     pub(crate) path: ZnodePath,
-    /// Its place in the order of the queue, with its number in the directory.
+    /// Its position in the queue, with its sequence number in the directory.
     pub(crate) rank: Rank,
     pub(crate) session: SessionId,
     pub(crate) session_name: SessionName,
@@ -29,36 +27,35 @@ pub(crate) struct QueueEntry {
     /// Revision of the owner's latest acquire; equals the ticket at first.
     pub(crate) asked: Revision,
     pub(crate) since: Stamp,
-    /// How long its caller waits from there on; none if as long as the session lives.
+    /// How long its caller waits from there on; `None` for as long as the session lives.
     pub(crate) wait_ms: Option<u64>,
     pub(crate) attempts: Attempts,
-    /// How it wants to hold. A holder that holds otherwise waits for the change.
+    /// The wanted mode. A holder in another mode waits for the conversion.
     pub(crate) mode: Mode,
-    /// None who comes later goes before it: its client judges by the children's order itself.
+    /// Never overtaken: a `ZooKeeper` client judges by the order of the children itself.
     pub(crate) fixed: bool,
-    /// What it asked for beyond a plain place. Invariant: never the plain options.
+    /// Options beyond the plain ones. Invariant: never [`AcquireOptions::PLAIN`].
     pub(crate) options: Option<Box<AcquireOptions>>,
     /// Present exactly while it holds the lock.
     pub(crate) hold: Option<Box<Hold>>,
 }
 
-/// What the grant left on a entry.
+/// What a grant adds to an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) token: FencingToken,
     pub(crate) granted_at: Stamp,
     pub(crate) granted_in: Revision,
-    /// How it holds.
     pub(crate) mode: Mode,
-    /// When it was first granted: a conversion to exclusive is a grant of its own.
+    /// The first grant; an upgrade is a grant of its own.
     pub(crate) since: Stamp,
-    /// On a semaphore: one to each permit, sorted. Empty on a lock.
+    /// On a semaphore one for each permit, sorted; else empty.
     pub(crate) slots: Arc<[u32]>,
-    /// It is asked for.
+    /// A request to release it.
     pub(crate) release_request: Option<Box<ReleaseRequest>>,
 }
 
-/// What a entry asked for, if it is not the plain thing.
+/// The options of an acquire that only few entries have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AcquireOptions {
     pub(crate) permits: u32,
@@ -67,11 +64,11 @@ pub(crate) struct AcquireOptions {
     pub(crate) max_hold_ms: Option<u64>,
     pub(crate) min_hold_ms: Option<u64>,
     pub(crate) value: Option<Data>,
-    /// The locks that it asked for at once, this one among them, sorted.
+    /// The locks of the multi-lock, this one among them, sorted.
     pub(crate) multi_lock: Option<Arc<[LockName]>>,
 }
 
-/// What the order of the queue and the grant go by.
+/// What decides about the rank and the grant of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockRequest {
     pub(crate) mode: Mode,
@@ -81,7 +78,6 @@ pub(crate) struct LockRequest {
 }
 
 impl LockRequest {
-    /// Of an acquire for a new place.
     pub(crate) fn of(acquire: &Acquire) -> Self {
         Self {
             mode: acquire.mode.unwrap_or_default(),
@@ -91,19 +87,18 @@ impl LockRequest {
         }
     }
 
-    /// Of one who asks for several locks at once.
     pub(crate) fn of_multi_lock(mode: Mode) -> Self {
         Self { mode, permits: 1, priority: 0, fixed: true }
     }
 
-    /// Of a entry that comes through the tree.
+    /// Of an entry that a `ZooKeeper` client creates.
     pub(crate) fn of_tree(mode: Mode) -> Self {
         Self { mode, permits: 1, priority: 0, fixed: true }
     }
 }
 
 impl AcquireOptions {
-    /// One permit, without a wish.
+    /// One permit and no other option.
     pub(crate) const PLAIN: Self = Self {
         permits: 1,
         priority: 0,
@@ -114,7 +109,6 @@ impl AcquireOptions {
         multi_lock: None,
     };
 
-    /// Those of an acquire.
     pub(crate) fn of(acquire: &Acquire) -> Self {
         Self {
             permits: acquire.permits.unwrap_or(1),
@@ -127,14 +121,14 @@ impl AcquireOptions {
         }
     }
 
-    /// As a entry keeps them.
+    /// `None` for the plain options.
     pub(crate) fn kept(self) -> Option<Box<Self>> {
         (self != Self::PLAIN).then(|| Box::new(self))
     }
 }
 
 impl QueueEntry {
-    /// What its client has stored, bytes.
+    /// Bytes that its client has stored.
     pub(crate) fn bytes(&self) -> usize {
         let AcquireOptions { value, multi_lock, .. } = self.options();
         let names = multi_lock.iter().flat_map(|multi_lock| multi_lock.iter());
@@ -143,7 +137,6 @@ impl QueueEntry {
             + names.map(|lock| lock.as_str().len()).sum::<usize>()
     }
 
-    /// What it asked for.
     pub(crate) fn options(&self) -> &AcquireOptions {
         self.options.as_deref().unwrap_or(&AcquireOptions::PLAIN)
     }
@@ -154,38 +147,35 @@ impl QueueEntry {
         LockRequest { mode: self.mode, permits, priority, fixed: self.fixed }
     }
 
-    /// Its number in the directory.
     pub(crate) fn sequence(&self) -> u64 {
         self.rank.sequence
     }
 
-    /// Its token, if it holds.
     pub(crate) fn token(&self) -> Option<FencingToken> {
         self.hold.as_ref().map(|hold| hold.token)
     }
 
-    /// True if it waits: for the lock, or for holding it in another mode.
+    /// True for a waiter, and for a holder that waits for another mode.
     pub(crate) fn waits(&self) -> bool {
         self.hold.as_ref().is_none_or(|hold| hold.mode != self.mode)
     }
 
-    /// True if it holds, and waits to hold in another mode.
+    /// True for a holder that waits for another mode.
     pub(crate) fn converts(&self) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.mode != self.mode)
     }
 
-    /// When its hold ends whatever the session does.
+    /// When its `max_hold` is over.
     pub(crate) fn ends_at(&self) -> Option<Stamp> {
         let since = self.hold.as_ref()?.since;
         Some(Stamp(since.0.saturating_add(self.options().max_hold_ms?)))
     }
 
-    /// That it is asked to give the lock back.
     pub(crate) fn release_request(&self) -> Option<&ReleaseRequest> {
         self.hold.as_ref()?.release_request.as_deref()
     }
 
-    /// When its hold is taken away, and why.
+    /// When a timer ends its hold, and the cause.
     pub(crate) fn taken_at(&self) -> Option<(Stamp, LossCause)> {
         let ends = self.ends_at().map(|end| (end, LossCause::MaxHold));
         let revoked = self.release_request().filter(|request| request.revoke);

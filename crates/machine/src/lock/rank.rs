@@ -1,8 +1,8 @@
-//! The order of a queue: one number for each waiter, given when it comes and never changed.
+//! The order of a queue: a rank for each waiter, given when it is enqueued and never changed.
 //!
-//! Owns the rule: first the class that the lock's policy gives, then the time of coming, moved back by what the
-//! priority is worth, then the order of coming. A level of priority is worth a fixed time of waiting, so whoever waits
-//! long enough is overtaken by nobody any more, and nothing is ever sorted again. Refuses to know queues.
+//! Waiters are ordered by the class that the policy gives, then by the time of enqueuing less the worth of the
+//! priority, then by sequence number. A level of priority is worth a fixed waiting time, so a waiter that waited long
+//! enough is overtaken by no one, and the queue is never sorted again.
 
 use holdfast_types::{Mode, Policy, QueueOrder, Stamp};
 
@@ -14,12 +14,12 @@ pub(crate) struct Rank {
     pub(crate) class: u8,
     /// Milliseconds; before the epoch for the urgent in the first seconds of time.
     pub(crate) at: i64,
-    /// Its number in the directory. No two contenders of a lock share one.
+    /// Its number in the directory. No two queue entries of a lock share one.
     pub(crate) sequence: u64,
 }
 
 impl Rank {
-    /// Of a entry that comes now.
+    /// Of an entry that comes now.
     pub(crate) fn of(policy: &Policy, request: LockRequest, since: Stamp, sequence: u64) -> Self {
         let shared = request.mode == Mode::Shared;
         let class = match policy.order {
@@ -32,7 +32,7 @@ impl Rank {
         Self { class, at, sequence }
     }
 
-    /// Of a place that a hold was granted_ahead_of_queue to: it goes before everybody who waits.
+    /// Of a place that a hold was handed over to: it goes before everybody who waits.
     pub(crate) fn before_all(sequence: u64) -> Self {
         Self { class: 0, at: i64::MIN, sequence }
     }

@@ -1,6 +1,4 @@
-//! The index of locks as the znodes alone make it, and that it is the one that is kept.
-//!
-//! Owns what every line of the index follows from. Refuses to judge it (`locks.rs` does).
+//! Rebuilds the index of locks from the znodes: when a snapshot is loaded, and to check the index that is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +18,7 @@ impl Machine {
     /// The index as the znodes alone make it.
     ///
     /// # Errors
-    /// A entry where none can be.
+    /// An entry where none can be.
     pub(crate) fn rebuild_locks(&self) -> Result<Rebuilt, String> {
         let mut locks = LockIndex::new(self.locks.grants());
         let mut places = BTreeMap::new();

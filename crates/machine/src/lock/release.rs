@@ -1,6 +1,4 @@
-//! Release and cancel: leaving a lock or its queue.
-//!
-//! Owns what giving up means, and that doing it twice is doing it once. An anonymous session ends with its last place.
+//! Release and cancel: an entry leaves the lock or its queue. A repeated call has no second effect.
 
 use std::sync::Arc;
 
@@ -18,8 +16,8 @@ use crate::session::store::KnownSession;
 const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
 
 impl Machine {
-    /// Gives a lock back, or leaves its queue. Of a lock that is new_shards into segments it is the one in which the caller has its
-    /// place. A release that names an attempt or a token changes nothing if that is over already.
+    /// Releases a lock, or leaves its queue. Of a sharded lock it is the shard in which the owner has its entry. A release that
+    /// names an attempt or a token changes nothing if that is over already.
     pub(crate) fn release(&mut self, release: Release, ctx: &mut ApplyContext<'_>) -> Outcome {
         let Release { lock, session, owner, target } = release;
         let id = match self.sessions.named(&session) {
@@ -64,7 +62,7 @@ impl Machine {
         }
     }
 
-    /// Leaves a queue, unless the grant came first, the owner has asked again since, or the place is gone.
+    /// Leaves a queue, unless the entry was granted, was asked for again since, or is gone.
     pub(crate) fn cancel(&mut self, cancel: Cancel, ctx: &mut ApplyContext<'_>) -> Reply {
         let Cancel { lock, session, owner, ticket, asked } = cancel;
         let Some(KnownSession::Open(id)) = self.sessions.named(&session) else {
@@ -92,8 +90,7 @@ impl Machine {
         Reply::Cancelled
     }
 
-    /// Answers a release of an owner without a place: the owner acknowledges a loss, released the lock before, or never had a
-    /// place.
+    /// Replies to a release of an owner without an entry: it acknowledges a loss, released before, or never had an entry.
     fn release_again(
         &mut self,
         session: SessionId,
@@ -139,8 +136,8 @@ impl Machine {
         self.grant_next(lock, ctx);
     }
 
-    /// Ends one attempt of a place. The last one gives the place up; the caller then grants the next waiter. Returns how many
-    /// attempts still keep the place.
+    /// Ends one attempt of an entry. With the last attempt the entry leaves; the caller then grants the next waiter. Returns how
+    /// many attempts still keep the entry.
     pub(crate) fn leave_attempt(
         &mut self,
         lock: &LockName,

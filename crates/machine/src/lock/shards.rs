@@ -1,10 +1,9 @@
-//! One resource new_shards into segments: which of its locks an acquire is for, and which one a release.
+//! Sharded locks: which shard an acquire is for, and which one a release.
 //!
-//! Owns the choice. It is made here, in the log's order, so that two callers at the same moment do not choose the same free
-//! segment. The number of segments is a rule of the sharded, remembered with the first place in any of them; whoever says
-//! another number is refused, and so is whoever asks for the sharded as if it were one lock. A caller has one place in all
-//! segments, and asking again is asking for that one. Refuses to know how a segment is granted: it is a lock like any other.
-//! Bound: [`Policy::SEGMENTS_MAX`] segments are looked at.
+//! `apply` chooses the shard, so two callers at the same moment do not choose the same free one. The number of shards
+//! is part of the policy, remembered with the first entry in any shard; another number is rejected, and so is an
+//! acquire of the sharded lock as one lock. An owner has one entry in all shards. A shard is granted like any other
+//! lock. Bound: [`Policy::SEGMENTS_MAX`] shards.
 
 use holdfast_types::{
     Acquire, Bound, LockName, Owner, Policy, Rejection, SegmentChoice, SegmentView, Segments,
@@ -17,7 +16,7 @@ use crate::lock::index::StoredPolicy;
 use crate::lock::queue_entry::LockRequest;
 use crate::session::store::KnownSession;
 
-/// A resource that is new_shards into segments with the place that is taken in one of them.
+/// A resource of a sharded lock with the place that is taken in one of them.
 #[derive(Debug)]
 pub(crate) struct NewShards {
     sharded: LockName,
@@ -54,7 +53,7 @@ impl Machine {
         Ok(new.then_some(NewShards { sharded, count }))
     }
 
-    /// Remembers into how many segments a resource is new_shards. A place in one of them is there, and so is its directory.
+    /// Remembers into how many segments a resource is sharded. A place in one of them is there, and so is its directory.
     pub(crate) fn remember_shard_count(&mut self, new_shards: NewShards) {
         let NewShards { sharded, count } = new_shards;
         let policy = Policy { segments: Some(count), ..Policy::DEFAULT };
@@ -63,7 +62,7 @@ impl Machine {
         self.locks.set_policy(&mut self.tree, &sharded, &directory, stored_policy);
     }
 
-    /// Refuses whoever takes something that is new_shards for one lock.
+    /// Rejects a caller that takes something that is sharded for one lock.
     pub(crate) fn check_not_sharded(&self, lock: &LockName) -> Result<(), Rejection> {
         match self.shard_count(lock) {
             Some(count) => Err(mismatch(Some(count))),
@@ -71,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// Into how many segments something is new_shards.
+    /// Into how many segments something is sharded.
     pub(crate) fn shard_count(&self, sharded: &LockName) -> Option<u32> {
         self.locks.get(sharded)?.policy().segments
     }
@@ -136,7 +135,7 @@ impl Machine {
         (!indexed.admits(request, now), holders.saturating_add(indexed.waiting()))
     }
 
-    /// The lock that a release of this one is for: the segment in which the caller has its place, if this one is new_shards.
+    /// The lock that a release of this one is for: the segment in which the caller has its place, if this one is sharded.
     pub(crate) fn lock_of_owner(
         &self,
         session: SessionId,
@@ -174,7 +173,7 @@ impl Machine {
         self.first_shards(sharded, count).map(of).fold(0, u32::saturating_add)
     }
 
-    /// The segments of a lock as others see them; none of one that is not new_shards.
+    /// The segments of a lock as others see them; none of one that is not sharded.
     pub(crate) fn shard_views(&self, sharded: &LockName) -> Vec<SegmentView> {
         self.first_shards(sharded, self.shard_count(sharded).unwrap_or(0)).collect()
     }

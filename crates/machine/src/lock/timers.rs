@@ -76,7 +76,7 @@ impl Machine {
         }
     }
 
-    /// Ends the holds of a lock that lasted as long as they may or were revoked, ends its cooldown, and grants it on.
+    /// Ends the holds of a lock whose `max_hold` or revoke deadline is over, ends its cooldown if that is over, and grants it.
     pub(crate) fn run_timers(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         while ctx.expired < EXPIRED_MAX
             && let Some((overdue, cause)) = self.overdue_holder(lock, ctx.now)
@@ -96,12 +96,12 @@ impl Machine {
         Some((SessionLockKey::of(lock, holder), cause))
     }
 
-    /// Locks of which something is due at a stamp, the longest due first; at most `count_max`.
+    /// Locks with a timer that has expired at a stamp, the earliest first; at most `count_max`.
     pub fn due_until(&self, stamp: Stamp, count_max: usize) -> Vec<LockName> {
         self.locks.due_until(stamp).take(count_max).cloned().collect()
     }
 
-    /// When something of some lock is due next.
+    /// When the next timer of any lock expires.
     pub fn next_due(&self) -> Option<Stamp> {
         self.locks.next_due()
     }

@@ -1,6 +1,4 @@
-//! How contenders look from outside: grants, places, holders, waiters.
-//!
-//! Owns the copies that answers and events carry. Refuses to change anything.
+//! Copies of grants, queue entries and holders for replies, events and reads.
 
 use std::sync::Arc;
 
@@ -132,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// A lock that nobody has taken since its directory was made, and that has no stored_policy.
+    /// A lock that nobody has taken since its directory was made, and that has no policy.
     pub(crate) fn untaken(&self, lock: &LockName) -> LockView {
         LockView {
             lock: lock.clone(),

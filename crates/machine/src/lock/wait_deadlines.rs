@@ -1,7 +1,7 @@
-//! Waits that end: which waiters gave up a place in advance, for the day their node cannot do it for them.
+//! Deadlines of waiters, in the order of their acquires.
 //!
-//! Owns the order in which they asked, so that whoever keeps the deadlines reads each wait once. Refuses to know what
-//! time it is: the machine never ends a wait by itself, a cancel does. Bounds: at most one line a waiter.
+//! The machine never ends a wait by itself. The leader reads each deadline once and proposes a cancel if the caller's
+//! own node has not ended the wait. Bound: one line for each waiter.
 
 use holdfast_types::{Cancel, LockName, Revision};
 use imbl::OrdMap;
@@ -27,7 +27,7 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// A entry came, or asked again. False if another one asked in the same revision.
+    /// An entry came, or asked again. False if another one asked in the same revision.
     pub(crate) fn enter(&mut self, lock: &LockName, entry: &QueueEntry) -> bool {
         if !entry.waits() || entry.wait_ms.is_none() {
             return true;
@@ -36,7 +36,7 @@ impl Waits {
         self.by_asked.insert(entry.asked, place).is_none()
     }
 
-    /// A entry, as it was, waits no longer.
+    /// An entry, as it was, waits no longer.
     pub(crate) fn leave(&mut self, entry: &QueueEntry) {
         if entry.waits() && entry.wait_ms.is_some() {
             self.by_asked.remove(&entry.asked);

@@ -1,8 +1,8 @@
-//! Barriers: the n-th arrival opens one for all, in its entry; whoever goes before breaks it for all.
+//! Barriers: the n-th arrival trips a barrier for all members in its log entry; a member that leaves earlier breaks it
+//! for all.
 //!
-//! Owns that nobody passes a barrier that has not had all its arrivals at once. A generation is called by the revision of
-//! its first arrival, and a barrier exists only while somebody waits at it: nothing has to be remembered between
-//! generations, and none is ever called like one before.
+//! A generation is named by the revision of its first arrival. A barrier exists only while it has members, so nothing
+//! is remembered between generations, and no name is repeated.
 
 use std::sync::Arc;
 

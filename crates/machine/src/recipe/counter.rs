@@ -1,7 +1,7 @@
-//! Counters: a number of 64 bits that is added to or replaced, and never wraps.
+//! Counters of 64 bits with a sign. An addition that would overflow is rejected.
 //!
-//! Owns overflow and versions. A version is the revision of the last change, so that none ever comes back, not even
-//! when a counter is deleted and begins anew.
+//! A version is the revision of the last change, so no version is repeated, not even after a counter is deleted and
+//! made anew.
 
 use holdfast_types::{
     Count, CountChange, CounterView, Outcome, RecipeName, RecipeRejection, RecipeReply, Reply,

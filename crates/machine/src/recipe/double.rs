@@ -1,8 +1,8 @@
-//! Double barriers: n enter together, and the round is over when all of them have left.
+//! Double barriers: n members enter together, and the round is over when all of them have left.
 //!
-//! Owns two stored_policy. A round begins when nobody is inside and enough wait to enter, for the first of them. Whoever is
-//! inside has left when it says so or when its session ends; whoever waits to enter and goes breaks nobody: its place is
-//! free again. A double barrier exists only while somebody waits or a round goes on.
+//! A round begins for the first members when no one is inside and enough are waiting. A member inside leaves by a call
+//! or when its session ends. A waiting member that leaves only frees its place. A double barrier exists while it has
+//! members.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
-//! What barriers and double barriers share: members, arriving, leaving, and giving a wait up.
+//! What barriers and double barriers share: arriving, leaving, and giving up a wait.
 //!
-//! Owns that a retry of an arrival is the same arrival: while it waits, because a session and owner has one place; later,
-//! because the answer is remembered under the request id. Everything is checked before anything changes. Refuses to
-//! know when a barrier opens (`barrier.rs`, `double.rs`).
+//! A retried arrival is the same arrival: while it waits, because an owner has one place; later, because the answer is
+//! remembered under the request id. Everything is checked before anything changes.
 
 use std::sync::Arc;
 

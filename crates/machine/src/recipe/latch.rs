@@ -1,7 +1,7 @@
 //! Latches: made with a count, counted down once for each key, open at zero and from then on.
 //!
-//! Owns which keys were counted and what each left. A promise counts a key when a session ends. Bounds: at most as many
-//! keys as the count; promises are bounded, and gone when the latch opens.
+//! A promise counts a key down when a session ends. Bounds: at most as many keys as the count; promises by
+//! [`Recipe::PROMISES_MAX`], and none once the latch is open.
 
 use std::sync::Arc;
 

@@ -1,12 +1,8 @@
-//! Latches, barriers, double barriers and counters: state of their own beside the tree.
+//! Recipes beside locks: latches, barriers, double barriers and counters, with the index of the places of each session.
 //!
-//! Owns the four kinds, the index of who has a place where, and what the end of a session means for all of them.
-//! Refuses to know znodes and locks. The kinds are in files of their own; what barriers and double barriers share is
-//! in `gate.rs`.
-//!
-//! Bounds: `recipes_max` of all kinds together, and the constants of [`Recipe`]: counts, parties, entrants, promises,
-//! and places of one session. A barrier exists only while somebody is there, so nothing is left over; latches and
-//! counters stay until they are deleted.
+//! Bounds: `recipes_max` of all kinds together, and the constants of [`Recipe`]: counts, parties, waiting members,
+//! promises, and places of one session. A barrier exists only while it has members; latches and counters stay until
+//! they are deleted.
 
 mod barrier;
 mod counter;
@@ -116,7 +112,7 @@ fn scoped_arrival(
     scoped(&[kind, name.as_str(), owner.as_str()], request)
 }
 
-/// Refuses a number that is 0 or beyond its bound.
+/// Rejects a number that is 0 or beyond its bound.
 fn within(number: u32, max: u32) -> Result<(), Rejection> {
     if (1..=max).contains(&number) {
         Ok(())
@@ -140,7 +136,7 @@ impl Machine {
         }
     }
 
-    /// Refuses one recipe too many.
+    /// Rejects one recipe too many.
     fn check_room_for_recipe(&self) -> Result<(), Rejection> {
         let max = self.limits.recipes_max;
         if self.recipes.len() as u64 >= u64::from(max) {
@@ -149,7 +145,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Refuses one place of a session too many.
+    /// Rejects one place of a session too many.
     fn check_room_for_place(&self, session: SessionId) -> Result<(), Rejection> {
         if self.recipes.places_of(session) as u64 >= u64::from(Recipe::PLACES_MAX) {
             return Err(limit_reached(Bound::RecipePlaces, Recipe::PLACES_MAX));

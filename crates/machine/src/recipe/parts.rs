@@ -1,6 +1,4 @@
-//! Recipes as parts of a snapshot, and back: `docs/formats/snapshot.md` says the same in words.
-//!
-//! Owns what is written of each kind and about how many bytes that is. The indexes are rebuilt, never read.
+//! Recipes as parts of a snapshot (`docs/formats/snapshot.md`), and back. Indexes are rebuilt, never read.
 
 use std::ops::Bound;
 use std::sync::Arc;

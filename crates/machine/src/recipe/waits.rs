@@ -1,6 +1,6 @@
-//! Arrivals whose waits end: for the day that their own node cannot end them any more.
+//! Deadlines of waiting arrivals, in the order of their calls, for the leader to end waits whose node is gone.
 //!
-//! Owns the order in which they asked. Refuses to know what time it is. Bounds: one line to each arrival that waits.
+//! Bound: one line for each waiting arrival.
 
 use holdfast_types::{Gate, GiveUp, RecipeName, Revision, SessionName};
 use imbl::OrdMap;

@@ -1,11 +1,12 @@
 //! Attempts to take a lock: which of them keep a place, and which are over.
 //!
-//! A client numbers its attempts, each larger than the one before. All copies of a call carry the same number. An attempt
-//! is over when it was released or cancelled, or when its place went for any other reason; a copy that arrives later is
-//! rejected. A session remembers for each lock and owner the newest attempt that is over. When it forgets the oldest of
-//! these records, every attempt up to that number counts as over, unless it still keeps a place: so a late copy never has
-//! an effect, however late it is. The numbering follows "Implementing Linearizability at Large Scale and Low Latency"
-//! (Lee et al., SOSP 2015), with one watermark for each lock and owner. Bound: [`LeftLocks::COUNT_MAX`] records.
+//! A client numbers its attempts, each larger than the one before. All copies of a call carry the same number. An
+//! attempt is over when it was released or cancelled, or when its place went for any other reason; a copy that arrives
+//! later is rejected. A session remembers for each lock and owner the newest attempt that is over. When it forgets the
+//! oldest of these records, every attempt up to that number counts as over, unless it still keeps a place: so a late
+//! copy never has an effect, however late it is. The numbering follows "Implementing Linearizability at Large Scale and
+//! Low Latency" (Lee et al., SOSP 2015), with one watermark for each lock and owner. Bound: [`LeftLocks::COUNT_MAX`]
+//! records.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ use crate::Machine;
 use crate::apply::ApplyContext;
 use crate::session::store::KnownSession;
 
-/// The attempts that keep a entry in its place: sorted, without duplicates, never empty.
+/// The attempts that keep an entry in its place: sorted, without duplicates, never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempts(Vec<Attempt>);
 
@@ -194,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// The lock under whose name a session remembers its attempts: of a segment the sharded, because a copy may be given
+    /// The lock under whose name a session remembers its attempts: of a shard the sharded lock, because a copy may be given
     /// another segment.
     pub(crate) fn remembered_as(&self, lock: &LockName) -> LockName {
         let sharded =

@@ -1,6 +1,4 @@
-//! The commands of sessions: open, attach, renew, close, expire.
-//!
-//! Owns who may open, renew and end a session, and through which connection it speaks. Refuses to know deadlines: those are the leader's.
+//! The commands that open, attach, renew, close and expire sessions. Deadlines are kept by the leader.
 
 use holdfast_types::{
     Bound, Event, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
@@ -98,7 +96,7 @@ impl Machine {
         Ok(Reply::SessionEnded)
     }
 
-    /// Moves a session to the connection that this revision makes. Whoever does not know the password learns nothing.
+    /// Moves a session to the connection that this revision makes. A caller that does not know the password learns nothing.
     pub(crate) fn attach_session(
         &mut self,
         id: SessionId,
@@ -126,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// Refuses a connection that no longer speaks for a live session.
+    /// Rejects a connection that no longer speaks for a live session.
     pub(crate) fn check_attachment(
         &self,
         id: SessionId,
@@ -156,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// Refuses one session too many.
+    /// Rejects one session too many.
     pub(crate) fn check_room_for_session(&self) -> Result<(), Rejection> {
         let max = self.limits.sessions_max;
         if self.sessions.len() as u64 >= u64::from(max) {

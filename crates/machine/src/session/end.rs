@@ -1,7 +1,8 @@
-//! The end of a session: everything it owns goes in the same command, and every lock it held is granted on.
+//! The end of a session: all that it owns is removed in the same command, then its locks are granted to the next
+//! waiters.
 //!
-//! Owns the order: first all its places and ephemerals go, so that none of them can be granted anything, then the
-//! session, then the next in line of every lock is granted.
+//! First all its entries and ephemerals are removed, so that none of them can be granted, then the session, then the
+//! queues are granted.
 
 use holdfast_types::{Event, LossCause, SessionEnd, SessionId};
 

@@ -1,7 +1,6 @@
 //! The first answers to requests that carry an id, so that a retry has no second effect.
 //!
-//! Owns one session's memory. Refuses to know what was asked.
-//! Bound: `memo_per_session_max`, and never more than [`Memo::MAX`] answers or, but for the last of them,
+//! Bound: `memo_per_session_max`, and never more than [`Memo::MAX`] answers or, except for the last answer,
 //! [`Memo::BYTES_MAX`]; the oldest answer is forgotten first.
 
 use std::collections::VecDeque;

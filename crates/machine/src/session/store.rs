@@ -1,9 +1,7 @@
-//! Live sessions, and the memory of ended ones.
+//! Live sessions and the tombstones of ended ones.
 //!
-//! Owns session numbers, names, leases' generations and the tombstones. Refuses to know what a session owns in the
-//! tree; whoever ends one takes that away in the same command (`ending.rs`).
-//! Bounds: live sessions by `sessions_max` (checked by callers); tombstones by `tombstones_max`; per session
-//! the locks that it left ([`LeftLocks::COUNT_MAX`]) and `memo_per_session_max` remembered answers.
+//! Bounds: live sessions by `sessions_max` (checked by callers); tombstones by `tombstones_max`; in each session
+//! [`LeftLocks::COUNT_MAX`] records of left locks and `memo_per_session_max` remembered answers.
 
 use std::sync::Arc;
 

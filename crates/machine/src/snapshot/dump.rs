@@ -1,6 +1,5 @@
-//! The machine as a sequence of parts, for snapshots: `docs/formats/snapshot.md` says what is in them.
+//! The machine as a sequence of parts, for snapshots (`docs/formats/snapshot.md`).
 //!
-//! Owns the order of the parts and how much goes into one. Refuses to know bytes and files: the codec and the store do.
 //! Bounds: a part has at most [`PART_ITEMS`] items and, unless one item alone is larger, about [`PART_BYTES`].
 
 use std::hash::{Hash, Hasher};

@@ -1,7 +1,7 @@
-//! A machine from the parts of a snapshot.
+//! Builds a machine from the parts of a snapshot.
 //!
-//! Owns the doubt: whatever the parts say, the answer is a machine that passes every invariant, or an error. The indexes
-//! are rebuilt, never read. Refuses to know bytes and files.
+//! Whatever the parts say, the result is a machine that passes all invariants, or an error. Indexes are rebuilt, never
+//! read.
 
 mod lock;
 
@@ -43,7 +43,7 @@ pub enum LoadError {
         what: String,
     },
     /// The last part is missing, or counts other items than came.
-    #[error("the snapshot is new_shards short")]
+    #[error("the snapshot is cut short")]
     CutShort,
     /// An item is impossible, by itself or beside the others.
     #[error("the snapshot contradicts itself: {what}")]
@@ -191,7 +191,7 @@ impl Loading {
                 Some(kept) => ZnodeRole::Directory(kept.into()),
                 None => {
                     return Err(unsound(format!(
-                        "{what} has stored_policy, or is closed, as none can"
+                        "{what} has a policy or a cooldown that no lock can have"
                     )));
                 }
             },

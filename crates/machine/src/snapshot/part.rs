@@ -1,7 +1,4 @@
-//! The shape of a snapshot's parts and their items: `docs/formats/snapshot.md` says the same in words.
-//!
-//! Owns what is written of a session, a tombstone and a znode, and about how many bytes that is. Refuses to know in
-//! which order parts come, and how a machine is made of them again.
+//! The parts of a snapshot and their items (`docs/formats/snapshot.md`), and about how many bytes each takes.
 
 use holdfast_types::{
     AclEntry, Attempt, Data, FencingToken, Incarnation, Labels, Limits, LockName, Mode, NodeId,
@@ -35,7 +32,7 @@ pub enum Part {
     Members(Vec<(NodeId, Incarnation)>),
     /// Znodes, directories before their children.
     Nodes(Vec<NodePart>),
-    /// How many items came: a snapshot that was new_shards short is recognised.
+    /// How many items came: a snapshot that was cut short is recognised.
     End(End),
     /// Latches, barriers, double barriers and counters, each kind by name. They come between the nodes and the end.
     Recipes(Vec<RecipePart>),
@@ -92,7 +89,7 @@ pub struct SessionPart {
 /// What a session remembers of a lock that one of its owners left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeftLockPart {
-    /// The lock; of a segment the sharded.
+    /// The lock; of a shard the sharded lock.
     pub lock: LockName,
     /// Who within the session.
     pub owner: Owner,
@@ -161,7 +158,7 @@ pub struct NodePart {
     pub created: u64,
     /// Of a directory of locks: what it remembers.
     pub lock_directory: Option<LockDirectoryPart>,
-    /// Of a entry: its place.
+    /// Of an entry: its place.
     pub entry: Option<QueueEntryPart>,
 }
 
@@ -174,13 +171,13 @@ pub struct LockDirectoryPart {
     pub floor: u64,
     /// The last token minted for it, if it is a lock's.
     pub last_token: Option<FencingToken>,
-    /// The lock's stored_policy, if any were set.
+    /// The lock's policy, if any were set.
     pub stored_policy: Option<StoredPolicyPart>,
     /// Why it is granted to nobody, if it is closed.
     pub cooldowns: Option<CooldownsPart>,
 }
 
-/// The stored_policy of a lock.
+/// The policy of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StoredPolicyPart {
     /// All of them.
@@ -239,20 +236,20 @@ pub struct QueueEntryPart {
     pub mode: Mode,
     /// Its class in the order of the queue, and its time there.
     pub rank: (u8, i64),
-    /// None overtakes it.
+    /// No other entry overtakes it.
     pub fixed: bool,
     /// What it asked for, if not the plain thing.
     pub options: Option<AcquireOptionsPart>,
 }
 
-/// What a entry asked for.
+/// What an entry asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AcquireOptionsPart {
     /// Permits of a semaphore.
     pub permits: u32,
     /// From 0 to 9.
     pub priority: u8,
-    /// Whether other entries may acquire_new.
+    /// Whether other attempts may join.
     pub reentrant: bool,
     /// The longest hold, milliseconds.
     pub max_hold_ms: Option<u64>,

@@ -1,7 +1,5 @@
-//! Access lists: who may do what with a znode.
+//! Access lists: which callers may do what with a znode, by the rules of `ZooKeeper`.
 //!
-//! Owns what a list means for a caller, which lists can be set, and how a list is shown to those who may not change
-//! it. Refuses to know how an identity was proved, and which permission a command needs. The stored_policy are `ZooKeeper`'s.
 //! Bounds: [`AclEntry::MAX_COUNT`] entries, [`ID_MAX`] bytes of a scheme and of an id.
 
 use core::net::IpAddr;
@@ -28,7 +26,7 @@ pub(crate) fn allows(acl: &Acl, needed: Perms, shown: &[Identity]) -> bool {
     acl.entries().iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
 }
 
-/// Refuses a caller whom the node's list does not let do any of what is needed.
+/// Rejects a caller whom the node's list does not let do any of what is needed.
 pub(crate) fn demand(
     path: &ZnodePath,
     node: &Znode,

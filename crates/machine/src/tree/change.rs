@@ -1,7 +1,7 @@
-//! Changes of znodes that are there: delete, set data, set the access list, check.
+//! Changes existing znodes: delete, set data, set the access list, check a version. The checks are those of
+//! `ZooKeeper`.
 //!
-//! Owns `ZooKeeper`'s checks and their order. Refuses to know how the next in line is granted.
-//! Bounds: the recursive deletes of one command take [`DELETED_MAX`] znodes at most.
+//! Bound: the recursive deletes of one command remove at most [`DELETED_MAX`] znodes.
 
 use holdfast_types::{
     AclEntry, Bound, Data, Event, LossCause, OpReply, Perms, Rejection, ZnodePath,
@@ -20,7 +20,7 @@ use crate::tree::znode::{LockDirectory, Znode};
 pub(crate) const DELETED_MAX: usize = 10_000;
 
 impl Machine {
-    /// Deletes a znode without children; a entry's leaves the queue.
+    /// Deletes a znode without children; an entry's leaves the queue.
     pub(crate) fn delete(
         &mut self,
         path: &ZnodePath,
@@ -114,7 +114,7 @@ impl Machine {
         Ok(OpReply::AclSet { stat: node.stat() })
     }
 
-    /// Refuses, unless the node is there with this version.
+    /// Rejects, unless the node is there with this version.
     pub(crate) fn check(
         &self,
         path: &ZnodePath,
@@ -160,7 +160,7 @@ impl Machine {
         Ok(node)
     }
 
-    /// Takes a znode without children away, with its place in a queue. Whoever calls this grants the next.
+    /// Takes a znode without children away, with its place in a queue. A caller that calls this grants the next.
     fn take_away(&mut self, directory: &ZnodePath, path: &ZnodePath, ctx: &mut ApplyContext<'_>) {
         // It may have gone with another one already.
         let Some(node) = self.tree.get(path) else { return };
@@ -206,7 +206,7 @@ impl Machine {
     }
 }
 
-/// Refuses another version than the expected one.
+/// Rejects another version than the expected one.
 fn matching(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Result<(), Rejection> {
     match expected {
         Some(expected) if expected != actual => {

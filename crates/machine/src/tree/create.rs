@@ -1,8 +1,6 @@
-//! Creating znodes.
+//! Creates znodes with the checks of `ZooKeeper`, and the missing directories on the way.
 //!
-//! Owns `ZooKeeper`'s checks of a create and their order, the directories that are made on the way, and the recognition
-//! of contenders that come through the tree: an ephemeral sequential child of a lock's directory is one. Refuses to
-//! know how a entry is granted.
+//! An ephemeral sequential child of a lock's directory is a queue entry of that lock.
 
 use holdfast_types::{
     Bound, Create, CreateKind, Data, LockName, OpReply, Owner, Perms, Rejection, SessionId, Stamp,
@@ -201,7 +199,7 @@ impl Machine {
         Ok(missing)
     }
 
-    /// Refuses some znodes too many.
+    /// Rejects some znodes too many.
     pub(crate) fn check_room_for_znodes(&self, count: usize) -> Result<(), Rejection> {
         let max = self.limits.znodes_max;
         if count > 0 && (self.tree.len() + count) as u64 > u64::from(max) {
@@ -210,7 +208,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Refuses an ephemeral too many: the end of a session is one command, and takes as long as the session has znodes.
+    /// Rejects an ephemeral too many: the end of a session is one command, and takes as long as the session has znodes.
     fn check_room_for_ephemeral(&self, session: SessionId) -> Result<(), Rejection> {
         let max = self.limits.ephemerals_per_session_max;
         if self.tree.orders.owned_by(session) >= u64::from(max) {
@@ -219,7 +217,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Refuses data too long.
+    /// Rejects data too long.
     pub(crate) fn check_data_length(&self, bytes: usize) -> Result<(), Rejection> {
         let max = self.limits.data_bytes_max;
         if bytes as u64 > u64::from(max) {
@@ -255,7 +253,7 @@ pub(crate) fn child_path(directory: &ZnodePath, name: &str) -> Result<ZnodePath,
     directory.child(name).map_err(too_long)
 }
 
-/// Refuses a child whose number would be beyond the end.
+/// Rejects a child whose number would be beyond the end.
 pub(crate) fn check_counter(sequence: u64) -> Result<(), Rejection> {
     if sequence >= COUNTER_END {
         return Err(limit_reached(Bound::Counter, COUNTER_END));

@@ -1,14 +1,13 @@
-//! The order of the tree: by directory, then by name.
+//! The sort order of the tree: by directory, then by name.
 //!
-//! Owns the key under which the tree keeps a znode. Ordered this way the children of a directory lie side by
-//! side, so listing them is one range scan, and a parent always comes before its children. Refuses to know what
-//! a znode is.
+//! The children of a directory are adjacent, so that listing them is one range scan, and a parent sorts before its
+//! children.
 
 use std::cmp::Ordering;
 
 use holdfast_types::ZnodePath;
 
-/// A path new_shards into directory and name. The root has neither.
+/// A path split into directory and name. The root has neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     path: ZnodePath,
@@ -30,7 +29,7 @@ impl Place {
         Self { path, new_shards }
     }
 
-    /// The sharded path.
+    /// The whole path.
     pub(crate) fn path(&self) -> &ZnodePath {
         &self.path
     }

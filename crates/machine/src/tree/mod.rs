@@ -1,9 +1,9 @@
-//! The tree of znodes, with the stored_policy of `ZooKeeper`.
+//! The tree of znodes, with the rules of `ZooKeeper`.
 //!
 //! Changes of nodes are checked in `create.rs` and `change.rs`, one by one or as a multi (`multi.rs`), and made in
-//! [`Tree`]. [`Tree`] keeps what is derived from the nodes: the counters of their parents, the index of ephemerals and of
-//! nodes to be swept (`node_index.rs`), the use of quotas and the totals. It knows neither locks nor limits.
-//! Bound: `znodes_max`, checked before each creation.
+//! [`Tree`]. [`Tree`] keeps what is derived from the nodes: the counters of their parents, the index of ephemerals and
+//! of nodes to be swept (`node_index.rs`), the use of quotas and the totals. It knows neither locks nor limits. Bound:
+//! `znodes_max`, checked before each creation.
 
 pub(crate) mod acl;
 pub(crate) mod change;
@@ -87,7 +87,7 @@ impl Tree {
             let mut node =
                 Znode::new(ZnodeKind::Persistent, Data::default(), Revision(0), Stamp(0));
             if path.as_str() == CONFIG {
-                // None may change it, and its list counts as set before the first time, as in `ZooKeeper`.
+                // No one may change it, and its list counts as set before the first time, as in `ZooKeeper`.
                 node.acl = Some(acl::read_only());
                 node.aversion = -1;
             }
@@ -122,7 +122,7 @@ impl Tree {
         self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)
     }
 
-    /// Adds a node and counts it in its directory, which must exist and notes the token of a entry that holds. A
+    /// Adds a node and counts it in its directory, which must exist and notes the token of an entry that holds. A
     /// directory of locks begins to count where its parent says. Answers the quotas whose soft limit this passed.
     pub(crate) fn insert(
         &mut self,
@@ -263,7 +263,7 @@ impl Tree {
         self.quotas.set(path, Limit::parse(limits), used);
     }
 
-    /// Refuses new znodes, the last of them at a path, or more bytes there, if a hard quota says so.
+    /// Rejects new znodes, the last of them at a path, or more bytes there, if a hard quota says so.
     pub(crate) fn check_quotas<'a>(
         &self,
         path: &ZnodePath,

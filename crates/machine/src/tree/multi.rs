@@ -1,11 +1,9 @@
-//! Changes of znodes, one or many: all of them or none.
+//! Multis: conditions and changes of znodes, all applied or none.
 //!
-//! Owns the conditions, the order of the operations, and that a refused one takes back all before it: the state is
-//! persistent, so the way back is a copy kept since the beginning, O(1). A single operation checks everything before it
-//! changes anything and needs none, unless it could exceed `tree_bytes_max` (`room.rs`). Refuses to know what an operation does (`nodes.rs`).
-//! A multi does not renew its session's lease: whoever brings it has heard the caller, and renews by itself.
-//! Bounds: [`Multi::OPS_MAX`] operations, conditions and directories made on the way; what recursive deletes take and
-//! new quotas count has a bound for the sharded multi.
+//! A single operation checks everything before it changes anything. Several operations, or one that could exceed
+//! `tree_bytes_max` (`stored_bytes.rs`), run with [`Machine::undo_if_rejected`]. A multi does not renew the lease of
+//! its session. Bounds: [`Multi::OPS_MAX`] operations, conditions and directories made on the way; recursive deletes
+//! and new quotas have a bound for the whole multi.
 
 use holdfast_types::{
     Caller, Condition, Identity, Multi, Op, OpReply, Outcome, Perms, Rejection, Reply, SessionId,

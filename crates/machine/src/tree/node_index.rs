@@ -1,8 +1,7 @@
-//! The orders over the tree: which nodes belong to a session, which are to be swept, and in what order.
+//! The index of nodes that belong to a session or are to be swept.
 //!
-//! Owns one sorted set of lines for all of them ([`NodeIndexKey`]) and how many each session has, so that nothing that ends or
-//! sweeps has to scan the tree. Refuses to know what a node is: the tree says where each stands. Bounds: one line a
-//! node; ephemerals of a session by `ephemerals_per_session_max`, checked by callers.
+//! One sorted set holds all of them, so that the end of a session and a sweep never scan the tree. Bounds: one line for
+//! each node; ephemerals of a session by `ephemerals_per_session_max`, checked by callers.
 
 use std::ops::Bound;
 
@@ -39,7 +38,7 @@ impl NodeIndex {
         }
     }
 
-    /// A session's ephemerals that are not contenders.
+    /// A session's ephemerals that are not queue entries.
     pub(crate) fn ephemerals_of(&self, session: SessionId) -> Vec<ZnodePath> {
         let order = NodeIndexKey::OfSession(session);
         let from = (Bound::Included((order, ZnodePath::root())), Bound::Unbounded);

@@ -1,12 +1,10 @@
 //! Quotas: how many znodes and bytes a subtree may have, and how many it has.
 //!
-//! Owns the limits' text, which is `ZooKeeper`'s, and one index: a line to each quota with its limits and what is used,
-//! kept up with every change, so that no write looks at more than the quotas on its own path. A quota is the data of
-//! `/zookeeper/quota<path>/zookeeper_limits`; what is used is read at `zookeeper_stats` beside it. The node with the
-//! quota counts, what lies below `/zookeeper` counts for none. Hard limits refuse what grows, soft ones are said to be
-//! passed. Refuses to know znodes.
-//! Bounds: a line to each node `zookeeper_limits`; a new quota counts its subtree once, [`COUNTED_MAX`] znodes at most
-//! in one command.
+//! The text of the limits is that of `ZooKeeper`: the data of `/zookeeper/quota<path>/zookeeper_limits`; the use is
+//! read at `zookeeper_stats` beside it. An index with a line for each quota is kept up with each change, so a write
+//! looks only at the quotas on its own path. The node with the quota counts; nodes below `/zookeeper` count for none. A
+//! hard limit rejects growth, an exceeded soft limit is an event. Bounds: a line for each node `zookeeper_limits`; a
+//! new quota counts at most [`COUNTED_MAX`] znodes in one command.
 
 use holdfast_types::{Rejection, ZnodePath};
 use imbl::OrdMap;
@@ -112,7 +110,7 @@ impl Quotas {
         self.0.get(path).map(|quota| quota.used)
     }
 
-    /// Refuses what would exceed a hard limit on the way to a path: the znodes given, parents first, and more bytes at
+    /// Rejects what would exceed a hard limit on the way to a path: the znodes given, parents first, and more bytes at
     /// the last of them.
     pub(crate) fn room_for<'a>(
         &self,

@@ -1,7 +1,4 @@
-//! What can be asked of the tree: `ZooKeeper`'s reads, and pages of it.
-//!
-//! Owns who may read what, and what a lock's directory says when it is read. Refuses to change anything.
-//! Bounds: pages read at most [`SCAN_MAX`] znodes.
+//! Reads of the tree, with the access list applied, and pages of it. Bound: a page reads at most [`SCAN_MAX`] znodes.
 
 use holdfast_types::{
     AclEntry, Data, Identity, NodeView, Page, Perms, Rejection, Revision, SessionId, Stat,
@@ -24,7 +21,7 @@ impl Machine {
         Ok((with_length_of(&data, node), data))
     }
 
-    /// A znode's stat, for whoever asks; none if there is no such znode.
+    /// A znode's stat, for whichever caller asks; none if there is no such znode.
     pub fn stat(&self, path: &ZnodePath) -> Option<Stat> {
         self.tree.get(path).map(|node| self.stat_of(path, node))
     }

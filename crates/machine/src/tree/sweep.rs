@@ -1,9 +1,8 @@
-//! The sweep: containers that have been empty long enough, and znodes whose time-to-live is over, go through the log.
+//! Sweeps containers that have been empty long enough, and znodes whose time-to-live is over.
 //!
-//! Owns which znodes those are. Found through the tree's orders, never by a scan. A container that never had a child
-//! waits longer: whoever made it may be about to use it. A znode with a time-to-live goes when it has no children and
-//! was not changed for that long; what happens below it does not count as a change.
-//! Bound: [`SWEEP_MAX`] znodes a command.
+//! They are found through the node index, never by a scan. A container that never had a child waits longer, because its
+//! creator may be about to use it. A znode with a time-to-live is swept when it has no children and its data was not
+//! changed for that long. Bound: [`SWEEP_MAX`] znodes in one command.
 
 use holdfast_types::{Stamp, ZnodePath};
 

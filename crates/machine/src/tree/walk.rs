@@ -1,7 +1,6 @@
-//! Ways through the tree: all of it, a directory's children, everything below a directory.
+//! Iterates the tree, the children of a directory, and all nodes below one, by directory and then by name.
 //!
-//! Owns the order of listings, which is that of the keys: by directory, then by name. Each ctx costs as much as the
-//! tree is deep; nothing is collected. Refuses to know what a znode is.
+//! A step costs as much as the tree is deep. Nothing is collected.
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! One znode: its data, its stat, and what the lock engine notes on it.
+//! One znode: its data, its stat, and what the lock engine keeps on it.
 //!
-//! Owns `ZooKeeper`'s stored_policy for a single node's numbers, and in which of the tree's orders it stands. Refuses to know
-//! where the node lies. There may be millions: what few need lies behind one pointer ([`ZnodeRole`]).
+//! The numbers follow the rules of `ZooKeeper`. There may be millions of znodes, so what few need is behind one pointer
+//! ([`ZnodeRole`]).
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl AccessList {
 pub(crate) enum ZnodeRole {
     /// Nothing.
     Plain,
-    /// A directory of locks with a lock_directory. Invariant: not ephemeral, and at or below `/locks`.
+    /// A directory of locks that remembers something. Invariant: not ephemeral, and at or below `/locks`.
     Directory(Box<LockDirectory>),
     /// A place in a queue. Invariant: an ephemeral in a lock's directory.
     QueueEntry(Arc<QueueEntry>),
@@ -67,19 +67,19 @@ pub(crate) struct LockDirectory {
     pub(crate) floor: u64,
     /// The last token minted for it. Invariant: present exactly if a lock was ever granted here.
     pub(crate) last_token: Option<FencingToken>,
-    /// The lock's stored_policy.
+    /// The lock's policy.
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
     /// Why the lock is granted to nobody, if it is closed.
     pub(crate) cooldowns: Option<Arc<Cooldowns>>,
 }
 
 impl LockDirectory {
-    /// True if it is that of a lock: one was granted here, or has stored_policy.
+    /// True if it is that of a lock: one was granted here, or has policy.
     pub(crate) fn is_of_lock(&self) -> bool {
         self.last_token.is_some() || self.stored_policy.is_some()
     }
 
-    /// True if it must not be swept: an operator set its stored_policy, or it is closed.
+    /// True if it must not be swept: an operator set its policy, or it is closed.
     fn stays(&self) -> bool {
         self.cooldowns.is_some()
             || self.stored_policy.as_ref().is_some_and(|stored_policy| stored_policy.kept)
@@ -89,7 +89,7 @@ impl LockDirectory {
 /// Where a znode stands in the orders of the tree. One set holds them all, in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NodeIndexKey {
-    /// Ephemerals that are not contenders (those are found through their keys), by session.
+    /// Ephemerals that are not queue entries (those are found through their keys), by session.
     OfSession(SessionId),
     /// Containers that had children, by the time since which they are empty.
     Idle(Stamp),
@@ -153,7 +153,7 @@ impl Znode {
         }
     }
 
-    /// The lock_directory of a directory of locks.
+    /// What a directory of locks remembers.
     pub(crate) fn lock_directory(&self) -> Option<&LockDirectory> {
         match &self.role {
             ZnodeRole::Directory(lock_directory) => Some(lock_directory),
@@ -161,7 +161,7 @@ impl Znode {
         }
     }
 
-    /// The lock_directory of a directory of locks, which begins here if there was none. None of a entry.
+    /// What a directory of locks remembers, which begins here if there was none. None of an entry.
     pub(crate) fn lock_directory_mut(&mut self) -> Option<&mut LockDirectory> {
         if matches!(self.role, ZnodeRole::Plain) {
             self.role = ZnodeRole::Directory(Box::default());

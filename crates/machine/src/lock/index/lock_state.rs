@@ -12,35 +12,34 @@ use crate::lock::holders::Holders;
 use crate::lock::queue_entry::{LockRequest, QueueEntry};
 use crate::lock::rank::Rank;
 
-/// The stored_policy of one lock. Invariant: never the default ones.
+/// The policy of one lock. Invariant: not the default policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredPolicy {
     pub(crate) policy: Policy,
-    /// Set by an operator: the directory is not swept, so that they stay.
+    /// Set by an operator: the directory is not swept, so the policy stays.
     pub(crate) kept: bool,
 }
 
-/// One lock. It exists from its first grant, or its first rule, until its directory goes; before that as long as it is kept
-/// for somebody who asked for several.
+/// One lock. It exists from its first grant or policy until its directory is deleted, and before that while a multi-lock
+/// waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) directory: ZnodePath,
     /// The last token minted for it, if it was ever granted.
     pub(crate) last_token: Option<FencingToken>,
     pub(crate) holders: Holders,
-    /// In the order in which they are granted.
+    /// In the order of the grants.
     pub(crate) waiters: OrdMap<Rank, Arc<QueueEntry>>,
-    /// Waiters that nobody overtakes.
+    /// Waiters that are never overtaken.
     pub(crate) fixed: OrdSet<Rank>,
-    /// How many of the waiters wait for other locks together with this one.
+    /// Waiters that are entries of multi-locks.
     pub(crate) multi_waiters: u32,
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
-    /// Present while it is granted to nobody, whoever holds it.
+    /// Present while the lock is granted to no one, even if it is held.
     pub(crate) cooldowns: Option<Arc<Cooldowns>>,
 }
 
 impl Lock {
-    /// A lock that nobody has taken yet.
     pub(crate) fn new(directory: ZnodePath) -> Self {
         Self {
             directory,
@@ -54,22 +53,19 @@ impl Lock {
         }
     }
 
-    /// Its stored_policy.
     pub(crate) fn policy(&self) -> &Policy {
         self.stored_policy.as_ref().map_or(&Policy::DEFAULT, |stored_policy| &stored_policy.policy)
     }
 
-    /// How many wait.
     pub(crate) fn waiting(&self) -> u32 {
         u32::try_from(self.waiters.len()).unwrap_or(u32::MAX)
     }
 
-    /// The entry of this rank.
     pub(crate) fn entry(&self, rank: &Rank) -> Option<&Arc<QueueEntry>> {
         self.holders.get(rank.sequence).or_else(|| self.waiters.get(rank))
     }
 
-    /// How many waiters stand before this rank. Reads that many, unless it is the last.
+    /// Waiters before this rank. Takes as many steps, unless it is the last rank.
     pub(crate) fn ahead_of(&self, rank: &Rank) -> u32 {
         match self.waiters.get_max() {
             Some((last, _)) if last == rank => self.waiting() - 1,
@@ -79,7 +75,7 @@ impl Lock {
         }
     }
 
-    /// Where a entry goes in the order of the queue.
+    /// The rank of a new entry.
     pub(crate) fn rank_of(&self, request: LockRequest, since: Stamp, sequence: u64) -> Rank {
         let rank = Rank::of(self.policy(), request, since, sequence);
         if request.fixed {
@@ -89,12 +85,12 @@ impl Lock {
         }
     }
 
-    /// True if nothing but its holders and waiters keeps it from being granted.
+    /// True without a cooldown, or if it is over.
     pub(crate) fn is_open(&self, now: Stamp) -> bool {
         self.cooldowns.as_ref().is_none_or(|cooldowns| cooldowns.until() <= now)
     }
 
-    /// True if a entry may hold beside those who do.
+    /// True if an entry may hold beside the present holders.
     pub(crate) fn has_room_for(&self, request: LockRequest) -> bool {
         match self.policy().limit {
             Some(limit) => self.holders.permits() + u64::from(request.permits) <= limit.into(),
@@ -102,7 +98,7 @@ impl Lock {
         }
     }
 
-    /// True if a entry that comes now would be granted at once.
+    /// True if a new entry would hold at once.
     pub(crate) fn admits(&self, request: LockRequest, now: Stamp) -> bool {
         let rank = self.rank_of(request, now, u64::MAX);
         let first = self.waiters.get_min().is_none_or(|(first, _)| rank < *first);
@@ -125,7 +121,6 @@ impl Lock {
         new
     }
 
-    /// Takes a entry out.
     pub(super) fn take(&mut self, rank: &Rank) -> Option<Arc<QueueEntry>> {
         if let Some(holder) = self.holders.remove(rank.sequence) {
             return Some(holder);
@@ -137,7 +132,7 @@ impl Lock {
         Some(waiter)
     }
 
-    /// True if nothing is to be remembered of it: it was kept for somebody who asked for several, and never granted.
+    /// True if nothing is left to remember: it was never granted, and has no policy and no entry.
     pub(super) fn is_forgettable(&self) -> bool {
         self.last_token.is_none()
             && self.stored_policy.is_none()
@@ -150,7 +145,7 @@ impl Lock {
         self.due().is_some_and(|due| due <= now)
     }
 
-    /// When something of it is due next.
+    /// When its next timer expires.
     pub(super) fn due(&self) -> Option<Stamp> {
         let end = self.holders.first_end().map(|(end, _)| end);
         let opening = self.cooldowns.as_ref().map(|cooldowns| cooldowns.until());

@@ -1,6 +1,4 @@
-//! What a snapshot says of a lock and of a place in its queue, as the machine keeps it.
-//!
-//! Owns which of it could have been written. Refuses to know who holds: the invariants do.
+//! Converts the parts of a lock and of a queue entry, and rejects values that no machine writes.
 
 use std::sync::Arc;
 
@@ -46,7 +44,7 @@ fn cooldowns(CooldownsPart { min_hold, cooldown, delay }: CooldownsPart) -> Opti
     (rests && delays && cooldowns != Cooldowns::NONE).then_some(cooldowns)
 }
 
-/// What a entry asked for; none if none can.
+/// What an entry asked for; none if none can.
 pub(super) fn options(part: AcquireOptionsPart) -> Option<Box<AcquireOptions>> {
     let AcquireOptionsPart {
         permits,
