@@ -13,7 +13,7 @@ use holdfast_types::{
 
 use crate::{Machine, digest, stored_bytes};
 
-/// One command on its way: when it happens, and what it changed so far.
+/// The command that is applied: its revision and stamp, and what it has changed so far.
 #[derive(Debug)]
 pub(crate) struct ApplyContext<'a> {
     pub(crate) revision: Revision,
@@ -23,7 +23,7 @@ pub(crate) struct ApplyContext<'a> {
     ops: usize,
     /// Znodes deleted with all below them. Bound: [`crate::tree::change::DELETED_MAX`].
     pub(crate) deleted: usize,
-    /// Locks whose queues are to be looked at again: whichever caller changes one on the way grants it on in the end.
+    /// Locks whose queues have changed and that are still to be granted.
     pub(crate) stale: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
@@ -39,19 +39,17 @@ impl<'a> ApplyContext<'a> {
 }
 
 impl ApplyContext<'_> {
-    /// Says what changed.
     pub(crate) fn emit(&mut self, event: Event) {
         self.events.push((self.revision, event));
     }
 
-    /// Says which soft quotas were passed.
     pub(crate) fn soft_quota_exceeded(&mut self, quotas: Vec<ZnodePath>) {
         for path in quotas {
             self.emit(Event::QuotaPassed { path });
         }
     }
 
-    /// Rejects work beyond what one multi may do.
+    /// Counts operations, and rejects more than one multi may have.
     pub(crate) fn charge_ops(&mut self, count: usize) -> Result<(), Rejection> {
         self.ops += count;
         if self.ops > Multi::OPS_MAX {
@@ -65,17 +63,14 @@ impl ApplyContext<'_> {
     }
 }
 
-/// "A bound is reached."
 pub(crate) fn limit_reached(bound: Bound, limit: impl Into<u64>) -> Rejection {
     Rejection::LimitReached { bound, limit: limit.into() }
 }
 
-/// "The session expired."
 pub(crate) fn expired(session: SessionName) -> Rejection {
     Rejection::SessionExpired { session }
 }
 
-/// "No such session."
 pub(crate) fn no_session(session: SessionName) -> Rejection {
     Rejection::NoSession { session }
 }

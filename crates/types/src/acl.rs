@@ -96,9 +96,7 @@ impl Identity {
 /// One line of an access list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AclEntry {
-    /// What.
     pub perms: Perms,
-    /// Who.
     pub who: Identity,
 }
 

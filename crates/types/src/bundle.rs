@@ -7,14 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Attempt, Grant, LockName, Mode, OpenSession, Owner, Queued, SessionName};
 
-/// See [`crate::Command::AcquireAll`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcquireAll {
     /// Which locks: from 1 to [`AcquireAll::LOCKS_MAX`], sorted, each once.
     pub locks: Vec<LockName>,
     /// For which session; opened in the same step if it is new.
     pub open: OpenSession,
-    /// Who within the session.
     pub owner: Owner,
     /// Whether to queue when not all are free; otherwise the answer is a rejection and nothing changes.
     pub wait: bool,
@@ -39,14 +37,11 @@ impl AcquireAll {
     }
 }
 
-/// See [`crate::Command::ReleaseAll`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseAll {
     /// Which locks: from 1 to [`AcquireAll::LOCKS_MAX`], sorted, each once.
     pub locks: Vec<LockName>,
-    /// Whose places.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
     /// The attempt that is given up, as [`crate::ReleaseTarget::Attempt`] says; none means whatever place there is.
     pub attempt: Option<Attempt>,

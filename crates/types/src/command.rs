@@ -27,7 +27,6 @@ pub enum Command {
     OpenSession(OpenSession),
     /// Gives a session a new lease, and another time-to-live if one is named.
     RenewSession {
-        /// Which session.
         session: SessionName,
         /// Its time-to-live from now on; none keeps it.
         ttl: Option<Ttl>,
@@ -35,7 +34,6 @@ pub enum Command {
     /// Ends a session by its own wish: everything it owns goes in the same entry.
     /// On a session that expired: takes note of the loss, and frees the name for a new one.
     CloseSession {
-        /// Which session.
         session: SessionName,
         /// The connection that asks; none if it does not speak for one.
         attachment: Option<Revision>,
@@ -44,7 +42,6 @@ pub enum Command {
     },
     /// Ends a session whose lease ran out. Refused if the lease was renewed since.
     ExpireSession {
-        /// Which session.
         session: SessionId,
         /// The lease that ran out.
         generation: u64,
@@ -61,21 +58,18 @@ pub enum Command {
     Sweep {
         /// Empty since before this.
         empty_before: Stamp,
-        /// At most this many.
         count_max: u32,
     },
     /// Changes the bounds.
     SetLimits(Limits),
     /// Ties a node's id to the data directory that first served under it.
     RegisterNode {
-        /// Which node.
         node: NodeId,
         /// Its data directory.
         incarnation: Incarnation,
     },
     /// Moves a session to another connection: what the one before still sends is refused.
     AttachSession {
-        /// Which session.
         session: SessionId,
         /// What the session was opened with.
         password: Password,
@@ -85,17 +79,9 @@ pub enum Command {
     /// Changes a latch, a barrier, a double barrier or a counter.
     Recipe(Recipe),
     /// Changes the rules of a lock, whether or not it was ever taken.
-    SetPolicy {
-        /// Which lock.
-        lock: LockName,
-        /// What changes.
-        change: PolicyChange,
-    },
+    SetPolicy { lock: LockName, change: PolicyChange },
     /// Does what is due of a lock at this entry's stamp: ends holds, opens it. Nothing due is no error.
-    Due {
-        /// Which lock.
-        lock: LockName,
-    },
+    Due { lock: LockName },
     /// Takes places away from whoever has them, by an operator's will. Nobody there is no error.
     Break(Break),
     /// Asks holders to give a lock back, and if wanted takes it away from those that do not in time.
@@ -108,10 +94,8 @@ pub enum Command {
     ReleaseAll(ReleaseAll),
 }
 
-/// See [`Command::OpenSession`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSession {
-    /// Its name.
     pub session: SessionName,
     /// How long it lives without a renewal; none means the default, or what an open session has.
     pub ttl: Option<Ttl>,
@@ -123,14 +107,11 @@ pub struct OpenSession {
     pub password: Option<Password>,
 }
 
-/// See [`Command::Acquire`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acquire {
-    /// Which lock.
     pub lock: LockName,
     /// For which session; opened in the same step if it is new.
     pub open: OpenSession,
-    /// Who within the session.
     pub owner: Owner,
     /// The attempt that this is a copy of. A hold counts each of its attempts once; a copy of an attempt that is over is
     /// rejected. None enters as [`Attempt::UNNAMED`] when the place is new, and counts nothing on a renewal.
@@ -205,14 +186,11 @@ pub fn queue_fields(wait: Duration) -> (bool, Option<u64>) {
     (queues, queues.then(|| millis(wait)))
 }
 
-/// See [`Command::Release`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     /// Which lock; of one that is cut into segments, the one in which the place is.
     pub lock: LockName,
-    /// Whose place.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
     /// What exactly is given up; anything else of the owner stays.
     pub target: ReleaseTarget,
@@ -230,14 +208,10 @@ pub enum ReleaseTarget {
     Hold(FencingToken),
 }
 
-/// See [`Command::Cancel`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
-    /// Which lock.
     pub lock: LockName,
-    /// Whose place.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
     /// The place: a later one of the same owner is left alone.
     pub ticket: Ticket,

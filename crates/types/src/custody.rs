@@ -7,12 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FencingToken, LockName, Owner, Reason, SessionName, Stamp, Ticket};
 
-/// See [`crate::Command::Break`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Break {
-    /// Which lock.
     pub lock: LockName,
-    /// Whose places.
     pub what: Broken,
     /// Why, for those who lose it and for the audit.
     pub reason: Reason,
@@ -31,10 +28,8 @@ pub enum Broken {
     Token(FencingToken),
 }
 
-/// See [`crate::Command::AskRelease`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskRelease {
-    /// Which lock.
     pub lock: LockName,
     /// Which holder; none means all of them.
     pub holder: Option<(SessionName, Owner)>,
@@ -54,7 +49,6 @@ impl AskRelease {
 /// A holder is asked to give the lock back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReleaseRequest {
-    /// Why.
     pub reason: Option<Reason>,
     /// When it was asked.
     pub asked_at: Stamp,
@@ -64,10 +58,8 @@ pub struct ReleaseRequest {
     pub revoke: bool,
 }
 
-/// See [`crate::Command::HandOver`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandOver {
-    /// Which lock.
     pub lock: LockName,
     /// Who holds it.
     pub from: (SessionName, Owner),

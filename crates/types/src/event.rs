@@ -87,11 +87,8 @@ pub enum Event {
     Granted(Grant),
     /// A holder no longer holds.
     Lost {
-        /// Which lock.
         lock: LockName,
-        /// Whose hold.
         session: SessionName,
-        /// Who within the session.
         owner: Owner,
         /// The place that had been granted.
         ticket: Ticket,
@@ -101,65 +98,29 @@ pub enum Event {
         granted_at: Stamp,
         /// Since which revision.
         granted_in: Revision,
-        /// Why.
         cause: LossCause,
     },
     /// A waiter left the queue without a grant.
-    Left {
-        /// Which lock.
-        lock: LockName,
-        /// Whose place.
-        session: SessionName,
-        /// Who within the session.
-        owner: Owner,
-        /// The place.
-        ticket: Ticket,
-        /// Why.
-        cause: LossCause,
-    },
+    Left { lock: LockName, session: SessionName, owner: Owner, ticket: Ticket, cause: LossCause },
     /// A session is new, or showed life through the log: its lease starts again.
     SessionTouched {
-        /// Its number.
         id: SessionId,
         /// What it lives without a renewal.
         ttl: Ttl,
-        /// The new lease.
         generation: u64,
     },
     /// A session has ended, and with it everything it owned.
-    SessionEnded {
-        /// Its number.
-        id: SessionId,
-        /// Its name.
-        session: SessionName,
-        /// How.
-        end: SessionEnd,
-    },
+    SessionEnded { id: SessionId, session: SessionName, end: SessionEnd },
     /// A znode was created.
-    NodeCreated {
-        /// Where.
-        path: ZnodePath,
-    },
+    NodeCreated { path: ZnodePath },
     /// A znode was deleted.
-    NodeDeleted {
-        /// Where.
-        path: ZnodePath,
-    },
+    NodeDeleted { path: ZnodePath },
     /// A znode's data was replaced.
-    NodeChanged {
-        /// Where.
-        path: ZnodePath,
-    },
+    NodeChanged { path: ZnodePath },
     /// A session speaks through the connection that this revision made, and through no other.
-    SessionAttached {
-        /// Its number.
-        id: SessionId,
-    },
+    SessionAttached { id: SessionId },
     /// A node's id was tied to its data directory.
-    NodeRegistered {
-        /// Which node.
-        node: NodeId,
-    },
+    NodeRegistered { node: NodeId },
     /// Something that somebody may wait for happened to a latch or a barrier.
     Recipe(RecipeEvent),
     /// A subtree has grown beyond its soft quota; nothing was refused.
@@ -173,49 +134,34 @@ pub enum Event {
     ValueSet(Grant),
     /// The rules of a lock were changed.
     PolicySet {
-        /// Which lock.
         lock: LockName,
         /// All of them, as they are now.
         policy: Policy,
     },
     /// A lock is granted to nobody until a stamp.
     Closed {
-        /// Which lock.
         lock: LockName,
         /// Until when, and why.
         closed: Closed,
     },
     /// A lock that was closed is open again.
-    Opened {
-        /// Which lock.
-        lock: LockName,
-    },
+    Opened { lock: LockName },
     /// An operator takes a place away; that it is gone is told next.
     Broken {
-        /// Which lock.
         lock: LockName,
-        /// Whose place.
         session: SessionName,
-        /// Who within the session.
         owner: Owner,
-        /// The place.
         ticket: Ticket,
         /// Under which token it was held; none if it waited.
         token: Option<FencingToken>,
-        /// Why.
         reason: Reason,
     },
     /// A holder is asked to give the lock back.
     ReleaseAsked {
-        /// Which lock.
         lock: LockName,
-        /// Which holder.
         session: SessionName,
-        /// Who within the session.
         owner: Owner,
-        /// Its place.
         ticket: Ticket,
-        /// Its token.
         token: FencingToken,
         /// By when, and why.
         request: ReleaseRequest,

@@ -24,7 +24,6 @@ pub struct Caller {
 /// Operations that are done together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Multi {
-    /// For whom.
     pub caller: Caller,
     /// All must hold for `then` to be done; with none, they hold.
     pub conditions: Vec<Condition>,
@@ -38,38 +37,15 @@ pub struct Multi {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
     /// There is such a node, or there is none.
-    Exists {
-        /// Where.
-        path: ZnodePath,
-        /// Which of the two.
-        exists: bool,
-    },
+    Exists { path: ZnodePath, exists: bool },
     /// There is such a node, with this version.
-    Version {
-        /// Where.
-        path: ZnodePath,
-        /// The version.
-        version: i32,
-    },
+    Version { path: ZnodePath, version: i32 },
     /// There is such a node, with this data.
-    Data {
-        /// Where.
-        path: ZnodePath,
-        /// The data.
-        data: Vec<u8>,
-    },
+    Data { path: ZnodePath, data: Vec<u8> },
     /// The lock is held under this token.
-    Holds {
-        /// Which lock.
-        lock: LockName,
-        /// The token.
-        token: FencingToken,
-    },
+    Holds { lock: LockName, token: FencingToken },
     /// The session is open.
-    SessionOpen {
-        /// Which.
-        session: SessionName,
-    },
+    SessionOpen { session: SessionName },
 }
 
 /// One operation.
@@ -79,7 +55,6 @@ pub enum Op {
     Create(Create),
     /// Deletes a znode.
     Delete {
-        /// Which node.
         path: ZnodePath,
         /// The version it must have; none means any.
         version: Option<i32>,
@@ -88,25 +63,20 @@ pub enum Op {
     },
     /// Replaces a znode's data.
     SetData {
-        /// Which node.
         path: ZnodePath,
-        /// Its new data.
         data: Data,
         /// The version it must have; none means any.
         version: Option<i32>,
     },
     /// Replaces a znode's access list.
     SetAcl {
-        /// Which node.
         path: ZnodePath,
-        /// Its new list.
         acl: Vec<AclEntry>,
         /// The `aversion` it must have; none means any.
         version: Option<i32>,
     },
     /// Does nothing if the node is there with this version, and is refused otherwise.
     Check {
-        /// Which node.
         path: ZnodePath,
         /// The version it must have; none means any.
         version: Option<i32>,
@@ -129,16 +99,12 @@ pub enum CreateKind {
     },
 }
 
-/// See [`Op::Create`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Create {
-    /// In which directory.
     pub directory: ZnodePath,
     /// Its name there; with `sequential` the beginning of it, which may be empty.
     pub name: String,
-    /// Its data.
     pub data: Data,
-    /// Which kind.
     pub kind: CreateKind,
     /// Whether the directory's counter is appended to the name, as ten digits or more.
     pub sequential: bool,

@@ -16,14 +16,10 @@ use crate::path::check_components;
 pub enum NameError {
     /// Nothing was given.
     #[error("{what} is empty: give it at least one character")]
-    Empty {
-        /// Which name.
-        what: &'static str,
-    },
+    Empty { what: &'static str },
     /// Longer than its bound.
     #[error("{what} is {len} bytes long: at most {max} are allowed")]
     TooLong {
-        /// Which name.
         what: &'static str,
         /// Its length, bytes.
         len: usize,
@@ -33,7 +29,6 @@ pub enum NameError {
     /// A character that no name may contain.
     #[error("{what} contains {found:?}: {rule}")]
     BadCharacter {
-        /// Which name.
         what: &'static str,
         /// The offending character.
         found: char,
@@ -43,21 +38,13 @@ pub enum NameError {
     /// A path component such as `.`, `..` or an empty one.
     #[error("{what} has the component {component:?}: components may not be empty, '.' or '..'")]
     BadComponent {
-        /// Which name.
         what: &'static str,
         /// The offending component.
         component: String,
     },
     /// Too many of something, such as labels.
     #[error("{count} {what}: at most {max} are allowed")]
-    TooMany {
-        /// Which things.
-        what: &'static str,
-        /// How many were given.
-        count: usize,
-        /// The bound.
-        max: usize,
-    },
+    TooMany { what: &'static str, count: usize, max: usize },
 }
 
 macro_rules! name {

@@ -24,7 +24,6 @@ pub enum Reply {
     Cancelled,
     /// The session is open.
     SessionOpened {
-        /// Its number.
         id: SessionId,
         /// What it lives without a renewal.
         ttl: Ttl,
@@ -33,7 +32,6 @@ pub enum Reply {
     },
     /// The session has a new lease.
     SessionRenewed {
-        /// Its number.
         id: SessionId,
         /// What it lives without a renewal.
         ttl: Ttl,
@@ -48,17 +46,13 @@ pub enum Reply {
         results: Vec<OpReply>,
     },
     /// So many containers were removed.
-    Swept {
-        /// How many.
-        count: u32,
-    },
+    Swept { count: u32 },
     /// The bounds are changed.
     LimitsSet,
     /// The node's id is tied to its data directory.
     NodeRegistered,
     /// The session speaks through another connection from this revision on.
     SessionAttached {
-        /// Its name.
         session: SessionName,
         /// What it lives without a renewal.
         ttl: Ttl,
@@ -76,15 +70,9 @@ pub enum Reply {
         ended: u32,
     },
     /// Places were taken away.
-    Broken {
-        /// How many.
-        places: u32,
-    },
+    Broken { places: u32 },
     /// Holders are asked to give the lock back.
-    ReleaseAsked {
-        /// How many.
-        holders: u32,
-    },
+    ReleaseAsked { holders: u32 },
     /// Another session holds the lock now.
     HandedOver(Grant),
     /// The caller holds all the locks that it asked for at once, in their order.
@@ -105,24 +93,14 @@ pub enum OpReply {
     Created {
         /// With the sequence number, if any.
         path: ZnodePath,
-        /// Its stat.
         stat: Stat,
     },
     /// So many nodes are gone: one, or a subtree.
-    Deleted {
-        /// How many.
-        count: u32,
-    },
+    Deleted { count: u32 },
     /// The data is replaced.
-    DataSet {
-        /// The node's stat.
-        stat: Stat,
-    },
+    DataSet { stat: Stat },
     /// The access list is replaced.
-    AclSet {
-        /// The node's stat.
-        stat: Stat,
-    },
+    AclSet { stat: Stat },
     /// The node is as expected.
     Checked,
 }
@@ -130,11 +108,8 @@ pub enum OpReply {
 /// A hold of a lock, as its holder sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
-    /// Which lock.
     pub lock: LockName,
-    /// Whose.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
     /// The place that was granted.
     pub ticket: Ticket,
@@ -171,7 +146,6 @@ pub struct Grant {
 pub struct Queued {
     /// In the queue of which lock: of one that was asked for by its segments, the segment.
     pub lock: LockName,
-    /// The place.
     pub ticket: Ticket,
     /// Revision of the owner's latest acquire for this place: the first one's equals the ticket.
     pub asked: Revision,
@@ -184,7 +158,6 @@ pub struct Queued {
     pub closed: Option<Closed>,
     /// How it is to be held.
     pub mode: Mode,
-    /// The session's number.
     pub session: SessionId,
     /// The session's time-to-live.
     pub ttl: Ttl,
@@ -244,20 +217,13 @@ pub enum Bound {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Rejection {
     /// The session expired, and not long ago: whatever it held is lost.
-    SessionExpired {
-        /// Its name.
-        session: SessionName,
-    },
+    SessionExpired { session: SessionName },
     /// No session of that name is known.
-    NoSession {
-        /// Its name.
-        session: SessionName,
-    },
+    NoSession { session: SessionName },
     /// The lease was renewed, or the session ended, before the expiry took effect.
     Superseded,
     /// Somebody else holds the lock, and the caller did not want to wait.
     LockBusy {
-        /// Who.
         holder: Box<HolderView>,
         /// Who waits.
         waiters: u32,
@@ -273,30 +239,15 @@ pub enum Rejection {
         newest: Attempt,
     },
     /// A bound is reached.
-    LimitReached {
-        /// Which.
-        bound: Bound,
-        /// Its value.
-        limit: u64,
-    },
+    LimitReached { bound: Bound, limit: u64 },
     /// No such node.
-    NoNode {
-        /// Where.
-        path: ZnodePath,
-    },
+    NoNode { path: ZnodePath },
     /// There is a node already.
-    NodeExists {
-        /// Where.
-        path: ZnodePath,
-    },
+    NodeExists { path: ZnodePath },
     /// The node has children.
-    NotEmpty {
-        /// Where.
-        path: ZnodePath,
-    },
+    NotEmpty { path: ZnodePath },
     /// The node has another version.
     BadVersion {
-        /// Where.
         path: ZnodePath,
         /// The version it has.
         actual: i32,
@@ -307,31 +258,23 @@ pub enum Rejection {
         path: ZnodePath,
     },
     /// The node may not be changed this way: the root, `/locks`, or a reserved one.
-    Reserved {
-        /// Where.
-        path: ZnodePath,
-    },
+    Reserved { path: ZnodePath },
     /// Another data directory serves under this node's id.
     NodeTaken,
     /// An operation of a multi was refused, and with it all of them.
     OpRefused {
         /// Which one, from 0, in `then` or `otherwise`.
         at: u32,
-        /// Why.
         why: Box<Rejection>,
     },
     /// The node's access list does not allow it.
     NotAllowed {
-        /// Where.
         path: ZnodePath,
         /// What was needed.
         needed: Perms,
     },
     /// The access list cannot be set: it is empty, or names nobody known.
-    BadAcl {
-        /// Of which node.
-        path: ZnodePath,
-    },
+    BadAcl { path: ZnodePath },
     /// A hard quota is reached.
     QuotaExceeded {
         /// The subtree with the quota.
@@ -340,10 +283,7 @@ pub enum Rejection {
         limit: u64,
     },
     /// The session speaks through another connection by now.
-    SessionMoved {
-        /// Its name.
-        session: SessionName,
-    },
+    SessionMoved { session: SessionName },
     /// A latch, a barrier or a counter refused.
     Recipe(RecipeRejection),
     /// Nobody holds the lock, but it is granted to nobody yet, and the caller did not want to wait.
@@ -376,10 +316,7 @@ pub enum Rejection {
         contenders: u32,
     },
     /// A rule, or a number of the request, is out of its bounds.
-    OutOfBounds {
-        /// Which.
-        what: OutOfBounds,
-    },
+    OutOfBounds { what: OutOfBounds },
     /// The caller would wait for itself.
     Deadlock {
         /// Who waits for what, from the caller on: each for the next, the last for the caller. Of a longer circle the first
@@ -389,10 +326,7 @@ pub enum Rejection {
     /// Nobody holds the lock, so that there is nothing to hand over.
     NobodyHolds,
     /// Whoever the lock is to be handed to holds it already.
-    HoldsAlready {
-        /// Who.
-        holder: Box<HolderView>,
-    },
+    HoldsAlready { holder: Box<HolderView> },
     /// A client of the tree waits before the one that the lock is to be handed to, or is the one itself and others wait
     /// before it: such clients go by the order of the queue alone.
     CannotOvertake,
@@ -408,12 +342,7 @@ pub enum Rejection {
         waiters: u32,
     },
     /// One of several locks that were asked for at once was refused, and with it all of them.
-    MemberRefused {
-        /// Which lock.
-        lock: LockName,
-        /// Why.
-        why: Box<Rejection>,
-    },
+    MemberRefused { lock: LockName, why: Box<Rejection> },
     /// The resource is cut into another number of segments than the call says, or into none.
     SegmentsMismatch {
         /// Into how many; none if it is one lock.

@@ -130,15 +130,10 @@ impl Default for Policy {
 pub struct PolicyChange {
     /// See [`Policy::limit`]; `Some(None)` makes it a lock again.
     pub limit: Option<Option<u32>>,
-    /// See [`Policy::order`].
     pub order: Option<QueueOrder>,
-    /// See [`Policy::ageing_ms`].
     pub ageing_ms: Option<u64>,
-    /// See [`Policy::lock_delay_ms`].
     pub lock_delay_ms: Option<u64>,
-    /// See [`Policy::cooldown_ms`].
     pub cooldown_ms: Option<u64>,
-    /// See [`Policy::detect_deadlocks`].
     pub detect_deadlocks: Option<bool>,
     /// See [`Policy::segments`]; `Some(None)` makes it whole again.
     pub segments: Option<Option<u32>>,

@@ -16,21 +16,18 @@ use crate::{
 pub enum Recipe {
     /// Makes a latch; nothing changes if there is one of the same count.
     MakeLatch {
-        /// Which.
         latch: RecipeName,
         /// How often it has to be counted down, 1 to [`Recipe::COUNT_MAX`].
         count: u32,
     },
     /// Counts a latch down, once for each key.
     CountDown {
-        /// Which.
         latch: RecipeName,
         /// Names the event that is counted.
         key: RequestId,
     },
     /// Promises that a latch is counted down under this key when a session ends, if it was not before.
     Promise {
-        /// Which.
         latch: RecipeName,
         /// Names the event that is counted.
         key: RequestId,
@@ -38,10 +35,7 @@ pub enum Recipe {
         session: SessionName,
     },
     /// Removes a latch; whoever waits for it is told.
-    DeleteLatch {
-        /// Which.
-        latch: RecipeName,
-    },
+    DeleteLatch { latch: RecipeName },
     /// Arrives at a barrier, or at a double barrier in order to enter.
     Arrive(Arrive),
     /// Leaves: a barrier breaks, an entered double barrier is left, a place to enter is free again.
@@ -74,18 +68,15 @@ pub enum Gate {
     Double,
 }
 
-/// See [`Recipe::Arrive`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrive {
     /// Of which kind.
     pub gate: Gate,
-    /// Which.
     pub name: RecipeName,
     /// How many pass together, 1 to [`Recipe::PARTIES_MAX`].
     pub parties: u32,
     /// For which session; opened in the same step if it is new.
     pub open: OpenSession,
-    /// Who within the session.
     pub owner: Owner,
     /// A retry under the same id gets the first final answer.
     pub request: Option<RequestId>,
@@ -94,29 +85,21 @@ pub struct Arrive {
     pub wait_ms: Option<u64>,
 }
 
-/// See [`Recipe::Depart`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Depart {
     /// Of which kind.
     pub gate: Gate,
-    /// Which.
     pub name: RecipeName,
-    /// Whose place.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
 }
 
-/// See [`Recipe::GiveUp`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveUp {
     /// Of which kind.
     pub gate: Gate,
-    /// Which.
     pub name: RecipeName,
-    /// Whose place.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
     /// Revision of the arrival that the caller waited on ([`Arrived::asked`]). If the same member has asked again since,
     /// it still wants the place, and nothing changes.
@@ -125,10 +108,8 @@ pub struct GiveUp {
     pub request: Option<RequestId>,
 }
 
-/// See [`Recipe::Count`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// Which counter.
     pub counter: RecipeName,
     /// Keeper of the memo. It must be open; the change does not renew it.
     pub session: Option<SessionName>,
@@ -214,7 +195,6 @@ pub struct Arrived {
     pub arrived: u32,
     /// How many pass together.
     pub parties: u32,
-    /// The session's number.
     pub session: SessionId,
     /// The session's time-to-live.
     pub ttl: Ttl,
@@ -276,11 +256,9 @@ pub enum RecipeRejection {
 /// How a generation broke.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Breach {
-    /// Which generation.
     pub generation: Revision,
     /// Who broke it.
     pub session: SessionName,
-    /// Why.
     pub cause: BreachCause,
 }
 
@@ -299,43 +277,23 @@ pub enum BreachCause {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RecipeEvent {
     /// A latch was counted down to zero.
-    LatchOpened {
-        /// Which.
-        latch: RecipeName,
-    },
+    LatchOpened { latch: RecipeName },
     /// A latch was removed.
-    LatchDeleted {
-        /// Which.
-        latch: RecipeName,
-    },
+    LatchDeleted { latch: RecipeName },
     /// A generation of a barrier opened for all who had arrived, or a round of a double barrier began.
     Opened {
         /// Of which kind.
         gate: Gate,
-        /// Which.
         name: RecipeName,
         /// The generation, or the round.
         generation: Revision,
     },
     /// A generation of a barrier broke for all who had arrived.
-    Broken {
-        /// Which.
-        name: RecipeName,
-        /// How.
-        breach: Breach,
-    },
+    Broken { name: RecipeName, breach: Breach },
     /// A place to enter a double barrier is free again.
-    PlaceFreed {
-        /// Which.
-        name: RecipeName,
-    },
+    PlaceFreed { name: RecipeName },
     /// The last one has left a double barrier.
-    Out {
-        /// Which.
-        name: RecipeName,
-        /// Which round.
-        generation: Revision,
-    },
+    Out { name: RecipeName, generation: Revision },
 }
 
 /// A latch at one revision.
@@ -354,7 +312,6 @@ pub struct LatchView {
 /// A counter at one revision. One that nobody changed is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CounterView {
-    /// Its value.
     pub value: i64,
     /// Revision of its last change; 0 if there was none. So no version ever comes back.
     pub version: u64,

@@ -17,7 +17,6 @@ pub struct Segments {
     pub choice: SegmentChoice,
 }
 
-/// Which segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SegmentChoice {
     /// The one in which the caller has its place; if it has none, one that can be had at once, and of several such, or if

@@ -11,11 +11,8 @@ use crate::{
 /// A holder as others see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HolderView {
-    /// Whose.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
-    /// Its token.
     pub token: FencingToken,
     /// Since when.
     pub granted_at: Stamp,
@@ -40,11 +37,8 @@ pub struct HolderView {
 /// A waiter as others see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaiterView {
-    /// Whose.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
-    /// Its place.
     pub ticket: Ticket,
     /// Since when.
     pub since: Stamp,
@@ -65,7 +59,6 @@ pub struct WaiterView {
 /// A lock at one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockView {
-    /// Which lock.
     pub lock: LockName,
     /// Who holds it, in the order of their places; at most as many as were asked for.
     pub holders: Vec<HolderView>,
@@ -141,9 +134,7 @@ pub enum SessionStatus {
 /// A live session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionView {
-    /// Its number.
     pub id: SessionId,
-    /// Its name.
     pub session: SessionName,
     /// What it lives without a renewal.
     pub ttl: Ttl,
@@ -186,8 +177,6 @@ pub struct Page<T> {
 /// One znode of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
-    /// Where.
     pub path: ZnodePath,
-    /// Its stat.
     pub stat: Stat,
 }

@@ -12,19 +12,18 @@ use crate::Machine;
 use crate::apply::ApplyContext;
 use crate::lock::queue_entry::{Hold, QueueEntry};
 
-/// What a conversion is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// None: it is held, or waited for, so.
+    /// No change of the mode.
     Stay,
-    /// To something weaker, at once.
+    /// To a weaker mode, at once.
     Down(Mode),
-    /// To exclusive, when nobody else holds.
+    /// To exclusive, once it is the only holder.
     Up,
 }
 
 impl Machine {
-    /// What asking in a mode means for a place that is there.
+    /// The conversion that an acquire in a mode means for an existing entry.
     pub(crate) fn conversion(
         &self,
         lock: &LockName,
@@ -45,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Says that a holder holds in a weaker mode now, and looks at the queue again.
+    /// Emits a conversion to a weaker mode, and grants waiters that fit now.
     pub(crate) fn converted(
         &mut self,
         lock: &LockName,
@@ -58,8 +57,7 @@ impl Machine {
         self.grant_next(lock, ctx);
     }
 
-    /// Makes a holder exclusive that waited for that, once nobody else holds. It has the lock already, so that it does
-    /// not matter whether the lock is closed to others.
+    /// Completes an upgrade once the holder is the only one. A cooldown does not matter: it has the lock already.
     pub(crate) fn upgrade_if_alone(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
         if indexed.holders.len() != 1 {
@@ -80,7 +78,7 @@ impl Machine {
         self.granted(lock, &granted, ctx);
     }
 
-    /// Takes back that a holder waits to be exclusive.
+    /// Cancels an upgrade that still waits.
     pub(crate) fn cancel_upgrade(
         &mut self,
         lock: &LockName,

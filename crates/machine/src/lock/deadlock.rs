@@ -17,18 +17,18 @@ use crate::lock::index::Lock;
 use crate::lock::queue_entry::{LockRequest, QueueEntry};
 use crate::lock::rank::Rank;
 
-/// Places looked at for one caller.
+/// Entries that one search looks at.
 const STEPS_MAX: usize = 4_096;
 
-/// Who waits and holds.
+/// An owner of a session.
 type Agent<'a> = (SessionId, &'a Owner);
 
-/// What a caller wants, and would have to wait for.
+/// What a caller would have to wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
-    /// A place in the queue.
+    /// A new entry in the queue.
     Place { request: LockRequest, rank: Rank },
-    /// To hold exclusively what it holds upgradably, under this number.
+    /// The upgrade of its hold with this sequence number.
     Upgrade(u64),
 }
 
@@ -37,32 +37,32 @@ pub(crate) enum Wanted {
 struct PendingWait<'a> {
     agent: usize,
     lock: &'a LockName,
-    /// What may be missing for ever of the semaphore's permits; 0 on a lock.
+    /// Permits of a semaphore that may stay held without blocking this wait; 0 on a lock.
     slack: u64,
-    /// The caller's new wait.
+    /// The wait that the caller would add.
     new: bool,
-    /// The agent that made it hopeless.
+    /// The agent for which it waits in vain.
     stuck_on: Option<usize>,
 }
 
-/// What was found so far. The caller, or whichever caller was handed a lock, is agent 0.
+/// The graph of waits found so far. Agent 0 is the caller, or the receiver of a hand-over.
 #[derive(Debug)]
 struct Search<'a> {
     machine: &'a Machine,
-    /// What the caller wants; nothing if agent 0 was handed a lock, and may wait for itself with what it wanted before.
+    /// The new waits of the caller; empty for a hand-over, after which an earlier wait of agent 0 may close a cycle.
     wanted: &'a [(LockName, Wanted)],
-    /// A hold that does not count: the search runs as if it were not there.
+    /// A hold that the search ignores.
     without: Option<(&'a LockName, u64)>,
     numbers: BTreeMap<Agent<'a>, usize>,
     agents: Vec<Agent<'a>>,
     waits: Vec<PendingWait<'a>>,
-    /// To each agent: waits that it stands in the way of, and how much it takes from their slack.
+    /// For each agent the waits that it blocks, and how much it takes from their slack.
     blocks: Vec<Vec<(usize, u64)>>,
     steps: usize,
 }
 
 impl Machine {
-    /// Rejects a caller that would wait for itself. A new session is none yet.
+    /// Rejects a caller that would wait for itself. `session` is `None` for a session that is still to be opened.
     pub(crate) fn check_deadlock(
         &self,
         session: Option<SessionId>,
@@ -89,8 +89,8 @@ impl Machine {
         }
     }
 
-    /// Rejects that somebody was handed a lock and waits for itself by that: it waits for whichever caller waits for that lock. A
-    /// cycle in which it was already is none that this closes.
+    /// Rejects a hand-over that closes a cycle through the receiver. A cycle that existed before the hand-over does not
+    /// count.
     pub(crate) fn check_handover_deadlock(
         &self,
         lock: &LockName,
@@ -115,7 +115,7 @@ impl Machine {
         last.is_some_and(|(last, _)| last > rank)
     }
 
-    /// Whether somebody may wait for an agent that has places already.
+    /// Whether another agent may wait for this one.
     fn is_waited_for(&self, session: SessionId, owner: &Owner) -> bool {
         let keys = self.locks.keys_of(session).take(STEPS_MAX);
         keys.filter(|key| key.owner == *owner).any(|key| {
@@ -130,7 +130,7 @@ impl Machine {
 }
 
 impl<'a> Search<'a> {
-    /// Everybody whom the caller would wait for, directly or not, as far as the bound lets it look.
+    /// Collects all agents for which the caller would wait, directly or not, within the bound.
     fn of(
         machine: &'a Machine,
         newcomer: Agent<'a>,
@@ -186,13 +186,13 @@ impl<'a> Search<'a> {
         self.waits.len() - 1
     }
 
-    /// Counts one more place. False if it was one too many.
+    /// Counts one more entry. False beyond the bound.
     fn ctx(&mut self) -> bool {
         self.steps += 1;
         self.steps <= STEPS_MAX
     }
 
-    /// Somebody is in the way of a wait; nobody is in its own.
+    /// Notes that an agent blocks a wait; no agent blocks its own.
     fn block(&mut self, wait: usize, agent: usize, weight: u64) {
         let own = self.waits.get(wait).is_none_or(|wait| wait.agent == agent);
         if let Some(blocks) = self.blocks.get_mut(agent).filter(|_| !own) {
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
         self.block(wait, agent, weight);
     }
 
-    /// What an agent waits for already.
+    /// Adds the present waits of an agent.
     fn waits_already(&mut self, at: usize, (session, owner): Agent<'a>) {
         let machine = self.machine;
         for key in machine.locks.keys_of(session) {
@@ -225,7 +225,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.waits_in_queue(wait, (name, lock), (place.request(), &place.rank));
-            // The caller goes before it, though it came later.
+            // The caller would overtake it.
             let overtaken = |(other, wanted): &(LockName, Wanted)| {
                 other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
             };
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The holders of a lock that count.
+    /// The holders of a lock, without the ignored hold.
     fn holders(
         &self,
         name: &LockName,
@@ -245,9 +245,9 @@ impl<'a> Search<'a> {
         lock.holders.iter().filter(move |holder| Some(holder.sequence()) != without)
     }
 
-    /// Who is in the way of a place in a queue. A caller that stands before it and has no other place can wait for nothing else
-    /// than it, and is not looked at any further: what is in its way counts as in the way of those behind it. Unless that
-    /// is whose place this is: a client of the tree may hold a lock and wait for it once more.
+    /// Adds the agents that block an entry in a queue. A waiter before it without another entry can wait for this lock only: its
+    /// blockers count as blockers of the entry, and the waiter itself is not searched. An agent that also holds the lock is
+    /// an exception: a `ZooKeeper` client may hold a lock and wait for it again.
     fn waits_in_queue(
         &mut self,
         wait: usize,
@@ -294,7 +294,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Who is in the way of a holder that wants to be alone.
+    /// Adds the agents that block an upgrade: all other holders.
     fn waits_to_be_alone(
         &mut self,
         wait: usize,
@@ -309,8 +309,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether a holder of a lock keeps a place from being granted in this mode. One that waits to be alone, as the caller
-    /// may from now on, lets nobody in.
+    /// Whether a holder blocks a grant in this mode. A holder that waits for an upgrade, as the caller may from now on, blocks
+    /// each new holder.
     fn is_in_the_way(&self, name: &LockName, holder: &QueueEntry, mode: Mode) -> bool {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
         let upgrades = |(lock, wanted): &(LockName, Wanted)| {
@@ -328,8 +328,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The cycle that a new wait closes, or any that goes through whichever caller was handed a lock: whatever waits for it, near
-    /// ones first, is hopeless, until its own wait is.
+    /// The cycle that a new wait closes, or any cycle through the receiver of a hand-over. Breadth first: each wait for a stuck
+    /// agent is stuck, until a wait of agent 0 is.
     fn cycle(mut self) -> Option<Vec<Blocked>> {
         let mut via: BTreeMap<usize, usize> = BTreeMap::new();
         let mut hopeless = VecDeque::from([0]);
@@ -357,7 +357,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The waits of a cycle, from the caller's on, as far as they are named.
+    /// The waits of a cycle from the caller's on, at most [`Rejection::CYCLE_MAX`].
     fn named(&self, first: usize, via: &BTreeMap<usize, usize>) -> Vec<Blocked> {
         let mut cycle = Vec::new();
         let mut at = Some(first);

@@ -15,9 +15,8 @@ use crate::lock::index::Lock;
 use crate::lock::queue_entry::QueueEntry;
 use crate::reads::{LockFilter, SCAN_MAX};
 
-/// Links of a chain at most.
 pub const CHAIN_MAX: usize = 8;
-/// Holders of one lock, and places of one session, that are looked at for a link.
+/// Holders of one lock, and entries of one session, that a search for a link looks at.
 const ENTRIES_MAX: usize = 64;
 
 /// A holder that waits for another lock itself.
@@ -25,11 +24,9 @@ const ENTRIES_MAX: usize = 64;
 pub struct BlockingLink {
     /// Who holds the lock before, and waits.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
     /// What it waits for.
     pub waits_for: LockName,
-    /// Since when.
     pub since: Stamp,
     /// Who holds that; none if it is free or closed just now.
     pub held_by: Option<SessionName>,
@@ -37,20 +34,20 @@ pub struct BlockingLink {
     pub cycle: bool,
 }
 
-/// Who has a lock: its holders, or if nobody holds it, whichever caller it is kept for.
+/// The holders of a lock; if it is free, the multi-lock for which it is kept.
 fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<QueueEntry>> {
     let first = lock.waiters.values().take(1).filter(|first| !first.multi_lock().is_empty());
     lock.holders.iter().chain(first.filter(|_| lock.holders.is_empty()))
 }
 
 impl Machine {
-    /// The places that wait for a lock, in order; at most so many.
+    /// The tickets of the waiters, in order; at most `count_max`.
     pub fn queue(&self, lock: &LockName, count_max: usize) -> Vec<Ticket> {
         let Some(indexed) = self.locks.get(lock) else { return Vec::new() };
         indexed.waiters.values().take(count_max).map(|waiter| waiter.ticket).collect()
     }
 
-    /// Milliseconds from when a present holder asked to its grant; none if it does not hold any more.
+    /// Milliseconds from the acquire of a present holder to its grant; `None` if it does not hold any more.
     pub fn waited_ms(&self, grant: &Grant) -> Option<u64> {
         let (id, _) = self.session_id(&grant.session)?;
         let entry = self.locks.find(id, &grant.lock, &grant.owner, grant.ticket)?;
@@ -82,7 +79,7 @@ impl Machine {
         links
     }
 
-    /// A holder of a lock that waits for another one: as the same owner if it does, else as any.
+    /// A holder of a lock that waits for another lock, preferably with the same owner.
     fn waiting_holder(
         &self,
         lock: &LockName,

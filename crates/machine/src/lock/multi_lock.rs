@@ -23,7 +23,7 @@ use crate::session::attempts::Attempts;
 use crate::session::store::KnownSession;
 
 impl Machine {
-    /// Takes a place in the queue of each lock, and all locks if they are free.
+    /// Enters the queue of each lock, and holds all locks if they are free.
     pub(crate) fn acquire_all(&mut self, all: AcquireAll, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_bounds(&all)?;
         let id = match self.sessions.named(&all.open.session) {
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// The owner has all of them already, or waits for them: the session shows life.
+    /// Renews the entries that the owner has.
     fn acquire_all_again(
         &mut self,
         members: &[Arc<QueueEntry>],
@@ -66,7 +66,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         for (lock, member) in all.locks.iter().zip(members) {
-            // One that is converted meanwhile is not what was asked for.
+            // A hold that was converted since is not the one asked for.
             let mode = member.hold.as_ref().map_or(member.mode, |hold| hold.mode);
             if mode != all.mode {
                 return Err(refused(lock, Rejection::ModeConflict { mode }));
@@ -100,8 +100,8 @@ impl Machine {
         self.answer_all(&all.locks, &all.open.session, &all.owner, true)
     }
 
-    /// New places. They are made one after the other, since each lock's directory may lie in another's; if one cannot be
-    /// made, none was.
+    /// Adds the entries one after the other, since the directory of one lock may lie in that of another. If one is rejected, all
+    /// are undone.
     fn acquire_all_new(
         &mut self,
         session: Option<SessionId>,
@@ -154,7 +154,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes one of the places. A caller that has to wait needs room in the queue.
+    /// Adds one entry. A caller that has to wait needs room in the queue.
     fn enqueue_one(
         &mut self,
         session: SessionId,
@@ -197,7 +197,6 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects some places too many.
     fn check_room_for_entries(
         &self,
         session: Option<SessionId>,
@@ -237,12 +236,12 @@ impl Machine {
                 Ok(Reply::GrantedAll(grants))
             }
             Some(StandingAll::Waiting(places)) => Ok(Reply::QueuedAll(places)),
-            // Cannot be: the places were just made, or found.
+            // Unreachable: the entries were just made, or found.
             None => Err(no_session(session.clone())),
         }
     }
 
-    /// Where one who asked for these locks at once stands; none if it does not have a place in each of them.
+    /// The state of a multi-lock acquire; `None` if the owner does not have an entry in each of the locks.
     pub fn standing_all(
         &self,
         locks: &[LockName],
@@ -265,7 +264,7 @@ impl Machine {
         Some(StandingAll::Holding(places.into_iter().map(grant).collect::<Option<_>>()?))
     }
 
-    /// Gives locks back, or leaves their queues. Where there is no place nothing is done.
+    /// Releases locks, or leaves their queues. A lock without an entry of the owner is left alone.
     pub(crate) fn release_all(
         &mut self,
         release: ReleaseAll,
@@ -309,7 +308,7 @@ impl Machine {
         Ok(Reply::ReleasedAll { changed })
     }
 
-    /// Gives up one of several locks: with an attempt only what that one keeps.
+    /// Releases one lock of a multi-lock; with an attempt only what that attempt keeps.
     fn leave_for_all(
         &mut self,
         session: SessionId,
@@ -329,7 +328,7 @@ impl Machine {
         }
     }
 
-    /// The other members of a place that waits, with their locks.
+    /// The other entries of a multi-lock, with their locks.
     pub(crate) fn other_members(
         &self,
         lock: &LockName,
@@ -343,7 +342,7 @@ impl Machine {
         others.filter_map(key).collect()
     }
 
-    /// Whether all members of one that stands first can hold now.
+    /// Whether all entries of a multi-lock are first and can hold now.
     pub(crate) fn may_hold_all(&self, member: &QueueEntry, now: Stamp) -> bool {
         member.multi_lock().iter().all(|name| {
             self.locks.get(name).is_some_and(|lock| {
@@ -355,7 +354,7 @@ impl Machine {
         })
     }
 
-    /// Grants all members of one that stands first.
+    /// Grants all entries of a multi-lock.
     pub(crate) fn grant_members(&mut self, member: &QueueEntry, ctx: &mut ApplyContext<'_>) {
         for name in member.multi_lock() {
             self.end_cooldown_if_over(name, ctx);
@@ -369,12 +368,12 @@ impl Machine {
 }
 
 impl QueueEntry {
-    /// The locks that it asked for at once, sorted; none if it asked for its own alone.
+    /// The locks of its multi-lock, sorted; empty for a plain entry.
     pub(crate) fn multi_lock(&self) -> &[LockName] {
         self.options().multi_lock.as_deref().unwrap_or(&[])
     }
 
-    /// True if both came together, as members of one.
+    /// True if both are entries of one multi-lock acquire.
     pub(crate) fn same_multi_lock(&self, other: &Self) -> bool {
         self.ticket == other.ticket
             && self.session == other.session
@@ -384,12 +383,11 @@ impl QueueEntry {
     }
 }
 
-/// Of all members the first one tells how long its caller waits: one cancel ends the wait of all.
+/// The deadline is kept on the first entry: one cancel ends the wait for all.
 fn wait_of(all: &AcquireAll, at: usize) -> Option<u64> {
     all.wait_ms.filter(|_| at == 0)
 }
 
-/// Rejects what no call of ours asks for.
 fn check_bounds(all: &AcquireAll) -> Result<(), Rejection> {
     let held =
         all.max_hold_ms.is_none_or(|ms| (1..=holdfast_types::Acquire::HOLD_MAX_MS).contains(&ms));

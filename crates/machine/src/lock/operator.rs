@@ -17,7 +17,7 @@ use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::queue_entry::QueueEntry;
 
 impl Machine {
-    /// Takes places away, and grants the lock on.
+    /// Removes entries, and grants the lock to the next waiters.
     pub(crate) fn break_entries(&mut self, breaking: Break, ctx: &mut ApplyContext<'_>) -> Reply {
         let Break { lock, what, reason } = breaking;
         let places = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.places(what));
@@ -37,7 +37,7 @@ impl Machine {
         Reply::Broken { places: u32::try_from(places.len()).unwrap_or(u32::MAX) }
     }
 
-    /// Asks holders to give the lock back.
+    /// Requests holders to release the lock.
     pub(crate) fn request_release(
         &mut self,
         request: AskRelease,
@@ -90,7 +90,7 @@ impl Machine {
 }
 
 impl Lock {
-    /// The places that an operator means.
+    /// The entries that a break names.
     fn places(&self, what: Broken) -> Vec<Arc<QueueEntry>> {
         let all = self.holders.iter().chain(self.waiters.values());
         let meant = all.filter(|place| match what {
@@ -103,8 +103,8 @@ impl Lock {
     }
 }
 
-/// Whether a request asks for more than the one before: only such a one takes its place, so that whichever caller repeats itself
-/// does not put the deadline off.
+/// Whether a request is stricter than the one before. Only then it replaces that, so a repetition does not postpone the
+/// deadline.
 fn is_stricter(new: &ReleaseRequest, before: &ReleaseRequest) -> bool {
     match (new.revoke, before.revoke) {
         (true, false) => true,

@@ -14,7 +14,7 @@ use crate::apply::{ApplyContext, limit_reached};
 use crate::lock::index::{SessionLockKey, StoredPolicy};
 
 impl Machine {
-    /// Changes the policy of a lock, whose directory is made if it is missing.
+    /// Changes the policy of a lock, and creates its directory if it is missing.
     pub(crate) fn set_policy(
         &mut self,
         lock: &LockName,
@@ -70,7 +70,7 @@ impl Machine {
         Ok(directory)
     }
 
-    /// Waiters that request for more than there will ever be leave.
+    /// Removes waiters that ask for more permits than the new limit.
     fn remove_unservable_waiters(
         &mut self,
         lock: &LockName,
@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// What an acquire says about the kind of a lock: the policy to be set with its grant, if any.
+    /// Checks what an acquire says about the policy. Returns the policy to be set with a new lock, if any.
     pub(crate) fn policy_for(&self, acquire: &Acquire) -> Result<Option<StoredPolicy>, Rejection> {
         let indexed = self.locks.get(&acquire.lock);
         let has = indexed.and_then(|indexed| indexed.policy().limit);
@@ -114,7 +114,7 @@ impl Machine {
     }
 }
 
-/// Rejects numbers that no call of ours makes.
+/// Rejects values out of bounds, which the front-ends never send.
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let held = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms));
     let counted = |count: Option<u32>| count.is_none_or(|n| (1..=Policy::LIMIT_MAX).contains(&n));

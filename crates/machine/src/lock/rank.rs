@@ -8,18 +8,18 @@ use holdfast_types::{Mode, Policy, QueueOrder, Stamp};
 
 use crate::lock::queue_entry::LockRequest;
 
-/// A waiter's place in the order of its queue.
+/// The position of a waiter in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     pub(crate) class: u8,
-    /// Milliseconds; before the epoch for the urgent in the first seconds of time.
+    /// Milliseconds; negative for a priority in the first seconds of the log's time.
     pub(crate) at: i64,
-    /// Its number in the directory. No two queue entries of a lock share one.
+    /// The sequence number in the directory, unique in the lock.
     pub(crate) sequence: u64,
 }
 
 impl Rank {
-    /// Of an entry that comes now.
+    /// The rank of a new entry.
     pub(crate) fn of(policy: &Policy, request: LockRequest, since: Stamp, sequence: u64) -> Self {
         let shared = request.mode == Mode::Shared;
         let class = match policy.order {
@@ -32,12 +32,12 @@ impl Rank {
         Self { class, at, sequence }
     }
 
-    /// Of a place that a hold was handed over to: it goes before everybody who waits.
+    /// The rank of an entry that received a hand-over: before all waiters.
     pub(crate) fn before_all(sequence: u64) -> Self {
         Self { class: 0, at: i64::MIN, sequence }
     }
 
-    /// The same, but behind another one.
+    /// This rank, or one behind another if that is later.
     pub(crate) fn behind(self, other: Option<&Self>) -> Self {
         match other {
             Some(other) if *other > self => Self { sequence: self.sequence, ..*other },

@@ -16,7 +16,7 @@ use crate::lock::index::StoredPolicy;
 use crate::lock::queue_entry::LockRequest;
 use crate::session::store::KnownSession;
 
-/// A resource of a sharded lock with the place that is taken in one of them.
+/// The number of shards of a new sharded lock, to be remembered with its first entry.
 #[derive(Debug)]
 pub(crate) struct NewShards {
     sharded: LockName,
@@ -24,7 +24,7 @@ pub(crate) struct NewShards {
 }
 
 impl Machine {
-    /// Turns an acquire for a segment into one for that lock. What is to be remembered if it succeeds, if anything.
+    /// Turns an acquire of a sharded lock into one of a shard. Returns what is to be remembered if it succeeds.
     pub(crate) fn choose_shard(
         &self,
         session: Option<SessionId>,
@@ -53,7 +53,7 @@ impl Machine {
         Ok(new.then_some(NewShards { sharded, count }))
     }
 
-    /// Remembers into how many segments a resource is sharded. A place in one of them is there, and so is its directory.
+    /// Remembers the number of shards. An entry in one of them exists, and so does the directory.
     pub(crate) fn remember_shard_count(&mut self, new_shards: NewShards) {
         let NewShards { sharded, count } = new_shards;
         let policy = Policy { segments: Some(count), ..Policy::DEFAULT };
@@ -62,7 +62,7 @@ impl Machine {
         self.locks.set_policy(&mut self.tree, &sharded, &directory, stored_policy);
     }
 
-    /// Rejects a caller that takes something that is sharded for one lock.
+    /// Rejects an acquire of a sharded lock as one lock.
     pub(crate) fn check_not_sharded(&self, lock: &LockName) -> Result<(), Rejection> {
         match self.shard_count(lock) {
             Some(count) => Err(mismatch(Some(count))),
@@ -70,12 +70,12 @@ impl Machine {
         }
     }
 
-    /// Into how many segments something is sharded.
+    /// The number of shards; `None` for a plain lock.
     pub(crate) fn shard_count(&self, sharded: &LockName) -> Option<u32> {
         self.locks.get(sharded)?.policy().segments
     }
 
-    /// How many segments there are, or will be with this caller: then they are new.
+    /// The number of shards, and whether this acquire sets it.
     fn count_for(&self, sharded: &LockName, said: Option<u32>) -> Result<(u32, bool), Rejection> {
         match (self.shard_count(sharded), said) {
             (Some(has), Some(said)) if said != has => Err(mismatch(Some(has))),
@@ -86,7 +86,7 @@ impl Machine {
         }
     }
 
-    /// The first of all segments in which a session's owner holds or waits.
+    /// The first shard in which an owner of a session has an entry.
     fn own_shard(
         &self,
         session: SessionId,
@@ -105,8 +105,7 @@ impl Machine {
         own.filter(|index| *index < count).min()
     }
 
-    /// The segment for somebody who has none: one that can be had at once, then the one with the fewest places, then the
-    /// first.
+    /// The shard for an owner without an entry: one that is free, else the one with the fewest entries, the first of those.
     fn least_loaded_shard(
         &self,
         sharded: &LockName,
@@ -128,14 +127,14 @@ impl Machine {
         best.map(|(_, lock)| lock).ok_or_else(|| mismatch(Some(count)))
     }
 
-    /// Whether a new acquire would have to wait, and how many have a place.
+    /// Whether a new acquire would have to wait, and how many entries there are.
     fn load_of(&self, lock: &LockName, request: LockRequest, now: Stamp) -> (bool, u32) {
         let Some(indexed) = self.locks.get(lock) else { return (false, 0) };
         let holders = u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX);
         (!indexed.admits(request, now), holders.saturating_add(indexed.waiting()))
     }
 
-    /// The lock that a release of this one is for: the segment in which the caller has its place, if this one is sharded.
+    /// The lock that a release is for: of a sharded lock the shard in which the owner has its entry.
     pub(crate) fn lock_of_owner(
         &self,
         session: SessionId,
@@ -149,7 +148,7 @@ impl Machine {
         own.unwrap_or(lock)
     }
 
-    /// As [`Machine::acknowledge_loss`], of a lock and of its segments.
+    /// As [`Machine::acknowledge_loss`], for a lock and its shards.
     pub(crate) fn acknowledge_losses_in(
         &mut self,
         session: &SessionName,
@@ -167,13 +166,13 @@ impl Machine {
         acknowledged
     }
 
-    /// How many hold or wait in any of so many segments.
+    /// Entries in the first shards.
     pub(crate) fn entries_in_shards(&self, sharded: &LockName, count: u32) -> u32 {
         let of = |view: SegmentView| view.holders.saturating_add(view.waiters);
         self.first_shards(sharded, count).map(of).fold(0, u32::saturating_add)
     }
 
-    /// The segments of a lock as others see them; none of one that is not sharded.
+    /// The shards of a lock; empty for a plain lock.
     pub(crate) fn shard_views(&self, sharded: &LockName) -> Vec<SegmentView> {
         self.first_shards(sharded, self.shard_count(sharded).unwrap_or(0)).collect()
     }
@@ -193,8 +192,8 @@ impl Machine {
         })
     }
 
-    /// The segment in which a session's owner holds or waits, as one who asks again so would find it; none if there is
-    /// none, or the call would be refused.
+    /// The shard in which an owner of a session has its entry; `None` without one, or if the number or the choice of the shard
+    /// does not agree.
     pub fn segment_held(
         &self,
         sharded: &LockName,

@@ -12,7 +12,7 @@ use crate::lock::index::Lock;
 use crate::lock::queue_entry::QueueEntry;
 
 impl Machine {
-    /// A hold as its holder sees it; none of a waiter.
+    /// The holder's view of the lock, or `None` if the entry is still waiting.
     pub(crate) fn grant_of(
         &self,
         lock: &LockName,
@@ -42,7 +42,7 @@ impl Machine {
         })
     }
 
-    /// A place as its waiter sees it, or a holder that waits to hold in another mode.
+    /// The waiter's view of its entry, also of a holder that waits for another mode.
     pub(crate) fn queued_of(&self, lock: &LockName, entry: &QueueEntry) -> Option<Queued> {
         let indexed = self.locks.get(lock)?;
         Some(Queued {
@@ -58,7 +58,7 @@ impl Machine {
         })
     }
 
-    /// The first holder as others see it, itself apart; none if nobody else holds.
+    /// The first holder apart from this entry.
     pub(crate) fn first_holder(
         &self,
         lock: &Lock,
@@ -70,7 +70,7 @@ impl Machine {
         self.holder_view(lock.holders.iter().find(is_other)?)
     }
 
-    /// A holder as others see it; none of a waiter.
+    /// The public view of a holder; `None` of a waiter.
     pub(crate) fn holder_view(&self, holder: &QueueEntry) -> Option<HolderView> {
         let hold = holder.hold.as_deref()?;
         Some(HolderView {
@@ -89,7 +89,6 @@ impl Machine {
         })
     }
 
-    /// A waiter as others see it.
     pub(crate) fn waiter_view(&self, waiter: &QueueEntry) -> WaiterView {
         WaiterView {
             session: waiter.session_name.clone(),
@@ -105,7 +104,6 @@ impl Machine {
         }
     }
 
-    /// A lock as others see it, with its first holders and waiters.
     pub(crate) fn lock_view(
         &self,
         lock: &LockName,
@@ -130,7 +128,7 @@ impl Machine {
         }
     }
 
-    /// A lock that nobody has taken since its directory was made, and that has no policy.
+    /// The view of a lock that was never granted and has no policy.
     pub(crate) fn untaken(&self, lock: &LockName) -> LockView {
         LockView {
             lock: lock.clone(),
@@ -148,7 +146,7 @@ impl Machine {
         }
     }
 
-    /// The smallest token of a lock that is still good, or could be one day.
+    /// The smallest token of a lock that is valid now or can become valid.
     pub(crate) fn floor_of(&self, lock: Option<&Lock>) -> FencingToken {
         let held = lock.and_then(|lock| lock.holders.tokens());
         held.map_or(FencingToken(self.locks.grants() + 1), |(smallest, _)| smallest)
@@ -160,7 +158,7 @@ impl Machine {
     }
 }
 
-/// What else there is to say of a holder, if anything.
+/// A release request or the multi-lock of a holder, if it has one.
 fn note_of(holder: &QueueEntry) -> Option<HolderNote> {
     let release_request = holder.release_request().cloned();
     let multi_lock = holder.multi_lock().to_vec();

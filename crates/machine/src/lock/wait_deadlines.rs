@@ -19,15 +19,15 @@ pub struct Wait {
     pub wait_ms: u64,
 }
 
-/// Waiters with an end, in the order in which they asked.
+/// Waiters with a deadline, in the order of their latest acquires.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// Lock and place by the revision of the asking, which no two acquires share.
+    /// Lock and rank by the revision of the latest acquire, which no two acquires share.
     by_asked: OrdMap<Revision, (LockName, Rank)>,
 }
 
 impl Waits {
-    /// An entry came, or asked again. False if another one asked in the same revision.
+    /// Adds the deadline of an entry. False if another entry was asked for in the same revision.
     pub(crate) fn enter(&mut self, lock: &LockName, entry: &QueueEntry) -> bool {
         if !entry.waits() || entry.wait_ms.is_none() {
             return true;
@@ -36,7 +36,6 @@ impl Waits {
         self.by_asked.insert(entry.asked, place).is_none()
     }
 
-    /// An entry, as it was, waits no longer.
     pub(crate) fn leave(&mut self, entry: &QueueEntry) {
         if entry.waits() && entry.wait_ms.is_some() {
             self.by_asked.remove(&entry.asked);
@@ -52,7 +51,7 @@ impl Machine {
         waits.take(count_max).collect()
     }
 
-    /// How many waits have an end.
+    /// Waiters with a deadline.
     pub fn waits(&self) -> usize {
         self.locks.waits().by_asked.len()
     }

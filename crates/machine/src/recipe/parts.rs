@@ -32,7 +32,6 @@ pub enum RecipePart {
     Double(DoublePart),
     /// A counter.
     Counter {
-        /// Its name.
         name: RecipeName,
         /// Its value and version.
         view: CounterView,
@@ -42,7 +41,6 @@ pub enum RecipePart {
 /// A latch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LatchPart {
-    /// Its name.
     pub name: RecipeName,
     /// What it was made with.
     pub count: u32,
@@ -57,7 +55,6 @@ pub struct LatchPart {
 /// A generation of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BarrierPart {
-    /// Its name.
     pub name: RecipeName,
     /// How many pass together.
     pub parties: u32,
@@ -68,7 +65,6 @@ pub struct BarrierPart {
 /// A double barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DoublePart {
-    /// Its name.
     pub name: RecipeName,
     /// How many enter together.
     pub parties: u32,
@@ -83,9 +79,7 @@ pub struct DoublePart {
 pub struct MemberPart {
     /// Revision of its arrival.
     pub ticket: Revision,
-    /// Whose.
     pub session: SessionId,
-    /// Who within the session.
     pub owner: Owner,
     /// Under which id, made of the caller's and of what it is for, the final answer is remembered.
     pub request: Option<RequestId>,

@@ -32,16 +32,10 @@ pub enum LoadError {
     NoHead,
     /// A part came where it cannot come.
     #[error("the snapshot's parts are out of order at {part}")]
-    OutOfOrder {
-        /// Which kind.
-        part: &'static str,
-    },
+    OutOfOrder { part: &'static str },
     /// Two items key one identity.
     #[error("the snapshot names {what} twice")]
-    Twice {
-        /// Which item.
-        what: String,
-    },
+    Twice { what: String },
     /// The last part is missing, or counts other items than came.
     #[error("the snapshot is cut short")]
     CutShort,

@@ -38,7 +38,6 @@ pub enum Part {
     Recipes(Vec<RecipePart>),
 }
 
-/// See [`Part::Head`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Head {
     /// Of the last command applied.
@@ -60,19 +59,14 @@ pub struct Head {
 /// A live session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionPart {
-    /// Its number.
     pub id: SessionId,
-    /// Its name.
     pub name: SessionName,
     /// What it lives without a renewal.
     pub ttl: Ttl,
-    /// Its lease.
     pub generation: u64,
     /// Made for one lock.
     pub anonymous: bool,
-    /// Since when.
     pub opened_at: Stamp,
-    /// Its labels.
     pub labels: Labels,
     /// Locks that its owners left, the oldest record first.
     pub left: Vec<LeftLockPart>,
@@ -91,7 +85,6 @@ pub struct SessionPart {
 pub struct LeftLockPart {
     /// The lock; of a shard the sharded lock.
     pub lock: LockName,
-    /// Who within the session.
     pub owner: Owner,
     /// The owner released it itself and has not come back since.
     pub released: bool,
@@ -104,11 +97,9 @@ pub struct LeftLockPart {
 pub struct TombstonePart {
     /// NodeIndexKey of the endings.
     pub number: u64,
-    /// Its name.
     pub name: SessionName,
     /// How it ended.
     pub end: SessionEnd,
-    /// When.
     pub ended_at: Stamp,
     /// The session that ended; 0 if none of that name was ever opened.
     pub incarnation: SessionId,
@@ -132,13 +123,9 @@ pub enum ZnodeKindPart {
 /// A znode.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodePart {
-    /// Where.
     pub path: ZnodePath,
-    /// How long it lives.
     pub kind: ZnodeKindPart,
-    /// Its data.
     pub data: Data,
-    /// Revision that created it.
     pub czxid: Revision,
     /// Revision that last changed its data.
     pub mzxid: Revision,
@@ -197,7 +184,6 @@ pub struct CooldownsPart {
     pub delay: Option<LockDelayPart>,
 }
 
-/// See [`CooldownsPart::cooldown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrantIntervalPart {
     /// Its beginning.
@@ -206,7 +192,6 @@ pub struct GrantIntervalPart {
     pub until: Stamp,
 }
 
-/// See [`CooldownsPart::delay`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockDelayPart {
     /// Its beginning.
@@ -222,7 +207,6 @@ pub struct LockDelayPart {
 pub struct QueueEntryPart {
     /// Its number in the directory.
     pub sequence: u64,
-    /// Who within the session.
     pub owner: Owner,
     /// Revision of its latest acquire.
     pub asked: Revision,
@@ -264,9 +248,7 @@ pub struct AcquireOptionsPart {
 /// What the grant left on a holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HoldPart {
-    /// Its token.
     pub token: FencingToken,
-    /// When.
     pub granted_at: Stamp,
     /// Revision of the grant.
     pub granted_in: Revision,
@@ -280,7 +262,6 @@ pub struct HoldPart {
     pub release_request: Option<ReleaseRequest>,
 }
 
-/// See [`Part::End`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct End {
     /// Sessions that came.
