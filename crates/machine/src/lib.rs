@@ -30,8 +30,8 @@ pub use recipe::{
 pub use snapshot::load::LoadError;
 pub use snapshot::part::{
     AcquireOptionsPart, CooldownsPart, End, GrantIntervalPart, Head, HoldPart, LeftLockPart,
-    LockDelayPart, LockDirectoryPart, NodePart, Part, QueueEntryPart, SessionPart,
-    StoredPolicyPart, TombstonePart, ZnodeKindPart,
+    LockDelayPart, LockDirectoryPart, LockEntryPart, NodePart, Part, SessionPart, StoredPolicyPart,
+    TombstonePart, ZnodeKindPart,
 };
 
 use holdfast_types::{Incarnation, Limits, NodeId, Revision, Stamp};

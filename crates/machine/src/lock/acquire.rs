@@ -16,8 +16,8 @@ use crate::apply::{ApplyContext, expired, limit_reached};
 use crate::lock::convert::Conversion;
 use crate::lock::deadlock::Wanted;
 use crate::lock::index::Lock;
+use crate::lock::lock_entry::{AcquireOptions, GrantRequest, LockEntry};
 use crate::lock::policy::check_bounds;
-use crate::lock::queue_entry::{AcquireOptions, LockRequest, QueueEntry};
 use crate::lock::rank::Rank;
 use crate::session::attempts::Attempts;
 use crate::session::store::KnownSession;
@@ -56,7 +56,7 @@ impl Machine {
         let place = |id| self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned();
         let place = session.and_then(place);
         let keeps =
-            |place: &Arc<QueueEntry>| acquire.attempt.is_some_and(|a| place.attempts.contains(a));
+            |place: &Arc<LockEntry>| acquire.attempt.is_some_and(|a| place.attempts.contains(a));
         if !place.as_ref().is_some_and(keeps) {
             let place = (&remembered, &acquire.owner);
             self.check_attempt(&acquire.open.session, place, acquire.attempt)?;
@@ -74,7 +74,7 @@ impl Machine {
     /// Renews the entry that the owner has: it keeps its token or its position, and the session gets a new lease.
     fn acquire_again(
         &mut self,
-        entry: &Arc<QueueEntry>,
+        entry: &Arc<LockEntry>,
         acquire: Acquire,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
@@ -131,7 +131,7 @@ impl Machine {
     fn after_conversion(
         &mut self,
         lock: &LockName,
-        current: Arc<QueueEntry>,
+        current: Arc<LockEntry>,
         conversion: Conversion,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
@@ -151,7 +151,7 @@ impl Machine {
         acquire: Acquire,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let (request, options) = (LockRequest::of(&acquire), AcquireOptions::of(&acquire));
+        let (request, options) = (GrantRequest::of(&acquire), AcquireOptions::of(&acquire));
         let stored_policy = self.policy_for(&acquire)?;
         let Acquire { lock, open, owner, attempt, wait, wait_ms, .. } = acquire;
         if !wait {
@@ -175,12 +175,12 @@ impl Machine {
             self.locks.set_policy(&mut self.tree, &lock, &location.directory, stored_policy);
         }
         let attempts = Attempts::of(attempt);
-        let entry = QueueEntry {
+        let entry = LockEntry {
             path: location.path,
             wait_ms,
             mode: request.mode,
             options: options.kept(),
-            ..QueueEntry::new(location.sequence, session, name, owner, attempts, ctx)
+            ..LockEntry::new(location.sequence, session, name, owner, attempts, ctx)
         };
         let entry = self.enqueue(&lock, &location.directory, (Data::default(), None), entry, ctx);
         self.answer(&lock, &entry, false)
@@ -201,7 +201,7 @@ impl Machine {
         }
     }
 
-    fn answer(&self, lock: &LockName, entry: &QueueEntry, renewed: bool) -> Outcome {
+    fn answer(&self, lock: &LockName, entry: &LockEntry, renewed: bool) -> Outcome {
         if !entry.waits()
             && let Some(grant) = self.grant_of(lock, entry, renewed)
         {
@@ -218,7 +218,7 @@ impl Machine {
     pub(crate) fn check_not_busy(
         &self,
         lock: &LockName,
-        request: LockRequest,
+        request: GrantRequest,
         now: Stamp,
     ) -> Result<(), Rejection> {
         match self.locks.get(lock) {
@@ -233,7 +233,7 @@ impl Machine {
         session: Option<SessionId>,
         owner: &Owner,
         lock: &LockName,
-        request: LockRequest,
+        request: GrantRequest,
         ctx: &ApplyContext<'_>,
     ) -> Result<(), Rejection> {
         match self.locks.get(lock).filter(|indexed| !indexed.admits(request, ctx.now)) {
@@ -246,7 +246,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn busy_for(&self, lock: &LockName, entry: &QueueEntry) -> Rejection {
+    pub(crate) fn busy_for(&self, lock: &LockName, entry: &LockEntry) -> Rejection {
         match self.locks.get(lock) {
             Some(indexed) => self.busy(indexed, Some(entry)),
             None => Rejection::NoNode { path: entry.path.clone() },
@@ -254,7 +254,7 @@ impl Machine {
     }
 
     /// Rejects a renewal that names another limit or other permits than the entry has.
-    fn check_options(&self, entry: &QueueEntry, acquire: &Acquire) -> Result<(), Rejection> {
+    fn check_options(&self, entry: &LockEntry, acquire: &Acquire) -> Result<(), Rejection> {
         let limit = self.locks.get(&acquire.lock).and_then(|lock| lock.policy().limit);
         if acquire.limit.is_some() && acquire.limit != limit {
             return Err(Rejection::LimitMismatch { limit });
@@ -267,7 +267,7 @@ impl Machine {
     }
 
     /// The rejection of a no-wait acquire: another holder, a cooldown, or a lock that is kept for a multi-lock.
-    fn busy(&self, indexed: &Lock, apart: Option<&QueueEntry>) -> Rejection {
+    fn busy(&self, indexed: &Lock, apart: Option<&LockEntry>) -> Rejection {
         let (holder, waiters) = (self.first_holder(indexed, apart), indexed.waiting());
         match (holder, &indexed.cooldowns) {
             (Some(holder), _) => Rejection::LockBusy { holder: Box::new(holder), waiters },
@@ -283,7 +283,7 @@ impl Machine {
         &self,
         session: Option<SessionId>,
         lock: &LockName,
-        request: LockRequest,
+        request: GrantRequest,
         ctx: &ApplyContext<'_>,
     ) -> Result<(), Rejection> {
         let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
@@ -310,7 +310,7 @@ impl Machine {
     }
 
     /// Rejects another attempt on a hold that is not reentrant, and one attempt too many.
-    fn check_reentry(&self, entry: &QueueEntry, reentrant: bool) -> Result<(), Rejection> {
+    fn check_reentry(&self, entry: &LockEntry, reentrant: bool) -> Result<(), Rejection> {
         if !(reentrant && entry.options().reentrant) {
             return Err(Rejection::NotReentrant);
         }
@@ -367,7 +367,7 @@ impl Machine {
     }
 }
 
-impl QueueEntry {
+impl LockEntry {
     /// A waiting entry made by this command. Its path is still to be set.
     pub(crate) fn new(
         sequence: u64,
@@ -397,7 +397,7 @@ impl QueueEntry {
 }
 
 /// Sets the mode that an entry is converted to.
-fn convert(entry: &mut QueueEntry, conversion: Conversion) {
+fn convert(entry: &mut LockEntry, conversion: Conversion) {
     match (conversion, &mut entry.hold) {
         (Conversion::Down(mode), Some(hold)) => (hold.mode, entry.mode) = (mode, mode),
         (Conversion::Up, _) => entry.mode = Mode::Exclusive,

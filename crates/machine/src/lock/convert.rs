@@ -10,7 +10,7 @@ use holdfast_types::{Event, LockName, Mode, Rejection};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
-use crate::lock::queue_entry::{Hold, QueueEntry};
+use crate::lock::lock_entry::{Hold, LockEntry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
@@ -27,7 +27,7 @@ impl Machine {
     pub(crate) fn conversion(
         &self,
         lock: &LockName,
-        entry: &QueueEntry,
+        entry: &LockEntry,
         wanted: Option<Mode>,
     ) -> Result<Conversion, Rejection> {
         let Some(wanted) = wanted.filter(|wanted| *wanted != entry.mode) else {
@@ -48,7 +48,7 @@ impl Machine {
     pub(crate) fn converted(
         &mut self,
         lock: &LockName,
-        entry: &QueueEntry,
+        entry: &LockEntry,
         ctx: &mut ApplyContext<'_>,
     ) {
         if let Some(grant) = self.grant_of(lock, entry, true) {
@@ -73,7 +73,7 @@ impl Machine {
             mode: Mode::Exclusive,
             ..hold
         };
-        let granted = Arc::new(QueueEntry { hold: Some(Box::new(hold)), ..(*before).clone() });
+        let granted = Arc::new(LockEntry { hold: Some(Box::new(hold)), ..(*before).clone() });
         self.locks.replace(&mut self.tree, lock, &before, &granted);
         self.granted(lock, &granted, ctx);
     }
@@ -82,7 +82,7 @@ impl Machine {
     pub(crate) fn cancel_upgrade(
         &mut self,
         lock: &LockName,
-        entry: &Arc<QueueEntry>,
+        entry: &Arc<LockEntry>,
         ctx: &mut ApplyContext<'_>,
     ) {
         self.amend(lock, entry, |entry| {

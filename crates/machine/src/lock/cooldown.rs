@@ -11,7 +11,7 @@ use holdfast_types::{Closed, ClosedBy, Event, LockName, LossCause, SessionName, 
 use crate::Machine;
 use crate::apply::ApplyContext;
 use crate::lock::index::Lock;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 
 /// The cooldowns of a lock. Invariant: a lock keeps only a value with at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Machine {
     pub(crate) fn start_cooldown_after_loss(
         &mut self,
         lock: &LockName,
-        gone: &QueueEntry,
+        gone: &LockEntry,
         cause: LossCause,
         ctx: &mut ApplyContext<'_>,
     ) {

@@ -14,7 +14,7 @@ use holdfast_types::{Blocked, LockName, Mode, Owner, Rejection, SessionId};
 
 use crate::Machine;
 use crate::lock::index::Lock;
-use crate::lock::queue_entry::{LockRequest, QueueEntry};
+use crate::lock::lock_entry::{GrantRequest, LockEntry};
 use crate::lock::rank::Rank;
 
 /// Entries that one search looks at.
@@ -27,7 +27,7 @@ type Agent<'a> = (SessionId, &'a Owner);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
     /// A new entry in the queue.
-    Place { request: LockRequest, rank: Rank },
+    Place { request: GrantRequest, rank: Rank },
     /// The upgrade of its hold with this sequence number.
     Upgrade(u64),
 }
@@ -94,7 +94,7 @@ impl Machine {
     pub(crate) fn check_handover_deadlock(
         &self,
         lock: &LockName,
-        taker: &QueueEntry,
+        taker: &LockEntry,
     ) -> Result<(), Rejection> {
         let searched = self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks);
         if !searched {
@@ -200,7 +200,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn blocked_by(&mut self, wait: usize, place: &'a QueueEntry, weight: u64) {
+    fn blocked_by(&mut self, wait: usize, place: &'a LockEntry, weight: u64) {
         let agent = self.number((place.session, &place.owner));
         self.block(wait, agent, weight);
     }
@@ -240,7 +240,7 @@ impl<'a> Search<'a> {
         &self,
         name: &LockName,
         lock: &'a Lock,
-    ) -> impl Iterator<Item = &'a Arc<QueueEntry>> + use<'a> {
+    ) -> impl Iterator<Item = &'a Arc<LockEntry>> + use<'a> {
         let without = self.without.filter(|(lock, _)| *lock == name).map(|(_, sequence)| sequence);
         lock.holders.iter().filter(move |holder| Some(holder.sequence()) != without)
     }
@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
         &mut self,
         wait: usize,
         (name, lock): (&LockName, &'a Lock),
-        (request, rank): (LockRequest, &Rank),
+        (request, rank): (GrantRequest, &Rank),
     ) {
         let (mut modes, mut most, mut others) =
             (BTreeSet::from([request.mode]), request.permits, vec![]);
@@ -311,7 +311,7 @@ impl<'a> Search<'a> {
 
     /// Whether a holder blocks a grant in this mode. A holder that waits for an upgrade, as the caller may from now on, blocks
     /// each new holder.
-    fn is_in_the_way(&self, name: &LockName, holder: &QueueEntry, mode: Mode) -> bool {
+    fn is_in_the_way(&self, name: &LockName, holder: &LockEntry, mode: Mode) -> bool {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
         let upgrades = |(lock, wanted): &(LockName, Wanted)| {
             let own = matches!(wanted, Wanted::Upgrade(own) if *own == holder.sequence());

@@ -12,7 +12,7 @@ use holdfast_types::{Grant, LockName, LockView, Owner, SessionName, Stamp, Ticke
 
 use crate::Machine;
 use crate::lock::index::Lock;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::reads::{LockFilter, SCAN_MAX};
 
 pub const CHAIN_MAX: usize = 8;
@@ -35,7 +35,7 @@ pub struct BlockingLink {
 }
 
 /// The holders of a lock; if it is free, the multi-lock for which it is kept.
-fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<QueueEntry>> {
+fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<LockEntry>> {
     let first = lock.waiters.values().take(1).filter(|first| !first.multi_lock().is_empty());
     lock.holders.iter().chain(first.filter(|_| lock.holders.is_empty()))
 }
@@ -83,7 +83,7 @@ impl Machine {
     fn waiting_holder(
         &self,
         lock: &LockName,
-    ) -> Option<(&Arc<QueueEntry>, &Arc<QueueEntry>, LockName)> {
+    ) -> Option<(&Arc<LockEntry>, &Arc<LockEntry>, LockName)> {
         let indexed = self.locks.get(lock)?;
         holders(indexed).take(ENTRIES_MAX).find_map(|holder| {
             let keys = self.locks.keys_of(holder.session).take(ENTRIES_MAX);

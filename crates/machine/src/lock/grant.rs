@@ -11,7 +11,7 @@ use holdfast_types::{Data, Event, LockName, LossCause, Mode, SessionEnd, Session
 use crate::Machine;
 use crate::apply::ApplyContext;
 use crate::lock::index::{Lock, SessionLockKey};
-use crate::lock::queue_entry::{Hold, QueueEntry};
+use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::tree::znode::{Acl, Znode, ZnodeKind};
 
 impl Machine {
@@ -22,9 +22,9 @@ impl Machine {
         lock: &LockName,
         directory: &ZnodePath,
         (data, acl): (Data, Acl),
-        mut entry: QueueEntry,
+        mut entry: LockEntry,
         ctx: &mut ApplyContext<'_>,
-    ) -> Arc<QueueEntry> {
+    ) -> Arc<LockEntry> {
         let new = Lock::new(directory.clone());
         let indexed = self.locks.get(lock).unwrap_or(&new);
         let request = entry.request();
@@ -41,9 +41,9 @@ impl Machine {
         &mut self,
         lock: &LockName,
         (data, acl): (Data, Acl),
-        entry: QueueEntry,
+        entry: LockEntry,
         ctx: &mut ApplyContext<'_>,
-    ) -> Arc<QueueEntry> {
+    ) -> Arc<LockEntry> {
         let entry = Arc::new(entry);
         let kind = ZnodeKind::Ephemeral(entry.session);
         let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
@@ -133,7 +133,7 @@ impl Machine {
     }
 
     /// The first waiter, if it may hold now.
-    fn next_of(&self, lock: &LockName, ctx: &ApplyContext<'_>) -> Option<Arc<QueueEntry>> {
+    fn next_of(&self, lock: &LockName, ctx: &ApplyContext<'_>) -> Option<Arc<LockEntry>> {
         let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(ctx.now))?;
         let (_, next) = indexed.waiters.get_min()?;
         let tokens = next.multi_lock().len().max(1) as u64;
@@ -146,11 +146,11 @@ impl Machine {
     pub(crate) fn grant(
         &mut self,
         lock: &LockName,
-        next: &Arc<QueueEntry>,
+        next: &Arc<LockEntry>,
         ctx: &mut ApplyContext<'_>,
     ) {
         let Some(hold) = self.hold_for(lock, next, ctx) else { return };
-        let granted = Arc::new(QueueEntry { hold: Some(Box::new(hold)), ..(**next).clone() });
+        let granted = Arc::new(LockEntry { hold: Some(Box::new(hold)), ..(**next).clone() });
         self.locks.replace(&mut self.tree, lock, next, &granted);
         self.granted(lock, &granted, ctx);
     }
@@ -159,7 +159,7 @@ impl Machine {
     pub(crate) fn granted(
         &mut self,
         lock: &LockName,
-        granted: &QueueEntry,
+        granted: &LockEntry,
         ctx: &mut ApplyContext<'_>,
     ) {
         if let Some(grant) = self.grant_of(lock, granted, false) {
@@ -172,7 +172,7 @@ impl Machine {
     pub(crate) fn hold_for(
         &mut self,
         lock: &LockName,
-        entry: &QueueEntry,
+        entry: &LockEntry,
         ctx: &ApplyContext<'_>,
     ) -> Option<Hold> {
         let indexed = self.locks.get(lock);
@@ -195,9 +195,9 @@ impl Machine {
     pub(crate) fn amend(
         &mut self,
         lock: &LockName,
-        before: &Arc<QueueEntry>,
-        change: impl FnOnce(&mut QueueEntry),
-    ) -> Arc<QueueEntry> {
+        before: &Arc<LockEntry>,
+        change: impl FnOnce(&mut LockEntry),
+    ) -> Arc<LockEntry> {
         let mut entry = (**before).clone();
         change(&mut entry);
         let entry = Arc::new(entry);

@@ -15,7 +15,7 @@ use super::acquire::ANYBODY;
 use crate::Machine;
 use crate::apply::{ApplyContext, expired, limit_reached, no_session};
 use crate::lock::index::{Lock, SessionLockKey};
-use crate::lock::queue_entry::{AcquireOptions, LockRequest, QueueEntry};
+use crate::lock::lock_entry::{AcquireOptions, GrantRequest, LockEntry};
 use crate::lock::rank::Rank;
 use crate::session::attempts::Attempts;
 use crate::session::memo;
@@ -91,9 +91,9 @@ impl Machine {
         session: &SessionName,
         owner: &Owner,
         token: Option<FencingToken>,
-    ) -> Result<Arc<QueueEntry>, Rejection> {
+    ) -> Result<Arc<LockEntry>, Rejection> {
         let id = self.live(session)?;
-        let is_meant = |place: &&Arc<QueueEntry>| {
+        let is_meant = |place: &&Arc<LockEntry>| {
             place.hold.is_some() && (token.is_none() || place.token() == token)
         };
         let place = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
@@ -108,10 +108,10 @@ impl Machine {
     fn hand_to_waiter(
         &mut self,
         lock: &LockName,
-        holder: &QueueEntry,
-        waiter: &Arc<QueueEntry>,
+        holder: &LockEntry,
+        waiter: &Arc<LockEntry>,
         ctx: &mut ApplyContext<'_>,
-    ) -> Result<Arc<QueueEntry>, Rejection> {
+    ) -> Result<Arc<LockEntry>, Rejection> {
         let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
         if !waiter.multi_lock().is_empty() {
             return Err(Rejection::HasPlace { lock: lock.clone() });
@@ -132,10 +132,10 @@ impl Machine {
     fn hand_to_new_entry(
         &mut self,
         lock: &LockName,
-        holder: &QueueEntry,
+        holder: &LockEntry,
         (to, session, owner): (SessionId, SessionName, Owner),
         ctx: &mut ApplyContext<'_>,
-    ) -> Result<Arc<QueueEntry>, Rejection> {
+    ) -> Result<Arc<LockEntry>, Rejection> {
         let max = self.limits.contenders_per_session_max;
         if self.sessions.get(to).is_some_and(|session| session.contenders >= max) {
             return Err(limit_reached(Bound::ContendersPerSession, max));
@@ -143,7 +143,7 @@ impl Machine {
         let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
         let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
         let request =
-            LockRequest { mode, permits: holder.options().permits, priority: 0, fixed: false };
+            GrantRequest { mode, permits: holder.options().permits, priority: 0, fixed: false };
         indexed.check_fits_instead_of(holder, request)?;
         let directory = indexed.directory.clone();
         check_counter(self.allowed(&directory, Perms::CREATE, ANYBODY)?.counter())?;
@@ -157,13 +157,13 @@ impl Machine {
             ..holder.options().clone()
         };
         let attempts = Attempts::of(None);
-        let new = QueueEntry::new(holder.sequence(), to, session, owner, attempts, ctx);
-        let new = QueueEntry { path, mode, options: options.kept(), ..new };
+        let new = LockEntry::new(holder.sequence(), to, session, owner, attempts, ctx);
+        let new = LockEntry { path, mode, options: options.kept(), ..new };
         let granted = self.granted_ahead_of_queue(lock, new, ctx);
         Ok(self.insert_entry(lock, (Data::default(), None), granted, ctx))
     }
 
-    fn end_given_hold(&mut self, lock: &LockName, holder: &QueueEntry, ctx: &mut ApplyContext<'_>) {
+    fn end_given_hold(&mut self, lock: &LockName, holder: &LockEntry, ctx: &mut ApplyContext<'_>) {
         self.leave(&SessionLockKey::of(lock, holder), LossCause::HandedOver, ctx);
     }
 
@@ -171,7 +171,7 @@ impl Machine {
     fn path_instead_of(
         &self,
         directory: &ZnodePath,
-        holder: &QueueEntry,
+        holder: &LockEntry,
         ctx: &ApplyContext<'_>,
     ) -> Result<ZnodePath, Rejection> {
         let path = child_path(directory, &format!("lock-{:010}", holder.sequence()))?;
@@ -189,12 +189,12 @@ impl Machine {
     fn granted_ahead_of_queue(
         &mut self,
         lock: &LockName,
-        entry: QueueEntry,
+        entry: LockEntry,
         ctx: &ApplyContext<'_>,
-    ) -> QueueEntry {
+    ) -> LockEntry {
         let hold = self.hold_for(lock, &entry, ctx).map(Box::new);
         let rank = Rank::before_all(entry.sequence());
-        QueueEntry { rank, hold, ..entry }
+        LockEntry { rank, hold, ..entry }
     }
 }
 
@@ -202,8 +202,8 @@ impl Lock {
     /// Rejects a request that does not fit beside the holders that stay when this one leaves.
     fn check_fits_instead_of(
         &self,
-        holder: &QueueEntry,
-        request: LockRequest,
+        holder: &LockEntry,
+        request: GrantRequest,
     ) -> Result<(), Rejection> {
         let mut without = self.clone();
         without.holders.remove(holder.sequence());
@@ -215,7 +215,7 @@ impl Lock {
     }
 
     /// Whether granting this waiter now would overtake a `ZooKeeper` client, or let one overtake others.
-    fn is_overtaking(&self, waiter: &QueueEntry) -> bool {
+    fn is_overtaking(&self, waiter: &LockEntry) -> bool {
         let mut ahead = self.waiters.range(..waiter.rank).map(|(_, ahead)| ahead);
         if waiter.fixed {
             ahead.next().is_some()

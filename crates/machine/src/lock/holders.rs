@@ -8,21 +8,21 @@ use std::sync::Arc;
 use holdfast_types::{FencingToken, Mode, Stamp};
 use imbl::{OrdMap, OrdSet};
 
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 
 /// The holders of a lock. Invariant: each of them has a hold; several are never fewer than two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Holders {
     #[default]
     None,
-    One(Arc<QueueEntry>),
+    One(Arc<LockEntry>),
     Many(Box<ManyHolders>),
 }
 
-/// Many holders. Everything but the first map follows from it.
+/// At least two holders. The other fields are derived from the first map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManyHolders {
-    by_sequence: OrdMap<u64, Arc<QueueEntry>>,
+    by_sequence: OrdMap<u64, Arc<LockEntry>>,
     by_token: OrdMap<FencingToken, u64>,
     /// When holds end whatever their sessions do.
     ends: OrdSet<(Stamp, u64)>,
@@ -66,7 +66,7 @@ impl Slots {
 }
 
 impl ManyHolders {
-    fn add(&mut self, holder: Arc<QueueEntry>) {
+    fn add(&mut self, holder: Arc<LockEntry>) {
         let (sequence, Some(hold)) = (holder.sequence(), &holder.hold) else { return };
         self.by_token.insert(hold.token, sequence);
         self.ends.extend(holder.taken_at().map(|(end, _)| (end, sequence)));
@@ -80,7 +80,7 @@ impl ManyHolders {
         self.by_sequence.insert(sequence, holder);
     }
 
-    fn remove(&mut self, sequence: u64) -> Option<Arc<QueueEntry>> {
+    fn remove(&mut self, sequence: u64) -> Option<Arc<LockEntry>> {
         let holder = self.by_sequence.remove(&sequence)?;
         if let Some(hold) = &holder.hold {
             self.by_token.remove(&hold.token);
@@ -115,7 +115,7 @@ impl Holders {
     }
 
     /// One more, or the same one changed.
-    pub(crate) fn put(&mut self, holder: Arc<QueueEntry>) {
+    pub(crate) fn put(&mut self, holder: Arc<LockEntry>) {
         match self {
             Self::None => *self = Self::One(holder),
             Self::One(one) if one.sequence() == holder.sequence() => *one = holder,
@@ -133,7 +133,7 @@ impl Holders {
     }
 
     /// One fewer.
-    pub(crate) fn remove(&mut self, sequence: u64) -> Option<Arc<QueueEntry>> {
+    pub(crate) fn remove(&mut self, sequence: u64) -> Option<Arc<LockEntry>> {
         match self {
             Self::One(one) if one.sequence() == sequence => {
                 let one = Arc::clone(one);
@@ -154,7 +154,7 @@ impl Holders {
     }
 
     /// The one with this number.
-    pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<QueueEntry>> {
+    pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<LockEntry>> {
         match self {
             Self::One(one) if one.sequence() == sequence => Some(one),
             Self::None | Self::One(_) => None,
@@ -163,7 +163,7 @@ impl Holders {
     }
 
     /// All of them, by number.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<QueueEntry>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<LockEntry>> {
         let (one, several) = match self {
             Self::None => (None, None),
             Self::One(one) => (Some(one), None),
@@ -173,12 +173,12 @@ impl Holders {
     }
 
     /// The one with the smallest number.
-    pub(crate) fn first(&self) -> Option<&Arc<QueueEntry>> {
+    pub(crate) fn first(&self) -> Option<&Arc<LockEntry>> {
         self.iter().next()
     }
 
     /// The one with this token.
-    pub(crate) fn of_token(&self, token: FencingToken) -> Option<&Arc<QueueEntry>> {
+    pub(crate) fn of_token(&self, token: FencingToken) -> Option<&Arc<LockEntry>> {
         match self {
             Self::One(one) if one.token() == Some(token) => Some(one),
             Self::None | Self::One(_) => None,
@@ -214,7 +214,7 @@ impl Holders {
     }
 
     /// The one that holds upgradably.
-    pub(crate) fn upgradable(&self) -> Option<&Arc<QueueEntry>> {
+    pub(crate) fn upgradable(&self) -> Option<&Arc<LockEntry>> {
         match self {
             Self::One(one) if holds(one, Mode::Upgradable) => Some(one),
             Self::None | Self::One(_) => None,
@@ -223,7 +223,7 @@ impl Holders {
     }
 
     /// The one that waits to hold exclusively.
-    pub(crate) fn upgrading(&self) -> Option<&Arc<QueueEntry>> {
+    pub(crate) fn upgrading(&self) -> Option<&Arc<LockEntry>> {
         self.upgradable().filter(|holder| holder.converts())
     }
 
@@ -257,7 +257,7 @@ impl Holders {
     }
 }
 
-fn holds(entry: &QueueEntry, mode: Mode) -> bool {
+fn holds(entry: &LockEntry, mode: Mode) -> bool {
     entry.hold.as_ref().is_some_and(|hold| hold.mode == mode)
 }
 

@@ -19,7 +19,7 @@ use holdfast_types::{
 use imbl::{OrdMap, OrdSet};
 
 use crate::lock::cooldown::Cooldowns;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::lock::wait_deadlines::Waits;
 use crate::tree::Tree;
@@ -43,7 +43,7 @@ impl SessionLockKey {
         Self { session, lock: None, owner: Owner::unnamed(), ticket: Ticket(0), rank: FIRST }
     }
 
-    pub(crate) fn of(lock: &LockName, entry: &QueueEntry) -> Self {
+    pub(crate) fn of(lock: &LockName, entry: &LockEntry) -> Self {
         Self {
             session: entry.session,
             lock: Some(lock.clone()),
@@ -158,11 +158,11 @@ impl LockIndex {
         &mut self,
         tree: &mut Tree,
         lock: &LockName,
-        entry: &Arc<QueueEntry>,
+        entry: &Arc<LockEntry>,
         node: Znode,
     ) -> Vec<ZnodePath> {
         let directory = entry.path.parent().unwrap_or_else(ZnodePath::root);
-        let node = Znode { role: ZnodeRole::QueueEntry(Arc::clone(entry)), ..node };
+        let node = Znode { role: ZnodeRole::LockEntry(Arc::clone(entry)), ..node };
         let exceeded = tree.insert(&directory, entry.path.clone(), node);
         self.restore_entry(lock, &directory, entry);
         self.change(lock, |indexed| {
@@ -177,7 +177,7 @@ impl LockIndex {
         tree: &mut Tree,
         key: &SessionLockKey,
         (revision, now): (Revision, Stamp),
-    ) -> Option<Arc<QueueEntry>> {
+    ) -> Option<Arc<LockEntry>> {
         let lock = key.lock.as_ref()?;
         let taken = self.change(lock, |indexed| {
             indexed.take(&key.rank).map(|entry| (entry, indexed.directory.clone()))
@@ -197,8 +197,8 @@ impl LockIndex {
         &mut self,
         tree: &mut Tree,
         lock: &LockName,
-        before: &QueueEntry,
-        after: &Arc<QueueEntry>,
+        before: &LockEntry,
+        after: &Arc<LockEntry>,
     ) {
         self.waits.leave(before);
         self.waits.enter(lock, after);
@@ -213,7 +213,7 @@ impl LockIndex {
             indexed.last_token = indexed.last_token.max(granted);
             indexed.directory.clone()
         });
-        let role = ZnodeRole::QueueEntry(Arc::clone(after));
+        let role = ZnodeRole::LockEntry(Arc::clone(after));
         let _node = tree.rewrite(&after.path, |node| node.role = role);
         if let (Some(directory), Some(token)) = (directory, granted) {
             tree.note(&directory, |lock_directory| lock_directory.last_token = Some(token));
@@ -234,7 +234,7 @@ impl LockIndex {
         let plain = stored_policy.policy == Policy::DEFAULT;
         let stored_policy = (!plain).then(|| Arc::new(stored_policy));
         tree.note(directory, |lock_directory| {
-            lock_directory.stored_policy.clone_from(&stored_policy)
+            lock_directory.stored_policy.clone_from(&stored_policy);
         });
         let nothing = self.change(lock, |indexed| {
             indexed.stored_policy = stored_policy;
@@ -288,7 +288,7 @@ impl LockIndex {
         &mut self,
         lock: &LockName,
         directory: &ZnodePath,
-        entry: &Arc<QueueEntry>,
+        entry: &Arc<LockEntry>,
     ) -> bool {
         // A lock that is kept for a multi-lock may never have been granted.
         if self.get(lock).is_none() {
@@ -382,7 +382,7 @@ impl LockIndex {
         lock: &LockName,
         owner: &Owner,
         from: Ticket,
-    ) -> Option<&Arc<QueueEntry>> {
+    ) -> Option<&Arc<LockEntry>> {
         let start = &SessionLockKey {
             session,
             lock: Some(lock.clone()),

@@ -11,7 +11,7 @@ use holdfast_types::{AcquireAll, LockName, Mode, Revision};
 use crate::Machine;
 use crate::invariants::ensure;
 use crate::lock::index::{Lock, SessionLockKey};
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
     pub(crate) fn check_locks(&self) -> Result<(), String> {
@@ -41,12 +41,7 @@ impl Machine {
         check_order(name, lock)
     }
 
-    fn check_holder(
-        &self,
-        name: &LockName,
-        lock: &Lock,
-        holder: &QueueEntry,
-    ) -> Result<(), String> {
+    fn check_holder(&self, name: &LockName, lock: &Lock, holder: &LockEntry) -> Result<(), String> {
         let Some(hold) = holder.hold.as_deref() else {
             return Err(format!("a holder of {name} holds it"));
         };
@@ -75,7 +70,7 @@ impl Machine {
 impl Machine {
     /// Promise 4: there is no open lock whose first waiter could hold it, and whatever else it wants with it.
     fn check_turn(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
-        let is_free_for = |lock: &Lock, first: &QueueEntry| {
+        let is_free_for = |lock: &Lock, first: &LockEntry| {
             lock.cooldowns.is_none() && lock.has_room_for(first.request())
         };
         let first = lock.waiters.get_min().map(|(_, first)| first);
@@ -121,7 +116,7 @@ impl Machine {
 /// Promise 1: an exclusive holder is alone, there is one upgradable one, and no slot is held twice.
 fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
     let modes = |mode| {
-        let hold = |holder: &&std::sync::Arc<QueueEntry>| holder.hold.as_ref().map(|h| h.mode);
+        let hold = |holder: &&std::sync::Arc<LockEntry>| holder.hold.as_ref().map(|h| h.mode);
         lock.holders.iter().filter(|holder| hold(holder) == Some(mode)).count()
     };
     if lock.policy().limit.is_none() {
@@ -130,7 +125,7 @@ fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
         ensure(modes(Mode::Upgradable) <= 1, || format!("{name} has one upgradable holder"))?;
     }
     let mut slots = BTreeSet::new();
-    let held = |holder: &std::sync::Arc<QueueEntry>| holder.hold.as_ref().map(|h| h.slots.clone());
+    let held = |holder: &std::sync::Arc<LockEntry>| holder.hold.as_ref().map(|h| h.slots.clone());
     let own = lock
         .holders
         .iter()
@@ -158,6 +153,6 @@ fn check_order(name: &LockName, lock: &Lock) -> Result<(), String> {
     Ok(())
 }
 
-fn in_time(granted_in: Revision, holder: &QueueEntry, now: Revision) -> bool {
+fn in_time(granted_in: Revision, holder: &LockEntry, now: Revision) -> bool {
     granted_in.0 >= holder.ticket.0 && granted_in <= now
 }

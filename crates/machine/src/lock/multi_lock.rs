@@ -18,7 +18,7 @@ use crate::Machine;
 use crate::apply::{ApplyContext, expired, limit_reached, no_session};
 use crate::lock::deadlock::Wanted;
 use crate::lock::index::SessionLockKey;
-use crate::lock::queue_entry::{AcquireOptions, LockRequest, QueueEntry};
+use crate::lock::lock_entry::{AcquireOptions, GrantRequest, LockEntry};
 use crate::session::attempts::Attempts;
 use crate::session::store::KnownSession;
 
@@ -36,7 +36,7 @@ impl Machine {
         let place = |lock| self.locks.find(id?, lock, &all.owner, Ticket(0)).cloned();
         let places: Vec<_> = all.locks.iter().map(|lock| (lock, place(lock))).collect();
         let first = places.iter().find_map(|(lock, place)| Some((*lock, place.clone()?)));
-        let keeps = |(_, place): &(_, Option<Arc<QueueEntry>>)| {
+        let keeps = |(_, place): &(_, Option<Arc<LockEntry>>)| {
             place.as_ref().is_some_and(|p| all.attempt.is_some_and(|a| p.attempts.contains(a)))
         };
         for (lock, _) in places.iter().filter(|place| !keeps(place)) {
@@ -61,7 +61,7 @@ impl Machine {
     /// Renews the entries that the owner has.
     fn acquire_all_again(
         &mut self,
-        members: &[Arc<QueueEntry>],
+        members: &[Arc<LockEntry>],
         all: &AcquireAll,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
@@ -75,7 +75,7 @@ impl Machine {
                 return Err(refused(lock, self.busy_for(lock, member)));
             }
         }
-        let adds = |member: &QueueEntry| all.attempt.filter(|a| !member.attempts.contains(*a));
+        let adds = |member: &LockEntry| all.attempt.filter(|a| !member.attempts.contains(*a));
         for (lock, member) in all.locks.iter().zip(members).filter(|(_, m)| adds(m).is_some()) {
             let room = self.check_room_for_attempt(member.attempts.count());
             room.map_err(|why| refused(lock, why))?;
@@ -108,7 +108,7 @@ impl Machine {
         all: &AcquireAll,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let request = LockRequest::of_multi_lock(all.mode);
+        let request = GrantRequest::of_multi_lock(all.mode);
         if !all.wait {
             for lock in &all.locks {
                 let free = self.check_not_busy(lock, request, ctx.now);
@@ -185,13 +185,13 @@ impl Machine {
         };
         let name = all.open.session.clone();
         let attempts = Attempts::of(all.attempt);
-        let entry = QueueEntry {
+        let entry = LockEntry {
             path: location.path,
             wait_ms: wait_of(all, at),
             mode: all.mode,
             fixed: true,
             options: options.kept(),
-            ..QueueEntry::new(location.sequence, session, name, all.owner.clone(), attempts, ctx)
+            ..LockEntry::new(location.sequence, session, name, all.owner.clone(), attempts, ctx)
         };
         self.enqueue(lock, &location.directory, (Data::default(), None), entry, ctx);
         Ok(())
@@ -210,11 +210,11 @@ impl Machine {
         Ok(())
     }
 
-    fn admits_to(&self, lock: &LockName, request: LockRequest, now: Stamp) -> bool {
+    fn admits_to(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> bool {
         self.locks.get(lock).is_none_or(|indexed| indexed.admits(request, now))
     }
 
-    fn wanted(&self, lock: &LockName, request: LockRequest, now: Stamp) -> (LockName, Wanted) {
+    fn wanted(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> (LockName, Wanted) {
         let rank = self.locks.get(lock).map_or(crate::lock::rank::Rank::before_all(0), |indexed| {
             indexed.rank_of(request, now, u64::MAX)
         });
@@ -252,15 +252,14 @@ impl Machine {
         let place = |lock| Some((lock, self.locks.find(id, lock, owner, Ticket(0))?));
         let places: Vec<(&LockName, _)> = locks.iter().map(place).collect::<Option<_>>()?;
         if places.iter().all(|(_, place)| place.hold.is_none()) {
-            let queued = |(lock, place): (&LockName, &Arc<QueueEntry>)| {
+            let queued = |(lock, place): (&LockName, &Arc<LockEntry>)| {
                 Some((lock.clone(), self.queued_of(lock, place)?))
             };
             return Some(StandingAll::Waiting(
                 places.into_iter().map(queued).collect::<Option<_>>()?,
             ));
         }
-        let grant =
-            |(lock, place): (&LockName, &Arc<QueueEntry>)| self.grant_of(lock, place, false);
+        let grant = |(lock, place): (&LockName, &Arc<LockEntry>)| self.grant_of(lock, place, false);
         Some(StandingAll::Holding(places.into_iter().map(grant).collect::<Option<_>>()?))
     }
 
@@ -313,7 +312,7 @@ impl Machine {
         &mut self,
         session: SessionId,
         (lock, owner): (&LockName, &Owner),
-        (place, attempt): (Option<Arc<QueueEntry>>, Option<Attempt>),
+        (place, attempt): (Option<Arc<LockEntry>>, Option<Attempt>),
         ctx: &mut ApplyContext<'_>,
     ) {
         match (place, attempt) {
@@ -322,7 +321,7 @@ impl Machine {
             }
             (_, Some(attempt)) => self.end_attempt(session, (lock, owner), attempt),
             (Some(place), None) => {
-                self.leave(&SessionLockKey::of(lock, &place), LossCause::Released, ctx)
+                self.leave(&SessionLockKey::of(lock, &place), LossCause::Released, ctx);
             }
             (None, None) => {}
         }
@@ -332,7 +331,7 @@ impl Machine {
     pub(crate) fn other_members(
         &self,
         lock: &LockName,
-        member: &QueueEntry,
+        member: &LockEntry,
     ) -> Vec<(LockName, SessionLockKey)> {
         let others = member.multi_lock().iter().filter(|other| *other != lock);
         let key = |other: &LockName| {
@@ -343,7 +342,7 @@ impl Machine {
     }
 
     /// Whether all entries of a multi-lock are first and can hold now.
-    pub(crate) fn may_hold_all(&self, member: &QueueEntry, now: Stamp) -> bool {
+    pub(crate) fn may_hold_all(&self, member: &LockEntry, now: Stamp) -> bool {
         member.multi_lock().iter().all(|name| {
             self.locks.get(name).is_some_and(|lock| {
                 let first = lock.waiters.get_min().map(|(_, first)| first);
@@ -355,7 +354,7 @@ impl Machine {
     }
 
     /// Grants all entries of a multi-lock.
-    pub(crate) fn grant_members(&mut self, member: &QueueEntry, ctx: &mut ApplyContext<'_>) {
+    pub(crate) fn grant_members(&mut self, member: &LockEntry, ctx: &mut ApplyContext<'_>) {
         for name in member.multi_lock() {
             self.end_cooldown_if_over(name, ctx);
             let first = self.locks.get(name).and_then(|lock| lock.waiters.get_min());
@@ -367,7 +366,7 @@ impl Machine {
     }
 }
 
-impl QueueEntry {
+impl LockEntry {
     /// The locks of its multi-lock, sorted; empty for a plain entry.
     pub(crate) fn multi_lock(&self) -> &[LockName] {
         self.options().multi_lock.as_deref().unwrap_or(&[])

@@ -14,7 +14,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::apply::ApplyContext;
 use crate::lock::index::{Lock, SessionLockKey};
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
     /// Removes entries, and grants the lock to the next waiters.
@@ -47,7 +47,7 @@ impl Machine {
         if !(1..=AskRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
-        let holders: Vec<Arc<QueueEntry>> = match holder {
+        let holders: Vec<Arc<LockEntry>> = match holder {
             Some((session, owner)) => vec![self.holder_of(&lock, &session, &owner, None)?],
             None => {
                 self.locks.get(&lock).map_or(Vec::new(), |l| l.holders.iter().cloned().collect())
@@ -64,7 +64,7 @@ impl Machine {
     fn request_release_of(
         &mut self,
         lock: &LockName,
-        holder: &Arc<QueueEntry>,
+        holder: &Arc<LockEntry>,
         request: ReleaseRequest,
         ctx: &mut ApplyContext<'_>,
     ) {
@@ -91,7 +91,7 @@ impl Machine {
 
 impl Lock {
     /// The entries that a break names.
-    fn places(&self, what: Broken) -> Vec<Arc<QueueEntry>> {
+    fn places(&self, what: Broken) -> Vec<Arc<LockEntry>> {
         let all = self.holders.iter().chain(self.waiters.values());
         let meant = all.filter(|place| match what {
             Broken::Holders => place.hold.is_some(),

@@ -6,7 +6,7 @@
 
 use holdfast_types::{Mode, Policy, QueueOrder, Stamp};
 
-use crate::lock::queue_entry::LockRequest;
+use crate::lock::lock_entry::GrantRequest;
 
 /// The position of a waiter in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// The rank of a new entry.
-    pub(crate) fn of(policy: &Policy, request: LockRequest, since: Stamp, sequence: u64) -> Self {
+    pub(crate) fn of(policy: &Policy, request: GrantRequest, since: Stamp, sequence: u64) -> Self {
         let shared = request.mode == Mode::Shared;
         let class = match policy.order {
             QueueOrder::Fifo => 0,
@@ -56,7 +56,7 @@ mod tests {
 
     fn rank(order: QueueOrder, mode: Mode, priority: u8, since: u64, sequence: u64) -> Rank {
         let policy = Policy { order, ..Policy::DEFAULT };
-        let request = LockRequest { mode, permits: 1, priority, fixed: false };
+        let request = GrantRequest { mode, permits: 1, priority, fixed: false };
         Rank::of(&policy, request, Stamp(since), sequence)
     }
 

@@ -8,7 +8,7 @@ use holdfast_types::{SessionId, ZnodePath};
 use crate::Machine;
 use crate::invariants::ensure;
 use crate::lock::index::{Lock, LockIndex};
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 
 /// What the znodes say about locks, and how many places each session has.
@@ -48,7 +48,7 @@ impl Machine {
         locks: &mut LockIndex,
         path: &ZnodePath,
         node: &Znode,
-        entry: &Arc<QueueEntry>,
+        entry: &Arc<LockEntry>,
     ) -> Result<(), String> {
         let Some(directory) = path.parent() else { return Err("the root contends".to_owned()) };
         let counter = self.tree.get(&directory).map_or(0, Znode::counter);

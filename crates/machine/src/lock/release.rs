@@ -10,7 +10,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::apply::{ApplyContext, expired, no_session};
 use crate::lock::index::SessionLockKey;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::session::store::KnownSession;
 
 const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
@@ -120,12 +120,7 @@ impl Machine {
         }
     }
 
-    fn give_up(
-        &mut self,
-        lock: &LockName,
-        entry: &QueueEntry,
-        ctx: &mut ApplyContext<'_>,
-    ) -> Reply {
+    fn give_up(&mut self, lock: &LockName, entry: &LockEntry, ctx: &mut ApplyContext<'_>) -> Reply {
         self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
         self.after_leaving(lock, entry.session, ctx);
         Reply::Released(Released { entries_left: 0, changed: true })
@@ -141,7 +136,7 @@ impl Machine {
     pub(crate) fn leave_attempt(
         &mut self,
         lock: &LockName,
-        entry: &Arc<QueueEntry>,
+        entry: &Arc<LockEntry>,
         attempt: Attempt,
         ctx: &mut ApplyContext<'_>,
     ) -> u32 {

@@ -13,7 +13,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::apply::{ApplyContext, limit_reached};
 use crate::lock::index::StoredPolicy;
-use crate::lock::queue_entry::LockRequest;
+use crate::lock::lock_entry::GrantRequest;
 use crate::session::store::KnownSession;
 
 /// The number of shards of a new sharded lock, to be remembered with its first entry.
@@ -46,7 +46,7 @@ impl Machine {
                 segment(&sharded, index)?
             }
             (SegmentChoice::Any, None) => {
-                self.least_loaded_shard(&sharded, count, LockRequest::of(acquire), now)?
+                self.least_loaded_shard(&sharded, count, GrantRequest::of(acquire), now)?
             }
         };
         self.check_not_sharded(&acquire.lock)?;
@@ -110,7 +110,7 @@ impl Machine {
         &self,
         sharded: &LockName,
         count: u32,
-        request: LockRequest,
+        request: GrantRequest,
         now: Stamp,
     ) -> Result<LockName, Rejection> {
         let mut best: Option<((bool, u32), LockName)> = None;
@@ -128,7 +128,7 @@ impl Machine {
     }
 
     /// Whether a new acquire would have to wait, and how many entries there are.
-    fn load_of(&self, lock: &LockName, request: LockRequest, now: Stamp) -> (bool, u32) {
+    fn load_of(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> (bool, u32) {
         let Some(indexed) = self.locks.get(lock) else { return (false, 0) };
         let holders = u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX);
         (!indexed.admits(request, now), holders.saturating_add(indexed.waiting()))

@@ -9,14 +9,14 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::lock::index::Lock;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
     /// The holder's view of the lock, or `None` if the entry is still waiting.
     pub(crate) fn grant_of(
         &self,
         lock: &LockName,
-        entry: &QueueEntry,
+        entry: &LockEntry,
         renewed: bool,
     ) -> Option<Grant> {
         let hold = entry.hold.as_deref()?;
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// The waiter's view of its entry, also of a holder that waits for another mode.
-    pub(crate) fn queued_of(&self, lock: &LockName, entry: &QueueEntry) -> Option<Queued> {
+    pub(crate) fn queued_of(&self, lock: &LockName, entry: &LockEntry) -> Option<Queued> {
         let indexed = self.locks.get(lock)?;
         Some(Queued {
             lock: lock.clone(),
@@ -62,16 +62,16 @@ impl Machine {
     pub(crate) fn first_holder(
         &self,
         lock: &Lock,
-        apart: Option<&QueueEntry>,
+        apart: Option<&LockEntry>,
     ) -> Option<HolderView> {
-        let is_other = |holder: &&Arc<QueueEntry>| {
+        let is_other = |holder: &&Arc<LockEntry>| {
             apart.is_none_or(|apart| apart.sequence() != holder.sequence())
         };
         self.holder_view(lock.holders.iter().find(is_other)?)
     }
 
     /// The public view of a holder; `None` of a waiter.
-    pub(crate) fn holder_view(&self, holder: &QueueEntry) -> Option<HolderView> {
+    pub(crate) fn holder_view(&self, holder: &LockEntry) -> Option<HolderView> {
         let hold = holder.hold.as_deref()?;
         Some(HolderView {
             session: holder.session_name.clone(),
@@ -89,7 +89,7 @@ impl Machine {
         })
     }
 
-    pub(crate) fn waiter_view(&self, waiter: &QueueEntry) -> WaiterView {
+    pub(crate) fn waiter_view(&self, waiter: &LockEntry) -> WaiterView {
         WaiterView {
             session: waiter.session_name.clone(),
             owner: waiter.owner.clone(),
@@ -152,14 +152,14 @@ impl Machine {
         held.map_or(FencingToken(self.locks.grants() + 1), |(smallest, _)| smallest)
     }
 
-    fn labels_of(&self, entry: &QueueEntry) -> Labels {
+    fn labels_of(&self, entry: &LockEntry) -> Labels {
         let session = self.sessions.get(entry.session);
         session.map(|session| session.labels.clone()).unwrap_or_default()
     }
 }
 
 /// A release request or the multi-lock of a holder, if it has one.
-fn note_of(holder: &QueueEntry) -> Option<HolderNote> {
+fn note_of(holder: &LockEntry) -> Option<HolderNote> {
     let release_request = holder.release_request().cloned();
     let multi_lock = holder.multi_lock().to_vec();
     let token = holder.token()?;

@@ -7,7 +7,7 @@ use holdfast_types::{Cancel, LockName, Revision};
 use imbl::OrdMap;
 
 use crate::Machine;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 
 /// A waiter whose caller waits no longer than it said.
@@ -28,7 +28,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// Adds the deadline of an entry. False if another entry was asked for in the same revision.
-    pub(crate) fn enter(&mut self, lock: &LockName, entry: &QueueEntry) -> bool {
+    pub(crate) fn enter(&mut self, lock: &LockName, entry: &LockEntry) -> bool {
         if !entry.waits() || entry.wait_ms.is_none() {
             return true;
         }
@@ -36,7 +36,7 @@ impl Waits {
         self.by_asked.insert(entry.asked, place).is_none()
     }
 
-    pub(crate) fn leave(&mut self, entry: &QueueEntry) {
+    pub(crate) fn leave(&mut self, entry: &LockEntry) {
         if entry.waits() && entry.wait_ms.is_some() {
             self.by_asked.remove(&entry.asked);
         }

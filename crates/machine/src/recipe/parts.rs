@@ -232,7 +232,7 @@ impl Recipes {
     /// Rebuilds the indexes.
     ///
     /// # Errors
-    /// A place that two key.
+    /// Two members claim one place.
     pub(crate) fn rebuild(&mut self) -> Result<(), String> {
         let (latches, barriers, doubles) =
             (self.latches.clone(), self.barriers.clone(), self.doubles.clone());

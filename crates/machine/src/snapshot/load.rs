@@ -10,14 +10,14 @@ use thiserror::Error;
 
 use crate::Machine;
 use crate::lock::index::LockIndex;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::recipe::RecipePart;
 use crate::session::attempts::{Attempts, LeftLock, LeftLocks};
 use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
 use crate::snapshot::part::{
-    End, Head, LeftLockPart, NodePart, Part, QueueEntryPart, SessionPart, TombstonePart,
+    End, Head, LeftLockPart, LockEntryPart, NodePart, Part, SessionPart, TombstonePart,
     ZnodeKindPart,
 };
 use crate::tree::Tree;
@@ -190,7 +190,7 @@ impl Loading {
                 }
             },
             (None, Some(entry)) => {
-                ZnodeRole::QueueEntry(self.entry(&part.path, &node, entry)?.into())
+                ZnodeRole::LockEntry(self.entry(&part.path, &node, entry)?.into())
             }
             (Some(_), Some(_)) => return Err(unsound(format!("{what} holds locks, and contends"))),
         };
@@ -201,8 +201,8 @@ impl Loading {
         &self,
         path: &ZnodePath,
         node: &Znode,
-        part: QueueEntryPart,
-    ) -> Result<QueueEntry, LoadError> {
+        part: LockEntryPart,
+    ) -> Result<LockEntry, LoadError> {
         let session = match node.kind {
             ZnodeKind::Ephemeral(session) => self.machine.sessions.get(session),
             ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_) => None,
@@ -214,7 +214,7 @@ impl Loading {
             return Err(unsound(format!("entry {path} has no live session, or bad attempts")));
         };
         let (class, at) = part.rank;
-        Ok(QueueEntry {
+        Ok(LockEntry {
             path: path.clone(),
             rank: Rank { class, at, sequence: part.sequence },
             session: session.id,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::cooldown::{Cooldowns, GrantInterval, LockDelay};
 use crate::lock::index::StoredPolicy;
-use crate::lock::queue_entry::{AcquireOptions, Hold, QueueEntry};
+use crate::lock::lock_entry::{AcquireOptions, Hold, LockEntry};
 use crate::recipe::RecipePart;
 use crate::session::attempts::LeftLock;
 use crate::session::memo;
@@ -95,7 +95,7 @@ pub struct LeftLockPart {
 /// The memory of an ended session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TombstonePart {
-    /// NodeIndexKey of the endings.
+    /// Order of the endings.
     pub number: u64,
     pub name: SessionName,
     /// How it ended.
@@ -146,7 +146,7 @@ pub struct NodePart {
     /// Of a directory of locks: what it remembers.
     pub lock_directory: Option<LockDirectoryPart>,
     /// Of an entry: its place.
-    pub entry: Option<QueueEntryPart>,
+    pub entry: Option<LockEntryPart>,
 }
 
 /// What a directory of locks remembers.
@@ -204,7 +204,7 @@ pub struct LockDelayPart {
 
 /// A place in a lock's queue. The ticket is the node's `czxid`, the time its `ctime`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct QueueEntryPart {
+pub struct LockEntryPart {
     /// Its number in the directory.
     pub sequence: u64,
     pub owner: Owner,
@@ -332,12 +332,12 @@ impl NodePart {
             acl: node.acl.as_ref().map_or(Vec::new(), |acl| acl.entries().to_vec()),
             created: node.created,
             lock_directory: node.lock_directory().map(LockDirectoryPart::of),
-            entry: node.entry().map(|entry| QueueEntryPart::of(entry)),
+            entry: node.entry().map(|entry| LockEntryPart::of(entry)),
         }
     }
 
     pub(crate) fn weight(&self) -> usize {
-        let entry = self.entry.as_ref().map_or(0, QueueEntryPart::weight);
+        let entry = self.entry.as_ref().map_or(0, LockEntryPart::weight);
         let acl: usize = self.acl.iter().map(|e| 32 + e.who.scheme.len() + e.who.id.len()).sum();
         256 + self.path.as_str().len() + self.data.len() + acl + entry
     }
@@ -370,7 +370,7 @@ impl CooldownsPart {
     }
 }
 
-impl QueueEntryPart {
+impl LockEntryPart {
     fn weight(&self) -> usize {
         let attempts = self.attempts.len() * size_of::<Attempt>();
         let value = self.options.as_ref().and_then(|options| options.value.as_ref());
@@ -380,7 +380,7 @@ impl QueueEntryPart {
         multi_lock + attempts + value.map_or(0, |value| value.len()) + 4 * slots
     }
 
-    fn of(entry: &QueueEntry) -> Self {
+    fn of(entry: &LockEntry) -> Self {
         Self {
             sequence: entry.sequence(),
             owner: entry.owner.clone(),

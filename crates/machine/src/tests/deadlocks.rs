@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::script_commands::{self, lock_name, session_name};
 use crate::lock::index::Lock;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::{LockDirectoryPart, LockFilter, Machine, Part, StoredPolicyPart};
 
 type Agent = (SessionName, Owner);
@@ -35,13 +35,13 @@ fn hopeless(machine: &Machine, first: &Agent) -> BTreeSet<(Agent, LockName)> {
     }
 }
 
-fn agent(place: &QueueEntry) -> Agent {
+fn agent(place: &LockEntry) -> Agent {
     (place.session_name.clone(), place.owner.clone())
 }
 
-fn waits_in_vain(lock: &Lock, place: &QueueEntry, lost: &BTreeSet<Agent>) -> bool {
+fn waits_in_vain(lock: &Lock, place: &LockEntry, lost: &BTreeSet<Agent>) -> bool {
     let me = agent(place);
-    let lost = |other: &QueueEntry| agent(other) != me && lost.contains(&agent(other));
+    let lost = |other: &LockEntry| agent(other) != me && lost.contains(&agent(other));
     if place.converts() {
         return lock.holders.iter().any(|holder| lost(holder));
     }

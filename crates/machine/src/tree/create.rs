@@ -9,8 +9,8 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::apply::{ApplyContext, limit_reached};
+use crate::lock::lock_entry::{GrantRequest, LockEntry};
 use crate::lock::mode_of_name;
-use crate::lock::queue_entry::{LockRequest, QueueEntry};
 use crate::session::attempts::Attempts;
 use crate::tree::acl;
 use crate::tree::multi::Requester;
@@ -69,8 +69,8 @@ impl Machine {
         let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
         let (owner, attempts) = (Owner::unnamed(), Attempts::of(None));
         let mode = mode_of_name(path.file_name());
-        let new = QueueEntry::new(sequence, session, name, owner, attempts, ctx);
-        let entry = QueueEntry { path, mode, fixed: true, ..new };
+        let new = LockEntry::new(sequence, session, name, owner, attempts, ctx);
+        let entry = LockEntry { path, mode, fixed: true, ..new };
         self.enqueue(&lock, &directory, (data, acl), entry, ctx);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Machine {
         match (&contends, kind) {
             (Some((lock, session)), _) => {
                 self.check_not_sharded(lock)?;
-                let request = LockRequest::of_tree(mode_of_name(path.file_name()));
+                let request = GrantRequest::of_tree(mode_of_name(path.file_name()));
                 self.check_room_for_entry(Some(*session), lock, request, ctx)?;
             }
             (None, ZnodeKind::Ephemeral(session)) => self.check_room_for_ephemeral(session)?,

@@ -11,7 +11,7 @@ use holdfast_types::{
 
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::index::StoredPolicy;
-use crate::lock::queue_entry::QueueEntry;
+use crate::lock::lock_entry::LockEntry;
 use crate::stored_bytes::bytes_of;
 
 /// How long a znode lives.
@@ -55,7 +55,7 @@ pub(crate) enum ZnodeRole {
     /// A directory of locks that remembers something. Invariant: not ephemeral, and at or below `/locks`.
     Directory(Box<LockDirectory>),
     /// A place in a queue. Invariant: an ephemeral in a lock's directory.
-    QueueEntry(Arc<QueueEntry>),
+    LockEntry(Arc<LockEntry>),
 }
 
 /// What a directory of locks remembers, so that no entry's name and no token is ever repeated.
@@ -146,9 +146,9 @@ impl Znode {
     }
 
     /// The place in a queue.
-    pub(crate) fn entry(&self) -> Option<&Arc<QueueEntry>> {
+    pub(crate) fn entry(&self) -> Option<&Arc<LockEntry>> {
         match &self.role {
-            ZnodeRole::QueueEntry(entry) => Some(entry),
+            ZnodeRole::LockEntry(entry) => Some(entry),
             ZnodeRole::Plain | ZnodeRole::Directory(_) => None,
         }
     }
@@ -157,7 +157,7 @@ impl Znode {
     pub(crate) fn lock_directory(&self) -> Option<&LockDirectory> {
         match &self.role {
             ZnodeRole::Directory(lock_directory) => Some(lock_directory),
-            ZnodeRole::Plain | ZnodeRole::QueueEntry(_) => None,
+            ZnodeRole::Plain | ZnodeRole::LockEntry(_) => None,
         }
     }
 
@@ -168,7 +168,7 @@ impl Znode {
         }
         match &mut self.role {
             ZnodeRole::Directory(lock_directory) => Some(lock_directory),
-            ZnodeRole::Plain | ZnodeRole::QueueEntry(_) => None,
+            ZnodeRole::Plain | ZnodeRole::LockEntry(_) => None,
         }
     }
 
@@ -198,7 +198,7 @@ impl Znode {
     pub(crate) fn order(&self) -> Option<NodeIndexKey> {
         match (self.kind, self.children) {
             (ZnodeKind::Ephemeral(session), _) => match self.role {
-                ZnodeRole::QueueEntry(_) => None,
+                ZnodeRole::LockEntry(_) => None,
                 ZnodeRole::Plain | ZnodeRole::Directory(_) => {
                     Some(NodeIndexKey::OfSession(session))
                 }

@@ -9,7 +9,7 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::holders::Holders;
-use crate::lock::queue_entry::{LockRequest, QueueEntry};
+use crate::lock::lock_entry::{GrantRequest, LockEntry};
 use crate::lock::rank::Rank;
 
 /// The policy of one lock. Invariant: not the default policy.
@@ -29,7 +29,7 @@ pub(crate) struct Lock {
     pub(crate) last_token: Option<FencingToken>,
     pub(crate) holders: Holders,
     /// In the order of the grants.
-    pub(crate) waiters: OrdMap<Rank, Arc<QueueEntry>>,
+    pub(crate) waiters: OrdMap<Rank, Arc<LockEntry>>,
     /// Waiters that are never overtaken.
     pub(crate) fixed: OrdSet<Rank>,
     /// Waiters that are entries of multi-locks.
@@ -61,7 +61,7 @@ impl Lock {
         u32::try_from(self.waiters.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn entry(&self, rank: &Rank) -> Option<&Arc<QueueEntry>> {
+    pub(crate) fn entry(&self, rank: &Rank) -> Option<&Arc<LockEntry>> {
         self.holders.get(rank.sequence).or_else(|| self.waiters.get(rank))
     }
 
@@ -76,7 +76,7 @@ impl Lock {
     }
 
     /// The rank of a new entry.
-    pub(crate) fn rank_of(&self, request: LockRequest, since: Stamp, sequence: u64) -> Rank {
+    pub(crate) fn rank_of(&self, request: GrantRequest, since: Stamp, sequence: u64) -> Rank {
         let rank = Rank::of(self.policy(), request, since, sequence);
         if request.fixed {
             rank.behind(self.waiters.get_max().map(|(last, _)| last))
@@ -91,7 +91,7 @@ impl Lock {
     }
 
     /// True if an entry may hold beside the present holders.
-    pub(crate) fn has_room_for(&self, request: LockRequest) -> bool {
+    pub(crate) fn has_room_for(&self, request: GrantRequest) -> bool {
         match self.policy().limit {
             Some(limit) => self.holders.permits() + u64::from(request.permits) <= limit.into(),
             None => self.holders.tolerate(request.mode),
@@ -99,14 +99,14 @@ impl Lock {
     }
 
     /// True if a new entry would hold at once.
-    pub(crate) fn admits(&self, request: LockRequest, now: Stamp) -> bool {
+    pub(crate) fn admits(&self, request: GrantRequest, now: Stamp) -> bool {
         let rank = self.rank_of(request, now, u64::MAX);
         let first = self.waiters.get_min().is_none_or(|(first, _)| rank < *first);
         first && self.is_open(now) && self.has_room_for(request)
     }
 
     /// Puts an entry among the holders or the waiters. True if its number is its own.
-    pub(super) fn put(&mut self, entry: Arc<QueueEntry>) -> bool {
+    pub(super) fn put(&mut self, entry: Arc<LockEntry>) -> bool {
         if entry.hold.is_some() {
             let own = self.holders.get(entry.sequence()).is_none();
             self.holders.put(entry);
@@ -121,7 +121,7 @@ impl Lock {
         new
     }
 
-    pub(super) fn take(&mut self, rank: &Rank) -> Option<Arc<QueueEntry>> {
+    pub(super) fn take(&mut self, rank: &Rank) -> Option<Arc<LockEntry>> {
         if let Some(holder) = self.holders.remove(rank.sequence) {
             return Some(holder);
         }

@@ -6,7 +6,7 @@ use holdfast_types::{Acquire, AcquireAll, Policy};
 
 use crate::lock::cooldown::{Cooldowns, GrantInterval, LockDelay};
 use crate::lock::index::StoredPolicy;
-use crate::lock::queue_entry::{AcquireOptions, Hold};
+use crate::lock::lock_entry::{AcquireOptions, Hold};
 use crate::snapshot::part::{
     AcquireOptionsPart, CooldownsPart, GrantIntervalPart, HoldPart, LockDelayPart,
     LockDirectoryPart, StoredPolicyPart,

@@ -16,7 +16,7 @@ use crate::session::attempts::Attempts;
 
 /// A holder or a waiter. Shared between its znode and the index, replaced in both when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct QueueEntry {
+pub(crate) struct LockEntry {
     pub(crate) path: ZnodePath,
     /// Its position in the queue, with its sequence number in the directory.
     pub(crate) rank: Rank,
@@ -70,14 +70,14 @@ pub(crate) struct AcquireOptions {
 
 /// What decides about the rank and the grant of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LockRequest {
+pub(crate) struct GrantRequest {
     pub(crate) mode: Mode,
     pub(crate) permits: u32,
     pub(crate) priority: u8,
     pub(crate) fixed: bool,
 }
 
-impl LockRequest {
+impl GrantRequest {
     pub(crate) fn of(acquire: &Acquire) -> Self {
         Self {
             mode: acquire.mode.unwrap_or_default(),
@@ -127,7 +127,7 @@ impl AcquireOptions {
     }
 }
 
-impl QueueEntry {
+impl LockEntry {
     /// Bytes that its client has stored.
     pub(crate) fn bytes(&self) -> usize {
         let AcquireOptions { value, multi_lock, .. } = self.options();
@@ -142,9 +142,9 @@ impl QueueEntry {
     }
 
     /// What the order of the queue and the grant go by.
-    pub(crate) fn request(&self) -> LockRequest {
+    pub(crate) fn request(&self) -> GrantRequest {
         let AcquireOptions { permits, priority, .. } = *self.options();
-        LockRequest { mode: self.mode, permits, priority, fixed: self.fixed }
+        GrantRequest { mode: self.mode, permits, priority, fixed: self.fixed }
     }
 
     pub(crate) fn sequence(&self) -> u64 {
