@@ -89,9 +89,7 @@ impl Move {
         match self {
             Move::Command(command) => Some(numbered(model, command.clone())),
             Move::Multi(change) => Some(change.command(model)),
-            Move::Deal(operator_move) => {
-                operator_move.command(model).map(|command| numbered(model, command))
-            }
+            Move::Deal(deal) => deal.command(model).map(|command| numbered(model, command)),
             Move::Recipe(recipe) => Some(Command::Recipe(recipe.clone())),
             Move::EndArrival(n, last) => {
                 let waits = model.recipes.waits();
@@ -133,8 +131,8 @@ impl Move {
             Move::Lower(n) => lower(model, *n),
             Move::Rush(n, session) => due(model, *n).map(|(_, lock)| {
                 let owner = Owner::new("t1").unwrap();
-                let plain =
-                    Acquire::new(lock, super::script_commands::open(session.as_str()), owner);
+                let open = super::script_commands::open(session.as_str());
+                let plain = Acquire::new(lock, open, owner);
                 Command::Acquire(Acquire { wait: false, priority: 9, ..plain })
             }),
             Move::Acknowledge(n) => {

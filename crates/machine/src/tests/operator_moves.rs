@@ -220,7 +220,7 @@ fn given_back() -> impl Strategy<Value = ReleaseAll> {
         .prop_map(|(locks, session, owner, attempt)| ReleaseAll { locks, session, owner, attempt })
 }
 
-/// A operator_move, as a step of a history.
+/// A call that deals with entries of others, or with several locks, as a step of a history.
 pub(super) fn operator_move() -> impl Strategy<Value = OperatorMove> {
     let n = any::<usize>;
     let modes = prop::sample::select(vec![Mode::Exclusive, Mode::Exclusive, Mode::Shared]);
