@@ -4,7 +4,7 @@
 
 use holdfast_types::{AclEntry, Identity, Perms};
 
-use crate::{ErrorCode, Refusal};
+use crate::{ErrorCode, Param, ParamValue, Refusal};
 
 /// Letters of the permissions, as they are written.
 const LETTERS: [(char, Perms); 5] = [
@@ -31,12 +31,14 @@ pub fn format_acl_entry(entry: &AclEntry) -> String {
     format!("{}:{}:{}", entry.who.scheme, entry.who.id, entry.perms)
 }
 
-/// A list, if any entry of it is given.
-pub(crate) fn parse_list<'a>(
-    texts: impl Iterator<Item = &'a str>,
-) -> Result<Option<Vec<AclEntry>>, Refusal> {
-    let list: Vec<AclEntry> = texts.map(parse_acl_entry).collect::<Result<_, _>>()?;
-    Ok((!list.is_empty()).then_some(list))
+impl ParamValue for AclEntry {
+    fn parse(_: &Param, text: &str) -> Result<Self, Refusal> {
+        parse_acl_entry(text)
+    }
+
+    fn to_text(&self) -> String {
+        format_acl_entry(self)
+    }
 }
 
 /// Each letter at most once, and at least one.
@@ -55,7 +57,7 @@ fn perms(letters: &str) -> Option<Perms> {
 
 fn malformed(text: &str) -> Refusal {
     let shown = &text[..text.floor_char_boundary(64)];
-    let detail = format!("'{shown}' is no entry of an access list");
+    let detail = format!("'{shown}' is not an entry of an access list");
     Refusal::of("acl", ErrorCode::InvalidArgument, detail)
         .hint("write scheme:id:perms with letters of cdrwa, such as world:anyone:r, auth::cdrwa or ip:10.0.0.0/8:cr")
 }

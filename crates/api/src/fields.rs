@@ -35,6 +35,17 @@ impl ParamList {
         Self { what: "this call", params }
     }
 
+    /// The same parameters with another subject.
+    #[must_use]
+    pub const fn of(self, what: &'static str) -> Self {
+        Self { what, ..self }
+    }
+
+    /// Whether a parameter has this name.
+    pub fn takes(&self, name: &str) -> bool {
+        self.params.iter().any(|param| param.name == name)
+    }
+
     fn find(&self, name: &str) -> Option<&'static Param> {
         self.params.iter().find(|param| param.name == name && param.form != Form::Labels)
     }
@@ -90,8 +101,21 @@ impl<'a> Fields<'a> {
         self.merge_pairs(pairs, list)
     }
 
-    /// Adds the fields of a JSON object that has been read.
-    pub(crate) fn merge_pairs(&mut self, pairs: Pairs, list: &ParamList) -> Result<(), Refusal> {
+    /// Reads a JSON object.
+    ///
+    /// # Errors
+    /// As [`Fields::merge_json`].
+    pub fn from_pairs(pairs: JsonPairs, list: &ParamList) -> Result<Self, Refusal> {
+        let mut fields = Self::default();
+        fields.merge_pairs(pairs, list)?;
+        Ok(fields)
+    }
+
+    /// Adds the fields of a JSON object.
+    ///
+    /// # Errors
+    /// As [`Fields::merge_json`].
+    pub fn merge_pairs(&mut self, pairs: JsonPairs, list: &ParamList) -> Result<(), Refusal> {
         for (key, value) in pairs.0 {
             let repeated = list.find(&key).filter(|param| param.form.is_repeated());
             if let (LABELS, true, Value::Object(labels)) =
@@ -201,24 +225,30 @@ impl<'a> Fields<'a> {
 
 /// A JSON object in the order written, so that a key given twice is seen.
 #[derive(Debug, Default)]
-pub(crate) struct Pairs(pub(crate) Vec<(String, Value)>);
+pub struct JsonPairs(Vec<(String, Value)>);
 
-impl<'de> Deserialize<'de> for Pairs {
+impl JsonPairs {
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| key.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonPairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct PairsVisitor;
         impl<'de> Visitor<'de> for PairsVisitor {
-            type Value = Pairs;
+            type Value = JsonPairs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonPairs, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(pair) = map.next_entry()? {
                     pairs.push(pair);
                 }
-                Ok(Pairs(pairs))
+                Ok(JsonPairs(pairs))
             }
         }
         deserializer.deserialize_map(PairsVisitor)

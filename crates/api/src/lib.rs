@@ -30,7 +30,6 @@ mod schema;
 mod segments;
 mod session;
 mod time_of_day;
-mod txn;
 mod znode;
 
 pub use acl::{format_acl_entry, parse_acl_entry};
@@ -43,7 +42,7 @@ pub use election::{
     election_of, election_path,
 };
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
-pub use fields::{Fields, ParamList};
+pub use fields::{Fields, JsonPairs, ParamList};
 pub use holdfast_types::{ClosedBy, Mode, QueueOrder};
 pub use knowing::{
     AheadBody, ContentionBody, EstimateBody, EventBody, EventKind, ExplainedBody, GapBody,
@@ -57,27 +56,23 @@ pub use lock::{
 pub use param::{Absent, Form, Param, object_schema};
 pub use param_value::{CallParams, ParamField, ParamValue, parse_word};
 pub use params::{
-    AcquireAllParams, AcquireParams, AskParams, Aspect, BreakParams, CampaignParams, ChangeParams,
-    CloseParams, DeleteParams, FenceModeParam, FenceParams, HistoryParams, KEPT_ALIVE_MAX,
-    KeepAliveParams, KeepManyParams, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams, MakeParams,
-    Moment, NodeParams, OpenParams, PolicyParams, PostParams, PutParams, Query, REASON_BYTES_MAX,
-    ReadParams, ReadyParams, ReleaseAllParams, ReleaseParams, ResignParams, Sort, TermsParams,
-    WAIT_MAX, WatchParams, last_event_id,
+    AcquireAllParams, AcquireParams, AskParams, BreakParams, CampaignParams, FenceModeParam,
+    FenceParams, HistoryParams, KEPT_ALIVE_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams,
+    Moment, PolicyParams, Query, ReadParams, ReleaseAllParams, ReleaseParams, ResignParams, Sort,
+    TermsParams, WAIT_MAX,
 };
 pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
 pub use recipe::{
-    ArriveParams, BreachBody, CountDownBody, CountDownParams, CounterBody, CounterParams, GateBody,
-    LatchBody, LatchParams, LeaveParams, LeftBody, PassedBody, RecipeFacts, WaitParams,
+    BreachBody, CountDownBody, CounterBody, GateBody, LatchBody, LeftBody, PassedBody, RecipeFacts,
     barrier_path, counter_path, double_barrier_path, latch_path,
 };
-pub use refusal::Refusal;
+pub use refusal::{Refusal, nearest};
 #[cfg(feature = "schema")]
 pub use schema::Schemas;
 pub use segments::SegmentBody;
 pub use session::{HoldBody, SessionBody, SessionsBody};
 pub use time_of_day::{format_time, parse_time};
-pub use txn::TxnParams;
 pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBody, ZnodeBody};
 
 /// The media type of [`Problem`].

@@ -24,12 +24,21 @@ pub trait CallParams: Sized {
     /// # Errors
     /// [`Refusal`] names the first parameter that is missing or invalid, and what to write instead.
     fn read(fields: &Fields<'_>) -> Result<Self, Refusal>;
+
+    /// Reads every parameter from a query string.
+    ///
+    /// # Errors
+    /// As [`Fields::parse`] and [`CallParams::read`].
+    fn from_query(query: &str) -> Result<Self, Refusal> {
+        Self::read(&Fields::parse(Some(query), &Self::LIST)?)
+    }
 }
 
-/// Defines the struct of one call's parameters: `field: Type = PARAM` for each.
+/// Defines the struct of one call's parameters: `field: Type = PARAM` for each. `as "…"` is the subject of messages about
+/// them, instead of "this call".
 #[macro_export]
 macro_rules! params {
-    ($(#[$doc:meta])* $vis:vis struct $name:ident {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident $(as $what:literal)? {
         $($(#[$note:meta])* $field:ident: $type:ty = $param:expr,)*
     }) => {
         $(#[$doc])*
@@ -39,7 +48,7 @@ macro_rules! params {
         }
 
         impl $crate::CallParams for $name {
-            const LIST: $crate::ParamList = $crate::ParamList::of_call(&[$($param,)*]);
+            const LIST: $crate::ParamList = $crate::ParamList::of_call(&[$($param,)*])$(.of($what))?;
 
             fn read(fields: &$crate::Fields<'_>) -> Result<Self, $crate::Refusal> {
                 Ok(Self { $($field: $crate::ParamField::read(&$param, fields)?,)* })
@@ -190,6 +199,7 @@ macro_rules! numbers {
 numbers! {
     u64: |number| number, |number| *number;
     u32: |number| u32::try_from(number).unwrap_or(u32::MAX), |number| u64::from(*number);
+    i32: |number| i32::try_from(number).unwrap_or(i32::MAX), |number| u64::try_from(*number).unwrap_or(0);
     u8: |number| u8::try_from(number).unwrap_or(u8::MAX), |number| u64::from(*number);
     usize: |number| usize::try_from(number).unwrap_or(usize::MAX), |number| *number as u64;
     Attempt: Attempt, |attempt| attempt.0;
@@ -277,3 +287,6 @@ impl ParamValue for QueueOrder {
         self.as_str().to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests;

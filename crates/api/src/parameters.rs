@@ -1,8 +1,13 @@
 //! Parameters that more than one call takes, or that clients write: one constant each.
 
+pub mod recipe;
+pub mod session;
+pub mod tree;
+pub mod watch;
+
 use std::time::Duration;
 
-use holdfast_types::{Attempt, FencingToken, Owner, RequestId, SessionName, Ttl};
+use holdfast_types::{Attempt, FencingToken, Owner, Ttl};
 
 use crate::param::{Absent, Form, Param};
 use crate::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
@@ -37,44 +42,20 @@ pub const TTL: Param = Param::duration(
     (Ttl::MIN.as_duration(), Ttl::MAX.as_duration()),
     "The session's time-to-live",
 )
-.absent(Absent::Duration(Ttl::DEFAULT.as_duration()));
+.absent(Absent::Duration(Ttl::DEFAULT.as_duration()))
+.hint("a longer lock is kept by renewing it: send the call again before the ttl ends");
 pub const WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
     "How long to queue; to wait longer, send the call again",
 )
-.absent(Absent::Duration(Duration::ZERO));
-pub const NEWS_WAIT: Param = Param::duration(
-    "wait",
-    (Duration::ZERO, WAIT_MAX),
-    "How long to wait for news of the session; the answer comes with the first",
-)
-.absent(Absent::Duration(Duration::ZERO));
-pub const NEWS_SINCE: Param = Param::number(
-    "since",
-    (0, FencingToken::END - 1),
-    "Only news after this revision, the revision of the answer before",
-);
+.absent(Absent::Duration(Duration::ZERO))
+.hint("to wait longer, send the call again when the wait has passed");
 pub const LIMIT: Param = Param::number("limit", (1, LIST_LIMIT_MAX as u64), "Items of one page")
-    .absent(Absent::Number(LIST_LIMIT_DEFAULT as u64));
+    .absent(Absent::Number(LIST_LIMIT_DEFAULT as u64))
+    .hint("ask for the rest with page_token");
 pub const PAGE_TOKEN: Param =
     Param::text("page_token", "Where the page begins: the next_page_token of the one before");
-pub const SESSION: Param = Param::name(
-    "session",
-    SessionName::MAX_LEN,
-    "For whom: the session that remembers the answer of a request id, and is renewed",
-);
-pub const REQUEST: Param = Param::name(
-    "request",
-    RequestId::MAX_LEN,
-    "Names the attempt: the same call under the same id gets the first answer. Needs session; the header \
-     Idempotency-Key says the same",
-);
-pub const ACL: Param = Param::of(
-    "acl",
-    Form::AccessEntry,
-    "One entry of its access list, scheme:id:perms; without a list everybody may do everything",
-);
 pub const LABELS: Param = Param::of(
     "labels",
     Form::Labels,

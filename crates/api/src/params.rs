@@ -11,19 +11,14 @@ mod lock;
 mod policy;
 mod query;
 mod read;
-mod session;
 mod several;
 mod terms;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod watch;
 
 use std::time::Duration;
 
-use holdfast_types::{
-    Attempt, FencingToken, Labels, NameError, ReleaseTarget, Revision, SessionName, Ttl,
-};
+use holdfast_types::{Attempt, Labels, NameError, ReleaseTarget, SessionName, Ttl};
 
 use crate::duration::check_bounds;
 use crate::{ErrorCode, Fields, Refusal, parse_duration};
@@ -35,21 +30,16 @@ pub use election::{CampaignParams, ResignParams};
 pub use fence::{FenceModeParam, FenceParams};
 pub use lock::{AcquireParams, ReleaseParams};
 pub use policy::PolicyParams;
-pub use read::{HistoryParams, ListParams, Moment, ReadParams, ReadyParams, Sort};
-pub use session::{
-    CloseParams, KEPT_ALIVE_MAX, KeepAliveParams, KeepManyParams, OpenParams, REASON_BYTES_MAX,
-};
+pub use read::{HistoryParams, ListParams, Moment, ReadParams, Sort};
 pub use several::{AcquireAllParams, ReleaseAllParams};
 pub use terms::TermsParams;
-pub use tree::{Aspect, ChangeParams, DeleteParams, MakeParams, NodeParams, PostParams, PutParams};
-pub use watch::{WatchParams, last_event_id};
-
-pub(crate) use tree::NODE_TTL;
 
 /// The longest that one call waits.
 pub const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Items of one page, unless the caller says otherwise.
 pub const LIST_LIMIT_DEFAULT: usize = 100;
+/// Sessions renewed by one call at most.
+pub const KEPT_ALIVE_MAX: usize = 1_000;
 /// The most items of one page.
 pub const LIST_LIMIT_MAX: usize = 1_000;
 
@@ -141,15 +131,4 @@ fn target(fields: &Fields<'_>) -> Result<ReleaseTarget, Refusal> {
             .hint("name the token to give up a hold, or the attempt while there is no token yet"));
     }
     Ok(attempt.or(hold).unwrap_or_default())
-}
-
-/// A revision, as answers and events carry it.
-fn revision(what: &str, text: &str) -> Result<Revision, Refusal> {
-    let digits = text.bytes().all(|b| b.is_ascii_digit());
-    let below = |revision: &u64| digits && *revision < FencingToken::END;
-    let revision = text.parse().ok().filter(below).map(Revision);
-    revision.ok_or_else(|| {
-        Refusal::of(what, ErrorCode::InvalidArgument, format!("'{what}' is not a revision"))
-            .hint("give back the \"revision\" of an answer, or the id of an event")
-    })
 }

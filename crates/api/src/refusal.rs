@@ -56,10 +56,7 @@ impl Refusal {
 }
 
 /// The candidate that looks most like a word, if one does.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE_MIN: f64 = 0.8;
     let one_slip = |candidate| word.len() > 2 && strsim::osa_distance(word, candidate) == 1;
     let alike = |candidate: &'a str| {

@@ -11,7 +11,6 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value};
 
 use crate::ErrorCode;
-use crate::txn::{condition_schema, operation_schema};
 
 /// The schemas that a description refers to, gathered while it is made.
 #[derive(Debug)]
@@ -32,12 +31,9 @@ impl Schemas {
         self.0.subschema_for::<T>().into()
     }
 
-    /// Everything that was referred to, by name; and what only requests carry.
+    /// Every schema that was referred to, by name.
     pub fn into_components(mut self) -> Map<String, Value> {
-        let mut components = self.0.take_definitions(true);
-        components.insert("Condition".to_owned(), condition_schema());
-        components.insert("Operation".to_owned(), operation_schema());
-        components
+        self.0.take_definitions(true)
     }
 }
 

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use holdfast_api::parameters::TTL;
+use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, INCARNATION};
 use holdfast_api::{
-    AcquireAllParams, AcquireParams, CloseParams, GrantAllBody, GrantBody, HandedBody,
-    KeepAliveParams, NewsBody, OpenParams, ReleaseAllParams, ReleaseParams, SessionBody, WAIT_MAX,
-    keepalive_path, lock_path, session_path,
+    AcquireAllParams, AcquireParams, GrantAllBody, GrantBody, HandedBody, NewsBody, Query,
+    ReleaseAllParams, ReleaseParams, SessionBody, WAIT_MAX, keepalive_path, lock_path,
+    session_path,
 };
-use holdfast_types::{LockName, Revision, SessionId, SessionName, millis};
+use holdfast_types::{Labels, LockName, Revision, SessionId, SessionName, Ttl, millis};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
@@ -46,9 +48,11 @@ impl Calls {
     pub(crate) async fn open(
         &self,
         session: &SessionName,
-        params: &OpenParams,
+        ttl: Option<Ttl>,
+        labels: &Labels,
     ) -> Result<Answer<SessionBody>, Error> {
-        let target = format!("{}?{}", session_path(session), params.to_query());
+        let query = Query::default().with_some(&TTL, ttl.as_ref()).with_labels(labels);
+        let target = query.target(&session_path(session));
         self.deliver(&Call::new(Method::PUT, target)).await.json().result
     }
 
@@ -58,8 +62,8 @@ impl Calls {
         session: &SessionName,
         incarnation: Option<SessionId>,
     ) -> Result<(), Error> {
-        let query = CloseParams { incarnation, ..CloseParams::default() }.to_query();
-        self.send(&Call::new(Method::DELETE, format!("{}{query}", session_path(session)))).await
+        let query = Query::default().with_some(&INCARNATION, incarnation.as_ref());
+        self.send(&Call::new(Method::DELETE, query.target(&session_path(session)))).await
     }
 
     /// Renews a session within `lease_left`.
@@ -84,8 +88,9 @@ impl Calls {
         wait: Duration,
         lease_left: Duration,
     ) -> Result<Answer<NewsBody>, Error> {
-        let params = KeepAliveParams { wait: Some(whole_millis(wait)), since, redirect: false };
-        let target = format!("{}?{}", keepalive_path(session), params.to_query());
+        let query = Query::default().with(&EVENTS_WAIT, &whole_millis(wait));
+        let query = query.with_some(&EVENTS_SINCE, since.as_ref());
+        let target = query.target(&keepalive_path(session));
         let per_node = wait + (lease_left / PARKED_PART).clamp(PER_NODE_MIN, PER_NODE);
         let start_until = Instant::now() + PARK_WITHIN;
         let budget = Budget { per_node, start_until, until: start_until + per_node };

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_api::parameters::watch;
 use holdfast_api::{
-    ErrorCode, HolderBody, LockBody, ReleaseParams, TermsParams, WAIT_MAX, WatchBody, WatchParams,
+    ErrorCode, HolderBody, LockBody, Query, ReleaseParams, TermsParams, WAIT_MAX, WatchBody,
     lock_path,
 };
 use holdfast_types::{FencingToken, Owner, ReleaseTarget, Revision, SessionName, ZnodePath};
@@ -253,9 +254,8 @@ async fn lock_change(
     wait: Duration,
 ) -> Result<(), Error> {
     let wait = wait.min(WAIT_MAX);
-    let place = lock.as_str().to_owned();
-    let params = WatchParams { place, exact: true, since: Some(since), wait };
-    let call = Call::get(format!("/v1/watch?{}", params.to_query())).wait(wait);
+    let query = Query::default().with(&watch::PATH, &lock).with(&watch::SINCE, &since);
+    let call = Call::get(query.with(&watch::WAIT, &wait).target("/v1/watch")).wait(wait);
     match session.calls.json::<WatchBody>(&call).await {
         // The cluster no longer remembers this revision: the caller reads the lock again.
         Err(Error::Refused(problem)) if problem.code == ErrorCode::RevisionCompacted => Ok(()),

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::OpenParams;
-use holdfast_types::{Revision, SessionId, SessionName};
+use holdfast_types::{Labels, Revision, SessionId, SessionName, Ttl};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -46,12 +45,13 @@ impl Session {
         calls: Calls,
         name: SessionName,
         is_own: bool,
-        params: &OpenParams,
+        ttl: Option<Ttl>,
+        labels: &Labels,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Handle::try_current().map_err(|_| {
             argument("call this inside a tokio runtime, or use the blocking client")
         })?;
-        let answer = calls.open(&name, params).await?;
+        let answer = calls.open(&name, ttl, labels).await?;
         let held = Duration::from_millis(answer.body.expires_in_ms.unwrap_or(0));
         let acknowledged = Acknowledged { counted_from: answer.sent, held };
         Ok(Arc::new(Self {

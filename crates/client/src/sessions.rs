@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::OpenParams;
 use holdfast_types::{Labels, SessionName, Ttl, millis};
 use tokio::sync::Mutex;
 
@@ -63,8 +62,7 @@ impl Sessions {
         }
         let (name, is_own) = self.name()?;
         let labels = Labels::new(self.labels.clone()).map_err(argument)?;
-        let params = OpenParams { ttl, labels, redirect: false };
-        let session = Session::open(calls.clone(), name, is_own, &params).await?;
+        let session = Session::open(calls.clone(), name, is_own, ttl, &labels).await?;
         session.runtime.spawn(renewal::renew_while_used(session.clone()));
         let session_use = SessionUse::of(&session);
         if let Some(ended) = open.insert(ttl, session) {

@@ -3,9 +3,10 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use holdfast_api::parameters::tree::RECURSIVE;
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, watch};
 use holdfast_api::{
-    Aspect, ErrorCode, LIST_LIMIT_MAX, NodeParams, SubtreeBody, TxnBody, WatchBody, WatchParams,
-    node_headers, tree_path,
+    ErrorCode, LIST_LIMIT_MAX, Query, SubtreeBody, TxnBody, WatchBody, node_headers, tree_path,
 };
 use holdfast_types::{Revision, ZnodePath};
 use reqwest::header::HeaderMap;
@@ -56,11 +57,11 @@ impl Calls {
         root: &ZnodePath,
         max: usize,
     ) -> Result<Vec<ZnodePath>, Error> {
-        let aspect = Aspect::Recursive;
-        let mut params = NodeParams { aspect, limit: LIST_LIMIT_MAX, ..NodeParams::default() };
+        let first = Query::default().with_flag(&RECURSIVE, true).with(&LIMIT, &LIST_LIMIT_MAX);
+        let mut query = first.clone();
         let mut paths = Vec::new();
         loop {
-            let target = format!("{}?{}", tree_path(root), params.to_query());
+            let target = query.target(&tree_path(root));
             let Some(page) = found(self.get::<SubtreeBody>(target).await)? else {
                 return Ok(Vec::new());
             };
@@ -69,7 +70,7 @@ impl Calls {
                 return Err(too_many(root, max));
             }
             match page.next_page_token {
-                Some(token) => params.page_token = Some(token),
+                Some(token) => query = first.clone().with(&PAGE_TOKEN, &token),
                 None => return Ok(paths),
             }
         }
@@ -83,10 +84,8 @@ impl Calls {
 
     /// The revision from which a watch reports later changes.
     pub(crate) async fn current_revision(&self, root: &ZnodePath) -> Result<Revision, Error> {
-        let params = watching(root, None, Duration::ZERO, true);
-        self.get::<WatchBody>(format!("/v1/watch?{}", params.to_query()))
-            .await
-            .map(|body| body.revision)
+        let query = Query::default().with(&watch::PATH, root).with(&watch::WAIT, &Duration::ZERO);
+        self.get::<WatchBody>(query.target("/v1/watch")).await.map(|body| body.revision)
     }
 
     /// The changes after `since`, or the next ones within `wait`: of one path, or of all paths with this prefix.
@@ -97,14 +96,11 @@ impl Calls {
         wait: Duration,
         is_exact: bool,
     ) -> Result<WatchBody, Error> {
-        let params = watching(root, Some(since), wait, is_exact);
-        let target = format!("/v1/watch?{}", params.to_query());
+        let param = if is_exact { watch::PATH } else { watch::PREFIX };
+        let query = Query::default().with(&param, root).with(&watch::SINCE, &since);
+        let target = query.with(&watch::WAIT, &wait).target("/v1/watch");
         self.json(&Call::get(target).wait(wait)).await
     }
-}
-
-fn watching(root: &ZnodePath, since: Option<Revision>, wait: Duration, exact: bool) -> WatchParams {
-    WatchParams { place: root.as_str().to_owned(), exact, since, wait }
 }
 
 /// Turns "not found" into `None`.

@@ -21,10 +21,10 @@ use tokio::time::Instant;
 use crate::HttpConfig;
 use crate::lines::{BodyLength, Lines, Scanned};
 
-/// What the reader passes on in place of a bare LF and what follows it: hyper answers 400 to a NUL in a line.
+/// The reader replaces a bare LF and the bytes after it with these: hyper answers 400 to a NUL in a line.
 const REFUSED: &[u8] = b"\0\r\n\r\n";
 
-/// State and the millisecond it began, of one connection.
+/// The state of one connection, and when it began.
 #[derive(Debug)]
 pub(crate) struct Activity {
     opened: Instant,
@@ -44,7 +44,7 @@ const STREAM: u64 = 3;
 const STATE_BITS: u64 = 3;
 
 impl Activity {
-    /// A connection that has just been opened, and is idle.
+    /// A new connection is idle.
     pub(crate) fn new() -> Self {
         Self {
             opened: Instant::now(),
@@ -54,13 +54,13 @@ impl Activity {
         }
     }
 
-    /// A head has arrived whole, with a body of so many bytes, or in chunks; the rest is up to the call.
+    /// A complete head has arrived. `body` is the length of its body; `None` is a chunked body.
     pub(crate) fn busy(&self, body: Option<u64>) {
         self.body.store(body.unwrap_or(CHUNKED), Ordering::Relaxed);
         self.word.store(BUSY, Ordering::Relaxed);
     }
 
-    /// The body of the head that was read last, told once.
+    /// The length of the last body, returned once.
     fn take_body(&self) -> Option<BodyLength> {
         match self.body.swap(0, Ordering::Relaxed) {
             0 => None,
@@ -69,12 +69,11 @@ impl Activity {
         }
     }
 
-    /// The answer is made.
     pub(crate) fn idle(&self) {
         self.enter(IDLE);
     }
 
-    /// A stream has begun, or its reader has made room for more of it.
+    /// A stream has begun, or its reader has taken data.
     pub(crate) fn streams(&self) {
         self.enter(STREAM);
     }
@@ -111,7 +110,7 @@ impl Activity {
     }
 }
 
-/// A stream that tells when it is read: hyper asks for more only while the socket takes what was written.
+/// A stream that records when it is read: hyper polls it only while the socket accepts data.
 #[derive(Debug)]
 pub(crate) struct Followed {
     body: Body,
@@ -119,7 +118,6 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// Follows a stream.
     pub(crate) fn new(body: Body, activity: Arc<Activity>) -> Self {
         Self { body, activity }
     }
@@ -145,13 +143,13 @@ impl Drop for Followed {
     }
 }
 
-/// A socket that tells what it receives, and passes no bare LF on as the end of a line.
+/// A socket that records when bytes arrive, and rejects a bare LF at the end of a line.
 #[derive(Debug)]
 pub(crate) struct Observed {
     stream: TcpStream,
     activity: Arc<Activity>,
     lines: Lines,
-    /// Bytes that were read and not passed on yet; at most one read.
+    /// Bytes that were read and are not passed on yet; at most one read.
     held: Bytes,
     /// A bare LF has come: nothing more is read from the socket.
     refused: bool,
@@ -160,7 +158,6 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// Watches a socket.
     pub(crate) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
         let (lines, held, refused) = (Lines::new(), Bytes::new(), false);
         Self { stream, activity, lines, held, refused, unacknowledged_max_ms: 0 }

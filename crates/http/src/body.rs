@@ -1,4 +1,4 @@
-//! Reading a request's body: bounded in bytes, in time, and in how many large ones there are at once.
+//! Reads a request's body. Bounds: its bytes, its time, and the number of large bodies at once.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use holdfast_types::Acquire;
 use crate::HttpConfig;
 use crate::status::{HttpError, problem, with_status};
 
-/// A body that is too large is read on up to this many bytes beyond its bound and thrown away, so that the client is
-/// still there to read why; a larger one is cut off.
+/// Up to this many bytes beyond the bound are read and discarded, so that the client reads the error. A larger body is
+/// cut off.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
 /// The content of a request's body.
@@ -21,7 +21,7 @@ const DISCARDED_MAX: usize = 1024 * 1024;
 pub(crate) enum BodyKind {
     /// The body is not read.
     None,
-    /// The fields of the query, as JSON.
+    /// A JSON object with the parameters of the query.
     Fields,
     /// The data of a node.
     Data,
@@ -29,7 +29,7 @@ pub(crate) enum BodyKind {
     Txn,
     /// A list of session ids.
     Sessions,
-    /// What a candidate shows.
+    /// The value of a candidate.
     Value,
 }
 
@@ -46,27 +46,27 @@ impl BodyKind {
     fn hint(self) -> &'static str {
         match self {
             Self::None | Self::Fields => "send the fields of the query, and nothing else",
-            Self::Data => "keep what is large elsewhere, and its place here",
-            Self::Txn => "change less at once",
+            Self::Data => "keep large data elsewhere, and its location here",
+            Self::Txn => "split the transaction",
             Self::Sessions => "renew fewer sessions at once",
-            Self::Value => "keep the text elsewhere, and say where",
+            Self::Value => "keep the text elsewhere, and its location here",
         }
     }
 }
 
-/// A body, with its place among the large ones.
+/// A body, with its permit if it is large.
 #[derive(Debug, Default)]
 pub(crate) struct Received<'p> {
     /// Empty if there is none.
     pub(crate) bytes: Bytes,
-    /// Given back when the call is answered.
+    /// Released when the call is answered.
     pub(crate) place: Option<SemaphorePermit<'p>>,
 }
 
 /// Reads the whole body.
 ///
 /// # Errors
-/// `payload-too-large` beyond its bound, `rate-limited` if too many large ones are here already, `invalid-argument`
+/// `payload-too-large` beyond its bound, `rate-limited` if too many large bodies are being read, `invalid-argument`
 /// if it does not arrive in time.
 pub(crate) async fn read<'p>(
     body: Body,
@@ -91,7 +91,7 @@ pub(crate) async fn read<'p>(
     }
 }
 
-/// A place for a body that is large, or may become so.
+/// A permit for a body that is large, or of unknown length.
 fn place<'p>(
     body: &Body,
     config: &HttpConfig,

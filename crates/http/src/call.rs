@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
-use holdfast_api::{CallParams, ErrorCode, Fields, ParamList, Refusal, unescape_path};
+use holdfast_api::{CallParams, ErrorCode, Fields, JsonPairs, ParamList, Refusal, unescape_path};
 use holdfast_service::{
     Failure, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
@@ -65,6 +65,11 @@ impl<'a> CallContext<'a> {
         Ok(())
     }
 
+    /// Adds parameters that the handler found in the body.
+    pub(crate) fn add_fields(&mut self, pairs: JsonPairs) -> Result<(), HttpError> {
+        self.fields.merge_pairs(pairs, &self.operation.params).map_err(of_refusal)
+    }
+
     /// The parameters of the call.
     pub(crate) fn params<P: CallParams>(&self) -> Result<P, HttpError> {
         P::read(&self.fields).map_err(of_refusal)
@@ -114,8 +119,9 @@ impl CallContext<'_> {
         Ok(lock)
     }
 
-    /// The latch, barrier or counter named by the path behind a prefix. Decoded once, then checked, never normalised.
-    pub(crate) fn recipe(&self, prefix: &str) -> Result<RecipeName, HttpError> {
+    /// The latch, barrier or counter that the path names. Decoded once, then checked, never normalised.
+    pub(crate) fn recipe(&self) -> Result<RecipeName, HttpError> {
+        let prefix = self.operation.route.prefix();
         let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
         name_in_path(raw, "the name", |name| RecipeName::new(name))
     }

@@ -1,9 +1,8 @@
 //! One connection from its first byte to its last, with time limits.
 //!
-//! hyper speaks HTTP; this file decides when it has lasted long enough: a head that does not arrive, a connection
-//! that idles, a stream whose reader has stopped reading, a shutdown. A call in flight is never cut by the alarm: its
-//! own limits end it. One timer a connection,
-//! re-armed at most once in `head_timeout`, so that idle connections cost next to nothing.
+//! hyper parses HTTP. This file closes a connection whose head does not arrive, that is idle, whose stream is not read,
+//! or that outlasts the shutdown. A call in flight is never cut by the timer: its own limits end it. Each connection has
+//! one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -31,13 +30,13 @@ use crate::reply::Streaming;
 pub(crate) enum Closing {
     /// Open.
     No,
-    /// Calls in flight are finished, then the connection is closed.
+    /// The connection closes after its call in flight.
     Gracefully,
-    /// Whatever is in flight is cut.
+    /// The connection closes at once.
     Now,
 }
 
-/// Serves one connection until it ends, by its own will, by the alarm or by shutdown.
+/// Serves one connection until the client, the timer or the shutdown ends it.
 pub(crate) async fn converse(
     stream: TcpStream,
     peer: Peer,
@@ -72,7 +71,7 @@ pub(crate) async fn converse(
                 let now = Instant::now();
                 let deadline = activity.deadline(&config);
                 if deadline.is_some_and(|deadline| deadline <= now) {
-                    tracing::debug!("a connection was closed for silence");
+                    tracing::debug!("a connection was closed after its time limit");
                     return;
                 }
                 let look_again = now + config.head_timeout;
@@ -88,7 +87,7 @@ pub(crate) async fn converse(
     }
 }
 
-/// The answer, and the connection idle once it is made; with a stream, once that has ended.
+/// Marks the connection idle when the answer is made, or when its stream has ended.
 fn followed(answer: Response<Body>, activity: &Arc<Activity>) -> Response<Body> {
     if answer.extensions().get::<Streaming>().is_none() {
         activity.idle();
@@ -98,9 +97,9 @@ fn followed(answer: Response<Body>, activity: &Arc<Activity>) -> Response<Body> 
     answer.map(|body| Body::new(Followed::new(body, activity.clone())))
 }
 
-/// HTTP/1.1 with our bounds; hyper's own timer is off, the alarm above does its work.
+/// HTTP/1.1 with the configured bounds. hyper's own timer is off: the timer above replaces it.
 fn protocol(config: &HttpConfig) -> http1::Builder {
-    /// hyper refuses less than this.
+    /// The smallest buffer that hyper accepts.
     const BUFFER_MIN: usize = 8 * 1024;
     let mut builder = http1::Builder::new();
     builder

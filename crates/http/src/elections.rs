@@ -9,7 +9,7 @@ use tokio::sync::watch as signal;
 
 use holdfast_api::{
     CampaignParams, ElectedBody, ElectionBody, ErrorCode, FENCING_TOKEN, GapBody, LeaderBody,
-    LeadershipBody, ReadParams, Refusal, ResignParams, election_lock, last_event_id,
+    LeadershipBody, ReadParams, Refusal, ResignParams, election_lock,
 };
 use holdfast_service::{
     Failure, Granted, ReadMode, Response, Service, WatchFilter, WatchItem, WatchRequest,
@@ -19,11 +19,9 @@ use holdfast_types::{Acquire, Data, LockName, LockView, Owner, Release, Revision
 
 use crate::call::{CallContext, read_mode};
 use crate::connection::Closing;
-use crate::head::only;
 use crate::reply::Reply;
-use crate::sse::{self, EventSource, accepts_events};
+use crate::sse::{self, EventSource, accepts_events, closed, last_event_id};
 use crate::status::{ErrorContext, HttpError, of_failure, of_refusal, shutting_down};
-use crate::watch::{LAST_EVENT_ID, closed};
 
 const ELECTIONS: &str = "/v1/elections/";
 
@@ -98,8 +96,7 @@ async fn observe(
     (election, lock): (LockName, LockName),
     read: ReadMode,
 ) -> Result<Reply, HttpError> {
-    let last = only(&call.parts.headers, &LAST_EVENT_ID)?;
-    let since = last.map(last_event_id).transpose().map_err(of_refusal)?;
+    let since = last_event_id(&call.parts.headers)?;
     let (watch, gap) = match follow(call, &lock, since) {
         Err(Failure::Compacted { .. }) => (follow(call, &lock, None), true),
         followed => (followed, false),

@@ -1,7 +1,7 @@
-//! What the head of a request must be like, beyond what the parser of HTTP insists on.
+//! Checks on the head of a request beyond those of the HTTP parser.
 //!
-//! Two readers of one request must agree where it ends and whom it is for, or one of them can be made to see a call
-//! that the other does not: what can be read in two ways is refused.
+//! A proxy and this node must agree where a request ends and which host it is for. Otherwise an attacker can smuggle a
+//! request past the proxy. A head that two parsers can read differently is rejected.
 
 use axum::http::header::{HOST, TRANSFER_ENCODING};
 use axum::http::request::Parts;
@@ -11,14 +11,14 @@ use holdfast_api::{ErrorCode, Problem};
 
 use crate::status::{HttpError, with_status};
 
-/// Refuses a head that can be read in two ways.
+/// Rejects an ambiguous head.
 ///
 /// # Errors
-/// `invalid-argument` for HTTP/1.1 with no host or several, and for a body that is coded in another way than chunked.
+/// `invalid-argument` for HTTP/1.1 without exactly one `Host`, and for a transfer coding other than chunked.
 pub(crate) fn check(parts: &Parts) -> Result<(), HttpError> {
     let hosts = parts.headers.get_all(HOST).iter().count();
     if hosts > 1 || (hosts == 0 && parts.version == Version::HTTP_11) {
-        let detail = "HTTP/1.1 wants the header Host, once";
+        let detail = "HTTP/1.1 requires the header Host, once";
         return Err(refused(detail, "send Host: NAME"));
     }
     let mut codings = parts.headers.get_all(TRANSFER_ENCODING).iter();
@@ -26,8 +26,11 @@ pub(crate) fn check(parts: &Parts) -> Result<(), HttpError> {
         (None, _) => Ok(()),
         (Some(one), None) if one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
         (Some(_), _) => {
-            let detail = "the body is coded in another way than chunked";
-            Err(refused(detail, "send it as it is, with Transfer-Encoding: chunked or a length"))
+            let detail = "the header Transfer-Encoding names a coding other than chunked";
+            Err(refused(
+                detail,
+                "send the body with Transfer-Encoding: chunked or with Content-Length",
+            ))
         }
     }
 }

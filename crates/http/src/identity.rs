@@ -1,8 +1,7 @@
-//! Whom a caller has proved to be: the address it calls from, and the name and password it sends along.
+//! The identities of a caller for access lists: its address, and the name and password of `Authorization: Basic`.
 //!
-//! Owns what `Authorization: Basic` and a peer's address mean as identities of access lists. Refuses to know what
-//! they are allowed to do: the machine decides that. A password is not checked against anything; together with its
-//! name it *is* the identity, as `ZooKeeper`'s digest scheme has it.
+//! A password is not checked against anything. Name and password together are the identity, as in `ZooKeeper`'s digest
+//! scheme. The replicated state decides what an identity may do.
 
 use std::net::IpAddr;
 

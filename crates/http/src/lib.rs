@@ -20,6 +20,7 @@ mod explain;
 mod fence;
 mod front;
 mod head;
+mod idempotency;
 mod identity;
 mod lines;
 mod locks;
@@ -40,8 +41,6 @@ mod several;
 mod sse;
 mod status;
 mod tree;
-mod txn;
-mod watch;
 
 pub use config::HttpConfig;
 pub use metrics::HttpMetrics;

@@ -1,4 +1,4 @@
-//! Refuses a request in which a bare LF ends a line: in its head, in the size line of a chunk, or in its trailers.
+//! Rejects a request in which a bare LF ends a line: in its head, in the size line of a chunk, or in its trailers.
 //!
 //! hyper accepts a bare LF as the end of a header line. A proxy that insists on CRLF reads the same bytes as one line,
 //! so the two would see different requests on one connection. This scanner stands between the socket and hyper.
@@ -27,12 +27,12 @@ enum Region {
     Trailers,
 }
 
-/// What became of the bytes that were scanned.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
-    /// This many may be passed on; those behind them, once the length of the body is known.
+    /// So many bytes may be passed on. The bytes after them wait until the length of the body is known.
     Passed(usize),
-    /// This many may be passed on, and the next byte is a bare LF.
+    /// So many bytes may be passed on; the next byte is a bare LF.
     Refused(usize),
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Lines {
     region: Region,
     /// The last byte was a CR.
     after_cr: bool,
-    /// The present line has no byte yet but CR.
+    /// The present line is empty so far, or only a CR.
     empty: bool,
 }
 
 impl Lines {
-    /// A connection on which nothing has come.
+    /// The scanner of a connection before its first byte.
     pub(crate) fn new() -> Self {
         Self { region: Region::Head, after_cr: false, empty: true }
     }

@@ -20,6 +20,7 @@ use crate::body::BodyKind;
 use crate::operation::{Answer, Content, Header, Operation};
 use crate::operations::OPERATIONS;
 use crate::status::of_code;
+use crate::tree::txn;
 
 /// Headers of every answer.
 const EVERYWHERE: [Header; 4] = [
@@ -66,11 +67,18 @@ fn make() -> Value {
         "servers": [{ "url": "/", "description": "Every node answers every call" }],
         "paths": paths,
         "components": {
-            "schemas": schemas.into_components(),
+            "schemas": components(schemas),
             "headers": headers(&EVERYWHERE),
             "securitySchemes": { "basic": { "type": "http", "scheme": "basic" } },
         },
     })
+}
+
+fn components(schemas: Schemas) -> Map<String, Value> {
+    let mut components = schemas.into_components();
+    components.insert("Condition".to_owned(), txn::condition_schema());
+    components.insert("Operation".to_owned(), txn::operation_schema());
+    components
 }
 
 /// What holds for every call.

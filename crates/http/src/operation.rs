@@ -83,7 +83,7 @@ impl fmt::Debug for Operation {
 }
 
 impl Operation {
-    /// The base of a call that needs no caller, no parameters and no cluster. Its handler must be replaced.
+    /// The base of a `GET` that needs no caller, no parameters and no cluster.
     pub(crate) const fn public(id: &'static str, route: &'static Route, handler: AnswerFn) -> Self {
         Self {
             id,
@@ -99,6 +99,22 @@ impl Operation {
             errors: &[],
             handler,
         }
+    }
+
+    /// The base of a `GET` of the replicated state.
+    pub(crate) const fn read(id: &'static str, route: &'static Route, handler: AnswerFn) -> Self {
+        Self { scope: Scope::Read, ..Self::public(id, route, handler) }
+    }
+
+    /// The base of a change of the replicated state. The body may carry the parameters instead of the query.
+    pub(crate) const fn write(
+        id: &'static str,
+        method: Method,
+        route: &'static Route,
+        handler: AnswerFn,
+    ) -> Self {
+        let base = Self::public(id, route, handler);
+        Self { method, scope: Scope::Write, body: BodyKind::Fields, ..base }
     }
 
     /// Whether the call takes a parameter of this name.

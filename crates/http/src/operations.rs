@@ -2,13 +2,10 @@
 
 mod elections;
 mod locks;
-mod recipes;
-mod sessions;
 mod several;
-mod tree;
 
 use crate::operation::Operation;
-use crate::{node, pages};
+use crate::{node, pages, recipes, sessions, tree};
 
 pub(crate) use crate::node::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 
@@ -22,34 +19,34 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &locks::READ_LOCK,
     &locks::LIST_LOCKS,
     &locks::FENCE,
-    &sessions::CREATE,
-    &sessions::OPEN,
-    &sessions::KEEP_ALIVE,
-    &sessions::KEEP_MANY_ALIVE,
+    &sessions::create::OPERATION,
+    &sessions::open::OPERATION,
+    &sessions::keep_alive::OPERATION,
+    &sessions::keep_many_alive::OPERATION,
     &locks::HISTORY,
-    &sessions::CLOSE,
-    &sessions::READ,
-    &sessions::LIST,
-    &tree::PUT,
-    &tree::POST,
-    &tree::GET,
-    &tree::DELETE,
-    &tree::TXN,
-    &tree::WATCH,
-    &recipes::MAKE_LATCH,
-    &recipes::COUNT_DOWN,
-    &recipes::AWAIT_LATCH,
-    &recipes::DELETE_LATCH,
-    &recipes::ARRIVE,
-    &recipes::READ_BARRIER,
-    &recipes::LEAVE,
-    &recipes::ENTER,
-    &recipes::READ_DOUBLE_BARRIER,
-    &recipes::LEAVE_DOUBLE_BARRIER,
-    &recipes::READ_COUNTER,
-    &recipes::ADD_TO_COUNTER,
-    &recipes::SET_COUNTER,
-    &recipes::DELETE_COUNTER,
+    &sessions::close::OPERATION,
+    &sessions::read::OPERATION,
+    &sessions::list::OPERATION,
+    &tree::put::OPERATION,
+    &tree::post::OPERATION,
+    &tree::get::OPERATION,
+    &tree::delete::OPERATION,
+    &tree::txn::OPERATION,
+    &tree::watch::OPERATION,
+    &recipes::latch::make::OPERATION,
+    &recipes::latch::count_down::OPERATION,
+    &recipes::latch::wait::OPERATION,
+    &recipes::latch::delete::OPERATION,
+    &recipes::barrier::arrive::OPERATION,
+    &recipes::barrier::read::OPERATION,
+    &recipes::barrier::leave::OPERATION,
+    &recipes::double_barrier::enter::OPERATION,
+    &recipes::double_barrier::read::OPERATION,
+    &recipes::double_barrier::leave::OPERATION,
+    &recipes::counter::read::OPERATION,
+    &recipes::counter::add::OPERATION,
+    &recipes::counter::set::OPERATION,
+    &recipes::counter::delete::OPERATION,
     &elections::CAMPAIGN,
     &elections::READ,
     &elections::RESIGN,

@@ -1,4 +1,4 @@
-//! `If-Match` and `If-None-Match`: which version a node must have for a change to be made.
+//! `If-Match` and `If-None-Match`: the version that a node or a counter must have for a change.
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -7,7 +7,7 @@ use holdfast_api::{ErrorCode, Problem};
 
 use crate::status::{HttpError, with_status};
 
-/// What must be true of the node before it is changed.
+/// The condition on the node before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precondition {
     /// Nothing.
@@ -24,7 +24,7 @@ impl Precondition {
     /// Reads the headers.
     ///
     /// # Errors
-    /// `invalid-argument` for several conditions, lists, weak tags, and what is no version.
+    /// `invalid-argument` for several conditions, lists, weak tags, and tags that are not a version.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, HttpError> {
         let matching = only(headers, &IF_MATCH)?;
         let differing = only(headers, &IF_NONE_MATCH)?;
@@ -34,7 +34,7 @@ impl Precondition {
             (Some(tag), None) => version(tag).map(Self::Version),
             (None, Some(b"*")) => Ok(Self::Absent),
             (None, Some(_)) => Err(refused(
-                "If-None-Match is understood as '*' alone: create, and never replace",
+                "If-None-Match has only the value '*': create, and never replace",
                 "write If-None-Match: *, or If-Match: \"7\" to replace version 7",
             )),
             (Some(_), Some(_)) => {
@@ -43,7 +43,7 @@ impl Precondition {
         }
     }
 
-    /// The version of `If-Match` as 64 bits, for a counter; `"0"` is one that was never changed.
+    /// The version of `If-Match` for a counter; a counter that was never changed has version 0.
     ///
     /// # Errors
     /// `invalid-argument` for every other condition.
@@ -61,11 +61,19 @@ impl Precondition {
             Self::None | Self::Exists => Ok(None),
             Self::Version(version) => Ok(Some(version)),
             Self::Absent => {
-                let detail = "this call changes what exists: it cannot be asked to be missing";
+                let detail = "this call changes an existing node, and If-None-Match requires that it does not exist";
                 Err(refused(detail, "leave If-None-Match out"))
             }
         }
     }
+}
+
+/// The error of a call that creates a node under a condition on an existing one.
+pub(crate) fn contradiction() -> HttpError {
+    refused(
+        "If-Match is about a node that exists, and this call creates one",
+        "leave If-Match out, or the kind, list or sequence of a new node",
+    )
 }
 
 /// The entity tag of a version.
@@ -89,7 +97,7 @@ fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, HttpError> {
     let version = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
     version.ok_or_else(|| {
         refused(
-            "If-Match is no version",
+            "If-Match is not a version",
             "write If-Match: \"7\", in quotes, with the ETag of an answer; or If-Match: *",
         )
     })

@@ -1,4 +1,4 @@
-//! An answer before it becomes bytes: status, headers, body.
+//! The answer of a handler: status, headers and body.
 
 use std::time::Duration;
 
@@ -19,27 +19,24 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Marks an answer whose body goes on: its connection is not idle when the head is sent.
+/// Marks an answer whose body is a stream: its connection is not idle after the head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streaming;
 
-/// What a handler answers.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// The status.
     pub(crate) status: StatusCode,
-    /// The revision the answer belongs to, if it is not simply the node's.
+    /// The revision of the answer; `None` is the revision that the node has applied.
     pub(crate) revision: Option<Revision>,
-    /// The error, for the log.
+    /// The error code, for the log line.
     pub(crate) code: Option<ErrorCode>,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
-    /// What goes on after the head, instead of a body.
+    /// A body of unknown length, instead of `body`.
     stream: Option<Body>,
 }
 
 impl Reply {
-    /// No body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self {
             status,
@@ -51,17 +48,15 @@ impl Reply {
         }
     }
 
-    /// A JSON body.
     pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         match serde_json::to_vec(value) {
             Ok(bytes) => Self::empty(status).with_body(JSON, bytes.into()),
             Err(error) => {
-                Self::problem(&status::internal(format!("an answer without form: {error}")))
+                Self::problem(&status::internal(format!("cannot encode the answer: {error}")))
             }
         }
     }
 
-    /// A plain text body.
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         Self::empty(status).with_body(TEXT, text.into())
     }
@@ -71,24 +66,24 @@ impl Reply {
         Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), text.into())
     }
 
-    /// A body of some media type that is made already.
+    /// A body that exists already, with its media type.
     pub(crate) fn made(media: &'static str, body: Bytes) -> Self {
         Self::empty(StatusCode::OK).with_body(HeaderValue::from_static(media), body)
     }
 
-    /// Bytes that mean nothing to us.
+    /// Bytes as a client wrote them.
     pub(crate) fn bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Self {
         Self::empty(status).with_body(OCTETS, bytes.into())
     }
 
-    /// A body that goes on until somebody ends it.
+    /// A body that lasts until one side ends it.
     pub(crate) fn stream(media: &'static str, stream: Body) -> Self {
         let reply = Self::empty(StatusCode::OK);
         let reply = reply.with_header(CONTENT_TYPE, HeaderValue::from_static(media));
         Self { stream: Some(stream), ..reply }
     }
 
-    /// An error's body, with the header that says when to come back.
+    /// An error with its headers, such as `Retry-After`.
     pub(crate) fn problem(problem: &Problem) -> Self {
         let status = status::of_code(problem.code);
         // Problems are made of text and numbers, which always have a form.
@@ -106,26 +101,24 @@ impl Reply {
         }
     }
 
-    /// Sends the client to another place with the same call.
+    /// 307: the client repeats the call at `location`.
     pub(crate) fn redirect(location: HeaderValue) -> Self {
         Self::empty(StatusCode::TEMPORARY_REDIRECT).with_header(LOCATION, location)
     }
 
-    /// The same answer with one more header.
     #[must_use]
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// The same answer with more headers.
     #[must_use]
     pub(crate) fn with_headers(mut self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
         self.headers.extend(headers);
         self
     }
 
-    /// The same answer at a revision.
+    /// Sets the revision of the answer.
     #[must_use]
     pub(crate) fn at(mut self, revision: Revision) -> Self {
         self.revision = Some(revision);
@@ -141,9 +134,8 @@ impl Reply {
             .with_header(HeaderName::from_static(HOLDFAST_LEADER_CONTACT_MS), contact_ms.into())
     }
 
-    /// The answer as hyper sends it.
     pub(crate) fn into_response(self) -> Response<Body> {
-        /// Room for the headers that every answer has, beside those of this one.
+        /// The number of headers that every answer has.
         const HEADERS: usize = 6;
         let streams = self.stream.is_some();
         let body = match self.stream {

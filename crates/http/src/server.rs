@@ -1,4 +1,4 @@
-//! The accept loop: takes connections while there is room, and ends them in good order.
+//! The accept loop: accepts connections up to the bound, and drains them at shutdown.
 
 use std::io;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::identity::Peer;
 use crate::routes::router;
 use crate::{HttpConfig, HttpMetrics};
 
-/// Pause after a failed accept: the cause (no descriptors left) does not go away at once.
+/// Pause after a failed accept, whose usual cause is that no file descriptor is left.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// What a connection beyond the bound is told.
+/// The answer to a connection beyond the bound.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 /// Serves until `shutdown` resolves, then stops accepting, finishes the calls in flight within

@@ -11,12 +11,21 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use holdfast_api::parameters::watch::SINCE;
+use holdfast_api::{ErrorCode, ParamValue as _, Refusal};
 use holdfast_types::Revision;
+use tokio::sync::watch;
 
+use crate::connection::Closing;
+use crate::head::only;
 use crate::reply::Reply;
+use crate::status::{HttpError, of_refusal};
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const EVENT_STREAM: &str = "text/event-stream";
+
+/// The last event that a client has seen, in the header of the request that resumes a stream.
+pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// A source of events.
 pub(crate) trait EventSource: Send + 'static {
@@ -31,6 +40,32 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
     media
         .map(|media| media.split(';').next().unwrap_or_default().trim())
         .any(|media| media.eq_ignore_ascii_case(EVENT_STREAM))
+}
+
+/// The revision after which the client resumes a stream, if it states one.
+///
+/// # Errors
+/// `invalid-argument` for a header that is not a revision.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<Revision>, HttpError> {
+    let id = only(headers, &HeaderName::from_static(LAST_EVENT_ID))?;
+    id.map(revision).transpose().map_err(of_refusal)
+}
+
+fn revision(id: &str) -> Result<Revision, Refusal> {
+    let revision = Revision::parse(&SINCE, id);
+    revision.map_err(|_| {
+        Refusal::of(
+            "Last-Event-ID",
+            ErrorCode::InvalidArgument,
+            "'Last-Event-ID' is not a revision",
+        )
+        .hint("give back the id of an event")
+    })
+}
+
+/// Resolves when the front-end begins to shut down.
+pub(crate) async fn closed(closing: &mut watch::Receiver<Closing>) {
+    drop(closing.wait_for(|closing| *closing != Closing::No).await);
 }
 
 /// A stream: a comment at once, because proxies and clients wait for the first byte, then events, and a comment
@@ -60,4 +95,24 @@ pub(crate) fn numbered(id: Revision, name: &str, data: &impl serde::Serialize) -
 pub(crate) fn event(name: &str, data: &impl serde::Serialize) -> String {
     let json = serde_json::to_string(data).unwrap_or_default();
     format!("event: {name}\ndata: {json}\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_resumed_after_a_revision() {
+        let headers = |id: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(LAST_EVENT_ID, id.parse().unwrap());
+            headers
+        };
+        assert_eq!(last_event_id(&HeaderMap::new()).unwrap(), None);
+        assert_eq!(last_event_id(&headers("9")).unwrap(), Some(Revision(9)));
+        for id in ["", "x", "-1", "9007199254740992"] {
+            let problem = last_event_id(&headers(id)).unwrap_err();
+            assert_eq!(problem.facts.parameter.as_deref(), Some("Last-Event-ID"), "{id}");
+        }
+    }
 }

@@ -119,9 +119,6 @@ impl ListParams {
         about::STALE,
         about::REDIRECT,
     ]);
-    /// What the list of sessions takes.
-    pub const SESSION_KEYS: ParamList =
-        ParamList::of_call(&[about::LIMIT, about::PAGE_TOKEN, about::STALE, about::REDIRECT]);
 
     /// Checks every parameter.
     ///
@@ -154,32 +151,6 @@ impl ListParams {
         query.flag("stale", self.read.stale);
         query.flag(REDIRECT, self.read.redirect);
         query.0
-    }
-}
-
-/// `GET /readyz`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadyParams {
-    /// Ready only if this node leads.
-    pub leader: bool,
-}
-
-impl ReadyParams {
-    /// What the call takes.
-    pub const KEYS: ParamList = ParamList::of_call(&[
-        Param::flag("leader", "Ready only if this node leads"),
-        Param::flag("verbose", "Changes nothing: every check is shown anyway"),
-    ]);
-
-    /// What `GET /livez` takes.
-    pub const LIVE_KEYS: ParamList = ParamList::of_call(&[Param::flag(
-        "verbose",
-        "Changes nothing: every check is shown anyway",
-    )]);
-
-    /// Reads the flag.
-    pub fn parse(fields: &Fields<'_>) -> Self {
-        Self { leader: fields.flag("leader") }
     }
 }
 

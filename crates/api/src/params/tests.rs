@@ -268,27 +268,6 @@ fn a_lock_is_taken_from_its_holders_with_a_reason_or_handed_on_whole() {
     }
 }
 
-#[test]
-fn an_operator_says_why() {
-    let close = |query| CloseParams::parse(&Fields::parse(Some(query), &CloseParams::KEYS)?);
-    assert_eq!(close("").unwrap(), CloseParams::default());
-    assert_eq!(close("force&reason=stuck").unwrap().force.as_deref(), Some("stuck"));
-    assert!(close("force").unwrap_err().detail.contains("reason"));
-    assert!(close("reason=stuck").is_err());
-    assert!(close(&format!("force&reason={}", "x".repeat(513))).is_err());
-}
-
-#[test]
-fn many_sessions_are_a_list_of_ids() {
-    let read = |body: &str| KeepManyParams::parse(body.as_bytes());
-    assert_eq!(read(r#"["a","b"]"#).unwrap().sessions.len(), 2);
-    for body in ["", "[]", r#"{"sessions":["a"]}"#, r#"["a b"]"#, "[1]"] {
-        assert!(read(body).is_err(), "{body}");
-    }
-    let many = format!("[{}\"a\"]", "\"a\",".repeat(KEPT_ALIVE_MAX));
-    assert!(read(&many).unwrap_err().detail.contains("1 to 1000"));
-}
-
 proptest! {
     #[test]
     fn an_acquire_reads_back_as_written(
@@ -316,19 +295,6 @@ proptest! {
             redirect,
         };
         prop_assert_eq!(acquire(&params.to_query()).unwrap(), params);
-    }
-
-    #[test]
-    fn a_keepalive_reads_back_as_written(
-        wait in proptest::option::of(0..=300_000_u64),
-        since in proptest::option::of(0..FencingToken::END),
-        redirect: bool,
-    ) {
-        let (wait, since) = (wait.map(Duration::from_millis), since.map(Revision));
-        let params = KeepAliveParams { wait, since, redirect };
-        let query = params.to_query();
-        let fields = Fields::parse(Some(&query), &KeepAliveParams::KEYS).unwrap();
-        prop_assert_eq!(KeepAliveParams::parse(&fields).unwrap(), params);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{ArriveParams, GateBody, LeaveParams, PassedBody, barrier_path};
-use holdfast_types::Labels;
+use holdfast_api::parameters::recipe;
+use holdfast_api::{GateBody, PassedBody, Query, barrier_path};
 
 use super::{Place, checked_name, unique_owner, unique_request};
 use crate::http::Method;
@@ -61,28 +61,16 @@ pub(super) async fn arrive(
 ) -> Result<(PassedBody, Place), Error> {
     let session_use = client.session_for(None).await?;
     let session = session_use.session().clone();
-    let (name, owner) = (session.name.clone(), Some(unique_owner()?));
-    let leave = LeaveParams {
-        session: name.clone(),
-        owner: owner.clone(),
-        wait: Duration::ZERO,
-        redirect: false,
-    };
-    let target = format!("{path}?{}", leave.to_query());
+    let member = Query::default()
+        .with(&recipe::MEMBER, &session.name)
+        .with(&recipe::MEMBER_OWNER, &unique_owner()?);
+    let target = member.target(&path);
     let place = Place { client: client.clone(), session: Some(session_use), target };
-    let params = ArriveParams {
-        parties,
-        session: name,
-        owner,
-        request: Some(unique_request()?),
-        ttl: None,
-        wait: Duration::ZERO,
-        labels: Labels::default(),
-        redirect: false,
-    };
+    let arrival =
+        member.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &unique_request()?);
     let call = |wait| {
-        let query = ArriveParams { wait, ..params.clone() }.to_query();
-        Call::new(method.clone(), format!("{path}?{query}"))
+        let query = arrival.clone().with(&recipe::WAIT, &wait);
+        Call::new(method.clone(), query.target(&path))
     };
     let until = Instant::now() + wait;
     match client.calls().repeat_until(until, || session.is_alive(), call).await {

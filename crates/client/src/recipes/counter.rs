@@ -1,6 +1,8 @@
 //! Counters: one number that many callers change.
 
-use holdfast_api::{ChangeParams, CounterBody, CounterParams, counter_path};
+use holdfast_api::parameters::recipe;
+use holdfast_api::parameters::tree::{REQUEST, SESSION};
+use holdfast_api::{CounterBody, Query, counter_path};
 
 use super::{checked_name, unique_request};
 use crate::http::Method;
@@ -36,7 +38,7 @@ impl Counter {
     /// # Errors
     /// [`Error::Refused`] if the result does not fit 64 bits; otherwise see [`Error`].
     pub async fn add(&self, amount: i64) -> Result<CounterBody, Error> {
-        self.change(Method::POST, "add", amount, None).await
+        self.change(Method::POST, Query::default().with(&recipe::ADD, &amount)).await
     }
 
     /// Replaces the value.
@@ -44,7 +46,7 @@ impl Counter {
     /// # Errors
     /// See [`Error`].
     pub async fn set(&self, value: i64) -> Result<CounterBody, Error> {
-        self.change(Method::PUT, "value", value, None).await
+        self.change(Method::PUT, Query::default().with(&recipe::VALUE, &value)).await
     }
 
     /// Replaces the value if the counter has this version.
@@ -52,7 +54,8 @@ impl Counter {
     /// # Errors
     /// [`Error::Refused`] if it has another version; otherwise see [`Error`].
     pub async fn set_if(&self, value: i64, version: u64) -> Result<CounterBody, Error> {
-        self.change(Method::PUT, "value", value, Some(version)).await
+        let query = Query::default().with(&recipe::VALUE, &value);
+        self.change(Method::PUT, query.with(&recipe::VERSION, &version)).await
     }
 
     /// Deletes the counter: it is 0 again.
@@ -64,20 +67,11 @@ impl Counter {
         self.client.calls().send(&call).await
     }
 
-    async fn change(
-        &self,
-        method: Method,
-        key: &str,
-        number: i64,
-        version: Option<u64>,
-    ) -> Result<CounterBody, Error> {
+    async fn change(&self, method: Method, query: Query) -> Result<CounterBody, Error> {
         let path = counter_path(&checked_name(&self.name)?);
         let session = self.client.session_for(None).await?;
-        let name = Some(session.session().name.clone());
-        let request = Some(unique_request()?);
-        let change = ChangeParams { session: name, request, redirect: false };
-        let params = CounterParams { number: Some(number), version, change };
-        let target = format!("{path}?{}", params.to_query(key));
-        self.client.calls().json(&Call::new(method, target)).await
+        let query = query.with(&SESSION, &session.session().name);
+        let query = query.with(&REQUEST, &unique_request()?);
+        self.client.calls().json(&Call::new(method, query.target(&path))).await
     }
 }

@@ -7,9 +7,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use holdfast_api::parameters::tree::CHILDREN;
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN};
 use holdfast_api::{
-    Aspect, ChangeKind, ChildrenBody, KindBody, LIST_LIMIT_MAX, NodeParams, OpBody, StatBody,
-    TxnBody, tree_path,
+    ChangeKind, ChildrenBody, KindBody, LIST_LIMIT_MAX, OpBody, Query, StatBody, TxnBody, tree_path,
 };
 use holdfast_types::{RecipeName, Revision, SessionName, ZnodePath};
 use serde_json::{Value, json};
@@ -111,11 +112,11 @@ fn directory_of(group: &RecipeName) -> Result<ZnodePath, Error> {
 /// The ephemeral children: a group with a longer name is a directory beside them.
 async fn sessions_in(calls: &Calls, directory: &ZnodePath) -> Result<Vec<SessionName>, Error> {
     let mut sessions = Vec::new();
-    let mut page_token = None;
+    let mut page_token: Option<String> = None;
     loop {
-        let (aspect, limit) = (Aspect::Children, LIST_LIMIT_MAX);
-        let params = NodeParams { aspect, limit, page_token, ..NodeParams::default() };
-        let target = format!("{}?{}", tree_path(directory), params.to_query());
+        let query = Query::default().with_flag(&CHILDREN, true).with(&LIMIT, &LIST_LIMIT_MAX);
+        let query = query.with_some(&PAGE_TOKEN, page_token.as_ref());
+        let target = query.target(&tree_path(directory));
         let Some(page) = found(calls.get::<ChildrenBody>(target).await)? else {
             return Ok(sessions);
         };

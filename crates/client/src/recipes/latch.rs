@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{
-    CountDownBody, CountDownParams, LatchBody, LatchParams, WaitParams, latch_path,
-};
+use holdfast_api::parameters::recipe;
+use holdfast_api::{CountDownBody, LatchBody, Query, latch_path};
 use holdfast_types::RequestId;
 
 use super::checked_name;
@@ -37,8 +36,8 @@ impl Latch {
     /// # Errors
     /// [`Error::Refused`] if one with another count exists; otherwise see [`Error`].
     pub async fn create(&self, count: u32) -> Result<LatchBody, Error> {
-        let query = LatchParams { count, redirect: false }.to_query();
-        let target = format!("{}?{query}", latch_path(&checked_name(&self.name)?));
+        let query = Query::default().with(&recipe::COUNT, &count);
+        let target = query.target(&latch_path(&checked_name(&self.name)?));
         self.client.calls().json(&Call::new(Method::PUT, target)).await
     }
 
@@ -48,7 +47,7 @@ impl Latch {
     /// [`Error::Refused`] if the latch does not exist; otherwise see [`Error`].
     pub async fn count_down(&self, key: impl AsRef<str>) -> Result<u32, Error> {
         let key = RequestId::new(key).map_err(argument)?;
-        self.send_count_down(CountDownParams { key, when_ended: None, redirect: false }).await
+        self.send_count_down(Query::default().with(&recipe::KEY, &key)).await
     }
 
     /// Counts down for this key when the client's session ends, unless it was counted before: when this process dies, or
@@ -62,13 +61,14 @@ impl Latch {
     ) -> Result<SessionHandle, Error> {
         let key = RequestId::new(key).map_err(argument)?;
         let session = self.client.session().await?;
-        let when_ended = Some(session.name().clone());
-        self.send_count_down(CountDownParams { key, when_ended, redirect: false }).await?;
+        let query = Query::default().with(&recipe::KEY, &key);
+        let query = query.with(&recipe::ENDING_SESSION, session.name());
+        self.send_count_down(query.with(&recipe::ON_DEATH, &"count".to_owned())).await?;
         Ok(session)
     }
 
-    async fn send_count_down(&self, params: CountDownParams) -> Result<u32, Error> {
-        let target = format!("{}?{}", latch_path(&checked_name(&self.name)?), params.to_query());
+    async fn send_count_down(&self, query: Query) -> Result<u32, Error> {
+        let target = query.target(&latch_path(&checked_name(&self.name)?));
         let call = Call::new(Method::POST, target);
         let body: CountDownBody = self.client.calls().json(&call).await?;
         Ok(body.left)
@@ -80,10 +80,7 @@ impl Latch {
     /// [`Error::Busy`] if it is not open in time; [`Error::Refused`] if the latch does not exist; otherwise see [`Error`].
     pub async fn wait(&self, wait: Duration) -> Result<LatchBody, Error> {
         let (path, until) = (latch_path(&checked_name(&self.name)?), Instant::now() + wait);
-        let call = |wait| {
-            let params = WaitParams { wait, ..WaitParams::default() };
-            Call::get(format!("{path}?{}", params.to_query()))
-        };
+        let call = |wait| Call::get(Query::default().with(&recipe::WAIT, &wait).target(&path));
         loop {
             match self.client.calls().repeat_until(until, || true, call).await {
                 Err(Error::Busy(_)) if Instant::now() < until => {}

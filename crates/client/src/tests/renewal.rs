@@ -126,7 +126,7 @@ async fn a_hold_that_no_guard_knows_of_is_given_back() {
     let (address, _) = node(move |_, line| {
         noted.note(line);
         if let Some(rest) = line.strip_prefix("PUT /v1/sessions/") {
-            *name.lock().unwrap() = rest.split('?').next().unwrap().to_owned();
+            *name.lock().unwrap() = rest.split(['?', ' ']).next().unwrap().to_owned();
         }
         let look = format!(
             r#"{{"lock":"stray","mode":"exclusive","held":true,"holders":[{{"session":"{}","owner":"g-1","token":9,

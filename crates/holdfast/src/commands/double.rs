@@ -6,10 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{
-    ArriveParams, GateBody, LeaveParams, LeftBody, PassedBody, WAIT_MAX, double_barrier_path,
-};
-use holdfast_types::{Labels, RecipeName, SessionName, Ttl};
+use holdfast_api::parameters::{TTL, recipe};
+use holdfast_api::{GateBody, LeftBody, PassedBody, Query, WAIT_MAX, double_barrier_path};
+use holdfast_types::{RecipeName, SessionName, Ttl};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 
@@ -32,17 +31,10 @@ async fn enter(args: &EnterArgs) -> Result<(), Stop> {
     let place = Place::of(&args.place)?;
     let mut asking = Asking::new(&place.args.barrier.target, None)?;
     let ttl = args.ttl.map(|ttl| Ttl::from_millis(holdfast_types::millis(ttl))).transpose();
-    let params = ArriveParams {
-        parties: args.parties,
-        session: place.session.clone(),
-        owner: None,
-        request: None,
-        ttl: ttl.map_err(Stop::usage)?,
-        wait: Duration::ZERO,
-        labels: Labels::default(),
-        redirect: false,
-    };
-    let query = |wait| ArriveParams { wait, ..params.clone() }.to_query();
+    let ttl = ttl.map_err(Stop::usage)?;
+    let arrival =
+        place.member().with(&recipe::PARTIES, &args.parties).with_some(&TTL, ttl.as_ref());
+    let query = |wait| arrival.clone().with(&recipe::WAIT, &wait);
     let entered = tokio::select! {
         entered = place.ask::<PassedBody>(&mut asking, Method::PUT, query) => entered,
         signal = signals.next() => {
@@ -51,7 +43,7 @@ async fn enter(args: &EnterArgs) -> Result<(), Stop> {
     };
     if let Err(Stop::NotAcquired(_)) = &entered {
         // Nobody is to wait for a member that has given up.
-        let ask = place.call(Method::DELETE, &place.leaving(Duration::ZERO), Duration::ZERO);
+        let ask = place.call(Method::DELETE, &place.member(), Duration::ZERO);
         let given_up: Result<LeftBody, Stop> = asking.json(&ask).await;
         drop(given_up);
     }
@@ -64,7 +56,7 @@ async fn enter(args: &EnterArgs) -> Result<(), Stop> {
 async fn leave(args: &LeaveArgs) -> Result<(), Stop> {
     let place = Place::of(args)?;
     let mut asking = Asking::new(&args.barrier.target, None)?;
-    let query = |wait| place.leaving(wait);
+    let query = |wait| place.member().with(&recipe::WAIT, &wait);
     let left: LeftBody = place.ask(&mut asking, Method::DELETE, query).await?;
     let said = || if left.left { "left" } else { "was not inside" }.to_owned();
     answer(args.barrier.target.output, &left, said, said);
@@ -107,13 +99,12 @@ impl<'a> Place<'a> {
         Ok(Self { args, name, session })
     }
 
-    fn leaving(&self, wait: Duration) -> String {
-        let session = self.session.clone();
-        LeaveParams { session, owner: None, wait, redirect: false }.to_query()
+    fn member(&self) -> Query {
+        Query::default().with(&recipe::MEMBER, &self.session)
     }
 
-    fn call(&self, method: Method, query: &str, wait: Duration) -> Ask {
-        let target = format!("{}?{query}", double_barrier_path(&self.name));
+    fn call(&self, method: Method, query: &Query, wait: Duration) -> Ask {
+        let target = query.target(&double_barrier_path(&self.name));
         Ask { method, wait, ..Ask::get(target) }
     }
 
@@ -122,7 +113,7 @@ impl<'a> Place<'a> {
         &self,
         asking: &mut Asking,
         method: Method,
-        query: impl Fn(Duration) -> String,
+        query: impl Fn(Duration) -> Query,
     ) -> Result<T, Stop> {
         let until = Instant::now() + self.args.wait;
         loop {

@@ -2,12 +2,12 @@
 
 use std::io::Read as _;
 
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, tree};
 use holdfast_api::{
-    Aspect, ChangeParams, ChildBody, ChildrenBody, DeleteParams, LIST_LIMIT_MAX, MakeParams,
-    NodeParams, PostParams, PutParams, StatBody, SubtreeBody, ZnodeBody, parse_acl_entry,
-    tree_path,
+    ChildBody, ChildrenBody, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
+    parse_acl_entry, tree_path,
 };
-use holdfast_types::{CreateKind, SessionName, ZnodePath};
+use holdfast_types::{SessionName, ZnodePath};
 use reqwest::Method;
 
 use super::asking::{Ask, Asking};
@@ -86,12 +86,13 @@ fn facts(body: &ZnodeBody) -> Vec<[String; 2]> {
 async fn ls(args: &TreeLsArgs) -> Result<(), Stop> {
     let (node, path) = (&args.node, path_of(&args.node)?);
     let mut asking = asking(node)?;
-    let aspect = if args.recursive { Aspect::Recursive } else { Aspect::Children };
-    let mut params = NodeParams { aspect, limit: LIST_LIMIT_MAX, ..NodeParams::default() };
+    let list = if args.recursive { tree::RECURSIVE } else { tree::CHILDREN };
+    let first = Query::default().with_flag(&list, true).with(&LIMIT, &LIST_LIMIT_MAX);
+    let mut query = first.clone();
     let mut found: Vec<ChildBody> = Vec::new();
     loop {
-        let ask = Ask::get(format!("{}?{}", tree_path(&path), params.to_query()));
-        params.page_token = if args.recursive {
+        let ask = Ask::get(query.target(&tree_path(&path)));
+        let next = if args.recursive {
             let page: SubtreeBody = asking.json(&ask).await?;
             found.extend(page.nodes.into_iter().map(named_by_path));
             page.next_page_token
@@ -100,9 +101,8 @@ async fn ls(args: &TreeLsArgs) -> Result<(), Stop> {
             found.extend(page.children);
             page.next_page_token
         };
-        if params.page_token.is_none() {
-            break;
-        }
+        let Some(token) = next else { break };
+        query = first.clone().with(&PAGE_TOKEN, &token);
     }
     let head = ["name", "kind", "version", "bytes", "children"];
     let name = |child: &ChildBody| child.name.clone();
@@ -128,14 +128,13 @@ fn row(child: &ChildBody) -> [String; 5] {
 async fn create(args: &CreateArgs) -> Result<(), Stop> {
     let (path, sequential) = (rooted(&args.node.path), args.sequential);
     let (directory, name) = ZnodePath::for_create(&path, sequential).map_err(Stop::usage)?;
-    let (change, make) = made_as(args)?;
+    let query = create_query(args)?;
     let (method, target) = if sequential {
-        let query = PostParams { change, make, name }.to_query();
-        (Method::POST, format!("{}?{query}", tree_path(&directory)))
+        let query = query.with_flag(&tree::SEQUENTIAL, true).with(&tree::NAME, &name);
+        (Method::POST, query.target(&tree_path(&directory)))
     } else {
         let path = directory.child(&name).map_err(Stop::usage)?;
-        let query = PutParams { change, make }.to_query();
-        (Method::PUT, format!("{}?{query}", tree_path(&path)))
+        (Method::PUT, query.target(&tree_path(&path)))
     };
     let condition = (!sequential).then(|| ("if-none-match", "*".to_owned()));
     let body = data_of(&args.data)?;
@@ -146,19 +145,19 @@ async fn create(args: &CreateArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-fn made_as(args: &CreateArgs) -> Result<(ChangeParams, MakeParams), Stop> {
+fn create_query(args: &CreateArgs) -> Result<Query, Stop> {
     let session = args.ephemeral.as_ref().map(SessionName::new);
     let session = session.transpose().map_err(Stop::usage)?;
-    let acl: Result<Vec<_>, _> = args.acl.iter().map(|entry| parse_acl_entry(entry)).collect();
-    let acl = acl.map(|acl| (!acl.is_empty()).then_some(acl)).map_err(Stop::usage)?;
-    let ttl = args.ttl.map(holdfast_types::millis);
-    let kind = match (&session, ttl) {
-        (Some(_), _) => Some(CreateKind::Ephemeral),
-        (None, Some(ms)) => Some(CreateKind::Ttl { ms }),
-        (None, None) => args.container.then_some(CreateKind::Container),
+    let mut query = Query::default().with_flag(&tree::PARENTS, args.parents);
+    query = match (&session, &args.ttl) {
+        (Some(session), _) => query.with(&tree::SESSION, session).with_flag(&tree::EPHEMERAL, true),
+        (None, Some(ttl)) => query.with(&tree::TTL, ttl),
+        (None, None) => query.with_flag(&tree::CONTAINER, args.container),
     };
-    let change = ChangeParams { session, ..ChangeParams::default() };
-    Ok((change, MakeParams { kind, acl, parents: args.parents }))
+    for entry in &args.acl {
+        query = query.with(&tree::ACL, &parse_acl_entry(entry).map_err(Stop::usage)?);
+    }
+    Ok(query)
 }
 
 async fn set(args: &SetArgs) -> Result<(), Stop> {
@@ -175,8 +174,8 @@ async fn set(args: &SetArgs) -> Result<(), Stop> {
 
 async fn rm(args: &RmArgs) -> Result<(), Stop> {
     let path = path_of(&args.node)?;
-    let params = DeleteParams { recursive: args.recursive, ..DeleteParams::default() };
-    let target = format!("{}?{}", tree_path(&path), params.to_query());
+    let query = Query::default().with_flag(&tree::DELETE_RECURSIVE, args.recursive);
+    let target = query.target(&tree_path(&path));
     let condition = condition(args.version);
     let ask = Ask { method: Method::DELETE, condition, again: false, ..Ask::get(target) };
     asking(&args.node)?.bytes(&ask).await?;

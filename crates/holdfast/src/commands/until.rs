@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{LockBody, WatchBody, WatchParams, lock_path};
+use holdfast_api::parameters::watch;
+use holdfast_api::{LockBody, Query, WatchBody, lock_path};
 use holdfast_types::{LockName, Revision, ZnodePath};
 
 use super::asking::{Ask, Asking};
@@ -44,8 +45,8 @@ async fn change(
     since: Revision,
     wait: Duration,
 ) -> Result<(), Stop> {
-    let place = ZnodePath::of_lock(lock).as_str().to_owned();
-    let params = WatchParams { place, exact: true, since: Some(since), wait };
-    let ask = Ask::get(format!("/v1/watch?{}", params.to_query()));
+    let path = ZnodePath::of_lock(lock);
+    let query = Query::default().with(&watch::PATH, &path).with(&watch::SINCE, &since);
+    let ask = Ask::get(query.with(&watch::WAIT, &wait).target("/v1/watch"));
     asking.json::<WatchBody>(&Ask { wait, ..ask }).await.map(drop)
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use holdfast_api::{ChangeBody, WatchBody, WatchParams};
+use holdfast_api::parameters::watch;
+use holdfast_api::{ChangeBody, Query, WatchBody};
 use holdfast_types::Revision;
 
 use super::asking::{Ask, Asking};
@@ -16,17 +17,15 @@ const WAIT: Duration = Duration::from_secs(20);
 pub(super) async fn run(args: &WatchArgs) -> Result<(), Stop> {
     let mut asking = Asking::new(&args.target, args.user.as_deref())?;
     let prefix = &args.prefix;
-    let place = if prefix.starts_with('/') { prefix.clone() } else { format!("/{prefix}") };
-    let since = args.since.map(Revision);
-    let mut params = WatchParams { place, exact: false, since, wait: Duration::ZERO };
-    if since.is_none() {
-        // Where "now" is.
-        params.since = Some(poll(&mut asking, &params).await?.revision);
-    }
-    params.wait = WAIT;
+    let prefix = if prefix.starts_with('/') { prefix.clone() } else { format!("/{prefix}") };
+    let mut since = match args.since {
+        Some(since) => Revision(since),
+        // The present revision.
+        None => poll(&mut asking, &prefix, None, Duration::ZERO).await?.revision,
+    };
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
-        let body = poll(&mut asking, &params).await?;
+        let body = poll(&mut asking, &prefix, Some(since), WAIT).await?;
         for change in body.events {
             if left > 0 {
                 tell(args.target.output, &change);
@@ -34,14 +33,20 @@ pub(super) async fn run(args: &WatchArgs) -> Result<(), Stop> {
                 left -= 1;
             }
         }
-        params.since = Some(body.revision);
+        since = body.revision;
     }
     Ok(())
 }
 
-async fn poll(asking: &mut Asking, params: &WatchParams) -> Result<WatchBody, Stop> {
-    let ask = Ask::get(format!("/v1/watch?{}", params.to_query()));
-    asking.json(&Ask { wait: params.wait, ..ask }).await
+async fn poll(
+    asking: &mut Asking,
+    prefix: &String,
+    since: Option<Revision>,
+    wait: Duration,
+) -> Result<WatchBody, Stop> {
+    let query = Query::default().with(&watch::PREFIX, prefix).with(&watch::WAIT, &wait);
+    let ask = Ask::get(query.with_some(&watch::SINCE, since.as_ref()).target("/v1/watch"));
+    asking.json(&Ask { wait, ..ask }).await
 }
 
 fn tell(format: Format, change: &ChangeBody) {

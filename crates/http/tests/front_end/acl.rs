@@ -57,7 +57,7 @@ async fn a_list_is_read_and_replaced() {
     assert_eq!(stale.problem(412, "version-mismatch")["version"], 1);
     for (body, words) in [
         ("", "JSON object"),
-        (r#"{"acl":["world:anyone"]}"#, "no entry"),
+        (r#"{"acl":["world:anyone"]}"#, "not an entry"),
         (r#"{"acl":["nobody:x:r"]}"#, "names nobody"),
         (r#"{"acl":[]}"#, "empty"),
         (r#"{"acls":["world:anyone:r"]}"#, "acls"),

@@ -1,0 +1,40 @@
+//! `GET /v1/barriers/{name}`: who has arrived at a barrier.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::{REDIRECT, STALE};
+use holdfast_api::{CallParams as _, GateBody, Schemas, params};
+use holdfast_service::Response;
+use holdfast_types::Gate;
+
+use crate::call::{CallContext, read_mode};
+use crate::operation::{Answer, Operation};
+use crate::reply::Reply;
+use crate::routes::BARRIER;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Read who has arrived at a barrier",
+    params: ReadBarrierParams::LIST,
+    answers: || vec![Answer::json(StatusCode::OK, "The barrier", Schemas::of::<GateBody>)],
+    ..Operation::read("readBarrier", &BARRIER, |call| read(call, Gate::Barrier).boxed())
+};
+
+params! {
+    pub(in crate::recipes) struct ReadBarrierParams {
+        stale: bool = STALE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+pub(in crate::recipes) async fn read(
+    call: &mut CallContext<'_>,
+    gate: Gate,
+) -> Result<Reply, HttpError> {
+    let name = call.recipe()?;
+    let ReadBarrierParams { stale, .. } = call.params()?;
+    let response = call.run(call.service().barrier(gate, &name, read_mode(stale))).await?;
+    let Response { value: view, revision, leader_contact } = response;
+    let body = GateBody::new(name, view, revision);
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+}

@@ -1,0 +1,60 @@
+//! `POST /v1/counters/{name}?add=5`: add to a counter.
+
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::recipe::ADD;
+use holdfast_api::parameters::tree::{REQUEST, SESSION};
+use holdfast_api::{CallParams as _, ErrorCode, params};
+use holdfast_types::{CountChange, RequestId, SessionName};
+
+use super::{answers, change};
+use crate::call::CallContext;
+use crate::idempotency;
+use crate::operation::{Method, Operation};
+use crate::reply::Reply;
+use crate::routes::COUNTER;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Add to a counter",
+    params: AddParams::LIST,
+    headers: &[idempotency::KEY],
+    answers,
+    errors: &[
+        ErrorCode::NotFound,
+        ErrorCode::SessionExpired,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::CounterOverflow,
+    ],
+    ..Operation::write("addToCounter", Method::Post, &COUNTER, |call| add(call).boxed())
+};
+
+params! {
+    struct AddParams {
+        add: i64 = ADD,
+        session: Option<SessionName> = SESSION,
+        request: Option<RequestId> = REQUEST,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let counter = call.recipe()?;
+    let AddParams { add, session, request, .. } = call.params()?;
+    let caller = idempotency::caller(call, session, request)?;
+    change(call, counter, caller, CountChange::Add { amount: add }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_amount_is_a_whole_number_of_64_bits() {
+        assert_eq!(AddParams::from_query("add=-9223372036854775808").unwrap().add, i64::MIN);
+        for query in ["", "add=9223372036854775808", "add=x"] {
+            let refusal = AddParams::from_query(query).unwrap_err();
+            assert_eq!(refusal.parameter.as_deref(), Some("add"), "{query}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Counters: one file a call.
+
+pub(crate) mod add;
+pub(crate) mod delete;
+pub(crate) mod read;
+pub(crate) mod set;
+
+use axum::http::{StatusCode, header};
+use holdfast_api::{CounterBody, Schemas};
+use holdfast_types::{Caller, Count, CountChange, CounterView, RecipeName, Revision};
+
+use crate::call::CallContext;
+use crate::operation::{Answer, Content, Header};
+use crate::precondition::tag;
+use crate::reply::Reply;
+use crate::status::HttpError;
+
+fn answers() -> Vec<Answer> {
+    const ETAG: Header = Header::text("etag", "The counter's version");
+    let json = Answer::json(StatusCode::OK, "The counter", Schemas::of::<CounterBody>);
+    vec![json.or("text/plain", Content::Text).with(&[ETAG])]
+}
+
+/// The counter with its version as the entity tag; as text, only its value.
+fn counter_reply(
+    call: &CallContext<'_>,
+    counter: RecipeName,
+    view: CounterView,
+    revision: Revision,
+) -> Reply {
+    let etag = tag(view.version);
+    let reply = if call.wants_text() {
+        Reply::text(StatusCode::OK, format!("{}\n", view.value))
+    } else {
+        Reply::json(StatusCode::OK, &CounterBody::new(counter, view))
+    };
+    reply.with_header(header::ETAG, etag).at(revision)
+}
+
+/// Changes the counter that the path names: 204 if it was deleted.
+async fn change(
+    call: &CallContext<'_>,
+    counter: RecipeName,
+    caller: Caller,
+    change: CountChange,
+) -> Result<Reply, HttpError> {
+    let Caller { session, request, .. } = caller;
+    let count = Count { counter: counter.clone(), session, request, change };
+    let counted = call.run(call.service().count(count)).await?;
+    Ok(match counted.value {
+        Some(view) => counter_reply(call, counter, view, counted.revision),
+        None => Reply::empty(StatusCode::NO_CONTENT).at(counted.revision),
+    })
+}

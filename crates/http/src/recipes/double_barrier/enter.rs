@@ -1,0 +1,30 @@
+//! `PUT /v1/double-barriers/{name}`: enter a double barrier together.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::{CallParams as _, ErrorCode, PassedBody, Schemas};
+use holdfast_types::Gate;
+
+use crate::idempotency;
+use crate::operation::{Answer, Method, Operation};
+use crate::recipes::barrier::arrive::{ArriveParams, arrive};
+use crate::routes::DOUBLE_BARRIER;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Enter a double barrier together",
+    params: ArriveParams::LIST,
+    headers: &[idempotency::KEY],
+    answers: || {
+        vec![Answer::json(StatusCode::OK, "All members are inside", Schemas::of::<PassedBody>)]
+    },
+    errors: &[
+        ErrorCode::NotYet,
+        ErrorCode::SessionExpired,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::TooManyWaiters,
+        ErrorCode::CountMismatch,
+    ],
+    ..Operation::write("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, |call| {
+        arrive(call, Gate::Double).boxed()
+    })
+};

@@ -1,0 +1,44 @@
+//! `DELETE /v1/double-barriers/{name}`: leave a double barrier together.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::{CallParams as _, ErrorCode, LeftBody, Schemas};
+use holdfast_service::Response;
+use holdfast_types::{Depart, Gate, Owner};
+
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::recipes::barrier::leave::LeaveParams;
+use crate::reply::Reply;
+use crate::routes::DOUBLE_BARRIER;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Leave a double barrier together",
+    description: "200 when all members are outside.",
+    params: LeaveParams::LIST,
+    answers: || {
+        vec![Answer::json(StatusCode::OK, "All members are outside", Schemas::of::<LeftBody>)]
+    },
+    errors: &[
+        ErrorCode::NotFound,
+        ErrorCode::NotYet,
+        ErrorCode::SessionExpired,
+        ErrorCode::TooManyWaiters,
+    ],
+    ..Operation::write("leaveDoubleBarrier", Method::Delete, &DOUBLE_BARRIER, |call| {
+        leave(call).boxed()
+    })
+};
+
+async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let barrier = call.recipe()?;
+    let LeaveParams { session, owner, wait, .. } = call.params()?;
+    call.log_fields.session = Some(session.clone());
+    call.log_fields.wait = wait;
+    let owner = owner.unwrap_or_else(Owner::unnamed);
+    let leave = Depart { gate: Gate::Double, name: barrier.clone(), session, owner };
+    let left = call.run(call.service().leave_barrier(leave, wait)).await?;
+    let Response { value: left, revision, .. } = left;
+    Ok(Reply::json(StatusCode::OK, &LeftBody { barrier, left }).at(revision))
+}

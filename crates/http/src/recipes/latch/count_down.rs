@@ -1,0 +1,121 @@
+//! `POST /v1/latches/{name}`: count a latch down.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::recipe::{ENDING_SESSION, KEY, KEY_REQUEST, ON_DEATH};
+use holdfast_api::{
+    CallParams as _, CountDownBody, ErrorCode, Param, ParamValue, Refusal, Schemas, params,
+    parse_word,
+};
+use holdfast_service::{CountedDown, Response};
+use holdfast_types::{RequestId, SessionName};
+
+use crate::call::CallContext;
+use crate::idempotency;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LATCH;
+use crate::status::{HttpError, of_refusal};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Count a latch down",
+    description: "Each key counts once: the same call gets the same answer.",
+    params: CountDownParams::LIST,
+    headers: &[idempotency::KEY],
+    answers: || {
+        let about = "The key is counted, now or before";
+        vec![Answer::json(StatusCode::OK, about, Schemas::of::<CountDownBody>)]
+    },
+    errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
+    ..Operation::write("countDown", Method::Post, &LATCH, |call| count_down(call).boxed())
+};
+
+params! {
+    struct CountDownParams {
+        key: Option<RequestId> = KEY,
+        request: Option<RequestId> = KEY_REQUEST,
+        session: Option<SessionName> = ENDING_SESSION,
+        on_death: Option<OnDeath> = ON_DEATH,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+/// What happens when the session ends.
+#[derive(Clone, Copy, Debug)]
+enum OnDeath {
+    Count,
+}
+
+impl ParamValue for OnDeath {
+    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
+        parse_word(param, text, &[Self::Count], |Self::Count| "count")
+    }
+
+    fn to_text(&self) -> String {
+        "count".to_owned()
+    }
+}
+
+async fn count_down(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let latch = call.recipe()?;
+    let params: CountDownParams = call.params()?;
+    let request = match params.key {
+        Some(_) => None,
+        None => idempotency::request_id(call, params.request.clone())?,
+    };
+    let key = key(&params, request).map_err(of_refusal)?;
+    let when_ended = ending_session(params).map_err(of_refusal)?;
+    call.log_fields.session.clone_from(&when_ended);
+    let counted = call.service().count_down(latch.clone(), key.clone(), when_ended);
+    let counted = call.run(counted).await?;
+    let Response { value: CountedDown { left, counted }, revision, .. } = counted;
+    let body = CountDownBody { latch, key, left, counted };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+fn key(params: &CountDownParams, request: Option<RequestId>) -> Result<RequestId, Refusal> {
+    params.key.clone().or(request).ok_or_else(|| {
+        let detail = "a latch is counted down once for each key, and none is given";
+        Refusal::of("key", ErrorCode::InvalidArgument, detail)
+            .hint("add ?key=ID that names what is done, or the header Idempotency-Key")
+    })
+}
+
+/// The session whose end is counted, or `None` to count now.
+fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, Refusal> {
+    match (params.on_death, params.session) {
+        (None, _) => Ok(None),
+        (Some(OnDeath::Count), Some(session)) => Ok(Some(session)),
+        (Some(OnDeath::Count), None) => {
+            let detail = "'on_death' needs 'session'";
+            Err(Refusal::of("session", ErrorCode::InvalidArgument, detail)
+                .hint("add &session=ID of an open session"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_required_and_on_death_needs_a_session() {
+        let read = |query| {
+            let params = CountDownParams::from_query(query)?;
+            let key = key(&params, params.request.clone())?;
+            ending_session(params).map(|session| (key, session))
+        };
+        for (query, parameter) in [
+            ("", "key"),
+            ("key=k&on_death=count", "session"),
+            ("key=k&on_death=ignore&session=s", "on_death"),
+        ] {
+            let refusal = read(query).unwrap_err();
+            assert_eq!(refusal.parameter.as_deref(), Some(parameter), "{query}");
+        }
+        assert_eq!(read("request=b").unwrap().0.as_str(), "b");
+        assert_eq!(read("key=k&request=b&session=s").unwrap().0.as_str(), "k");
+        assert!(read("key=k&session=s&on_death=count").unwrap().1.is_some());
+    }
+}

@@ -1,0 +1,31 @@
+//! `DELETE /v1/latches/{name}`: delete a latch.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::{CallParams as _, params};
+
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LATCH;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Delete a latch",
+    params: DeleteLatchParams::LIST,
+    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The latch does not exist any more")],
+    ..Operation::write("deleteLatch", Method::Delete, &LATCH, |call| delete(call).boxed())
+};
+
+params! {
+    struct DeleteLatchParams {
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let latch = call.recipe()?;
+    let deleted = call.run(call.service().delete_latch(latch)).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(deleted.revision))
+}

@@ -1,0 +1,58 @@
+//! `PUT /v1/latches/{name}`: make a latch.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::recipe::COUNT;
+use holdfast_api::{CallParams as _, ErrorCode, LatchBody, Schemas, params};
+use holdfast_service::{MadeLatch, Response};
+
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LATCH;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Make a latch",
+    description: "The latch opens when it has been counted down so often, and stays open.",
+    params: MakeLatchParams::LIST,
+    answers: || {
+        let (made, existed) = ("The latch is made", "A latch with the same count exists");
+        vec![
+            Answer::json(StatusCode::CREATED, made, Schemas::of::<LatchBody>),
+            Answer::json(StatusCode::OK, existed, Schemas::of::<LatchBody>),
+        ]
+    },
+    errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
+    ..Operation::write("makeLatch", Method::Put, &LATCH, |call| make(call).boxed())
+};
+
+params! {
+    struct MakeLatchParams {
+        count: u32 = COUNT,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn make(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let latch = call.recipe()?;
+    let MakeLatchParams { count, .. } = call.params()?;
+    let made = call.run(call.service().make_latch(latch.clone(), count)).await?;
+    let Response { value: MadeLatch { view, created }, revision, .. } = made;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(Reply::json(status, &LatchBody::new(latch, view, revision)).at(revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_required_and_bounded() {
+        for query in ["", "count=0", "count=10001", "count=x", "count=-1"] {
+            let refusal = MakeLatchParams::from_query(query).unwrap_err();
+            assert_eq!(refusal.parameter.as_deref(), Some("count"), "{query}");
+        }
+    }
+}

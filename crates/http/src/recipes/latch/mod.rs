@@ -1,0 +1,6 @@
+//! Latches: one file a call.
+
+pub(crate) mod count_down;
+pub(crate) mod delete;
+pub(crate) mod make;
+pub(crate) mod wait;

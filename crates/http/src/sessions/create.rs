@@ -1,0 +1,31 @@
+//! `POST /v1/sessions`: open a session whose id the server makes.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody};
+use holdfast_service::generate_session_name;
+
+use super::LOCATION;
+use super::open::{OpenParams, open_session};
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::SESSIONS;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Open a session under an id made by the server",
+    params: OpenParams::LIST,
+    answers: || {
+        let about = "The session is open";
+        let opened = Answer::json(StatusCode::CREATED, about, Schemas::of::<SessionBody>);
+        vec![opened.with(&[LOCATION])]
+    },
+    errors: &[ErrorCode::QuotaExceeded],
+    ..Operation::write("createSession", Method::Post, &SESSIONS, |call| create(call).boxed())
+};
+
+async fn create(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = generate_session_name().map_err(|failure| call.error(failure))?;
+    open_session(call, session).await
+}

@@ -1,0 +1,79 @@
+//! `POST /v1/sessions/{id}/keepalive`: renew a session, and with `wait` or `since` wait for its events.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
+use holdfast_api::{
+    CallParams as _, ErrorCode, EventBody, GapBody, NewsBody, Schemas, SessionBody, params,
+};
+use holdfast_service::{ListenReply, ListenRequest, Response, SessionEvent};
+use holdfast_types::{Revision, Stamp};
+
+use super::session_reply;
+use crate::call::CallContext;
+use crate::operation::{Answer, Content, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::KEEP_ALIVE;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Renew a session without a log entry",
+    description: "Only a leader whose leadership a quorum has just confirmed answers. With wait or since the answer also \
+        carries the events of the session's locks.",
+    params: KeepAliveParams::LIST,
+    answers: || {
+        let about = "The session is renewed";
+        let renewed = Answer::json(StatusCode::OK, about, Schemas::of::<SessionBody>);
+        vec![renewed.or("application/json", Content::Json(Schemas::of::<NewsBody>))]
+    },
+    errors: &[ErrorCode::SessionExpired],
+    ..Operation::write("keepSessionAlive", Method::Post, &KEEP_ALIVE, |call| {
+        keep_alive(call).boxed()
+    })
+};
+
+params! {
+    struct KeepAliveParams {
+        wait: Option<Duration> = EVENTS_WAIT,
+        since: Option<Revision> = EVENTS_SINCE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn keep_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let session = call.session()?;
+    let KeepAliveParams { wait, since, .. } = call.params()?;
+    if wait.is_some() || since.is_some() {
+        let wait = wait.unwrap_or_default();
+        return listen(call, ListenRequest { session, since, wait }).await;
+    }
+    let response = call.run(call.service().keep_alive(&session)).await?;
+    Ok(session_reply(call, response))
+}
+
+async fn listen(call: &mut CallContext<'_>, request: ListenRequest) -> Result<Reply, HttpError> {
+    call.log_fields.wait = request.wait;
+    let Response { value, revision, .. } = call.run(call.service().listen(request)).await?;
+    let ListenReply { view, expires_in, waited, events, gap } = value;
+    let now = call.now();
+    let body = NewsBody {
+        session: SessionBody::new(view, expires_in, now, revision),
+        waited_ms: holdfast_types::millis(waited),
+        events: events.into_iter().map(|event| event_body(event, now)).collect(),
+        gap: gap.map(|until| GapBody { until }),
+    };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+fn event_body(event: SessionEvent, now: Stamp) -> EventBody {
+    let SessionEvent { revision, lock, owner, token, lost, asked, broken } = event;
+    let body = EventBody::new(revision, lock, owner, token, lost);
+    match (asked, broken) {
+        (Some(request), _) => body.asked(request, now),
+        (None, Some(reason)) => body.broken(reason.to_string()),
+        (None, None) => body,
+    }
+}

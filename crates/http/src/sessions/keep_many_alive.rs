@@ -1,0 +1,79 @@
+//! `POST /v1/keepalive`: renew many sessions. The body is a JSON list of their ids.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::{
+    CallParams as _, ErrorCode, KEPT_ALIVE_MAX, KeptBody, KeptManyBody, Refusal, Schemas, params,
+};
+use holdfast_service::{KeptAlive, Response};
+use holdfast_types::SessionName;
+
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::KEEP_MANY_ALIVE;
+use crate::status::{HttpError, of_refusal};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Renew many sessions at once",
+    description: "The leader confirms its leadership once for all of them. Each session has a result of its own.",
+    params: KeepManyAliveParams::LIST,
+    body: BodyKind::Sessions,
+    answers: || {
+        let about = "The result of each session";
+        vec![Answer::json(StatusCode::OK, about, Schemas::of::<KeptManyBody>)]
+    },
+    errors: &[ErrorCode::BadName],
+    ..Operation::write("keepSessionsAlive", Method::Post, &KEEP_MANY_ALIVE, |call| {
+        keep_many_alive(call).boxed()
+    })
+};
+
+params! {
+    struct KeepManyAliveParams {
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let sessions = session_ids(&call.body).map_err(of_refusal)?;
+    let kept = call.run(call.service().keep_many_alive(sessions)).await?;
+    let Response { value: kept, revision, .. } = kept;
+    let result = |KeptAlive { session, renewed }| match renewed {
+        Ok((ttl, expires_in)) => KeptBody::renewed(session, ttl, expires_in),
+        Err(failure) => KeptBody::refused(session, call.error(failure)),
+    };
+    let body = KeptManyBody { sessions: kept.into_iter().map(result).collect(), revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+fn session_ids(body: &[u8]) -> Result<Vec<SessionName>, Refusal> {
+    const HINT: &str = r#"send a JSON list of session ids as the body: ["me", "you"]"#;
+    let ids: Vec<String> = serde_json::from_slice(body).map_err(|error| {
+        let detail = format!("the body is not a list of session ids: {error}");
+        Refusal::of("body", ErrorCode::InvalidArgument, detail).hint(HINT)
+    })?;
+    if ids.is_empty() || ids.len() > KEPT_ALIVE_MAX {
+        let detail = format!("{} sessions: 1 to {KEPT_ALIVE_MAX} at once", ids.len());
+        return Err(Refusal::of("body", ErrorCode::InvalidArgument, detail).hint(HINT));
+    }
+    let session = |id| SessionName::new(id).map_err(|error| Refusal::bad_name("session", &error));
+    ids.into_iter().map(session).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_is_a_list_of_1_to_1000_ids() {
+        assert_eq!(session_ids(br#"["a","b"]"#).unwrap().len(), 2);
+        for body in ["", "[]", r#"{"sessions":["a"]}"#, r#"["a b"]"#, "[1]"] {
+            assert!(session_ids(body.as_bytes()).is_err(), "{body}");
+        }
+        let many = format!("[{}\"a\"]", "\"a\",".repeat(KEPT_ALIVE_MAX));
+        assert!(session_ids(many.as_bytes()).unwrap_err().detail.contains("1 to 1000"));
+    }
+}

@@ -1,0 +1,40 @@
+//! `GET /v1/sessions`: all sessions, page by page.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::{CallParams as _, Schemas, SessionsBody, params};
+use holdfast_service::Response;
+
+use crate::call::{CallContext, read_mode};
+use crate::operation::{Answer, Operation};
+use crate::reply::Reply;
+use crate::routes::SESSIONS;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "List all sessions, in order of their ids",
+    description: "If there are more, the answer has a next_page_token for the parameter page_token of the next call.",
+    params: ListSessionsParams::LIST,
+    answers: || {
+        vec![Answer::json(StatusCode::OK, "A page of sessions", Schemas::of::<SessionsBody>)]
+    },
+    ..Operation::read("listSessions", &SESSIONS, |call| list(call).boxed())
+};
+
+params! {
+    struct ListSessionsParams {
+        limit: usize = LIMIT,
+        page_token: Option<String> = PAGE_TOKEN,
+        stale: bool = STALE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let ListSessionsParams { limit, page_token, stale, .. } = call.params()?;
+    let sessions = call.service().sessions(page_token.as_deref(), limit, read_mode(stale));
+    let Response { value: page, revision, leader_contact } = call.run(sessions).await?;
+    let body = SessionsBody::new(page, call.now());
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+}

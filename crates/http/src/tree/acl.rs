@@ -1,0 +1,70 @@
+//! `PUT /v1/tree/{path}?acl`: replace the access list of a node. The body is `{"acl": [...]}`.
+
+use axum::http::StatusCode;
+use axum::http::header::ETAG;
+use holdfast_api::parameters::tree::ACL;
+use holdfast_api::{
+    ErrorCode, Fields, Param, ParamField, ParamList, ParamValue as _, Refusal, ZnodeBody,
+};
+use holdfast_types::{AclEntry, Caller, Op, OpReply, ZnodePath};
+
+use super::{change, unexpected_reply};
+use crate::call::CallContext;
+use crate::precondition::{Precondition, tag};
+use crate::reply::Reply;
+use crate::status::{HttpError, of_refusal};
+
+/// The parameter `acl` of a `PUT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AclParam {
+    Absent,
+    /// `?acl` without a value: the call replaces the list of a node.
+    InBody,
+    /// `?acl=ENTRY`: the list of a new node.
+    Entries(Vec<AclEntry>),
+}
+
+impl ParamField for AclParam {
+    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+        if fields.bare(param.name) {
+            return Ok(Self::InBody);
+        }
+        let entries = Vec::read(param, fields)?;
+        Ok(if entries.is_empty() { Self::Absent } else { Self::Entries(entries) })
+    }
+}
+
+/// Replaces the list. A `GET` reads what became of it: `auth:` stands for the identities of the caller.
+pub(super) async fn replace(
+    call: &CallContext<'_>,
+    path: ZnodePath,
+    caller: Caller,
+) -> Result<Reply, HttpError> {
+    let acl = entries(&call.body).map_err(of_refusal)?;
+    let version = Precondition::of(&call.parts.headers)?.version()?;
+    match change(call, caller, Op::SetAcl { path: path.clone(), acl, version }).await? {
+        (OpReply::AclSet { stat }, revision) => {
+            let reply = Reply::json(StatusCode::OK, &ZnodeBody::new(path, stat, revision));
+            Ok(reply.at(revision).with_header(ETAG, tag(stat.aversion)))
+        }
+        _ => Err(unexpected_reply()),
+    }
+}
+
+fn entries(body: &[u8]) -> Result<Vec<AclEntry>, Refusal> {
+    const BODY: ParamList = ParamList { what: "an access list", params: &[ACL] };
+    let mut fields = Fields::default();
+    fields.merge_json(body, &BODY)?;
+    fields.values(ACL.name).map(|text| AclEntry::parse(&ACL, text)).collect()
+}
+
+/// Checks that a call which replaces a list has no parameter of a new node.
+///
+/// # Errors
+/// [`Refusal`] names the first of `given` that is set.
+pub(super) fn check_alone(given: &[(&str, bool)]) -> Result<(), Refusal> {
+    let Some((param, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
+    let detail = format!("'{param}' is for a new node, and 'acl' without a value replaces a list");
+    Err(Refusal::of(param, ErrorCode::InvalidArgument, detail)
+        .hint(format!("leave {param} out, or create the node with acl=scheme:id:perms")))
+}

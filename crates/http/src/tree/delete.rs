@@ -1,0 +1,59 @@
+//! `DELETE /v1/tree/{path}`: delete a node.
+
+use axum::http::{HeaderName, StatusCode};
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::tree::{DELETE_RECURSIVE, REQUEST, SESSION};
+use holdfast_api::{CallParams as _, ErrorCode, HOLDFAST_DELETED, params};
+use holdfast_types::{Op, OpReply, RequestId, SessionName};
+
+use super::{IF_MATCH, change, unexpected_reply};
+use crate::call::CallContext;
+use crate::idempotency;
+use crate::operation::{Answer, Header, Method, Operation};
+use crate::precondition::Precondition;
+use crate::reply::Reply;
+use crate::routes::TREE;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Delete a node",
+    params: DeleteParams::LIST,
+    headers: &[IF_MATCH, idempotency::KEY],
+    answers: || {
+        let count = Header::number(HOLDFAST_DELETED, "The number of deleted nodes");
+        vec![Answer::empty(StatusCode::NO_CONTENT, "The node is deleted").with(&[count])]
+    },
+    errors: &[
+        ErrorCode::Forbidden,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::NotFound,
+        ErrorCode::NotEmpty,
+        ErrorCode::SessionExpired,
+        ErrorCode::VersionMismatch,
+    ],
+    ..Operation::write("deleteNode", Method::Delete, &TREE, |call| delete(call).boxed())
+};
+
+params! {
+    struct DeleteParams {
+        session: Option<SessionName> = SESSION,
+        request: Option<RequestId> = REQUEST,
+        recursive: bool = DELETE_RECURSIVE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let path = call.znode()?;
+    let DeleteParams { session, request, recursive, .. } = call.params()?;
+    let caller = idempotency::caller(call, session, request)?;
+    let version = Precondition::of(&call.parts.headers)?.version()?;
+    match change(call, caller, Op::Delete { path, version, recursive }).await? {
+        (OpReply::Deleted { count }, revision) => {
+            let header = HeaderName::from_static(HOLDFAST_DELETED);
+            Ok(Reply::empty(StatusCode::NO_CONTENT).at(revision).with_header(header, count.into()))
+        }
+        _ => Err(unexpected_reply()),
+    }
+}

@@ -1,0 +1,227 @@
+//! `GET /v1/tree/{path}`: a node's data, stat, children, subtree or access list.
+
+use axum::http::header::ETAG;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::tree::{CHILDREN, RECURSIVE, STAT};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::{
+    AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Param, Refusal, Schemas,
+    StatBody, SubtreeBody, ZnodeBody, node_headers, params,
+};
+use holdfast_service::{Acl, Response, ZnodeContents};
+use holdfast_types::{Revision, Stat, ZnodePath};
+
+use super::stat_reply;
+use crate::call::{CallContext, read_mode};
+use crate::operation::{Answer, Content, Header, Operation};
+use crate::precondition::tag;
+use crate::reply::Reply;
+use crate::routes::TREE;
+use crate::status::{HttpError, of_refusal};
+
+const ACL: Param = Param::flag("acl", "The node's access list");
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Read a node's data, stat, children, subtree or access list",
+    description: "stat, children, recursive and acl exclude each other. limit and page_token belong to the two lists, \
+        children and recursive.",
+    params: GetParams::LIST,
+    answers,
+    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
+    ..Operation::read("readNode", &TREE, |call| get(call).boxed())
+};
+
+params! {
+    struct GetParams {
+        stat: bool = STAT,
+        children: bool = CHILDREN,
+        recursive: bool = RECURSIVE,
+        acl: bool = ACL,
+        limit: Option<usize> = LIMIT,
+        page_token: Option<String> = PAGE_TOKEN,
+        stale: bool = STALE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+fn answers() -> Vec<Answer> {
+    const STAT: [Header; 13] = [
+        super::ETAG,
+        Header::text(node_headers::KIND, "persistent, container, ephemeral or ttl"),
+        Header::number(node_headers::VERSION, "Changes of its data, from 0"),
+        Header::number(
+            node_headers::CHILDREN_VERSION,
+            "Children created plus children deleted, ever",
+        ),
+        Header::number(node_headers::ACL_VERSION, "Changes of its access list, from 0"),
+        Header::number(node_headers::CREATED_REVISION, "The revision that created it"),
+        Header::number(node_headers::MODIFIED_REVISION, "The revision that last changed its data"),
+        Header::number(
+            node_headers::CHILDREN_REVISION,
+            "The revision that last created or deleted a child",
+        ),
+        Header::number(
+            node_headers::CREATED_AT_MS,
+            "When it was created, milliseconds of the Unix epoch",
+        ),
+        Header::number(
+            node_headers::MODIFIED_AT_MS,
+            "When its data was last changed, milliseconds of the Unix epoch",
+        ),
+        Header::number(node_headers::CHILDREN, "The number of its children"),
+        Header::number(node_headers::SESSION_NUMBER, "Of an ephemeral: the number of its session"),
+        Header::number(node_headers::TTL_MS, "Of a node with a time-to-live, milliseconds"),
+    ];
+    let about = "The node's data, with its stat as headers; or the JSON that was asked for";
+    let answer = Answer::empty(StatusCode::OK, about)
+        .or("application/octet-stream", Content::Bytes)
+        .or("application/json", Content::Json(Schemas::of::<ZnodeBody>))
+        .or("application/json", Content::Json(Schemas::of::<ChildrenBody>))
+        .or("application/json", Content::Json(Schemas::of::<SubtreeBody>))
+        .or("application/json", Content::Json(Schemas::of::<AclBody>));
+    vec![answer.with(&STAT)]
+}
+
+async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let path = call.znode()?;
+    let params: GetParams = call.params()?;
+    let aspect = aspect(&params).map_err(of_refusal)?;
+    let read = read_mode(params.stale);
+    let (service, context) = (call.service(), &call.context);
+    let limit = params.limit.unwrap_or(LIST_LIMIT_DEFAULT);
+    match aspect {
+        Aspect::Data | Aspect::Stat => {
+            let found = call.run(service.znode(context, &path, read)).await?;
+            Ok(read_reply(found, |ZnodeContents { stat, data }, revision| {
+                if aspect == Aspect::Stat {
+                    return stat_reply(StatusCode::OK, path, stat, revision);
+                }
+                Reply::bytes(StatusCode::OK, data.to_vec()).with_headers(stat_headers(&stat))
+            }))
+        }
+        Aspect::Children => {
+            let after = params.page_token.as_deref();
+            let found = call.run(service.children(context, &path, after, limit, read)).await?;
+            Ok(read_reply(found, |page, _| {
+                Reply::json(StatusCode::OK, &ChildrenBody::new(path, page))
+            }))
+        }
+        Aspect::Subtree => {
+            let after = page_path(&params).map_err(of_refusal)?;
+            let found = service.subtree(context, &path, after.as_ref(), limit, read);
+            let found = call.run(found).await?;
+            Ok(read_reply(found, |page, _| {
+                Reply::json(StatusCode::OK, &SubtreeBody::new(path, page))
+            }))
+        }
+        Aspect::Acl => {
+            let found = call.run(service.acl(context, &path, read)).await?;
+            Ok(read_reply(found, |Acl { entries, stat }, revision| {
+                let body = AclBody::new(path, &entries, &stat, revision);
+                Reply::json(StatusCode::OK, &body).with_header(ETAG, tag(stat.aversion))
+            }))
+        }
+    }
+}
+
+/// The part of a node that a call reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aspect {
+    Data,
+    Stat,
+    Children,
+    Subtree,
+    Acl,
+}
+
+fn aspect(params: &GetParams) -> Result<Aspect, Refusal> {
+    let flags = [
+        ("stat", params.stat, Aspect::Stat),
+        ("children", params.children, Aspect::Children),
+        ("recursive", params.recursive, Aspect::Subtree),
+        ("acl", params.acl, Aspect::Acl),
+    ];
+    let mut set = flags.into_iter().filter(|(_, set, _)| *set);
+    let aspect = match (set.next(), set.next()) {
+        (None, _) => Aspect::Data,
+        (Some((_, _, aspect)), None) => aspect,
+        (Some((one, ..)), Some((other, ..))) => {
+            let detail = format!("'{one}' and '{other}' exclude each other");
+            return Err(Refusal::of(other, ErrorCode::InvalidArgument, detail)
+                .hint("read them in two calls"));
+        }
+    };
+    let page = [("limit", params.limit.is_some()), ("page_token", params.page_token.is_some())];
+    let paged = matches!(aspect, Aspect::Children | Aspect::Subtree);
+    match page.into_iter().find(|(_, given)| *given) {
+        Some((param, _)) if !paged => {
+            let detail = format!("'{param}' belongs to a list");
+            Err(Refusal::of(param, ErrorCode::InvalidArgument, detail)
+                .hint("add ?children or ?recursive, or leave it out"))
+        }
+        Some(_) | None => Ok(aspect),
+    }
+}
+
+/// The path after which the page of a subtree begins.
+fn page_path(params: &GetParams) -> Result<Option<ZnodePath>, Refusal> {
+    let path = params.page_token.as_deref().map(ZnodePath::new);
+    path.transpose().map_err(|error| Refusal::bad_name("page_token", &error))
+}
+
+/// The reply with its revision and, if the read is stale, its age.
+fn read_reply<T>(found: Response<T>, reply: impl FnOnce(T, Revision) -> Reply) -> Reply {
+    let Response { value, revision, leader_contact } = found;
+    reply(value, revision).at(revision).stale(leader_contact)
+}
+
+/// The stat of a node whose data is the body.
+fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
+    use node_headers::{
+        ACL_VERSION, CHILDREN, CHILDREN_REVISION, CHILDREN_VERSION, CREATED_AT_MS,
+        CREATED_REVISION, KIND, MODIFIED_AT_MS, MODIFIED_REVISION, SESSION_NUMBER, TTL_MS, VERSION,
+    };
+    let body = StatBody::from(*stat);
+    let header = |name, value: HeaderValue| (HeaderName::from_static(name), value);
+    let mut headers = vec![
+        (ETAG, tag(body.version)),
+        header(KIND, HeaderValue::from_static(body.kind.as_str())),
+        header(VERSION, body.version.into()),
+        header(CHILDREN_VERSION, body.children_version.into()),
+        header(ACL_VERSION, body.acl_version.into()),
+        header(CREATED_REVISION, body.created_revision.0.into()),
+        header(MODIFIED_REVISION, body.modified_revision.0.into()),
+        header(CHILDREN_REVISION, body.children_revision.0.into()),
+        header(CREATED_AT_MS, body.created_at_ms.0.into()),
+        header(MODIFIED_AT_MS, body.modified_at_ms.0.into()),
+        header(CHILDREN, body.children.into()),
+    ];
+    headers.extend(body.session_number.map(|number| header(SESSION_NUMBER, number.into())));
+    headers.extend(body.ttl_ms.map(|ms| header(TTL_MS, ms.into())));
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(query: &str) -> Result<GetParams, Refusal> {
+        let params = GetParams::from_query(query)?;
+        aspect(&params).map(|_| params)
+    }
+
+    #[test]
+    fn aspects_exclude_each_other_and_pages_belong_to_lists() {
+        assert_eq!(aspect(&get("").unwrap()).unwrap(), Aspect::Data);
+        assert_eq!(get("children&limit=2").unwrap().limit, Some(2));
+        let page = get("recursive&page_token=/a").unwrap();
+        assert_eq!(page_path(&page).unwrap().unwrap().as_str(), "/a");
+        assert!(page_path(&get("recursive&page_token=a").unwrap()).is_err());
+        for query in ["stat&children", "limit=5", "stat&page_token=x", "children&limit=0"] {
+            assert_eq!(get(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+        }
+        let refusal = get("cildren").unwrap_err();
+        assert!(refusal.hint.unwrap().starts_with("did you mean 'children'?"));
+    }
+}

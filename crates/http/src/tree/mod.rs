@@ -1,0 +1,69 @@
+//! Nodes of the tree: one file a call. Data travels as the raw body, versions as entity tags.
+
+pub(crate) mod acl;
+pub(crate) mod delete;
+pub(crate) mod get;
+mod new_node;
+pub(crate) mod post;
+pub(crate) mod put;
+pub(crate) mod txn;
+pub(crate) mod watch;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use holdfast_api::{ErrorCode, ZnodeBody, tree_path};
+use holdfast_types::{Caller, Op, OpReply, Revision, Stat, ZnodePath};
+
+use crate::call::CallContext;
+use crate::operation::Header;
+use crate::precondition::tag;
+use crate::reply::Reply;
+use crate::status::{HttpError, internal};
+
+const IF_MATCH: Header = Header::text(
+    "if-match",
+    "The version that the node must have, in quotes, as its ETag; or *: the node must exist",
+);
+const ETAG: Header =
+    Header::text("etag", "The version of the node's data; of an access list, that of the list");
+const LOCATION: Header = Header::text("location", "The path of the node");
+
+/// Errors of a call that creates a node.
+const CREATE_ERRORS: [ErrorCode; 7] = [
+    ErrorCode::Forbidden,
+    ErrorCode::QuotaExceeded,
+    ErrorCode::NotFound,
+    ErrorCode::SegmentsMismatch,
+    ErrorCode::EphemeralParent,
+    ErrorCode::NodeExists,
+    ErrorCode::SessionExpired,
+];
+
+/// Makes a change of one operation.
+async fn change(
+    call: &CallContext<'_>,
+    caller: Caller,
+    op: Op,
+) -> Result<(OpReply, Revision), HttpError> {
+    let done = call.run(call.service().change(&call.context, caller, op)).await?;
+    Ok((done.value, done.revision))
+}
+
+/// The reply belongs to another operation: a bug of this program.
+fn unexpected_reply() -> HttpError {
+    internal("the reply does not belong to the operation")
+}
+
+/// 201 with the path of the new node.
+fn created(path: ZnodePath, stat: Stat, revision: Revision) -> Reply {
+    let location = HeaderValue::try_from(tree_path(&path));
+    let reply = stat_reply(StatusCode::CREATED, path, stat, revision);
+    match location {
+        Ok(location) => reply.with_header(header::LOCATION, location),
+        Err(_) => reply,
+    }
+}
+
+fn stat_reply(status: StatusCode, path: ZnodePath, stat: Stat, revision: Revision) -> Reply {
+    let body = ZnodeBody::new(path, stat, revision);
+    Reply::json(status, &body).at(revision).with_header(header::ETAG, tag(stat.version))
+}

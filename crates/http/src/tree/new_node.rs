@@ -1,0 +1,83 @@
+//! How a call creates a node: its kind, its access list, and missing directories.
+
+use std::time::Duration;
+
+use holdfast_api::{ErrorCode, Refusal};
+use holdfast_types::{AclEntry, Create, CreateKind, Data, ZnodePath};
+
+use crate::status::{HttpError, of_refusal};
+
+/// The options of a call that creates a node.
+#[derive(Clone, Debug)]
+pub(super) struct NewNode {
+    /// `None` is a persistent node.
+    pub(super) kind: Option<CreateKind>,
+    /// `None` lets everybody do everything.
+    pub(super) acl: Option<Vec<AclEntry>>,
+    pub(super) parents: bool,
+}
+
+impl NewNode {
+    /// The creation of the node at a path.
+    ///
+    /// # Errors
+    /// `bad-name` for a path at which no node can be created.
+    pub(super) fn at(self, path: &ZnodePath, data: Data) -> Result<Create, HttpError> {
+        let (directory, name) = ZnodePath::for_create(path.as_str(), false)
+            .map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))?;
+        Ok(self.named(directory, name, data, false))
+    }
+
+    /// The creation of a node in a directory. The name of a sequential node gets the directory's next number.
+    pub(super) fn named(
+        self,
+        directory: ZnodePath,
+        name: String,
+        data: Data,
+        sequential: bool,
+    ) -> Create {
+        let Self { kind, acl, parents } = self;
+        let kind = kind.unwrap_or(CreateKind::Persistent);
+        Create { directory, name, data, kind, sequential, acl, parents }
+    }
+}
+
+/// The parameters that choose the kind of a new node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KindParams {
+    pub(super) ephemeral: bool,
+    pub(super) container: bool,
+    pub(super) ttl: Option<Duration>,
+}
+
+impl KindParams {
+    /// The kind, or `None` if no parameter chooses one.
+    ///
+    /// # Errors
+    /// [`Refusal`] for two kinds, and for an ephemeral node without a session.
+    pub(super) fn kind(self, has_session: bool) -> Result<Option<CreateKind>, Refusal> {
+        let ephemeral = self.ephemeral.then_some(("ephemeral", CreateKind::Ephemeral));
+        let container = self.container.then_some(("container", CreateKind::Container));
+        let ttl = self.ttl.map(|ttl| ("ttl", CreateKind::Ttl { ms: holdfast_types::millis(ttl) }));
+        let mut kinds = [ephemeral, container, ttl].into_iter().flatten();
+        match (kinds.next(), kinds.next()) {
+            (None, _) => Ok(None),
+            (Some((_, CreateKind::Ephemeral)), None) if !has_session => {
+                let detail = "an ephemeral node needs the session that owns it";
+                Err(Refusal::of("session", ErrorCode::InvalidArgument, detail)
+                    .hint("add ?session=ID of an open session (PUT /v1/sessions/ID opens one)"))
+            }
+            (Some((_, kind)), None) => Ok(Some(kind)),
+            (Some((one, _)), Some((other, _))) => {
+                let detail = format!("'{one}' and '{other}' are two kinds of node");
+                let hint = match (one, other) {
+                    ("ephemeral", "ttl") => {
+                        "an ephemeral lives as long as its session: PUT /v1/sessions/ID?ttl=30s"
+                    }
+                    _ => "choose one",
+                };
+                Err(Refusal::of(other, ErrorCode::InvalidArgument, detail).hint(hint))
+            }
+        }
+    }
+}

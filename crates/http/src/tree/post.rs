@@ -1,0 +1,102 @@
+//! `POST /v1/tree/{dir}?sequential`: create a node whose name gets the directory's next number.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::tree::{
+    ACL, CONTAINER, EPHEMERAL, NAME, PARENTS, REQUEST, SEQUENTIAL, SESSION, TTL,
+};
+use holdfast_api::{CallParams as _, ErrorCode, Refusal, Schemas, ZnodeBody, params};
+use holdfast_types::{AclEntry, Data, Op, OpReply, RequestId, SessionName, ZnodePath};
+
+use super::new_node::{KindParams, NewNode};
+use super::{CREATE_ERRORS, ETAG, LOCATION, change, created, unexpected_reply};
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::idempotency;
+use crate::operation::{Answer, Method, Operation};
+use crate::precondition::{Precondition, contradiction};
+use crate::reply::Reply;
+use crate::routes::TREE;
+use crate::status::{HttpError, of_refusal};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Create a child whose name gets the directory's next number",
+    description: "The body is the data. The call rejects If-Match and If-None-Match.",
+    params: PostParams::LIST,
+    headers: &[idempotency::KEY],
+    body: BodyKind::Data,
+    answers: || {
+        let about = "The node is created";
+        let created = Answer::json(StatusCode::CREATED, about, Schemas::of::<ZnodeBody>);
+        vec![created.with(&[ETAG, LOCATION])]
+    },
+    errors: &CREATE_ERRORS,
+    ..Operation::write("postNode", Method::Post, &TREE, |call| post(call).boxed())
+};
+
+params! {
+    struct PostParams {
+        _sequential: bool = SEQUENTIAL,
+        name: Option<String> = NAME,
+        session: Option<SessionName> = SESSION,
+        request: Option<RequestId> = REQUEST,
+        ephemeral: bool = EPHEMERAL,
+        container: bool = CONTAINER,
+        ttl: Option<Duration> = TTL,
+        acl: Vec<AclEntry> = ACL,
+        parents: bool = PARENTS,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let directory = call.znode()?;
+    let params: PostParams = call.params()?;
+    let PostParams { name, session, request, ephemeral, container, ttl, acl, parents, .. } = params;
+    let caller = idempotency::caller(call, session, request)?;
+    let kind = KindParams { ephemeral, container, ttl }.kind(caller.session.is_some());
+    let kind = kind.map_err(of_refusal)?;
+    // A node that does not exist yet has no version.
+    if Precondition::of(&call.parts.headers)? != Precondition::None {
+        return Err(contradiction());
+    }
+    let name = name.unwrap_or_default();
+    check_name(&directory, &name).map_err(of_refusal)?;
+    let acl = Some(acl).filter(|acl| !acl.is_empty());
+    let data = Data::from(&call.body[..]);
+    let create = NewNode { kind, acl, parents }.named(directory, name, data, true);
+    match change(call, caller, Op::Create(create)).await? {
+        (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
+        _ => Err(unexpected_reply()),
+    }
+}
+
+fn check_name(directory: &ZnodePath, name: &str) -> Result<(), Refusal> {
+    if name.contains('/') {
+        let detail = "'name' is the beginning of one name and contains no '/'";
+        return Err(Refusal::of("name", ErrorCode::BadName, detail)
+            .hint("the directory is in the path of the call"));
+    }
+    let numbered = directory.child(&format!("{name}0"));
+    numbered.map(drop).map_err(|error| Refusal::bad_name("name", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequential_is_required_and_the_name_has_no_slash() {
+        let refusal = PostParams::from_query("").unwrap_err();
+        assert_eq!(refusal.parameter.as_deref(), Some("sequential"));
+        assert_eq!(PostParams::from_query("sequential").unwrap().name, None);
+        let named = PostParams::from_query("sequential&name=job-").unwrap();
+        assert_eq!(named.name.as_deref(), Some("job-"));
+        assert!(check_name(&ZnodePath::root(), "job-").is_ok());
+        let refusal = check_name(&ZnodePath::root(), "a/b").unwrap_err();
+        assert_eq!(refusal.code, ErrorCode::BadName);
+    }
+}

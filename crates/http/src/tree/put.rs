@@ -1,0 +1,299 @@
+//! `PUT /v1/tree/{path}`: create a node, or replace its data.
+//!
+//! The call is one entry of the log in both cases: the command replaces the data if the node exists, and creates the
+//! node otherwise. Large data is not sent to the log twice: it is tried one way, then the other.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::tree::{ACL, CONTAINER, EPHEMERAL, PARENTS, REQUEST, SESSION, TTL};
+use holdfast_api::{
+    CallParams as _, ErrorCode, Facts, Problem, Refusal, Schemas, ZnodeBody, params,
+};
+use holdfast_service::ReadMode;
+use holdfast_types::{
+    Caller, Condition, Data, Multi, Op, OpReply, RequestId, Revision, SessionName, ZnodePath,
+};
+use sha1::{Digest as _, Sha1};
+
+use super::acl::{self, AclParam};
+use super::new_node::{KindParams, NewNode};
+use super::{ETAG, IF_MATCH, LOCATION, change, created, stat_reply, unexpected_reply};
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::idempotency;
+use crate::operation::{Answer, Header, Method, Operation};
+use crate::precondition::{Precondition, contradiction};
+use crate::reply::Reply;
+use crate::routes::TREE;
+use crate::status::{HttpError, of_refusal, with_status};
+
+/// Data up to this many bytes is sent to the log for both cases at once.
+const BOTH_CASES_BYTES_MAX: usize = 16 * 1024;
+/// How often large data is tried while others create and delete the node.
+const TRIES_MAX: usize = 8;
+const IF_NONE_MATCH: Header =
+    Header::text("if-none-match", "Only *: the node must not exist; nothing is replaced");
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Create a node, or replace its data",
+    description: "The body is the data, byte by byte, of any media type. ephemeral, container, ttl and acl=ENTRY concern a \
+        new node: with any of them the call creates and never replaces. With acl alone, without a value, the call replaces \
+        the node's access list, and the body is {\"acl\": [...]}.",
+    params: PutParams::LIST,
+    headers: &[IF_MATCH, IF_NONE_MATCH, idempotency::KEY],
+    body: BodyKind::Data,
+    answers: || {
+        let (replaced, created) = ("The data is replaced", "The node is created");
+        vec![
+            Answer::json(StatusCode::OK, replaced, Schemas::of::<ZnodeBody>).with(&[ETAG]),
+            Answer::json(StatusCode::CREATED, created, Schemas::of::<ZnodeBody>)
+                .with(&[ETAG, LOCATION]),
+        ]
+    },
+    errors: &[
+        ErrorCode::Forbidden,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::NotFound,
+        ErrorCode::EphemeralParent,
+        ErrorCode::NodeExists,
+        ErrorCode::SessionExpired,
+        ErrorCode::VersionMismatch,
+    ],
+    ..Operation::write("putNode", Method::Put, &TREE, |call| put(call).boxed())
+};
+
+params! {
+    struct PutParams {
+        session: Option<SessionName> = SESSION,
+        request: Option<RequestId> = REQUEST,
+        ephemeral: bool = EPHEMERAL,
+        container: bool = CONTAINER,
+        ttl: Option<Duration> = TTL,
+        acl: AclParam = ACL,
+        parents: bool = PARENTS,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let path = call.znode()?;
+    let mut params: PutParams = call.params()?;
+    let (session, request) = (params.session.take(), params.request.take());
+    let caller = idempotency::caller(call, session, request)?;
+    match put_kind(params, caller.session.is_some()).map_err(of_refusal)? {
+        PutKind::ReplaceAcl => acl::replace(call, path, caller).await,
+        PutKind::Create(new) => create(call, path, caller, new).await,
+        PutKind::CreateOrReplace(new) => create_or_replace(call, path, caller, new).await,
+    }
+}
+
+#[derive(Debug)]
+enum PutKind {
+    ReplaceAcl,
+    /// A kind or an access list is given: the call never replaces.
+    Create(NewNode),
+    CreateOrReplace(NewNode),
+}
+
+fn put_kind(params: PutParams, has_session: bool) -> Result<PutKind, Refusal> {
+    let PutParams { ephemeral, container, ttl, acl, parents, .. } = params;
+    let acl = match acl {
+        AclParam::InBody => {
+            acl::check_alone(&[
+                ("ephemeral", ephemeral),
+                ("container", container),
+                ("ttl", ttl.is_some()),
+                ("parents", parents),
+            ])?;
+            return Ok(PutKind::ReplaceAcl);
+        }
+        AclParam::Absent => None,
+        AclParam::Entries(entries) => Some(entries),
+    };
+    let kind = KindParams { ephemeral, container, ttl }.kind(has_session)?;
+    let new = NewNode { kind, acl, parents };
+    Ok(match (&new.kind, &new.acl) {
+        (None, None) => PutKind::CreateOrReplace(new),
+        _ => PutKind::Create(new),
+    })
+}
+
+async fn create(
+    call: &CallContext<'_>,
+    path: ZnodePath,
+    caller: Caller,
+    new: NewNode,
+) -> Result<Reply, HttpError> {
+    let precondition = Precondition::of(&call.parts.headers)?;
+    if path == ZnodePath::root() {
+        return Err(root_exists());
+    }
+    if matches!(precondition, Precondition::Exists | Precondition::Version(_)) {
+        return Err(contradiction());
+    }
+    let create = new.at(&path, Data::from(&call.body[..]))?;
+    put_reply(path, change(call, caller, Op::Create(create)).await?)
+}
+
+async fn create_or_replace(
+    call: &CallContext<'_>,
+    path: ZnodePath,
+    caller: Caller,
+    new: NewNode,
+) -> Result<Reply, HttpError> {
+    let data = Data::from(&call.body[..]);
+    let replaced = match Precondition::of(&call.parts.headers)? {
+        Precondition::Absent => return create(call, path, caller, new).await,
+        Precondition::None if path != ZnodePath::root() => {
+            put_either_way(call, caller, &path, data, new).await?
+        }
+        precondition => {
+            let version = precondition.version()?;
+            let replace = Op::SetData { path: path.clone(), data, version };
+            change(call, caller, replace).await?
+        }
+    };
+    put_reply(path, replaced)
+}
+
+fn put_reply(path: ZnodePath, done: (OpReply, Revision)) -> Result<Reply, HttpError> {
+    match done {
+        (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
+        (OpReply::DataSet { stat }, revision) => {
+            Ok(stat_reply(StatusCode::OK, path, stat, revision))
+        }
+        (OpReply::Deleted { .. } | OpReply::AclSet { .. } | OpReply::Checked, _) => {
+            Err(unexpected_reply())
+        }
+    }
+}
+
+/// Replaces the data if the node exists, and creates the node otherwise. Data that an entry of the log can hold only once
+/// is tried one way, and the other way if the first condition failed. With a request id the order is fixed and each try
+/// has an id of its own, so that a repeated call takes the same steps and finds their answers.
+async fn put_either_way(
+    call: &CallContext<'_>,
+    mut caller: Caller,
+    path: &ZnodePath,
+    data: Data,
+    new: NewNode,
+) -> Result<(OpReply, Revision), HttpError> {
+    let replace = |data| Op::SetData { path: path.clone(), data, version: None };
+    let exists = |exists| Condition::Exists { path: path.clone(), exists };
+    if data.len() <= BOTH_CASES_BYTES_MAX {
+        let create = Op::Create(new.at(path, data.clone())?);
+        let multi = Multi {
+            caller,
+            conditions: vec![exists(true)],
+            then: vec![replace(data)],
+            otherwise: vec![create],
+        };
+        let (reply, revision) = run_one(call, multi).await?;
+        return Ok((reply.ok_or_else(unexpected_reply)?, revision));
+    }
+    let mut replaces = caller.request.is_none() && {
+        let found = call.service().znode(&call.context, path, ReadMode::Stale);
+        call.run(found).await.is_ok()
+    };
+    for _ in 0..TRIES_MAX {
+        let op = if replaces {
+            replace(data.clone())
+        } else {
+            Op::Create(new.clone().at(path, data.clone())?)
+        };
+        let conditions = vec![exists(replaces)];
+        let multi = Multi { caller: caller.clone(), conditions, then: vec![op], otherwise: vec![] };
+        if let (Some(reply), revision) = run_one(call, multi).await? {
+            return Ok((reply, revision));
+        }
+        caller.request = caller.request.as_ref().map(next_id).transpose()?;
+        replaces = !replaces;
+    }
+    let detail = "other callers create and delete the node meanwhile: nothing was done";
+    let facts = Facts { retry_after_ms: Some(1_000), ..Facts::default() };
+    Err(with_status(Problem::new(ErrorCode::RateLimited, 0, detail).facts(facts)))
+}
+
+/// Runs a transaction of at most one operation: its reply, or `None` if it had nothing to do.
+async fn run_one(
+    call: &CallContext<'_>,
+    multi: Multi,
+) -> Result<(Option<OpReply>, Revision), HttpError> {
+    let done = call.run(call.service().multi(&call.context, multi)).await;
+    let done = done.map_err(|mut problem| {
+        // The caller sent one operation and knows no position in a transaction.
+        problem.facts.at = None;
+        problem
+    })?;
+    Ok((done.value.results.into_iter().next(), done.revision))
+}
+
+/// The request id of the next try.
+fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
+    let hash = URL_SAFE_NO_PAD.encode(Sha1::digest(id.as_str().as_bytes()));
+    RequestId::new(format!("again-{hash}"))
+        .map_err(|error| of_refusal(Refusal::bad_name("request", &error)))
+}
+
+fn root_exists() -> HttpError {
+    let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
+    let problem = Problem::new(ErrorCode::NodeExists, 0, "the root always exists");
+    with_status(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::CreateKind;
+
+    use super::*;
+
+    fn put(query: &str) -> Result<PutKind, Refusal> {
+        let params = PutParams::from_query(query)?;
+        let has_session = params.session.is_some();
+        put_kind(params, has_session)
+    }
+
+    #[test]
+    fn a_put_creates_or_replaces_unless_a_parameter_concerns_a_new_node() {
+        assert!(matches!(put(""), Ok(PutKind::CreateOrReplace(_))));
+        assert!(matches!(put("parents&session=me&request=r1"), Ok(PutKind::CreateOrReplace(_))));
+        for query in ["ephemeral&session=me", "container", "ttl=1h", "acl=world:anyone:r"] {
+            assert!(matches!(put(query), Ok(PutKind::Create(_))), "{query}");
+        }
+        let Ok(PutKind::Create(new)) = put("ttl=1h&acl=world:anyone:r&acl=auth::cdrwa") else {
+            panic!("no creation");
+        };
+        assert_eq!(new.kind, Some(CreateKind::Ttl { ms: 3_600_000 }));
+        assert_eq!(new.acl.map(|acl| acl.len()), Some(2));
+    }
+
+    #[test]
+    fn an_access_list_is_replaced_alone() {
+        assert!(matches!(put("acl&session=me&request=r1"), Ok(PutKind::ReplaceAcl)));
+        for (query, parameter) in [("acl&parents", "parents"), ("acl&ttl=1h", "ttl")] {
+            assert_eq!(put(query).unwrap_err().parameter.as_deref(), Some(parameter), "{query}");
+        }
+        assert!(put("acl&acl=world:anyone:r").is_err());
+    }
+
+    #[test]
+    fn kinds_exclude_each_other_and_ephemerals_need_a_session() {
+        for query in
+            ["ephemeral&session=me&ttl=30s", "container&ttl=1h", "ephemeral&container&session=a"]
+        {
+            let refusal = put(query).unwrap_err();
+            assert!(refusal.detail.ends_with("are two kinds of node"), "{}", refusal.detail);
+        }
+        let two = put("ephemeral&session=me&ttl=30s").unwrap_err();
+        assert!(two.hint.unwrap().contains("/v1/sessions"));
+        assert_eq!(put("ephemeral").unwrap_err().parameter.as_deref(), Some("session"));
+        assert_eq!(put("ttl=3600").unwrap_err().code, ErrorCode::BadDuration);
+        assert_eq!(put("ttl=0s").unwrap_err().code, ErrorCode::BadDuration);
+        assert_eq!(put("version=3").unwrap_err().code, ErrorCode::InvalidArgument);
+    }
+}

@@ -1,0 +1,282 @@
+//! The conditions and operations of a transaction.
+//!
+//! Each object is read like the parameters of a call: an unknown key is rejected with the nearest known one, a key given
+//! twice is rejected. One key states the subject of the object: `path`, `lock` or `session` of a condition, the verb of
+//! an operation.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use holdfast_api::parameters::tree::TTL;
+use holdfast_api::{
+    CallParams, ErrorCode, Fields, Form, JsonPairs, Param, ParamList, ParamValue, Refusal, nearest,
+    object_schema, params,
+};
+use holdfast_types::{
+    AclEntry, Condition, Data, FencingToken, LockName, Op, SessionName, ZnodePath,
+};
+use serde_json::{Value, json};
+
+use crate::tree::new_node::{KindParams, NewNode};
+
+const DATA: Param = Param::text_or_empty("data", "The data as text; may be empty");
+const DATA_BASE64: Param =
+    Param::of("data_base64", Form::Base64, "The data in base 64, instead of data");
+const VERSION: Param =
+    Param::number("version", (0, i32::MAX as u64), "The version that the node must have")
+        .hint("give the version that the node must have, or leave it out");
+const ACL: Param = Param::of("acl", Form::AccessEntry, "The access list, entries scheme:id:perms");
+const OPEN: Param = Param::flag("open", "The session is open; no other condition exists")
+    .needed("true")
+    .hint(r#"write {"session":"me","open":true}"#);
+const HOLDS: Param =
+    Param::number("holds", (0, FencingToken::END - 1), "The token of the lock's present holder")
+        .needed("1")
+        .hint(r#"write {"lock":"orders","holds":42} with the token of your grant"#);
+
+const fn path(name: &'static str, about: &'static str) -> Param {
+    let form = Form::Path { bytes_max: ZnodePath::MAX_LEN, rooted: true };
+    Param::of(name, form, about).needed("/a")
+}
+
+params! {
+    struct LockCondition as "a condition on a lock" {
+        lock: LockName = Param::name("lock", LockName::MAX_LEN, "The lock").needed("orders"),
+        holds: FencingToken = HOLDS,
+    }
+}
+
+params! {
+    struct SessionCondition as "a condition on a session" {
+        session: SessionName =
+            Param::name("session", SessionName::MAX_LEN, "The session").needed("me"),
+        _open: bool = OPEN,
+    }
+}
+
+params! {
+    struct PathCondition as "a condition on a path" {
+        path: ZnodePath =
+            path("path", "The node; with one of exists, version, data and data_base64"),
+        version: Option<i32> = VERSION,
+        data_base64: Option<Base64> = DATA_BASE64,
+        data: Option<String> = DATA,
+        exists: bool = Param::flag("exists", "The node exists; false: it does not exist"),
+    }
+}
+
+params! {
+    struct CreateOp as "a create" {
+        create: String = path("create", "The node to create"),
+        data_base64: Option<Base64> = DATA_BASE64,
+        ttl: Option<Duration> = TTL,
+        data: Option<String> = DATA,
+        acl: Vec<AclEntry> = ACL,
+        sequential: bool =
+            Param::flag("sequential", "The node's name gets the directory's next number"),
+        ephemeral: bool =
+            Param::flag("ephemeral", "The node is deleted when the transaction's session ends"),
+        container: bool =
+            Param::flag("container", "The node is deleted after its last child was deleted"),
+        parents: bool = Param::flag("parents", "Create missing directories as well"),
+    }
+}
+
+params! {
+    struct SetOp as "a set" {
+        set: ZnodePath = path("set", "The node whose data is replaced"),
+        data_base64: Option<Base64> = DATA_BASE64,
+        version: Option<i32> = VERSION,
+        data: Option<String> = DATA,
+    }
+}
+
+params! {
+    struct DeleteOp as "a delete" {
+        delete: ZnodePath = path("delete", "The node to delete"),
+        version: Option<i32> = VERSION,
+        recursive: bool = Param::flag("recursive", "Delete everything below the node as well"),
+    }
+}
+
+params! {
+    struct SetAclOp as "a set_acl" {
+        set_acl: ZnodePath = path("set_acl", "The node whose access list is replaced"),
+        version: Option<i32> = VERSION,
+        acl: Vec<AclEntry> = ACL,
+    }
+}
+
+params! {
+    struct CheckOp as "a check" {
+        check: ZnodePath = path("check", "The node that must exist, with that version"),
+        version: Option<i32> = VERSION,
+    }
+}
+
+/// The conditions, by the key of their subject.
+const CONDITIONS: [(&str, ParamList); 3] = [
+    ("path", PathCondition::LIST),
+    ("lock", LockCondition::LIST),
+    ("session", SessionCondition::LIST),
+];
+
+/// The operations, by the key that names the path.
+const OPERATIONS: [(&str, ParamList); 5] = [
+    ("create", CreateOp::LIST),
+    ("set", SetOp::LIST),
+    ("delete", DeleteOp::LIST),
+    ("set_acl", SetAclOp::LIST),
+    ("check", CheckOp::LIST),
+];
+
+pub(super) fn condition(pairs: JsonPairs) -> Result<Condition, Refusal> {
+    match subject(&pairs, &CONDITIONS.map(|(key, _)| key), "a condition")? {
+        "lock" => {
+            let LockCondition { lock, holds } = read(pairs)?;
+            Ok(Condition::Holds { lock, token: holds })
+        }
+        "session" => {
+            let SessionCondition { session, .. } = read(pairs)?;
+            Ok(Condition::SessionOpen { session })
+        }
+        _ => on_path(pairs),
+    }
+}
+
+fn on_path(pairs: JsonPairs) -> Result<Condition, Refusal> {
+    let aspects = ["exists", "version", "data", "data_base64"];
+    let aspect = subject(&pairs, &aspects, "a condition on a path")?;
+    let PathCondition { path, version, data_base64, data, exists } = read(pairs)?;
+    Ok(match aspect {
+        "exists" => Condition::Exists { path, exists },
+        "version" => Condition::Version { path, version: version.unwrap_or_default() },
+        _ => {
+            let data = node_data(data, data_base64)?.unwrap_or_default();
+            Condition::Data { path, data: data.to_vec() }
+        }
+    })
+}
+
+pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, Refusal> {
+    let missing = |verb: &str, key: &str, hint: &str| {
+        let detail = format!("'{verb}' without '{key}'");
+        Refusal::of(key, ErrorCode::InvalidArgument, detail).hint(hint)
+    };
+    match subject(&pairs, &OPERATIONS.map(|(key, _)| key), "an operation")? {
+        "create" => create(read(pairs)?, has_session),
+        "set" => {
+            let SetOp { set, data_base64, version, data } = read(pairs)?;
+            let hint = r#"write "data":"" to empty the node"#;
+            let data = node_data(data, data_base64)?;
+            let data = data.ok_or_else(|| missing("set", "data", hint))?;
+            Ok(Op::SetData { path: set, data, version })
+        }
+        "delete" => {
+            let DeleteOp { delete, version, recursive } = read(pairs)?;
+            Ok(Op::Delete { path: delete, version, recursive })
+        }
+        "set_acl" => {
+            let SetAclOp { set_acl, version, acl } = read(pairs)?;
+            if acl.is_empty() {
+                let hint = r#"write "acl":["world:anyone:cdrwa"] to open the node"#;
+                return Err(missing("set_acl", "acl", hint));
+            }
+            Ok(Op::SetAcl { path: set_acl, acl, version })
+        }
+        _ => {
+            let CheckOp { check, version } = read(pairs)?;
+            Ok(Op::Check { path: check, version })
+        }
+    }
+}
+
+fn create(op: CreateOp, has_session: bool) -> Result<Op, Refusal> {
+    let CreateOp { create, sequential, ephemeral, container, ttl, parents, .. } = op;
+    let (directory, name) = ZnodePath::for_create(&create, sequential)
+        .map_err(|error| Refusal::bad_name("create", &error))?;
+    let data = node_data(op.data, op.data_base64)?.unwrap_or_default();
+    let kind = KindParams { ephemeral, container, ttl }.kind(has_session)?;
+    let acl = Some(op.acl).filter(|acl| !acl.is_empty());
+    Ok(Op::Create(NewNode { kind, acl, parents }.named(directory, name, data, sequential)))
+}
+
+fn read<T: CallParams>(pairs: JsonPairs) -> Result<T, Refusal> {
+    T::read(&Fields::from_pairs(pairs, &T::LIST)?)
+}
+
+/// The one of `keys` that the object has.
+fn subject(pairs: &JsonPairs, keys: &[&'static str], what: &str) -> Result<&'static str, Refusal> {
+    let mut found = keys.iter().filter(|key| pairs.keys().any(|written| written == **key));
+    let listed = || format!("{what} has one of {}", keys.join(", "));
+    match (found.next(), found.next()) {
+        (Some(key), None) => Ok(key),
+        (Some(one), Some(other)) => {
+            let detail = format!("'{one}' and '{other}' in one object");
+            Err(Refusal::of(other, ErrorCode::InvalidArgument, detail).hint(listed()))
+        }
+        (None, _) => {
+            let near = pairs.keys().find_map(|key| nearest(key, keys.iter().copied()));
+            let hint = match near {
+                Some(near) => format!("did you mean '{near}'? {}", listed()),
+                None => listed(),
+            };
+            let detail = format!("{what} without its subject");
+            Err(Refusal::new(ErrorCode::InvalidArgument, detail).hint(hint))
+        }
+    }
+}
+
+/// Bytes in base 64.
+#[derive(Clone, Debug)]
+struct Base64(Vec<u8>);
+
+impl ParamValue for Base64 {
+    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
+        STANDARD.decode(text).map(Self).map_err(|error| {
+            let detail = format!("'{}' is not base 64: {error}", param.name);
+            Refusal::of(param.name, ErrorCode::InvalidArgument, detail)
+                .hint("use the standard alphabet with padding, or send text as \"data\"")
+        })
+    }
+
+    fn to_text(&self) -> String {
+        STANDARD.encode(&self.0)
+    }
+}
+
+fn node_data(text: Option<String>, bytes: Option<Base64>) -> Result<Option<Data>, Refusal> {
+    match (text, bytes) {
+        (Some(_), Some(_)) => {
+            let detail = "'data' and 'data_base64' exclude each other";
+            Err(Refusal::of("data_base64", ErrorCode::InvalidArgument, detail)
+                .hint("leave one of them out"))
+        }
+        (Some(text), None) => Ok(Some(text.into_bytes().into())),
+        (None, bytes) => Ok(bytes.map(|Base64(bytes)| bytes.into())),
+    }
+}
+
+/// The schema of a condition.
+pub(crate) fn condition_schema() -> Value {
+    one_of("A condition: all conditions of a transaction must hold.", &CONDITIONS)
+}
+
+/// The schema of an operation.
+pub(crate) fn operation_schema() -> Value {
+    one_of("An operation: the key that names the path states which.", &OPERATIONS)
+}
+
+fn one_of(about: &str, kinds: &[(&str, ParamList)]) -> Value {
+    let schema = |(_, list): &(&str, ParamList)| {
+        let mut schema = object_schema(list.params);
+        let required: Vec<&str> =
+            list.params.iter().filter(|param| param.is_needed()).map(|param| param.name).collect();
+        schema["title"] = list.what.into();
+        schema["required"] = required.into();
+        schema
+    };
+    let kinds: Vec<Value> = kinds.iter().map(schema).collect();
+    json!({ "description": about, "oneOf": kinds })
+}

@@ -1,0 +1,171 @@
+//! `POST /v1/txn`: check conditions and change several nodes, all or nothing. `items` reads the lists of the body.
+
+mod items;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::tree::{REQUEST, SESSION};
+use holdfast_api::{
+    CallParams as _, ErrorCode, Fields, Form, JsonPairs, OpBody, Param, ParamField, Refusal,
+    Schemas, TxnBody, params, path_of,
+};
+use holdfast_service::Response;
+use holdfast_types::{Condition, Multi, MultiReply, Op, RequestId, SessionName, ZnodePath};
+use serde::Deserialize;
+
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::idempotency;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::TXN;
+use crate::status::{HttpError, of_refusal};
+
+pub(crate) use items::{condition_schema, operation_schema};
+
+const FORM: &str =
+    r#"send {"if":[{"path":"/a","version":3}],"then":[{"set":"/a","data":"x"}],"else":[]}"#;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Check conditions and change several nodes, all or nothing",
+    description: "If all conditions of if hold, the operations of then are done, else those of else. if, then and else are \
+        in the body alone.",
+    params: TxnParams::LIST,
+    headers: &[idempotency::KEY],
+    body: BodyKind::Txn,
+    answers: || {
+        let about = "Which list was done, and the result of each operation";
+        vec![Answer::json(StatusCode::OK, about, Schemas::of::<TxnBody>)]
+    },
+    errors: &[
+        ErrorCode::Forbidden,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::NotFound,
+        ErrorCode::SegmentsMismatch,
+        ErrorCode::EphemeralParent,
+        ErrorCode::NodeExists,
+        ErrorCode::NotEmpty,
+        ErrorCode::SessionExpired,
+        ErrorCode::VersionMismatch,
+    ],
+    ..Operation::write("transact", Method::Post, &TXN, |call| transact(call).boxed())
+};
+
+params! {
+    struct TxnParams as "a transaction" {
+        session: Option<SessionName> = SESSION,
+        request: Option<RequestId> = REQUEST,
+        _conditions: InBody =
+            Param::of("if", Form::Conditions, "All of these must hold; without any, they hold"),
+        _then: InBody =
+            Param::of("then", Form::Operations, "Done if the conditions hold, all or nothing"),
+        _otherwise: InBody =
+            Param::of("else", Form::Operations, "Done if they do not hold, all or nothing"),
+        _redirect: bool = REDIRECT,
+    }
+}
+
+/// A list that only the body can carry.
+#[derive(Clone, Copy, Debug)]
+struct InBody;
+
+impl ParamField for InBody {
+    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+        if fields.value(param.name).is_none() {
+            return Ok(Self);
+        }
+        let detail = format!("'{}' belongs into the body", param.name);
+        Err(Refusal::of(param.name, ErrorCode::InvalidArgument, detail).hint(FORM))
+    }
+}
+
+/// The body as it is written.
+#[derive(Debug, Deserialize)]
+struct Lists {
+    #[serde(rename = "if")]
+    conditions: Option<Vec<JsonPairs>>,
+    then: Option<Vec<JsonPairs>>,
+    #[serde(rename = "else")]
+    otherwise: Option<Vec<JsonPairs>>,
+    /// The other parameters.
+    #[serde(flatten)]
+    rest: JsonPairs,
+}
+
+/// The three lists, read.
+#[derive(Debug)]
+struct Items {
+    conditions: Vec<Condition>,
+    then: Vec<Op>,
+    otherwise: Vec<Op>,
+}
+
+async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    // The body may be large: it is dropped before the transaction waits for the log.
+    let body = std::mem::take(&mut call.body);
+    let mut lists = lists(&body).map_err(of_refusal)?;
+    drop(body);
+    call.add_fields(std::mem::take(&mut lists.rest))?;
+    if let Some(redirect) = call.redirect_to_leader() {
+        return Ok(redirect);
+    }
+    let TxnParams { session, request, .. } = call.params()?;
+    let caller = idempotency::caller(call, session, request)?;
+    let items = items(lists, caller.session.is_some()).map_err(of_refusal)?;
+    let Items { conditions, then, otherwise } = items;
+    let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));
+    let multi = Multi { caller, conditions, then, otherwise };
+    let done = call.run(call.service().multi(&call.context, multi)).await?;
+    let Response { value: MultiReply { succeeded, results }, revision, .. } = done;
+    let paths = if succeeded { on_then } else { on_otherwise };
+    let results = paths.into_iter().zip(results).map(|(path, reply)| OpBody::new(path, reply));
+    let body = TxnBody { succeeded, results: results.collect(), revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+fn lists(body: &[u8]) -> Result<Lists, Refusal> {
+    let lists: Lists = serde_json::from_slice(body).map_err(|error| {
+        let detail = format!("the body is not a transaction: {error}");
+        Refusal::new(ErrorCode::InvalidArgument, detail).hint(FORM)
+    })?;
+    if [&lists.conditions, &lists.then, &lists.otherwise].iter().all(|list| list.is_none())
+        && lists.rest.keys().all(|key| TxnParams::LIST.takes(key))
+    {
+        let detail = "a transaction without 'if', 'then' and 'else' does nothing";
+        return Err(Refusal::new(ErrorCode::InvalidArgument, detail).hint(FORM));
+    }
+    Ok(lists)
+}
+
+/// Reads each item. `has_session`: the transaction names a session, which owns its ephemeral nodes.
+fn items(lists: Lists, has_session: bool) -> Result<Items, Refusal> {
+    let operation = |pairs| items::operation(pairs, has_session);
+    Ok(Items {
+        conditions: each("if", lists.conditions, items::condition)?,
+        then: each("then", lists.then, operation)?,
+        otherwise: each("else", lists.otherwise, operation)?,
+    })
+}
+
+/// Reads every item of a list. An error names the list and the item.
+fn each<T>(
+    list: &str,
+    items: Option<Vec<JsonPairs>>,
+    read: impl Fn(JsonPairs) -> Result<T, Refusal>,
+) -> Result<Vec<T>, Refusal> {
+    let located = |(index, item)| {
+        read(item).map_err(|mut refusal: Refusal| {
+            refusal.detail = format!("{list}[{index}]: {}", refusal.detail);
+            refusal
+        })
+    };
+    items.unwrap_or_default().into_iter().enumerate().map(located).collect()
+}
+
+fn paths(ops: &[Op]) -> Vec<ZnodePath> {
+    ops.iter().map(path_of).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! `GET /v1/watch`: what changes below a path, as a long poll or as server-sent events.
+//!
+//! Both forms state where to continue without missing a change: a long poll its `revision`, an event its `id`.
+//! Bounds: the answer of a long poll holds [`POLL_CHANGES_MAX`] changes and the rest of the last revision. A stream holds
+//! one change at a time, and the socket sets its pace.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::watch::{PATH, PREFIX, SINCE, WAIT};
+use holdfast_api::{
+    CallParams as _, ChangeBody, ChangeKind, ErrorCode, Refusal, Schemas, WatchBody, params,
+};
+use holdfast_service::{
+    ChangeKind as NodeChange, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched,
+};
+use holdfast_types::{Revision, ZnodePath};
+use tokio::sync::watch as signal;
+use tokio::time::Instant;
+
+use crate::call::CallContext;
+use crate::connection::Closing;
+use crate::operation::{Answer, Content, Header, Operation};
+use crate::reply::Reply;
+use crate::routes::WATCH;
+use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, closed, last_event_id};
+use crate::status::{HttpError, compacted, of_refusal, shutting_down};
+
+/// A long poll is answered when it has so many changes, and no revision is incomplete.
+const POLL_CHANGES_MAX: usize = 1_000;
+const RESUME: Header = Header::text(
+    LAST_EVENT_ID,
+    "When a stream is resumed: the id of the last event seen; takes precedence over since",
+);
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Watch what changes below a path of the tree",
+    description: "A long poll. With Accept: text/event-stream the answer is a stream of server-sent events that lasts until \
+        one side ends it. A client that continues with the revision of the answer, or with the id of an event, misses \
+        nothing.",
+    params: WatchParams::LIST,
+    headers: &[RESUME],
+    answers: || {
+        vec![
+            Answer::json(StatusCode::OK, "What has changed", Schemas::of::<WatchBody>)
+                .or("text/event-stream", Content::Text),
+        ]
+    },
+    errors: &[ErrorCode::RevisionCompacted],
+    ..Operation::read("watch", &WATCH, |call| watch(call).boxed())
+};
+
+params! {
+    struct WatchParams {
+        prefix: Option<String> = PREFIX,
+        path: Option<String> = PATH,
+        since: Option<Revision> = SINCE,
+        wait: Duration = WAIT,
+    }
+}
+
+async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let headers = &call.parts.headers;
+    let WatchParams { prefix, path, since, wait } = call.params()?;
+    let filter = filter(prefix, path).map_err(of_refusal)?;
+    // A client that reconnects repeats its first URL.
+    let since = last_event_id(headers)?.or(since);
+    let request = WatchRequest { filter, since, identities: call.identities() };
+    let watch = call.watch(request)?;
+    if accepts_events(headers) {
+        let stream = Stream { watch, closing: call.front.closing(), ended: false };
+        return Ok(sse::stream("changes follow", call.front.config().stream_comment, stream));
+    }
+    call.log_fields.wait = wait;
+    let resume = since.unwrap_or_else(|| call.service().revision());
+    poll(watch, resume, Instant::now() + wait).await
+}
+
+fn filter(prefix: Option<String>, path: Option<String>) -> Result<WatchFilter, Refusal> {
+    match (prefix, path) {
+        (Some(prefix), None) => Ok(WatchFilter::Prefix(rooted(prefix))),
+        (None, Some(path)) => match ZnodePath::new(rooted(path)) {
+            Ok(path) => Ok(WatchFilter::Node(path)),
+            Err(error) => Err(Refusal::bad_name("path", &error)),
+        },
+        (Some(_), Some(_)) => {
+            let detail = "'prefix' and 'path' exclude each other";
+            Err(Refusal::of("path", ErrorCode::InvalidArgument, detail)
+                .hint("leave one of them out"))
+        }
+        (None, None) => Err(Refusal::of(
+            "prefix",
+            ErrorCode::InvalidArgument,
+            "'prefix' or 'path' is required",
+        )
+        .hint("add ?prefix=/cfg/ for everything below cfg, ?path=/cfg/x for one node, or ?prefix=/ for everything")),
+    }
+}
+
+/// `locks/` means `/locks/`.
+fn rooted(path: String) -> String {
+    if path.starts_with('/') { path } else { format!("/{path}") }
+}
+
+/// Waits for the first change, adds the changes that are ready, and answers.
+async fn poll(
+    mut watch: WatchStream,
+    mut resume: Revision,
+    deadline: Instant,
+) -> Result<Reply, HttpError> {
+    let mut events: Vec<ChangeBody> = Vec::new();
+    loop {
+        // An answer that ended within a revision would make the client ask for that revision again and again.
+        let is_complete = events.last().is_none_or(|last| last.revision <= resume);
+        if events.len() >= POLL_CHANGES_MAX && is_complete {
+            break;
+        }
+        let next = if events.is_empty() {
+            tokio::time::timeout_at(deadline, watch.next()).await.ok()
+        } else {
+            watch.next().now_or_never()
+        };
+        let Some(Watched { resume: seen, item }) = next else { break };
+        match ClientEvent::from(item) {
+            ClientEvent::Change(change) => events.push(change),
+            ClientEvent::Bookmark => {}
+            ClientEvent::Compacted(restart_from) if events.is_empty() => {
+                return Err(compacted(restart_from));
+            }
+            ClientEvent::ShuttingDown if events.is_empty() => return Err(shutting_down()),
+            // The changes so far are valid; the next call reports the gap, or reaches another node.
+            ClientEvent::Compacted(_) | ClientEvent::ShuttingDown => break,
+        }
+        resume = resume.max(seen);
+    }
+    let body = WatchBody { events, revision: resume };
+    Ok(Reply::json(StatusCode::OK, &body).at(resume))
+}
+
+struct Stream {
+    watch: WatchStream,
+    closing: signal::Receiver<Closing>,
+    ended: bool,
+}
+
+impl EventSource for Stream {
+    async fn next_event(&mut self) -> Option<String> {
+        if self.ended {
+            return None;
+        }
+        Some(tokio::select! {
+            watched = self.watch.next() => self.text(watched),
+            () = closed(&mut self.closing) => self.end("reconnect", &shutting_down()),
+        })
+    }
+}
+
+impl Stream {
+    fn text(&mut self, Watched { resume, item }: Watched) -> String {
+        match ClientEvent::from(item) {
+            ClientEvent::Change(change) => sse::numbered(resume, change.kind.as_str(), &change),
+            ClientEvent::Bookmark => {
+                sse::numbered(resume, "bookmark", &serde_json::json!({ "revision": resume }))
+            }
+            ClientEvent::Compacted(restart_from) => self.end("compacted", &compacted(restart_from)),
+            ClientEvent::ShuttingDown => self.end("reconnect", &shutting_down()),
+        }
+    }
+
+    /// The last event: a problem without an id, so that the client continues after the last change it has seen.
+    fn end(&mut self, name: &str, problem: &HttpError) -> String {
+        self.ended = true;
+        sse::event(name, problem)
+    }
+}
+
+/// A watched item as a client gets it.
+enum ClientEvent {
+    Change(ChangeBody),
+    Bookmark,
+    Compacted(Revision),
+    ShuttingDown,
+}
+
+impl From<WatchItem> for ClientEvent {
+    fn from(item: WatchItem) -> Self {
+        match item {
+            WatchItem::Change { revision, kind, path } => {
+                let kind = match kind {
+                    NodeChange::Created => ChangeKind::Created,
+                    NodeChange::Deleted => ChangeKind::Deleted,
+                    NodeChange::Changed => ChangeKind::Changed,
+                };
+                Self::Change(ChangeBody::of_node(revision, kind, path))
+            }
+            WatchItem::Granted { revision, lock, token, session, .. } => {
+                Self::Change(ChangeBody::of_lock(revision, lock, session, Some(token)))
+            }
+            WatchItem::Lost { revision, lock, session, .. } => {
+                Self::Change(ChangeBody::of_lock(revision, lock, session, None))
+            }
+            // A release request reaches its holder with the keepalive.
+            WatchItem::ReleaseAsked { .. }
+            | WatchItem::ValueSet { .. }
+            | WatchItem::Bookmark { .. } => Self::Bookmark,
+            WatchItem::Compacted { restart_from } => Self::Compacted(restart_from),
+            WatchItem::ShuttingDown => Self::ShuttingDown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(query: &str) -> Result<(WatchFilter, WatchParams), Refusal> {
+        let params = WatchParams::from_query(query)?;
+        let filter = filter(params.prefix.clone(), params.path.clone())?;
+        Ok((filter, params))
+    }
+
+    #[test]
+    fn a_watch_needs_a_prefix_or_a_path() {
+        let (filter, params) = watch("prefix=locks/").unwrap();
+        assert!(matches!(filter, WatchFilter::Prefix(prefix) if prefix == "/locks/"));
+        assert_eq!((params.since, params.wait), (None, Duration::from_secs(30)));
+        let (filter, _) = watch("path=cfg/x").unwrap();
+        assert!(matches!(filter, WatchFilter::Node(path) if path.as_str() == "/cfg/x"));
+        assert!(watch("").unwrap_err().hint.unwrap().contains("?prefix=/"));
+        for query in [
+            "prefix=/&path=/a",
+            "path=/a/",
+            "prefix=/&since=x",
+            "prefix=/&since=-1",
+            "prefix=/&since=9007199254740992",
+        ] {
+            assert!(watch(query).is_err(), "{query}");
+        }
+        assert_eq!(watch("prefix=/&wait=10").unwrap_err().code, ErrorCode::BadDuration);
+    }
+}
