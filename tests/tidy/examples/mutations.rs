@@ -74,6 +74,11 @@ impl Copy {
         for (path, file) in tree.files() {
             copy.write(path, &file.text)?;
         }
+        // Files of an earlier copy that are no longer in the repository.
+        let copied = Tree::load(&copy.root).map_err(text)?;
+        for (path, _) in copied.files().filter(|(path, _)| tree.file(path).is_none()) {
+            fs::remove_file(copy.root.join(path)).map_err(text)?;
+        }
         Ok(copy)
     }
 
