@@ -1,7 +1,7 @@
-//! The same without an async runtime.
+//! A lock without an async runtime.
 //!
-//! `blocking ADDR[,ADDR] LOCK`: takes the lock if it is free, prints its token, gives it back. A lock that is busy is
-//! exit code 1 with the holder's name.
+//! `blocking ADDR[,ADDR] LOCK`: acquires the lock if it is free, prints its token and releases it. A busy lock is exit code 1
+//! with the name of the holder.
 
 use std::error::Error;
 use std::io::Write;

@@ -44,7 +44,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
 /// What the writer holds while it writes.
 enum Held {
     One(Box<Guard>),
-    Several(MultiGuard),
+    Many(MultiGuard),
 }
 
 impl Held {
@@ -65,8 +65,8 @@ impl Held {
                 return Ok(Self::One(Box::new(leadership.into_guard())));
             }
             Some("several") => {
-                let several = client.lock_many([lock.to_owned(), format!("{lock}/too")]).ttl(ttl);
-                return Ok(Self::Several(several.acquire().await?));
+                let locks = client.lock_many([lock.to_owned(), format!("{lock}/too")]).ttl(ttl);
+                return Ok(Self::Many(locks.acquire().await?));
             }
             Some(other) => {
                 return Err(format!("no kind `{other}`: see the top of this file").into());
@@ -79,21 +79,21 @@ impl Held {
     fn token(&self) -> FencingToken {
         match self {
             Self::One(guard) => guard.token(),
-            Self::Several(guard) => guard.tokens().into_values().next().unwrap_or_default(),
+            Self::Many(guard) => guard.tokens().into_values().next().unwrap_or_default(),
         }
     }
 
     fn ensure(&self) -> Result<(), Loss> {
         match self {
             Self::One(guard) => guard.ensure(),
-            Self::Several(guard) => guard.ensure(),
+            Self::Many(guard) => guard.ensure(),
         }
     }
 
     async fn release(self) -> Result<(), holdfast_client::Error> {
         match self {
             Self::One(guard) => guard.release().await,
-            Self::Several(guard) => guard.release().await,
+            Self::Many(guard) => guard.release().await,
         }
     }
 }

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whoever may want to write later reads as upgradable: two plain readers that both want to write would wait for each
+/// A reader that may write later is upgradable: two plain readers that both want to write would wait for each
 /// other.
 async fn read_then_write(client: &Client) -> Result<(), Box<dyn Error>> {
     let reader = client.lock("kinds/page").shared().acquire().await?;

@@ -1,6 +1,6 @@
 //! Acquiring: one place in each queue, whatever happens to the calls that ask for it.
 //!
-//! [`LockRequest::acquire`] sends call after call, to whichever node answers, until the grant, the end of the wait or the
+//! [`ClientLockRequest::acquire`] sends call after call, to whichever node answers, until the grant, the end of the wait or the
 //! end of the session. An acquire that is dropped or fails releases in the background what it may have left behind.
 //! Bounds: one call in flight for each acquire.
 
@@ -16,13 +16,13 @@ use crate::clock::Moment;
 use crate::hold::Hold;
 use crate::hold_limits::HoldLimits;
 use crate::lease::{Acknowledged, deadline};
-use crate::lock_request::{LockRequest, WaitLimit};
-use crate::queue_entry::{QueueEntry, Stage};
+use crate::lock_request::{ClientLockRequest, WaitLimit};
+use crate::queue_entry::{ClientQueueEntry, Stage};
 use crate::retry::{Answer, Delivery};
 use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Loss};
 
-impl LockRequest {
+impl ClientLockRequest {
     /// Asks until all locks are granted, the wait ends or the session does. Returns a guard for each lock, in the order
     /// of the grants.
     pub(crate) async fn acquire(
@@ -34,7 +34,7 @@ impl LockRequest {
             if self.handed_over { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
         let segmented = self.terms.segments.is_some();
         let entry = |lock: &LockName| {
-            Arc::new(QueueEntry::new(lock.clone(), self.owner.clone(), attempt, segmented))
+            Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, segmented))
         };
         let mut pending = UnsettledAcquire::new(session, self.locks.iter().map(entry).collect());
         loop {
@@ -70,7 +70,7 @@ impl LockRequest {
     async fn call(
         &self,
         session: &Session,
-        entries: &[Arc<QueueEntry>],
+        entries: &[Arc<ClientQueueEntry>],
         wait: Duration,
     ) -> Delivery<Vec<GrantBody>> {
         let (calls, name) = (session.calls.with_timeout(self.request_timeout), &session.name);
@@ -133,12 +133,12 @@ enum AcquireOutcome {
 #[derive(Debug)]
 struct UnsettledAcquire {
     session: SessionUse,
-    entries: Vec<Arc<QueueEntry>>,
+    entries: Vec<Arc<ClientQueueEntry>>,
     state: AcquireOutcome,
 }
 
 impl UnsettledAcquire {
-    fn new(session: SessionUse, entries: Vec<Arc<QueueEntry>>) -> Self {
+    fn new(session: SessionUse, entries: Vec<Arc<ClientQueueEntry>>) -> Self {
         for entry in &entries {
             session.session().entries.add(entry.clone());
         }
@@ -158,10 +158,10 @@ impl UnsettledAcquire {
         }
     }
 
-    fn entry_of(&self, grant: &GrantBody) -> Option<&Arc<QueueEntry>> {
+    fn entry_of(&self, grant: &GrantBody) -> Option<&Arc<ClientQueueEntry>> {
         match self.entries.as_slice() {
             [only] => Some(only),
-            several => several.iter().find(|entry| *entry.lock() == grant.lock),
+            many => many.iter().find(|entry| *entry.lock() == grant.lock),
         }
     }
 
@@ -169,7 +169,7 @@ impl UnsettledAcquire {
     fn granted(
         mut self,
         answer: Answer<Vec<GrantBody>>,
-        request: &LockRequest,
+        request: &ClientLockRequest,
     ) -> Result<Vec<Guard>, Error> {
         let session = self.session.session();
         let mut granted = Vec::new();
@@ -197,9 +197,7 @@ impl Drop for UnsettledAcquire {
         let session = self.session.session();
         match self.state {
             AcquireOutcome::Granted => {}
-            AcquireOutcome::Nothing => {
-                self.entries.iter().for_each(|entry| session.entries.remove(entry));
-            }
+            AcquireOutcome::Nothing => session.entries.remove_all(&self.entries),
             AcquireOutcome::InDoubt => {
                 session.release_in_background(std::mem::take(&mut self.entries));
             }
@@ -209,16 +207,16 @@ impl Drop for UnsettledAcquire {
 
 fn new_guard(
     session: &Arc<Session>,
-    entry: Arc<QueueEntry>,
+    entry: Arc<ClientQueueEntry>,
     grant: GrantBody,
     counted_from: Moment,
-    request: &LockRequest,
+    request: &ClientLockRequest,
 ) -> Guard {
     let max_hold = request.terms.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
     entry.limits.send_replace(HoldLimits::new(request.beacon, max_hold, Moment::now()));
     entry.set_segment(&grant.lock);
     entry.enter(Stage::Held(grant.token));
-    let request = LockRequest { locks: vec![entry.requested.clone()], ..request.clone() };
+    let request = ClientLockRequest { locks: vec![entry.requested.clone()], ..request.clone() };
     let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
     Guard::new(Hold { session: session.clone(), entry, grant }, request, SessionUse::of(session))
 }

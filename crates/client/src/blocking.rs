@@ -110,8 +110,9 @@ impl<T> Blocking<T> {
     }
 }
 
-/// Methods that block on the async method of the same name, which takes the value by reference (`ref`), mutably (`mut`)
-/// or by value (`own`). A result after `=>` is wrapped.
+/// Methods of the same name and parameters as those of the wrapped value. `ref`, `mut` and `own` block on an async method,
+/// which takes the value by reference, mutably or by value; a result after `=>` is wrapped. `new` wraps what a method
+/// without a call returns, and `set` is a method of a builder.
 macro_rules! blocking {
     ($value:ty { $($methods:tt)* }) => {
         impl Blocking<$value> {
@@ -119,6 +120,20 @@ macro_rules! blocking {
         }
     };
     (@) => {};
+    (@ new $name:ident($($arg:ident: $type:ty),*) => $result:ty; $($rest:tt)*) => {
+        /// The method of the async client, with a value whose calls block.
+        pub fn $name(&self, $($arg: $type),*) -> Blocking<$result> {
+            self.wrap(self.value.$name($($arg),*))
+        }
+        blocking!(@ $($rest)*);
+    };
+    (@ set $name:ident($($arg:ident: $type:ty),*); $($rest:tt)*) => {
+        /// Sets the option of the async client.
+        pub fn $name(self, $($arg: $type),*) -> Self {
+            self.with(|value| value.$name($($arg),*))
+        }
+        blocking!(@ $($rest)*);
+    };
     (@ ref $name:ident($($arg:ident: $type:ty),*) -> $result:ty; $($rest:tt)*) => {
         /// Blocks on the async method of this name.
         ///
@@ -178,13 +193,31 @@ blocking!(crate::Client {
     ref session() -> SessionHandle;
     ref close() -> ();
     ref subtree(path: impl AsRef<str>) => crate::Subtree;
+    new lock(name: impl Into<String>) => crate::Lock;
+    new semaphore(name: impl Into<String>, limit: u32) => crate::Lock;
+    new election(name: impl Into<String>) => crate::Election;
+    new latch(name: impl Into<String>) => recipes::Latch;
+    new barrier(name: impl Into<String>, parties: u32) => recipes::Barrier;
+    new double_barrier(name: impl Into<String>, parties: u32) => recipes::DoubleBarrier;
+    new counter(name: impl Into<String>) => recipes::Counter;
+    new group(name: impl Into<String>) => recipes::Group;
 });
 blocking!(crate::Lock {
     own acquire() => crate::Guard;
     own try_acquire() => crate::Guard;
     ref set_limit(limit: u32) -> ();
+    set ttl(ttl: Duration);
+    set wait(wait: Duration);
+    set shared();
+    set upgradable();
+    set permits(permits: u32);
+    set segments(count: u32);
+    set segment(segment: u32);
 });
 blocking!(crate::MultiLock {
+    set ttl(ttl: Duration);
+    set wait(wait: Duration);
+    set shared();
     own acquire() => crate::MultiGuard;
     own try_acquire() => crate::MultiGuard;
 });
@@ -203,6 +236,8 @@ blocking!(crate::Election {
     own try_campaign(value: impl Into<String>) => crate::Leadership;
     ref leader() -> Option<LeaderBody>;
     ref look() -> ElectionBody;
+    set ttl(ttl: Duration);
+    set wait(wait: Duration);
 });
 blocking!(crate::Leadership {
     mut proclaim(value: impl Into<String>) -> ();
@@ -269,90 +304,13 @@ impl Client {
         Ok(Self { value: client, runtime: Arc::new(runtime) })
     }
 
-    /// See [`crate::Client::lock`].
-    pub fn lock(&self, name: impl Into<String>) -> Lock {
-        self.wrap(self.value.lock(name))
-    }
-
     /// See [`crate::Client::lock_many`].
     pub fn lock_many<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> MultiLock {
         self.wrap(self.value.lock_many(names))
     }
-
-    /// See [`crate::Client::semaphore`].
-    pub fn semaphore(&self, name: impl Into<String>, limit: u32) -> Lock {
-        self.wrap(self.value.semaphore(name, limit))
-    }
-
-    /// See [`crate::Client::election`].
-    pub fn election(&self, name: impl Into<String>) -> Election {
-        self.wrap(self.value.election(name))
-    }
-
-    /// See [`crate::Client::latch`].
-    pub fn latch(&self, name: impl Into<String>) -> Latch {
-        self.wrap(self.value.latch(name))
-    }
-
-    /// See [`crate::Client::barrier`].
-    pub fn barrier(&self, name: impl Into<String>, parties: u32) -> Barrier {
-        self.wrap(self.value.barrier(name, parties))
-    }
-
-    /// See [`crate::Client::double_barrier`].
-    pub fn double_barrier(&self, name: impl Into<String>, parties: u32) -> DoubleBarrier {
-        self.wrap(self.value.double_barrier(name, parties))
-    }
-
-    /// See [`crate::Client::counter`].
-    pub fn counter(&self, name: impl Into<String>) -> Counter {
-        self.wrap(self.value.counter(name))
-    }
-
-    /// See [`crate::Client::group`].
-    pub fn group(&self, name: impl Into<String>) -> Group {
-        self.wrap(self.value.group(name))
-    }
-}
-
-impl<T> Lock<T> {
-    /// See [`crate::Lock::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.with(|lock| lock.ttl(ttl))
-    }
-
-    /// See [`crate::Lock::wait`].
-    pub fn wait(self, wait: Duration) -> Self {
-        self.with(|lock| lock.wait(wait))
-    }
-
-    /// See [`crate::Lock::shared`].
-    pub fn shared(self) -> Self {
-        self.with(crate::Lock::shared)
-    }
 }
 
 impl Lock {
-    /// See [`crate::Lock::upgradable`].
-    pub fn upgradable(self) -> Self {
-        self.with(crate::Lock::upgradable)
-    }
-
-    /// See [`crate::Lock::permits`].
-    pub fn permits(self, permits: u32) -> Self {
-        self.with(|lock| lock.permits(permits))
-    }
-
-    /// See [`crate::Lock::segments`].
-    pub fn segments(self, count: u32) -> Self {
-        self.with(|lock| lock.segments(count))
-    }
-
-    /// See [`crate::Lock::segment`].
-    pub fn segment(self, segment: u32) -> Self {
-        self.with(|lock| lock.segment(segment))
-    }
-
     /// The guard of a lock that is handed over to this client's session; see [`crate::Lock::receive`].
     ///
     /// # Errors
@@ -440,16 +398,6 @@ impl MultiGuard {
 }
 
 impl Election {
-    /// See [`crate::Election::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.with(|election| election.ttl(ttl))
-    }
-
-    /// See [`crate::Election::wait`].
-    pub fn wait(self, wait: Duration) -> Self {
-        self.with(|election| election.wait(wait))
-    }
-
     /// See [`crate::Election::observe`].
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::hold::Hold;
-use crate::lock_request::LockRequest;
+use crate::lock_request::ClientLockRequest;
 use crate::session::SessionUse;
 use crate::{Error, Loss};
 
@@ -29,7 +29,7 @@ use crate::{Error, Loss};
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     pub(crate) hold: Hold,
-    pub(crate) request: LockRequest,
+    pub(crate) request: ClientLockRequest,
     pub(crate) session: SessionUse,
     pub(crate) cancel: CancellationToken,
     pub(crate) monitor: JoinHandle<()>,
@@ -46,7 +46,7 @@ impl std::ops::Deref for Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Hold, request: LockRequest, session: SessionUse) -> Self {
+    pub(crate) fn new(hold: Hold, request: ClientLockRequest, session: SessionUse) -> Self {
         let cancel = CancellationToken::new();
         let monitor = session.session().runtime.spawn(watch_loss(hold.clone(), cancel.clone()));
         Self { hold, request, session, cancel, monitor, released: false }

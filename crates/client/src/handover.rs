@@ -19,8 +19,8 @@ use crate::acquire::leaves_nothing_behind;
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::hold_limits::HoldLimits;
-use crate::lock_request::{LockRequest, WaitLimit};
-use crate::queue_entry::{QueueEntry, Stage};
+use crate::lock_request::{ClientLockRequest, WaitLimit};
+use crate::queue_entry::{ClientQueueEntry, Stage};
 use crate::retry::{Call, Delivery};
 use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Hold, Lock, Loss};
@@ -141,7 +141,12 @@ impl Guard {
                 self.forget();
                 return NotHandedOver::without_guard(Error::Lost(Loss::TakenAway));
             }
-            error => error,
+            other @ (Error::Busy(_)
+            | Error::Retry(_)
+            | Error::Unknown(_)
+            | Error::Refused(_)
+            | Error::Foreign(_)
+            | Error::Argument(_)) => other,
         };
         self.forget();
         let guard = self.renewed(limits);
@@ -152,8 +157,12 @@ impl Guard {
     fn renewed(&self, limits: HoldLimits) -> Guard {
         let Hold { session, entry, grant } = &self.hold;
         let attempt = entry.attempt().unwrap_or_default();
-        let renewed =
-            Arc::new(QueueEntry::new(entry.lock().clone(), entry.owner.clone(), attempt, false));
+        let renewed = Arc::new(ClientQueueEntry::new(
+            entry.lock().clone(),
+            entry.owner.clone(),
+            attempt,
+            false,
+        ));
         renewed.limits.send_replace(limits);
         renewed.enter(Stage::Held(self.token()));
         session.entries.add(renewed.clone());
@@ -211,15 +220,15 @@ impl Lock {
     }
 
     /// The request for a hold that no attempt of this client acquired.
-    fn handover_request(&self) -> Result<LockRequest, Error> {
+    fn handover_request(&self) -> Result<ClientLockRequest, Error> {
         let request = self.request()?;
         let terms = TermsParams { value: request.terms.value.clone(), ..TermsParams::default() };
         let owner = request.owner.clone().filter(|_| self.names_an_owner());
-        Ok(LockRequest { owner, handed_over: true, mode: None, terms, ..request })
+        Ok(ClientLockRequest { owner, handed_over: true, mode: None, terms, ..request })
     }
 }
 
-impl LockRequest {
+impl ClientLockRequest {
     /// Returns a guard of the hold with this token; `None` if the session does not have it any more.
     async fn adopt(
         self,

@@ -14,7 +14,7 @@ use crate::calls::timer;
 use crate::clock::Moment;
 use crate::hold_limits::HoldLimits;
 use crate::lease::Lease;
-use crate::queue_entry::QueueEntry;
+use crate::queue_entry::ClientQueueEntry;
 use crate::session::Session;
 use crate::{Loss, ReleaseRequest};
 
@@ -22,7 +22,7 @@ use crate::{Loss, ReleaseRequest};
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub(crate) session: Arc<Session>,
-    pub(crate) entry: Arc<QueueEntry>,
+    pub(crate) entry: Arc<ClientQueueEntry>,
     /// The latest grant: another mode may have another token.
     pub(crate) grant: Arc<watch::Sender<Arc<GrantBody>>>,
 }

@@ -129,13 +129,11 @@ impl HttpClient {
         if let Some(id) = last_event {
             request = request.header("last-event-id", id);
         }
-        match tokio::time::timeout(head_timeout, request.send()).await {
-            Ok(answer) => answer.map_err(|error| SendError::new(&error)),
-            Err(_) => {
-                let reason = "no answer in time".to_owned();
-                Err(SendError { reason, may_be_done: true, timed_out: true })
-            }
-        }
+        let Ok(answer) = tokio::time::timeout(head_timeout, request.send()).await else {
+            let reason = "no answer in time".to_owned();
+            return Err(SendError { reason, may_be_done: true, timed_out: true });
+        };
+        answer.map_err(|error| SendError::new(&error))
     }
 }
 

@@ -9,7 +9,7 @@ use holdfast_types::{Labels, LockName, Mode, Owner, SegmentChoice, Segments};
 
 use crate::acquire::only;
 use crate::error::argument;
-use crate::lock_request::{LockRequest, WaitLimit};
+use crate::lock_request::{ClientLockRequest, WaitLimit};
 use crate::queue_entry::generated_owner;
 use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, random};
 
@@ -190,7 +190,7 @@ impl<T> Lock<T> {
     }
 
     /// Checks names, labels and owner.
-    pub(crate) fn request(&self) -> Result<LockRequest, Error> {
+    pub(crate) fn request(&self) -> Result<ClientLockRequest, Error> {
         let owner = match &self.owner {
             OwnerChoice::Generated => Some(generated_owner(random::bits()?)),
             OwnerChoice::Named(owner) => Some(owner.clone()),
@@ -205,7 +205,7 @@ impl<T> Lock<T> {
             labels.clone_from(self.client.labels());
             labels.extend(self.labels.clone());
         }
-        Ok(LockRequest {
+        Ok(ClientLockRequest {
             locks: locks.map_err(argument)?,
             owner: owner.map(Owner::new).transpose().map_err(argument)?,
             handed_over: false,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_api::{AcquireParams, TermsParams, WAIT_MAX};
 use holdfast_types::{Labels, LockName, Mode, Owner, SessionName, millis};
 
-use crate::queue_entry::QueueEntry;
+use crate::queue_entry::ClientQueueEntry;
 
 /// How long to wait in the queue.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl WaitLimit {
 
 /// A checked request for one lock, or for several locks that are granted together.
 #[derive(Clone, Debug)]
-pub(crate) struct LockRequest {
+pub(crate) struct ClientLockRequest {
     /// At least one.
     pub(crate) locks: Vec<LockName>,
     pub(crate) owner: Option<Owner>,
@@ -53,7 +53,7 @@ pub(crate) struct LockRequest {
     pub(crate) request_timeout: Duration,
 }
 
-impl LockRequest {
+impl ClientLockRequest {
     /// The request of one more guard for the same owner, whose hold may have another mode by now.
     pub(crate) fn reentry(&self) -> Self {
         Self { handed_over: false, mode: None, ..self.clone() }
@@ -62,7 +62,7 @@ impl LockRequest {
     pub(crate) fn params(
         &self,
         session: &SessionName,
-        entry: &QueueEntry,
+        entry: &ClientQueueEntry,
         mode: Option<Mode>,
         wait: Duration,
     ) -> AcquireParams {

@@ -12,7 +12,7 @@ use holdfast_types::{FencingToken, Mode};
 
 use crate::hold::Hold;
 use crate::lease::Acknowledged;
-use crate::lock_request::{LockRequest, WaitLimit};
+use crate::lock_request::{ClientLockRequest, WaitLimit};
 use crate::queue_entry::Stage;
 use crate::retry::{Answer, Delivery};
 use crate::{Error, Guard, Loss};
@@ -78,7 +78,7 @@ impl Guard {
 #[derive(Debug)]
 struct ModeChange {
     hold: Hold,
-    request: LockRequest,
+    request: ClientLockRequest,
     /// A mode that is not stronger than the present one, so the cluster always grants it.
     fallback: Mode,
     token: FencingToken,
@@ -86,7 +86,7 @@ struct ModeChange {
 }
 
 impl ModeChange {
-    fn begin(hold: &Hold, request: &LockRequest, fallback: Mode) -> Self {
+    fn begin(hold: &Hold, request: &ClientLockRequest, fallback: Mode) -> Self {
         let token = hold.token();
         hold.entry.enter(Stage::Converting(token));
         Self { hold: hold.clone(), request: request.clone(), fallback, token, is_over: false }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Moment;
 use crate::guard::release_result;
 use crate::hold::DeadlineChanges;
-use crate::queue_entry::QueueEntry;
+use crate::queue_entry::ClientQueueEntry;
 use crate::session::SessionUse;
 use crate::{Error, Guard, Hold, Loss, ReleaseRequest};
 
@@ -144,7 +144,7 @@ impl MultiGuard {
     }
 
     /// The session and the entries to release; `None` if nothing is left to release.
-    fn entries(&self) -> Option<(SessionUse, Vec<Arc<QueueEntry>>)> {
+    fn entries(&self) -> Option<(SessionUse, Vec<Arc<ClientQueueEntry>>)> {
         let session = SessionUse::of(self.guards.first()?.session.session());
         Some((session, self.guards.iter().map(|guard| guard.entry.clone()).collect()))
     }

@@ -29,7 +29,7 @@ pub(crate) enum Stage {
 }
 
 #[derive(Debug)]
-pub(crate) struct QueueEntry {
+pub(crate) struct ClientQueueEntry {
     /// The lock as requested; for a segment, the sharded lock.
     pub(crate) requested: LockName,
     segmented: bool,
@@ -49,7 +49,7 @@ pub(crate) struct QueueEntry {
     pub(crate) release_request: watch::Sender<Option<ReleaseRequest>>,
 }
 
-impl QueueEntry {
+impl ClientQueueEntry {
     pub(crate) fn new(
         requested: LockName,
         owner: Option<Owner>,
@@ -144,7 +144,7 @@ impl QueueEntry {
 
 /// The parameters of a release of several entries of one owner and one attempt.
 pub(crate) fn release_many_params(
-    entries: &[Arc<QueueEntry>],
+    entries: &[Arc<ClientQueueEntry>],
     session: &SessionName,
 ) -> ReleaseAllParams {
     let first = entries.first();
@@ -159,7 +159,7 @@ pub(crate) fn release_many_params(
 
 /// The queue entries of one session.
 #[derive(Debug, Default)]
-pub(crate) struct QueueEntries(watch::Sender<Vec<Arc<QueueEntry>>>);
+pub(crate) struct QueueEntries(watch::Sender<Vec<Arc<ClientQueueEntry>>>);
 
 /// What the entries know of a hold that the cluster lists for the session.
 #[derive(Debug)]
@@ -167,17 +167,23 @@ pub(crate) enum Match {
     /// A guard has it.
     Known,
     /// It may be the grant that these entries wait for.
-    Awaited(Vec<Arc<QueueEntry>>),
+    Awaited(Vec<Arc<ClientQueueEntry>>),
     Unknown,
 }
 
 impl QueueEntries {
-    pub(crate) fn add(&self, entry: Arc<QueueEntry>) {
+    pub(crate) fn add(&self, entry: Arc<ClientQueueEntry>) {
         self.0.send_modify(|all| all.push(entry));
     }
 
-    pub(crate) fn remove(&self, entry: &Arc<QueueEntry>) {
+    pub(crate) fn remove(&self, entry: &Arc<ClientQueueEntry>) {
         self.0.send_modify(|all| all.retain(|other| !Arc::ptr_eq(other, entry)));
+    }
+
+    pub(crate) fn remove_all(&self, entries: &[Arc<ClientQueueEntry>]) {
+        for entry in entries {
+            self.remove(entry);
+        }
     }
 
     /// Resolves when there are no entries.
@@ -186,9 +192,9 @@ impl QueueEntries {
         drop(self.0.subscribe().wait_for(Vec::is_empty).await);
     }
 
-    pub(crate) fn held(&self) -> Vec<(Arc<QueueEntry>, FencingToken)> {
+    pub(crate) fn held(&self) -> Vec<(Arc<ClientQueueEntry>, FencingToken)> {
         let all = self.0.borrow();
-        let token = |entry: &Arc<QueueEntry>| match entry.stage() {
+        let token = |entry: &Arc<ClientQueueEntry>| match entry.stage() {
             Stage::Held(token) => Some((entry.clone(), token)),
             Stage::Waiting | Stage::Converting(_) | Stage::Leaving => None,
         };
@@ -196,7 +202,11 @@ impl QueueEntries {
     }
 
     /// The entries of one hold: each guard that re-entered it has one.
-    pub(crate) fn of_hold(&self, lock: &LockName, token: FencingToken) -> Vec<Arc<QueueEntry>> {
+    pub(crate) fn of_hold(
+        &self,
+        lock: &LockName,
+        token: FencingToken,
+    ) -> Vec<Arc<ClientQueueEntry>> {
         let all = self.0.borrow();
         all.iter().filter(|entry| entry.covers(lock) && entry.holds(token)).cloned().collect()
     }
@@ -208,7 +218,7 @@ impl QueueEntries {
         if same_lock().any(|entry| entry.holds(token)) {
             return Match::Known;
         }
-        let awaits = |entry: &&Arc<QueueEntry>| {
+        let awaits = |entry: &&Arc<ClientQueueEntry>| {
             matches!(entry.stage(), Stage::Waiting | Stage::Converting(_))
         };
         let awaiting: Vec<_> = same_lock().filter(awaits).cloned().collect();
@@ -216,10 +226,11 @@ impl QueueEntries {
     }
 
     /// Whether this entry is the only one of its lock and owner.
-    pub(crate) fn is_alone(&self, entry: &Arc<QueueEntry>) -> bool {
+    pub(crate) fn is_alone(&self, entry: &Arc<ClientQueueEntry>) -> bool {
         let all = self.0.borrow();
-        let same =
-            |other: &&Arc<QueueEntry>| other.lock() == entry.lock() && other.owner == entry.owner;
+        let same = |other: &&Arc<ClientQueueEntry>| {
+            other.lock() == entry.lock() && other.owner == entry.owner
+        };
         all.iter().filter(same).all(|other| Arc::ptr_eq(other, entry))
     }
 
@@ -249,9 +260,9 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn entry(lock: &str, attempt: u64) -> Arc<QueueEntry> {
+    fn entry(lock: &str, attempt: u64) -> Arc<ClientQueueEntry> {
         let lock = LockName::new(lock).unwrap();
-        Arc::new(QueueEntry::new(lock, None, Attempt(attempt), false))
+        Arc::new(ClientQueueEntry::new(lock, None, Attempt(attempt), false))
     }
 
     fn found(entries: &QueueEntries, lock: &str, token: u64) -> Match {
@@ -286,7 +297,7 @@ mod tests {
     fn an_entry_of_any_segment_awaits_each_until_one_is_granted() {
         let entries = QueueEntries::default();
         let lock = |name: &str| LockName::new(name).unwrap();
-        let entry = Arc::new(QueueEntry::new(lock("stock"), None, Attempt(1), true));
+        let entry = Arc::new(ClientQueueEntry::new(lock("stock"), None, Attempt(1), true));
         entries.add(entry.clone());
         assert!(matches!(found(&entries, "stock/3", 7), Match::Awaited(_)));
         assert!(matches!(found(&entries, "stock", 7), Match::Unknown));

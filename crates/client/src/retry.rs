@@ -111,9 +111,10 @@ enum AttemptOutcome<T> {
     MayBeDone(String),
 }
 
-impl<T> From<SendError> for AttemptOutcome<T> {
-    fn from(error: SendError) -> Self {
-        if error.may_be_done { Self::MayBeDone(error.reason) } else { Self::NotDone(error.reason) }
+impl<T> AttemptOutcome<T> {
+    fn of(base: &str, error: &SendError) -> Self {
+        let reason = format!("{base}: {error}");
+        if error.may_be_done { Self::MayBeDone(reason) } else { Self::NotDone(reason) }
     }
 }
 
@@ -198,7 +199,7 @@ impl Nodes {
         match self.http.send(request).await {
             Ok(response) if response.status.is_success() => AttemptOutcome::Success(response),
             Ok(response) => classify(base, &response),
-            Err(error) => with_base(base, error).into(),
+            Err(error) => AttemptOutcome::of(base, &error),
         }
     }
 
@@ -224,7 +225,7 @@ impl Nodes {
                 return Err(Error::Retry(reason));
             }
             number = number.wrapping_add(1);
-            if number.wrapping_sub(first) % self.bases.len() == 0 {
+            if number.wrapping_sub(first).is_multiple_of(self.bases.len()) {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
@@ -241,7 +242,7 @@ impl Nodes {
         let stream = match self.http.open_events(url, last_event, HEAD_TIMEOUT).await {
             Ok(stream) if stream.status().is_success() => return AttemptOutcome::Success(stream),
             Ok(stream) => stream,
-            Err(error) => return with_base(base, error).into(),
+            Err(error) => return AttemptOutcome::of(base, &error),
         };
         let (status, headers) = (stream.status(), stream.headers().clone());
         match tokio::time::timeout(HEAD_TIMEOUT, stream.bytes()).await {
@@ -254,10 +255,6 @@ impl Nodes {
     pub(crate) fn prefer(&self, node: usize) {
         self.preferred.store(node, Ordering::Relaxed);
     }
-}
-
-fn with_base(base: &str, error: SendError) -> SendError {
-    SendError { reason: format!("{base}: {}", error.reason), ..error }
 }
 
 /// What an answer that is not a success means for the call.

@@ -14,7 +14,7 @@ use crate::calls::{Calls, timer};
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::lease::{Acknowledged, Lease};
-use crate::queue_entry::{QueueEntries, QueueEntry, Stage, release_many_params};
+use crate::queue_entry::{ClientQueueEntry, QueueEntries, Stage, release_many_params};
 use crate::{Error, Loss, random};
 
 #[derive(Clone, Copy, Debug)]
@@ -117,31 +117,37 @@ impl Session {
     }
 
     /// Releases entries of one owner and one attempt. If the outcome is uncertain, they stay listed.
-    pub(crate) async fn release(&self, entries: &[Arc<QueueEntry>]) -> Result<(), Error> {
-        entries.iter().for_each(|entry| entry.enter(Stage::Leaving));
+    pub(crate) async fn release(&self, entries: &[Arc<ClientQueueEntry>]) -> Result<(), Error> {
+        enter_leaving(entries);
         let released = match entries {
             [] => return Ok(()),
             [entry] => self.calls.release(entry.lock(), &entry.release_params(&self.name)).await,
-            several => self.calls.release_many(&release_many_params(several, &self.name)).await,
+            many => self.calls.release_many(&release_many_params(many, &self.name)).await,
         };
         if !released.as_ref().is_err_and(Error::is_uncertain) {
-            entries.iter().for_each(|entry| self.entries.remove(entry));
+            self.entries.remove_all(entries);
         }
         released
     }
 
     /// Releases entries in the background, until the outcome is certain or the session is over.
-    pub(crate) fn release_in_background(self: &Arc<Self>, entries: Vec<Arc<QueueEntry>>) {
+    pub(crate) fn release_in_background(self: &Arc<Self>, entries: Vec<Arc<ClientQueueEntry>>) {
         let session = self.clone();
-        entries.iter().for_each(|entry| entry.enter(Stage::Leaving));
+        enter_leaving(&entries);
         self.runtime.spawn(async move {
             while session.is_alive() {
                 if !session.release(&entries).await.is_err_and(|error| error.is_uncertain()) {
                     break;
                 }
             }
-            entries.iter().for_each(|entry| session.entries.remove(entry));
+            session.entries.remove_all(&entries);
         });
+    }
+}
+
+fn enter_leaving(entries: &[Arc<ClientQueueEntry>]) {
+    for entry in entries {
+        entry.enter(Stage::Leaving);
     }
 }
 

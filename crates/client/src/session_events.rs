@@ -16,7 +16,7 @@ use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision}
 
 use crate::calls::Calls;
 use crate::clock::Moment;
-use crate::queue_entry::{Match, QueueEntry, Stage, is_generated_owner};
+use crate::queue_entry::{ClientQueueEntry, Match, Stage, is_generated_owner};
 use crate::release_request::ReleaseRequest;
 use crate::retry::Answer;
 use crate::session::Session;
@@ -33,7 +33,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_DOUBLINGS_MAX: u32 = 6;
 
 /// A hold that a guard believes it has.
-type KnownHold = (Arc<QueueEntry>, FencingToken);
+type KnownHold = (Arc<ClientQueueEntry>, FencingToken);
 
 #[derive(Debug)]
 pub(crate) struct SessionPoll {
@@ -146,7 +146,9 @@ impl SessionPoll {
             match found {
                 Match::Known => {}
                 Match::Awaited(waiting) => {
-                    waiting.iter().for_each(|entry| entry.granted_elsewhere.notify_one());
+                    for entry in &waiting {
+                        entry.granted_elsewhere.notify_one();
+                    }
                 }
                 Match::Unknown => release_stray(&calls, session, hold).await,
             }
@@ -196,12 +198,14 @@ fn deliver_event(session: &Session, event: &EventBody) {
                 Duration::from_millis(event.wanted_in_ms.unwrap_or(0)),
                 event.revoke.unwrap_or(false),
             );
-            entries.iter().for_each(|entry| entry.request_release(request.clone()));
+            for entry in &entries {
+                entry.request_release(request.clone());
+            }
         }
     }
 }
 
-fn loss_of(entry: &QueueEntry, event: &EventBody) -> Loss {
+fn loss_of(entry: &ClientQueueEntry, event: &EventBody) -> Loss {
     let is = |cause: LossCause| event.cause.as_deref() == Some(cause.as_str());
     if is(LossCause::Broken) {
         Loss::Broken { reason: event.reason.clone() }

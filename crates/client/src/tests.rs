@@ -1,4 +1,4 @@
-//! The client against small servers that answer as written here, one connection a call.
+//! The client against small servers with scripted answers, one connection for each call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,8 +59,8 @@ async fn node(
     (address, calls)
 }
 
-/// An address where nobody listens.
-async fn nobody() -> String {
+/// An address without a listener.
+async fn unused_address() -> String {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }
 
@@ -141,9 +141,9 @@ async fn a_grant_carries_its_token() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_is_passed_over() {
+async fn a_node_that_is_down_is_skipped() {
     let (address, _) = lock_node(|_| Some((200, grant(1, 0, 30_000)))).await;
-    let guard = acquire(&client([nobody().await, address])).await.unwrap();
+    let guard = acquire(&client([unused_address().await, address])).await.unwrap();
     assert_eq!(guard.token().0, 1);
 }
 
@@ -194,15 +194,15 @@ async fn a_refused_call_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_call_that_no_node_took_is_a_retry() {
-    let error = acquire(&client([nobody().await])).await.unwrap_err();
+async fn a_call_that_no_node_received_is_a_retry() {
+    let error = acquire(&client([unused_address().await])).await.unwrap_err();
     assert!(matches!(error, Error::Retry(_)) && error.is_retryable(), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_never_came_is_unknown_and_what_it_left_is_given_back() {
-    let given_back = Arc::new(AtomicUsize::new(0));
-    let counter = given_back.clone();
+async fn a_call_whose_answer_never_came_is_unknown_and_what_it_left_is_released() {
+    let releases = Arc::new(AtomicUsize::new(0));
+    let counter = releases.clone();
     let (address, calls) = node(move |_, line| {
         if line.starts_with("DELETE /v1/locks/job?session=sdk-") {
             counter.fetch_add(1, Ordering::SeqCst);
@@ -214,11 +214,11 @@ async fn a_call_whose_answer_never_came_is_unknown_and_what_it_left_is_given_bac
     let error = acquire(&client).await.unwrap_err();
     assert!(matches!(error, Error::Unknown(_)), "{error:?}");
     assert!(calls.load(Ordering::SeqCst) > 2, "it is safe to ask again");
-    until("it is given back", || given_back.load(Ordering::SeqCst) > 0).await;
+    until("it is released", || releases.load(Ordering::SeqCst) > 0).await;
 }
 
 #[tokio::test]
-async fn who_waits_without_any_node_gives_up_when_its_session_is_over_and_has_lost_nothing() {
+async fn a_waiter_without_any_node_stops_when_its_session_is_over() {
     let (address, _) = node(|_, line| match line.split(' ').next() {
         Some("PUT") if !takes(line) => Some((200, session("", 400))),
         _ => None,
@@ -230,7 +230,7 @@ async fn who_waits_without_any_node_gives_up_when_its_session_is_over_and_has_lo
 }
 
 #[tokio::test]
-async fn something_else_on_the_port_is_said_to_be_foreign() {
+async fn an_answer_of_another_program_is_foreign() {
     let (address, _) = node(|_, _| Some((200, "<html>".to_owned()))).await;
     assert!(matches!(acquire(&client([address])).await, Err(Error::Foreign(_))));
 }
@@ -282,7 +282,7 @@ async fn a_session_that_ended_loses_the_lock_before_the_deadline() {
 
 #[tokio::test]
 async fn names_are_checked_before_anything_is_sent() {
-    let client = client([nobody().await]);
+    let client = client([unused_address().await]);
     for bad in [
         client.lock("a//b"),
         client.lock("job").owner("a b\n"),

@@ -191,13 +191,13 @@ struct FailoverClients {
 
 impl FailoverClients {
     fn start(participant: Participant, cluster: &FaultCluster) -> Self {
-        let (lost, loss) = watch::channel(None);
+        let (lost, loss_seen) = watch::channel(None);
         let (sender, grants) = mpsc::channel(2 * CLIENTS);
         let mut tasks = JoinSet::new();
         for number in 0..CLIENTS {
             let addresses = cluster.addresses().starting_at(number);
             let connector = participant.connector(addresses, LockSettings::new(LEASE));
-            tasks.spawn(acquire_and_release(number, connector, loss.clone(), sender.clone()));
+            tasks.spawn(acquire_and_release(number, connector, loss_seen.clone(), sender.clone()));
         }
         Self { lost, grants, _tasks: tasks }
     }
@@ -232,9 +232,9 @@ async fn acquire_and_release(
         if let Ok(held) = client.acquire(&format!("failover-{number}-{locks}")).await {
             let granted = Instant::now();
             let after_loss = loss.borrow().is_some_and(|lost| requested >= lost);
-            let is_over =
-                (is_first || after_loss) && grants.send(granted).await.is_err() || after_loss;
-            if is_over {
+            let is_counted = is_first || after_loss;
+            let is_over = is_counted && grants.send(granted).await.is_err();
+            if is_over || after_loss {
                 return;
             }
             is_first = false;

@@ -125,7 +125,7 @@ impl Bootstrap {
         let members: BTreeSet<u64> = self.members.iter().map(|id| id.0).collect();
         match self.raft.initialize(members).await {
             Ok(()) => {
-                tracing::info!(members = %list_ids(&self.members), "bootstrapped a new cluster")
+                tracing::info!(members = %list_ids(&self.members), "bootstrapped a new cluster");
             }
             Err(error) => tracing::warn!(%error, "failed to bootstrap a new cluster"),
         }

@@ -142,7 +142,19 @@ impl Dispatch {
             RequestBody::AcceptMembers(AcceptMembers(members)) => {
                 encode::<AcceptMembers>(id, self.bootstrap.accept_members(peer, members).await)
             }
-            _ => encode_refusal(id, "the connection is for the bootstrap only"),
+            RequestBody::Append(_)
+            | RequestBody::RequestVote(_)
+            | RequestBody::RequestPreVote(_)
+            | RequestBody::TransferLeader(_)
+            | RequestBody::SnapshotBegin(_)
+            | RequestBody::SnapshotPiece(_)
+            | RequestBody::SnapshotEnd(_)
+            | RequestBody::Propose(_)
+            | RequestBody::ReadIndex(_)
+            | RequestBody::ReadStatus(_)
+            | RequestBody::ServiceRequest(_) => {
+                encode_refusal(id, "the connection is for the bootstrap only")
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Owns one bounded queue and the thread behind it. The apply step never waits for it: what does not fit is left out, and
 //! the revision up to which something was left out is kept, so that nobody takes the rest for the whole. Refuses to touch
-//! the machine. HistoryBounds: [`QUEUE_MAX`] items; [`BATCH_MAX`] are taken at a time.
+//! the machine. Bounds: [`QUEUE_MAX`] items; [`BATCH_MAX`] are taken at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;

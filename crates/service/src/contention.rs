@@ -19,7 +19,7 @@ const BUCKETS: usize = 24;
 /// Recent holds that an estimate is made of.
 const RECENT: usize = 16;
 
-/// DurationHistogram, counted in buckets that double.
+/// Durations, counted in buckets that double.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DurationHistogram {
     buckets: [u32; BUCKETS],

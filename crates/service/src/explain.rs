@@ -88,10 +88,10 @@ impl Service {
     /// # Errors
     /// Those of any read.
     pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
-        let look =
+        let read_lock =
             |machine: &Machine| (machine.lock(lock, WAITERS_SHOWN), machine.blocking_chain(lock));
         let Response { value: (view, chain), revision, .. } =
-            self.read(ReadMode::Linearizable, look).await?;
+            self.read(ReadMode::Linearizable, read_lock).await?;
         let leases = self.leases_of_holders(&view).await;
         let times = self.lock_times().of(lock);
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))

@@ -119,7 +119,7 @@ impl fmt::Display for Failure {
 }
 
 impl Service {
-    pub(crate) fn propose_failure(&self, error: ProposeError) -> Failure {
+    pub(crate) fn propose_failure(&self, error: &ProposeError) -> Failure {
         match error {
             ProposeError::NoLeader => self.no_leader(),
             ProposeError::Unknown => Failure::OutcomeUnknown,
@@ -131,7 +131,7 @@ impl Service {
         }
     }
 
-    pub(crate) fn read_failure(&self, error: ReadError) -> Failure {
+    pub(crate) fn read_failure(&self, error: &ReadError) -> Failure {
         match error {
             ReadError::NoLeader => self.no_leader(),
             ReadError::Lagging => Failure::Behind { disk_full: self.raft().status().disk_low },

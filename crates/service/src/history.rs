@@ -7,7 +7,7 @@
 //!
 //! Holds are written in blocks, as they come. A block is removed as a whole: when there are twice as many holds in blocks
 //! as are remembered, the oldest block goes, and what of it is still remembered is written once more, as the cleaner of
-//! a log-structured file system does (Rosenblum and Ousterhout, 1992). HistoryBounds: [`HistoryBounds`], and on the disk twice as many
+//! a log-structured file system does (Rosenblum and Ousterhout, 1992). Bounds: [`HistoryBounds`], and on the disk twice as many
 //! holds and [`SLACK`].
 //!
 //! Keys: `b` number -> a block; `c` lock -> the revision after which a lock is whole; `marks` -> the marks of all. Numbers

@@ -8,7 +8,7 @@
 //! log orders it, `apply` decides it, and the typed reply comes back. What `apply` changed reaches parked callers, leases,
 //! streams and followers through one place, `hub`.
 //!
-//! HistoryBounds: callers parked on one node are at most `ServiceConfig::waiters_max`; leases are as many as sessions
+//! Bounds: callers parked on one node are at most `ServiceConfig::waiters_max`; leases are as many as sessions
 //! (bounded by the replicated limits); streams and followers: see their modules; everything else is bounded by the
 //! proposer's queue.
 

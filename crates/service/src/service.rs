@@ -317,7 +317,7 @@ impl Service {
         commands: Vec<Command>,
     ) -> (Vec<Committed>, Option<Failure>) {
         let (done, error) = self.0.raft.propose_in_order(commands, self.deadline()).await;
-        (done, error.map(|error| self.propose_failure(error)))
+        (done, error.map(|error| self.propose_failure(&error)))
     }
 
     /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
@@ -327,7 +327,7 @@ impl Service {
         let urgency = if only_queues { Urgency::MayWait } else { Urgency::Immediate };
         let proposed = self.0.raft.propose(command, urgency, self.deadline()).await;
         let Committed { outcome, revision } =
-            proposed.map_err(|error| self.propose_failure(error))?;
+            proposed.map_err(|error| self.propose_failure(&error))?;
         Ok((outcome.map_err(Failure::Rejected)?, revision))
     }
 
@@ -345,7 +345,7 @@ impl Service {
     /// Resolves when this node has applied everything that was acknowledged anywhere before the call.
     pub(crate) async fn read_barrier(&self) -> Result<(), Failure> {
         let passed = self.0.raft.read_barrier(self.deadline()).await;
-        passed.map_err(|error| self.read_failure(error))
+        passed.map_err(|error| self.read_failure(&error))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a guard does when it ends, in each of the ways it can.
+//! The end of a guard, in each possible way.
 
 use super::*;
 
@@ -20,13 +20,13 @@ fn released(lines: &std::sync::Mutex<Vec<String>>) -> usize {
 }
 
 #[tokio::test]
-async fn a_dropped_guard_is_given_back_in_the_background() {
+async fn a_dropped_guard_is_released_in_the_background() {
     let (client, lines) = granting("").await;
     let guard = acquire(&client).await.unwrap();
     let cancelled = guard.cancel_token();
     drop(guard);
     assert!(cancelled.is_cancelled());
-    until("it is given back", || released(&lines) == 1).await;
+    until("it is released", || released(&lines) == 1).await;
 }
 
 #[tokio::test]
@@ -36,18 +36,18 @@ async fn a_guard_may_be_dropped_on_a_thread_without_a_runtime() {
     tokio::task::spawn_blocking(|| std::thread::spawn(move || drop(guard)).join().unwrap())
         .await
         .unwrap();
-    until("it is given back", || released(&lines) == 1).await;
+    until("it is released", || released(&lines) == 1).await;
 }
 
 #[tokio::test]
-async fn a_released_guard_is_given_back_once() {
+async fn a_released_guard_is_released_once() {
     let (client, lines) = granting("").await;
     acquire(&client).await.unwrap().release().await.unwrap();
     assert_eq!(released(&lines), 1);
 }
 
 #[tokio::test]
-async fn a_future_that_is_dropped_while_it_asks_gives_its_place_up() {
+async fn a_future_that_is_dropped_while_it_asks_leaves_the_queue() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = lines.clone();
     let (address, _) = node(move |_, line| {
@@ -62,7 +62,7 @@ async fn a_future_that_is_dropped_while_it_asks_gives_its_place_up() {
 }
 
 #[tokio::test]
-async fn a_beacon_that_goes_out_gives_the_lock_back() {
+async fn a_missed_beacon_releases_the_lock() {
     let (client, lines) = granting("").await;
     let every = Duration::from_millis(150);
     let guard = client.lock("job").beacon(every).acquire().await.unwrap();
@@ -75,18 +75,18 @@ async fn a_beacon_that_goes_out_gives_the_lock_back() {
     assert_eq!(guard.lost().await, Loss::Stalled { every });
     assert_eq!(guard.touch(), Err(Loss::Stalled { every }), "a late touch brings nothing back");
     cancelled.cancelled().await;
-    until("it is given back while the guard still lives", || released(&lines) == 1).await;
+    until("it is released while the guard still lives", || released(&lines) == 1).await;
     assert!(matches!(guard.release().await, Err(Error::Lost(Loss::Stalled { .. }))));
 }
 
 #[tokio::test]
-async fn a_lock_is_given_back_when_it_was_held_as_long_as_it_may_be() {
+async fn a_lock_is_released_at_the_end_of_its_longest_hold() {
     let (client, lines) = granting("").await;
     let max = Duration::from_millis(150);
     let guard = client.lock("job").max_hold(max).acquire().await.unwrap();
     assert!(guard.remaining() <= max);
     assert_eq!(guard.lost().await, Loss::HeldTooLong { max });
-    until("it is given back", || released(&lines) >= 1).await;
+    until("it is released", || released(&lines) >= 1).await;
     assert!(!guard.is_held());
 }
 
@@ -162,11 +162,11 @@ async fn work_under_a_lock_is_cancelled_by_its_loss() {
         .await;
     assert!(matches!(done, Err(Error::Lost(Loss::HeldTooLong { .. }))), "{done:?}");
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
-    until("it is given back", || released(&lines) >= 1).await;
+    until("it is released", || released(&lines) >= 1).await;
 }
 
 #[tokio::test]
-async fn work_under_a_lock_gives_its_result_and_the_lock_back() {
+async fn work_under_a_lock_returns_its_result_and_releases_the_lock() {
     let (client, lines) = granting("").await;
     let task =
         tokio::spawn(async move { client.with_lock("job", async |hold| hold.token()).await });
@@ -192,6 +192,6 @@ async fn the_blocking_client_holds_renews_and_releases() {
 
 #[tokio::test]
 async fn the_blocking_client_refuses_to_block_a_runtime() {
-    let client = blocking::Client::new([nobody().await]).unwrap();
+    let client = blocking::Client::new([unused_address().await]).unwrap();
     assert!(matches!(client.lock("job").acquire(), Err(Error::Argument(_))));
 }

@@ -1,4 +1,4 @@
-//! What is asked for beside the name, and a hold in between two modes, against nodes that answer as written here.
+//! The options of an acquire, and the change of a mode.
 
 use super::*;
 use crate::Mode;
@@ -57,7 +57,7 @@ async fn everything_that_is_asked_for_is_sent() {
 }
 
 #[tokio::test]
-async fn a_segment_is_asked_for_by_the_whole_and_given_back_by_its_name() {
+async fn a_segment_is_asked_for_by_the_whole_and_released_by_its_name() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = lines.clone();
     let (address, _) = node(move |_, line| {

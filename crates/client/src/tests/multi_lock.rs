@@ -1,4 +1,4 @@
-//! Several locks at once, and holds that are handed on.
+//! Several locks at once, and hand-overs.
 
 use std::sync::Mutex;
 
@@ -40,7 +40,7 @@ fn free() -> String {
 }
 
 #[tokio::test]
-async fn all_are_taken_by_one_call_and_given_back_by_one() {
+async fn all_locks_are_acquired_by_one_call_and_released_by_one() {
     let (client, lines) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
     let mut both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let tokens: Vec<u64> = both.tokens().values().map(|token| token.0).collect();
@@ -54,7 +54,7 @@ async fn all_are_taken_by_one_call_and_given_back_by_one() {
     both.release().await.unwrap();
     assert_eq!(asked(&lines, "DELETE /v1/locks/b?"), 1);
     drop(client.lock_many(["a", "b"]).acquire().await.unwrap());
-    until("all are given back at once", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1)
+    until("all are released at once", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1)
         .await;
 }
 
@@ -72,7 +72,7 @@ async fn one_that_is_taken_away_is_told_and_the_others_are_held_still() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_granted_is_given_back() {
+async fn what_may_have_been_granted_is_released() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = lines.clone();
     let (address, _) = node(move |_, line| {
@@ -87,7 +87,7 @@ async fn what_may_have_been_granted_is_given_back() {
     .await;
     let doubt = client([address]).lock_many(["a", "b"]).try_acquire().await.unwrap_err();
     assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
-    until("it is given back", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
+    until("it is released", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
 }
 
 /// A node that grants a lock with token 7, and answers the n-th hand-over as told.
@@ -138,7 +138,7 @@ async fn from_before_the_call_every_view_says_handed_over() {
     assert!(cancelled.is_cancelled());
     assert_eq!(view.lost().await, Loss::HandedOver);
     assert_eq!(asked(&lines, "&to=you&to_owner=worker"), 1);
-    assert_eq!(asked(&lines, "DELETE"), 1, "nothing is given back");
+    assert_eq!(asked(&lines, "DELETE"), 1, "nothing is released");
 }
 
 #[tokio::test]
@@ -163,13 +163,13 @@ async fn a_hand_over_whose_answer_was_lost_is_sent_again_and_gets_its_first_answ
 }
 
 #[tokio::test]
-async fn a_hand_over_in_doubt_is_given_back() {
+async fn a_hand_over_in_doubt_is_released() {
     let (client, lines) = handing(|_| None).await;
     let client = client.request_timeout(Duration::from_millis(300));
     let guard = client.lock("job").acquire().await.unwrap();
     let not = guard.hand_over(&to(), None).await.unwrap_err();
     assert!(matches!(not.error, Error::Unknown(_)) && not.guard.is_none(), "{not:?}");
-    until("it is given back", || asked(&lines, "&attempt=") >= 2).await;
+    until("it is released", || asked(&lines, "&attempt=") >= 2).await;
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_leader_shows_another_value_and_never_takes_the_leadership_anew() {
     assert!(matches!(lost, Error::Lost(Loss::TakenAway)), "{lost:?}");
     assert!(!leadership.is_held());
     drop(leadership);
-    until("what was taken anew is given back", || {
+    until("what was taken anew is released", || {
         asked(&lines, "DELETE /v1/locks/elections/db?") == 1
     })
     .await;

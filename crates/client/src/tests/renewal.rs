@@ -1,4 +1,4 @@
-//! One session a client: who shares it, what renews it, and when that ends.
+//! The session of a client: its users, its renewal and its end.
 
 use super::*;
 
@@ -119,7 +119,7 @@ async fn a_named_session_is_left_open() {
 }
 
 #[tokio::test]
-async fn a_hold_that_no_guard_knows_of_is_given_back() {
+async fn a_hold_without_a_guard_is_released() {
     let counts = Counts::default();
     let noted = counts.clone();
     let name = Arc::new(std::sync::Mutex::new(String::new()));
@@ -142,7 +142,7 @@ async fn a_hold_that_no_guard_knows_of_is_given_back() {
     .await;
     let client = client([address]);
     let _handle = client.session().await.unwrap();
-    until("it is given back", || counts.of("DELETE /v1/locks/stray?session=sdk-") > 0).await;
+    until("it is released", || counts.of("DELETE /v1/locks/stray?session=sdk-") > 0).await;
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_grant_whose_answer_is_held_up_is_asked_for_again() {
 }
 
 /// What a parked keepalive is answered if the session is `me`, holds `holds` and this happened.
-fn news(holds: &str, events: &str, more: &str) -> String {
+fn poll_answer(holds: &str, events: &str, more: &str) -> String {
     let body = session(holds, 900);
     body.replace(r#""events":[]"#, &format!(r#""events":[{events}]{more}"#))
 }
@@ -188,7 +188,7 @@ async fn without_room_for_a_parked_keepalive_the_session_is_renewed_and_asks_aga
     let (address, _) = node(move |_, line| match line.split(' ').next() {
         Some("PUT") if takes(line) => Some((200, grant(7, 0, 900))),
         Some("POST") if parked(line).is_some() && room.load(Ordering::SeqCst) => {
-            Some((200, news("", BROKEN, "")))
+            Some((200, poll_answer("", BROKEN, "")))
         }
         Some("POST") if parked(line).is_some() => {
             asked.fetch_add(1, Ordering::SeqCst);
@@ -220,7 +220,7 @@ async fn a_request_among_forgotten_events_is_found_at_the_lock() {
             "holders_total":1,"waiters":0,"queue":[],"last_token":7}"#;
         match line.split(' ').next() {
             Some("PUT") if takes(line) => Some((200, grant(7, 0, 900))),
-            Some("POST") => Some((200, news(MINE, "", r#","gap":{"until":5}"#))),
+            Some("POST") => Some((200, poll_answer(MINE, "", r#","gap":{"until":5}"#))),
             Some("GET") => Some((200, look.to_owned())),
             _ => Some((200, session(MINE, 900))),
         }

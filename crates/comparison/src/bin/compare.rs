@@ -107,7 +107,9 @@ fn write_report(rows: &Path, docs: Option<&Path>) -> Result<(), String> {
     for directory in [Some(rows), docs].into_iter().flatten() {
         let written = report.write(directory);
         let written = written.map_err(|error| format!("{}: {error}", directory.display()))?;
-        written.iter().for_each(|file| say(&file.display().to_string()));
+        for file in &written {
+            say(&file.display().to_string());
+        }
     }
     Ok(())
 }

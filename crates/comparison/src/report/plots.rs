@@ -158,23 +158,30 @@ impl Svg {
         self.0
     }
 
+    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _infallible = std::fmt::Write::write_fmt(&mut self.0, element);
+    }
+
     fn line(&mut self, style: &str, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
-        self.0 +=
-            &format!("<line {style} x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
+        self.add(format_args!(
+            "<line {style} x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+        ));
     }
 
     /// `anchor` is `start`, `middle` or `end`.
     fn text(&mut self, anchor: &str, [x, y]: [f64; 2], text: &str) {
         let text = escaped(text);
-        self.0 +=
-            &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
+        self.add(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
+        ));
     }
 
     fn dot(&mut self, colour: &str, [x, y]: [f64; 2], under_pointer: &str) {
         let title = escaped(under_pointer);
-        self.0 += &format!(
+        self.add(format_args!(
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\" fill-opacity=\"0.7\"><title>{title}</title></circle>"
-        );
+        ));
     }
 
     /// A vertical line of the grid with its label below.

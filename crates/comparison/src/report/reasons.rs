@@ -34,11 +34,13 @@ impl Property {
 /// Why this system is better than holdfast in this property, where it is.
 pub(super) fn reason(system: &System, property: Property) -> &'static str {
     match property {
-        Property::Throughput | Property::CycleTime | Property::ProcessorTime => cost(system),
         Property::HandOver if system.wake_up == WakeUpKind::Polling => {
             "not hand-overs: there is no queue, so the client that has just released acquires again while the others sleep between two attempts; see the order of grants"
         }
-        Property::HandOver => cost(system),
+        Property::Throughput
+        | Property::CycleTime
+        | Property::ProcessorTime
+        | Property::HandOver => cost(system),
         Property::RoundTrips => {
             "it needs fewer requests for one lock; each of holdfast's waits for two disks in any case"
         }

@@ -1,4 +1,4 @@
-//! The inventory: a stock and the sales made from it, in PostgreSQL.
+//! The inventory: a stock and the sales made from it, in `PostgreSQL`.
 //!
 //! A sale reads, thinks and writes, as real code does: between the read and the write no transaction is open, and only the
 //! lock keeps two sales apart. With the fence, the token goes with both.

@@ -1,6 +1,6 @@
 //! Safety: the same flash sale under each lock and each fault scenario, and counts of what went wrong.
 //!
-//! Workers are processes of this program (`worker`); the inventory is in a PostgreSQL of its own that no fault reaches; the
+//! Workers are processes of this program (`worker`); the inventory is in a `PostgreSQL` of its own that no fault reaches; the
 //! lock's servers are real (`cluster`). A sale that cannot be run is a row that says why. A sale that hangs ends after
 //! [`SaleSettings::timeout`].
 

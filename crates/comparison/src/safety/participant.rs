@@ -84,12 +84,11 @@ impl Participant {
     }
 
     pub fn connector(self, addresses: ServerAddresses, settings: LockSettings) -> Connector {
-        match self.system {
-            Some(system) => system.connector(addresses, settings),
-            None => {
-                let kind = ServerKind::Holdfast;
-                Connector::of(no_lock::LOCK, Target { kind, addresses, settings })
-            }
+        if let Some(system) = self.system {
+            system.connector(addresses, settings)
+        } else {
+            let kind = ServerKind::Holdfast;
+            Connector::of(no_lock::LOCK, Target { kind, addresses, settings })
         }
     }
 

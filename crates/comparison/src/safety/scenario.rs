@@ -110,18 +110,16 @@ impl ScenarioRun<'_> {
         let database = inventory::connect(self.database, "judge").await?;
         let fenced = self.participant.fenced;
         inventory::create(&database, self.lock, settings.pieces, fenced).await?;
-        match scenario {
-            FaultScenario::ServerClock => self.cluster.add_clocks().await?,
-            FaultScenario::ReplicaPromoted => self.cluster.add_follower().await?,
-            _ => {}
+        if scenario == FaultScenario::ServerClock {
+            self.cluster.add_clocks().await?;
         }
-        let clock = match scenario {
-            FaultScenario::ClientClock => {
-                let clock = WallClock::new(&self.cluster.directory().join("client-clock"));
-                Some(clock.map_err(|error| error.to_string())?)
-            }
-            _ => None,
-        };
+        if scenario == FaultScenario::ReplicaPromoted {
+            self.cluster.add_follower().await?;
+        }
+        let clock = (scenario == FaultScenario::ClientClock)
+            .then(|| WallClock::new(&self.cluster.directory().join("client-clock")))
+            .transpose()
+            .map_err(|error| error.to_string())?;
         let mut steps = ScenarioSteps {
             workers: self.start_workers(clock.as_ref()).await?,
             run: self,

@@ -1,6 +1,6 @@
 //! holdfast: three nodes of the binary that `HOLDFAST_BIN` names, or of the one beside this program.
 //!
-//! The configuration is a user's who changes nothing but addresses, and the connections of one address, as for ZooKeeper.
+//! The configuration is a user's who changes nothing but addresses, and the connections of one address, as for `ZooKeeper`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const MISSING: Missing = Missing {
     package: "nothing; build it: cargo build -p holdfast",
 };
 const NODES: usize = 3;
-/// HTTP, peers, ZooKeeper.
+/// HTTP, peers, `ZooKeeper`.
 const PORTS: usize = 3;
 const READY: Readiness<'_> = Readiness::Reply {
     question: "GET /readyz HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n",
@@ -57,7 +57,7 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
     Ok(servers)
 }
 
-/// The ZooKeeper ports of the nodes, from their configuration.
+/// The `ZooKeeper` ports of the nodes, from their configuration.
 pub fn zookeeper_addresses(servers: &[Server]) -> Result<Vec<SocketAddr>, ServerError> {
     let Some(server) = servers.first() else { return Ok(Vec::new()) };
     let file = server.directory().join("node.toml");
@@ -75,10 +75,11 @@ fn configure(directory: &Path, node: usize, ports: &[SocketAddr]) -> Result<Path
     );
     for (at, addresses) in ports.chunks(PORTS).enumerate() {
         if let [http, peer, zookeeper] = addresses {
-            text += &format!(
+            let member = format!(
                 "\n[[member]]\nid = {}\nhttp = \"{http}\"\npeer = \"{peer}\"\nzookeeper = \"{zookeeper}\"\n",
                 at + 1
             );
+            text.push_str(&member);
         }
     }
     let file = directory.join("node.toml");

@@ -1,4 +1,4 @@
-//! ZooKeeper: three nodes, as Debian packages it. Every write is synced; connections have no limit.
+//! `ZooKeeper`: three nodes, as Debian packages it. Every write is synced; connections have no limit.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,8 @@ fn configure(
     );
     for (at, pair) in peers.chunks(2).enumerate() {
         let ports: Vec<String> = pair.iter().map(|peer| peer.port().to_string()).collect();
-        text += &format!("server.{}=127.0.0.1:{}\n", at + 1, ports.join(":"));
+        let server = format!("server.{}=127.0.0.1:{}\n", at + 1, ports.join(":"));
+        text.push_str(&server);
     }
     let file = directory.join("zoo.cfg");
     for (path, text) in [(data.join("myid"), id.to_string()), (file.clone(), text)] {

@@ -1,4 +1,4 @@
-//! Locks of clusters of three: ZooKeeper, etcd, and holdfast by its three front-ends.
+//! Locks of clusters of three: `ZooKeeper`, etcd, and holdfast by its three front-ends.
 
 use std::time::Duration;
 

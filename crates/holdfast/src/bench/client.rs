@@ -25,15 +25,14 @@ impl BenchClient {
     /// # Errors
     /// The kind of error.
     pub(super) async fn connect(&mut self) -> Result<&mut Connection, String> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
-                let count = self.endpoints.len().max(1);
-                let endpoint = self.endpoints.get(self.next % count).ok_or("no endpoint")?;
-                self.next += 1;
-                let opened = Connection::open(endpoint).await;
-                opened.map_err(|error| format!("connect: {}", error.kind()))?
-            }
+        let connection = if let Some(connection) = self.connection.take() {
+            connection
+        } else {
+            let count = self.endpoints.len().max(1);
+            let endpoint = self.endpoints.get(self.next % count).ok_or("no endpoint")?;
+            self.next += 1;
+            let opened = Connection::open(endpoint).await;
+            opened.map_err(|error| format!("connect: {}", error.kind()))?
         };
         Ok(self.connection.insert(connection))
     }

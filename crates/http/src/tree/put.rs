@@ -152,7 +152,7 @@ async fn create_or_replace(
         Precondition::None if path != ZnodePath::root() => {
             put_either_way(call, caller, &path, data, new).await?
         }
-        precondition => {
+        precondition @ (Precondition::None | Precondition::Exists | Precondition::Version(_)) => {
             let version = precondition.version()?;
             let replace = Op::SetData { path: path.clone(), data, version };
             change(call, caller, replace).await?

@@ -1,7 +1,7 @@
 //! The holds that are remembered, in memory: who held a lock when, and from where on that is all there was.
 //!
 //! Owns the bounds and which hold makes room. Pure: refuses to know where it is kept (`history.rs`).
-//! HistoryBounds: [`HistoryBounds::holds_max`] holds in all and [`HistoryBounds::per_lock_max`] of one lock, the oldest make room.
+//! Bounds: [`HistoryBounds::holds_max`] holds in all and [`HistoryBounds::per_lock_max`] of one lock, the oldest make room.
 
 use std::collections::BTreeMap;
 

@@ -127,12 +127,16 @@ impl Service {
     ) -> Result<Response<T>, Failure> {
         let extract = |reply: Reply| reply.into_recipe().and_then(extract);
         let proposed = self.propose_for(Command::Recipe(recipe), extract).await;
-        proposed.map_err(|failure| match failure {
-            Failure::Rejected(Rejection::Recipe(RecipeRejection::NotYet { arrived, parties })) => {
+        proposed.map_err(|failure| {
+            if let Failure::Rejected(Rejection::Recipe(RecipeRejection::NotYet {
+                arrived,
+                parties,
+            })) = failure
+            {
                 let what = NotYet::Arrivals { arrived, parties };
-                Failure::NotYet { what, waited: Duration::ZERO }
+                return Failure::NotYet { what, waited: Duration::ZERO };
             }
-            failure => failure,
+            failure
         })
     }
 }

@@ -84,8 +84,8 @@ pub(super) async fn monitor(context: &ServerContext) -> String {
         values.push(("max_file_descriptor_count", files));
     }
     if mode != "standalone" {
-        let state = if mode == "leader" { "leading" } else { "following" };
-        values.push(("peer_state", format!("{state} - broadcast")));
+        let peer_state = if mode == "leader" { "leading" } else { "following" };
+        values.push(("peer_state", format!("{peer_state} - broadcast")));
         values.push(("quorum_size", context.config.members.len().to_string()));
     }
     if mode == "leader" {

@@ -3,6 +3,8 @@
 //! [`ZkConnection`] is one connection, frame by frame. [`ZkClient`] is a session on it whose calls return results and panic
 //! on anything unexpected. Golden bytes and unmodified `ZooKeeper` clients judge the frames themselves.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "an unexpected reply is shown as it is")]
+
 mod client;
 mod connection;
 mod requests;

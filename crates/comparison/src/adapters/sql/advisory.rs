@@ -1,6 +1,6 @@
 //! Named locks of the server: `pg_advisory_lock` and `GET_LOCK`.
 //!
-//! PostgreSQL takes a number, so the name is hashed to 32 bits, as is common. Such locks live in the server's memory and
+//! `PostgreSQL` takes a number, so the name is hashed to 32 bits, as is common. Such locks live in the server's memory and
 //! end with the connection.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub const MARIADB: LockKind = LockKind {
 #[derive(Debug)]
 pub struct NamedLock {
     connection: SqlConnection,
-    /// The timeout that PostgreSQL applies to this connection.
+    /// The timeout that `PostgreSQL` applies to this connection.
     timeout_ms: Option<u128>,
 }
 

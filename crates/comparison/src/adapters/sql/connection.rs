@@ -99,6 +99,9 @@ impl SqlConnection {
 
 impl std::fmt::Debug for SqlConnection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SqlConnection").field("database", &self.database).finish()
+        formatter
+            .debug_struct("SqlConnection")
+            .field("database", &self.database)
+            .finish_non_exhaustive()
     }
 }

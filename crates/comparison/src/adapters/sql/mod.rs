@@ -1,4 +1,4 @@
-//! Locks in PostgreSQL and MariaDB: locked rows, a table of locks, named locks of the server, and rows that are changed
+//! Locks in `PostgreSQL` and `MariaDB`: locked rows, a table of locks, named locks of the server, and rows that are changed
 //! only if no other client has changed them.
 //!
 //! `dialect` has the statements of each database, `connection` hides its driver.

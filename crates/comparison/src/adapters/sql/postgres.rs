@@ -1,4 +1,4 @@
-//! PostgreSQL by its driver: values and SQLSTATEs.
+//! `PostgreSQL` by its driver: values and SQLSTATEs.
 
 use futures_util::TryStreamExt;
 use tokio_postgres::error::SqlState;

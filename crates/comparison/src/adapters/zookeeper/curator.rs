@@ -19,7 +19,7 @@ pub const LOCK: LockKind = LockKind {
     connect: |target| connect(target, Curator::new),
 };
 
-/// The same recipe on holdfast's ZooKeeper port.
+/// The same recipe on holdfast's `ZooKeeper` port.
 pub const HOLDFAST: LockKind = LockKind {
     name: "holdfast-zookeeper",
     connect: |mut target: Target| {

@@ -1,4 +1,4 @@
-//! A session of ZooKeeper: one connection, the requests that the recipes need, watches, and pings.
+//! A session of `ZooKeeper`: one connection, the requests that the recipes need, watches, and pings.
 //!
 //! One task reads and writes the socket. Nothing reconnects: when the connection ends, so does the client, and its session
 //! after the timeout. Replies come in the order of requests; at most [`PENDING_MAX`] requests wait for the task. Events
@@ -86,10 +86,9 @@ impl ZooKeeperSession {
     pub async fn create(&self, path: &str, mode: CreateMode) -> Result<String, ZooKeeperError> {
         let (path, acl) = (path.to_owned(), vec![Acl::open()]);
         let create = Create { op: CreateOp::Create, path, data: Some(Bytes::new()), acl, mode };
-        match self.request(Request::Create(create)).await? {
-            Response::Created { path } => Ok(path),
-            _ => Err(unexpected_reply()),
-        }
+        let reply = self.request(Request::Create(create)).await?;
+        let Response::Created { path } = reply else { return Err(unexpected_reply()) };
+        Ok(path)
     }
 
     /// Creates the missing persistent parents of a path.
@@ -127,10 +126,10 @@ impl ZooKeeperSession {
     /// # Errors
     /// [`ZooKeeperError::Missing`].
     pub async fn children(&self, path: &str) -> Result<Vec<String>, ZooKeeperError> {
-        match self.request(Request::GetChildren { path: path.to_owned(), watch: false }).await? {
-            Response::Children(names) => Ok(names),
-            _ => Err(unexpected_reply()),
-        }
+        let request = Request::GetChildren { path: path.to_owned(), watch: false };
+        let reply = self.request(request).await?;
+        let Response::Children(names) = reply else { return Err(unexpected_reply()) };
+        Ok(names)
     }
 
     /// Waits until a watch fires.

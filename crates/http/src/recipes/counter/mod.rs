@@ -46,9 +46,9 @@ async fn change(
 ) -> Result<Reply, HttpError> {
     let Caller { session, request, .. } = caller;
     let count = Count { counter: counter.clone(), session, request, change };
-    let counted = call.run(call.service().count(count)).await?;
-    Ok(match counted.value {
-        Some(view) => counter_reply(call, counter, view, counted.revision),
-        None => Reply::empty(StatusCode::NO_CONTENT).at(counted.revision),
+    let changed = call.run(call.service().count(count)).await?;
+    Ok(match changed.value {
+        Some(view) => counter_reply(call, counter, view, changed.revision),
+        None => Reply::empty(StatusCode::NO_CONTENT).at(changed.revision),
     })
 }
