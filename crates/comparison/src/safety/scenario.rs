@@ -1,7 +1,7 @@
 //! One sale under one fault scenario, from the first worker to the counts.
 //!
 //! Each step waits for a reported event, with a deadline. The first worker acquires the lock and halts in the middle of a
-//! sale; the others queue behind it; then the fault is injected. A live holder resumes when [`ENOUGH`] sales of others
+//! sale; the others queue behind it; then the fault is injected. A live holder resumes when `ENOUGH` sales of others
 //! have ended or after [`SALE_MAX`], whichever is first: within its lease, so that it rightly holds the lock. A lock that
 //! ends with its connection has no lease; when its servers restart, its sale takes up to [`LONG_SALE_MAX`].
 

@@ -50,7 +50,7 @@ impl From<ZooKeeperError> for LockError {
 
 type ReplySender = oneshot::Sender<Result<Response, ZooKeeperError>>;
 
-struct PendingRequest {
+struct SentRequest {
     request: Request,
     reply: ReplySender,
 }
@@ -58,7 +58,7 @@ struct PendingRequest {
 /// Dropping it closes the connection; the session ends after its timeout.
 #[derive(Debug)]
 pub struct ZooKeeperSession {
-    requests: mpsc::Sender<PendingRequest>,
+    requests: mpsc::Sender<SentRequest>,
     events: mpsc::Receiver<()>,
     task: AbortHandle,
     counter: Arc<UsageCounter>,
@@ -166,7 +166,7 @@ impl ZooKeeperSession {
         let (reply, receiver) = oneshot::channel();
         self.counter.round_trip();
         let ended = || ZooKeeperError::Other(unreachable("the connection has ended"));
-        let sent = self.requests.send(PendingRequest { request, reply }).await;
+        let sent = self.requests.send(SentRequest { request, reply }).await;
         sent.map_err(|_| ended())?;
         receiver.await.map_err(|_| ended())?
     }
@@ -186,11 +186,11 @@ fn exists(reply: Result<Response, ZooKeeperError>) -> Result<bool, ZooKeeperErro
     }
 }
 
-type FrameReader = FramedRead<OwnedReadHalf, LengthDelimitedCodec>;
+type ReplyReader = FramedRead<OwnedReadHalf, LengthDelimitedCodec>;
 
 /// The connection, with the requests that have no reply yet.
 struct SessionConnection {
-    reader: FrameReader,
+    reader: ReplyReader,
     writer: OwnedWriteHalf,
     event_sender: mpsc::Sender<()>,
     pending: VecDeque<(ReplyKind, Option<ReplySender>)>,
@@ -199,7 +199,7 @@ struct SessionConnection {
 
 impl SessionConnection {
     /// Runs until either end closes or a frame cannot be decoded.
-    async fn run(mut self, mut queue: mpsc::Receiver<PendingRequest>, ping_every: Duration) {
+    async fn run(mut self, mut queue: mpsc::Receiver<SentRequest>, ping_every: Duration) {
         let mut pings = tokio::time::interval(ping_every);
         loop {
             let done = tokio::select! {
@@ -208,7 +208,7 @@ impl SessionConnection {
                     Some(Err(_)) | None => None,
                 },
                 pending = queue.recv() => match pending {
-                    Some(PendingRequest { request, reply }) => self.send(&request, Some(reply)).await,
+                    Some(SentRequest { request, reply }) => self.send(&request, Some(reply)).await,
                     None => None,
                 },
                 _ = pings.tick() => self.send(&Request::Ping, None).await,
@@ -263,7 +263,7 @@ fn result(err: i32, body: Option<Response>) -> Result<Response, ZooKeeperError> 
 async fn handshake(
     node: SocketAddr,
     timeout: Duration,
-) -> Result<(FrameReader, OwnedWriteHalf, Duration), LockError> {
+) -> Result<(ReplyReader, OwnedWriteHalf, Duration), LockError> {
     let socket = TcpStream::connect(node).await.map_err(unreachable)?;
     socket.set_nodelay(true).map_err(unreachable)?;
     let (reader, mut writer) = socket.into_split();
