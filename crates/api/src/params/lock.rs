@@ -147,7 +147,7 @@ impl ReleaseParams {
                  force",
         ),
         about::RELEASED_TOKEN,
-        Param::flag("force", "Take the lock from whoever holds it. Needs reason"),
+        Param::flag("force", "End every hold of the lock, as an operator. Needs reason"),
         about::REDIRECT,
     ]);
 

@@ -114,8 +114,8 @@ impl ListParams {
         about::PAGE_TOKEN,
         Param::word("sort", &["name", "contention"], "By name, or those first that most wait for")
             .absent(Absent::Word("name")),
-        Param::flag("held", "Only locks that somebody holds"),
-        Param::flag("waiting", "Only locks that somebody waits for"),
+        Param::flag("held", "Only locks with a holder"),
+        Param::flag("waiting", "Only locks with a queued waiter"),
         about::STALE,
         about::REDIRECT,
     ]);

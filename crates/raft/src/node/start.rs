@@ -111,7 +111,6 @@ async fn build(
     let peers = Arc::new(Peers::new(&handshake, config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;
     let (disk, disk_monitor) = disk(&config).await;
-
     let (leadership_sender, leadership) = watch::channel(Leadership::default());
     let mut tasks = JoinSet::new();
     let contact = Arc::new(LeaderContact::new());
