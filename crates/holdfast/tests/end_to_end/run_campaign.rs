@@ -1,8 +1,8 @@
 //! `holdfast run` and `holdfast elect` of every kind under every fault of its process, of the leader, of both and of all nodes: the command is
 //! dead, with its whole group, before its lock is another's.
 //!
-//! As many trials of each kind as `HOLDFAST_TRIALS` says; without it, two a fault. The next in the queue looks for the
-//! command's processes itself, as the first thing it does with the lock.
+//! One test a fault. `HOLDFAST_TRIALS` is the number of trials of each kind over all faults; without it, each test has two.
+//! The next command in the queue looks for the processes of the first one as soon as it has the lock.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ enum Kind {
     Exclusive,
     Shared,
     Permits,
-    Several,
+    MultiLock,
     Leader,
 }
 
 const KINDS: [Kind; 5] =
-    [Kind::Exclusive, Kind::Shared, Kind::Permits, Kind::Several, Kind::Leader];
+    [Kind::Exclusive, Kind::Shared, Kind::Permits, Kind::MultiLock, Kind::Leader];
 
 impl Kind {
     /// The words that take it, for whom the lock is free.
@@ -36,7 +36,7 @@ impl Kind {
             Self::Exclusive => vec!["run", lock],
             Self::Shared => vec!["run", lock, "--shared"],
             Self::Permits => vec!["run", lock, "--permits", "2/2"],
-            Self::Several => vec!["run", lock, &too],
+            Self::MultiLock => vec!["run", lock, &too],
             Self::Leader => vec!["elect", lock],
         };
         words.into_iter().map(str::to_owned).collect()
@@ -60,11 +60,11 @@ fn spawn(cluster: &DevCluster, words: &[String], more: &[&str]) -> Program {
 }
 
 /// Trials of each kind in a round.
-const AT_ONCE: usize = 2;
+const TRIALS_OF_A_ROUND: usize = 2;
 
-/// What happens in one round.
+/// What is killed or stopped while the commands run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum InjectedFault {
     RunStops,
     LeaderIsKilled,
     NodesStop,
@@ -74,68 +74,74 @@ enum Fault {
     BothStop,
 }
 
-const FAULTS: [Fault; 7] = [
-    Fault::RunStops,
-    Fault::LeaderIsKilled,
-    Fault::NodesStop,
-    Fault::RunIsKilled,
-    Fault::LeaderStops,
-    Fault::BothAreKilled,
-    Fault::BothStop,
-];
+const FAULTS: usize = 7;
+
+/// A command that starts under a lock.
+struct Holder {
+    lock: String,
+    kind: Kind,
+    run: Program,
+}
+
+impl Holder {
+    fn start(cluster: &DevCluster, lock: String, kind: Kind) -> Self {
+        let how = ["--ttl", "3s", "--", "sh", "-c", STUBBORN];
+        let run = spawn(cluster, &kind.words(&lock), &how);
+        Self { lock, kind, run }
+    }
+}
 
 /// One command under a lock, and the next one behind it.
 struct Trial {
-    run: Program,
+    holder: Holder,
     processes: Vec<u32>,
     next: Program,
 }
 
 impl Trial {
-    fn begin(cluster: &DevCluster, name: &str, kind: Kind) -> Self {
-        let how = ["--ttl", "3s", "--", "sh", "-c", STUBBORN];
-        let mut run = spawn(cluster, &kind.words(name), &how);
-        let processes: Vec<u32> =
-            run.next_stdout_line().split(' ').map(|id| id.parse().unwrap()).collect();
-        let ids = format!("{} {}", processes[0], processes[1]);
+    /// Waits until the command of the holder runs, and starts the next one.
+    fn begin(cluster: &DevCluster, mut holder: Holder) -> Self {
+        let line = holder.run.next_stdout_line();
+        let processes: Vec<u32> = line.split(' ').map(|id| id.parse().unwrap()).collect();
         // What is there and no zombie lives.
         let search = format!(
-            "for id in {ids}; do grep -q ') [^ZX] ' /proc/$id/stat 2>/dev/null && echo $id lives; done; echo looked"
+            "for id in {line}; do grep -q ') [^ZX] ' /proc/$id/stat 2>/dev/null && echo $id lives; done; echo looked"
         );
         let how = ["--quiet", "--", "sh", "-c", &search];
-        let next = spawn(cluster, &kind.words_of_next(name), &how);
-        let trial = Self { run, processes, next };
-        // On a machine with too much to do the hold may be over by now, and the next one has seen that.
+        let next = spawn(cluster, &holder.kind.words_of_next(&holder.lock), &how);
+        Self { holder, processes, next }
+    }
+
+    /// Waits until the next command is in the queue. On an overloaded machine the hold may be over before, and the next
+    /// command has seen that.
+    fn wait_until_queued(&self, cluster: &DevCluster) {
+        let lock = self.holder.kind.lock(&self.holder.lock);
         eventually("the next one to wait", || {
-            let who = cluster.client(&["who", &kind.lock(name), "-o", "json"]);
+            let who = cluster.client(&["who", &lock, "-o", "json"]);
             let who: serde_json::Value = serde_json::from_str(&who.stdout).unwrap_or_default();
-            who["waiters"] == 1 || trial.is_gone()
+            who["waiters"] == 1 || self.is_gone()
         });
-        trial
     }
 
     fn is_gone(&self) -> bool {
         self.processes.iter().all(|id| !is_running(*id))
     }
 
-    /// Ends a command that has survived, and hears what the next one has seen.
-    fn end(&mut self, fault: Fault) {
-        if !self.is_gone() {
-            self.run.kill();
-        }
+    /// Checks what the next command has seen.
+    fn end(&mut self, fault: InjectedFault) {
         let next = self.next.wait();
         assert_eq!((next.code, next.stdout.as_str()), (Some(0), "looked\n"), "{fault:?}");
-        if matches!(fault, Fault::RunStops | Fault::BothStop) {
-            self.run.signal(Signal::SIGCONT);
-            let end = self.run.wait();
+        if matches!(fault, InjectedFault::RunStops | InjectedFault::BothStop) {
+            self.holder.run.signal(Signal::SIGCONT);
+            let end = self.holder.run.wait();
             assert_eq!(end.code, Some(76), "{fault:?}: {}", end.stderr);
         }
     }
 }
 
 /// Waits until every command is gone, in time; or, if a fault can be survived, has lived beyond its old lease.
-fn outcome(trials: &[Trial], fault: Fault, struck: Instant) {
-    if matches!(fault, Fault::LeaderIsKilled | Fault::LeaderStops) {
+fn outcome(trials: &[Trial], fault: InjectedFault, struck: Instant) {
+    if matches!(fault, InjectedFault::LeaderIsKilled | InjectedFault::LeaderStops) {
         eventually("losses, or lives beyond the old lease", || {
             trials.iter().all(Trial::is_gone) || struck.elapsed() > TTL * 2
         });
@@ -163,46 +169,100 @@ fn leader(cluster: &DevCluster) -> u32 {
 }
 
 /// Strikes everything at once; from here on nothing is renewed by what stands still or is gone.
-fn strike(cluster: &DevCluster, fault: Fault, trials: &mut [Trial]) -> Instant {
+fn strike(cluster: &DevCluster, fault: InjectedFault, trials: &mut [Trial]) -> Instant {
     let leader = leader(cluster);
     match fault {
-        Fault::NodesStop => cluster.node_pids().iter().for_each(|id| send(*id, Signal::SIGSTOP)),
-        Fault::LeaderStops | Fault::BothStop => send(leader, Signal::SIGSTOP),
-        Fault::LeaderIsKilled | Fault::BothAreKilled => kill(leader),
-        Fault::RunStops | Fault::RunIsKilled => {}
+        InjectedFault::NodesStop => {
+            cluster.node_pids().iter().for_each(|id| send(*id, Signal::SIGSTOP));
+        }
+        InjectedFault::LeaderStops | InjectedFault::BothStop => send(leader, Signal::SIGSTOP),
+        InjectedFault::LeaderIsKilled | InjectedFault::BothAreKilled => kill(leader),
+        InjectedFault::RunStops | InjectedFault::RunIsKilled => {}
     }
     for trial in trials {
         match fault {
-            Fault::RunStops | Fault::BothStop => trial.run.signal(Signal::SIGSTOP),
-            Fault::RunIsKilled | Fault::BothAreKilled => trial.run.kill(),
-            Fault::NodesStop | Fault::LeaderIsKilled | Fault::LeaderStops => {}
+            InjectedFault::RunStops | InjectedFault::BothStop => {
+                trial.holder.run.signal(Signal::SIGSTOP);
+            }
+            InjectedFault::RunIsKilled | InjectedFault::BothAreKilled => trial.holder.run.kill(),
+            InjectedFault::NodesStop
+            | InjectedFault::LeaderIsKilled
+            | InjectedFault::LeaderStops => {}
         }
     }
     Instant::now()
 }
 
-#[test]
-fn in_every_trial_of_every_kind_the_command_is_dead_before_the_lock_is_anothers() {
-    let trials = std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok());
-    let rounds = trials.map_or(FAULTS.len(), |trials: usize| trials.div_ceil(AT_ONCE));
-    for (round, fault) in FAULTS.into_iter().cycle().take(rounds).enumerate() {
-        let cluster = DevCluster::start(&["--nodes", "3"]);
-        let begin = |number| {
+/// Trials of every kind side by side, on a cluster of their own.
+fn round(fault: InjectedFault, round: usize) {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let numbers = 0..TRIALS_OF_A_ROUND * KINDS.len();
+    let holders: Vec<Holder> = numbers
+        .map(|number| {
             let lock = format!("round/{round}/{number}");
-            Trial::begin(&cluster, &lock, KINDS[number % KINDS.len()])
-        };
-        let mut all: Vec<Trial> = (0..AT_ONCE * KINDS.len()).map(begin).collect();
-        let struck = strike(&cluster, fault, &mut all);
-        outcome(&all, fault, struck);
-        if fault == Fault::NodesStop {
-            cluster.node_pids().iter().for_each(|id| send(*id, Signal::SIGCONT));
-        }
-        for trial in &mut all {
-            trial.end(fault);
-        }
-        if matches!(fault, Fault::LeaderStops | Fault::BothStop) {
-            let stopped = cluster.node_pids();
-            stopped.iter().filter(|id| is_running(**id)).for_each(|id| send(*id, Signal::SIGCONT));
-        }
+            Holder::start(&cluster, lock, KINDS[number % KINDS.len()])
+        })
+        .collect();
+    let mut trials: Vec<Trial> =
+        holders.into_iter().map(|holder| Trial::begin(&cluster, holder)).collect();
+    for trial in &trials {
+        trial.wait_until_queued(&cluster);
     }
+    let struck = strike(&cluster, fault, &mut trials);
+    outcome(&trials, fault, struck);
+    if fault == InjectedFault::NodesStop {
+        cluster.node_pids().iter().for_each(|id| send(*id, Signal::SIGCONT));
+    }
+    for survivor in trials.iter_mut().filter(|trial| !trial.is_gone()) {
+        survivor.holder.run.kill();
+    }
+    for trial in &mut trials {
+        trial.end(fault);
+    }
+    if matches!(fault, InjectedFault::LeaderStops | InjectedFault::BothStop) {
+        let stopped = cluster.node_pids();
+        stopped.iter().filter(|id| is_running(**id)).for_each(|id| send(*id, Signal::SIGCONT));
+    }
+}
+
+/// In every trial of every kind, the command is dead before its lock is granted to the next one.
+fn every_command_is_dead_before_the_next_grant(fault: InjectedFault) {
+    let trials = std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok());
+    let rounds = trials.map_or(1, |trials: usize| trials.div_ceil(TRIALS_OF_A_ROUND * FAULTS));
+    (0..rounds).for_each(|number| round(fault, number));
+}
+
+#[test]
+fn the_command_is_dead_before_the_next_grant_when_run_is_stopped() {
+    every_command_is_dead_before_the_next_grant(InjectedFault::RunStops);
+}
+
+#[test]
+fn the_command_is_dead_before_the_next_grant_when_the_leader_is_killed() {
+    every_command_is_dead_before_the_next_grant(InjectedFault::LeaderIsKilled);
+}
+
+#[test]
+fn the_command_is_dead_before_the_next_grant_when_all_nodes_are_stopped() {
+    every_command_is_dead_before_the_next_grant(InjectedFault::NodesStop);
+}
+
+#[test]
+fn the_command_is_dead_before_the_next_grant_when_run_is_killed() {
+    every_command_is_dead_before_the_next_grant(InjectedFault::RunIsKilled);
+}
+
+#[test]
+fn the_command_is_dead_before_the_next_grant_when_the_leader_is_stopped() {
+    every_command_is_dead_before_the_next_grant(InjectedFault::LeaderStops);
+}
+
+#[test]
+fn the_command_is_dead_before_the_next_grant_when_run_and_the_leader_are_killed() {
+    every_command_is_dead_before_the_next_grant(InjectedFault::BothAreKilled);
+}
+
+#[test]
+fn the_command_is_dead_before_the_next_grant_when_run_and_the_leader_are_stopped() {
+    every_command_is_dead_before_the_next_grant(InjectedFault::BothStop);
 }

@@ -232,18 +232,23 @@ fn search(ids: &[u32]) -> String {
 #[test]
 fn the_leash_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_dead() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
-    let (run, long) = (["run", "job"], &LONG_TTL[..]);
     let nested = format!(
         "{} run inner -- sh -c '{}'",
         env!("CARGO_BIN_EXE_holdfast"),
         STUBBORN.replace('\'', "'\\''")
     );
-    for script in ["echo $$ $$; while :; do sleep 0.05; done", STUBBORN, &nested] {
-        let mut program = cluster.spawn_client(&[&run, long, &["--", "sh", "-c", script]].concat());
+    let scripts = ["echo $$ $$; while :; do sleep 0.05; done", STUBBORN, &nested];
+    let killed = ["plain", "stubborn", "nested"].into_iter().zip(scripts).map(|(lock, script)| {
+        let run = [&["run", lock], &LONG_TTL[..], &["--", "sh", "-c", script]].concat();
+        let mut program = cluster.spawn_client(&run);
         let ids = processes(&mut program);
         program.kill();
-        let wait = ["--wait", "40s", "--quiet", "--", "sh", "-c", &search(&ids)];
-        let next = cluster.client(&[&run[..], &wait].concat());
+        (lock, ids)
+    });
+    for (lock, ids) in killed.collect::<Vec<_>>() {
+        let search = search(&ids);
+        let next = ["run", lock, "--wait", "40s", "--quiet", "--", "sh", "-c", &search];
+        let next = cluster.client(&next);
         assert_eq!((next.code, next.stdout.as_str()), (Some(0), "looked\n"), "{}", next.stderr);
     }
 }

@@ -117,7 +117,8 @@ fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
     });
     let mut holder = Program::spawn(&["lock", "job", "--session", "a", "--addr", &address], &[]);
     holder.next_stdout_line();
-    let mut waiter = Program::spawn(&["lock", "job", "--session", "b", "--addr", &address], &[]);
+    let waits = ["lock", "job", "--session", "b", "--ttl", "3s", "--addr", &address];
+    let mut waiter = Program::spawn(&waits, &[]);
     waiter.next_stderr_line();
     server.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(server.wait().code, Some(0));

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use holdfast_client::Error;
 use holdfast_lab::{Cluster, DEADLINE, History, Http, Load, binary, raise_descriptor_limit, until};
 use nix::sys::signal::Signal;
@@ -83,33 +84,40 @@ async fn row_02_nobody_gets_a_crashed_holders_lock_before_the_delay_that_was_ask
     assert!(next >= lost.map(|lost| lost + 1_000), "{holds}");
 }
 
+/// Kills `may_die` of `size` nodes, which leaves a majority, and then one more.
+async fn grants_with_a_majority_and_refuses_without(size: u64, may_die: usize) {
+    let cluster = Cluster::of(size).start().await;
+    let ids: Vec<u64> = cluster.nodes().iter().map(|node| node.id).collect();
+    let (dead, rest) = ids.split_at(may_die);
+    for id in dead {
+        cluster.node(*id).kill();
+    }
+    cluster.wait_leader_among(rest).await;
+    let door = &cluster.node(rest[0]).http;
+    until("grants without the dead", DEADLINE, || async {
+        door.put("/v1/locks/a?session=me&ttl=5m").await.status == 200
+    })
+    .await;
+    let mut left = rest.to_vec();
+    cluster.node(left.pop().expect("one too many")).kill();
+    until("a refusal that may be asked again", DEADLINE, || async {
+        let refused = door.put("/v1/locks/b?session=me").await;
+        assert_ne!(refused.status, 200, "{refused}");
+        refused.code() == "no-leader" && refused.retryable()
+    })
+    .await;
+    let reads = left.iter().map(|id| cluster.node(*id).http.get("/v1/locks/a"));
+    for read in join_all(reads).await {
+        read.has_code(503, "no-leader");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn row_03_a_majority_grants_and_a_minority_grants_nothing_and_says_so() {
-    for (size, may_die) in [(3, 1), (5, 2)] {
-        let cluster = Cluster::of(size).start().await;
-        let ids: Vec<u64> = cluster.nodes().iter().map(|node| node.id).collect();
-        let (dead, rest) = ids.split_at(may_die);
-        for id in dead {
-            cluster.node(*id).kill();
-        }
-        cluster.wait_leader_among(rest).await;
-        let door = &cluster.node(rest[0]).http;
-        until("grants without the dead", DEADLINE, || async {
-            door.put("/v1/locks/a?session=me&ttl=5m").await.status == 200
-        })
-        .await;
-        let mut left = rest.to_vec();
-        cluster.node(left.pop().expect("one too many")).kill();
-        until("a refusal that may be asked again", DEADLINE, || async {
-            let refused = door.put("/v1/locks/b?session=me").await;
-            assert_ne!(refused.status, 200, "{refused}");
-            refused.code() == "no-leader" && refused.retryable()
-        })
-        .await;
-        for id in &left {
-            cluster.node(*id).http.get("/v1/locks/a").await.has_code(503, "no-leader");
-        }
-    }
+    tokio::join!(
+        grants_with_a_majority_and_refuses_without(3, 1),
+        grants_with_a_majority_and_refuses_without(5, 2),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,12 @@
 //! Every kind of hold under every fault of its process and of the leader: whoever has lost it has asked for its last line
 //! before the next one is granted, and has written it before the next one writes, if it was not stopped in that very write.
 //!
-//! `HOLDFAST_TRIALS` is how many trials each kind has; without it, one a fault and kind for each of two lives.
+//! One test a fault. `HOLDFAST_TRIALS` is the number of trials of each kind over all faults; without it, each test has one
+//! for each TTL.
 
-use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -34,24 +34,17 @@ enum Strike {
 
 /// What happens to a holder's process, to the leader, or to both at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fault {
+struct InjectedFault {
     holder: Option<Strike>,
     leader: Option<Strike>,
 }
 
-const FAULTS: [Fault; 6] = [
-    Fault { holder: Some(Strike::Stop), leader: None },
-    Fault { holder: None, leader: Some(Strike::Kill) },
-    Fault { holder: Some(Strike::Stop), leader: Some(Strike::Stop) },
-    Fault { holder: Some(Strike::Kill), leader: None },
-    Fault { holder: None, leader: Some(Strike::Stop) },
-    Fault { holder: Some(Strike::Kill), leader: Some(Strike::Kill) },
-];
+const FAULTS: usize = 6;
 
-/// Rounds, of `TTLS.len()` trials of each kind.
+/// Rounds under one fault, of `TTLS.len()` trials of each kind.
 fn rounds() -> usize {
     let trials = std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok());
-    trials.map_or(FAULTS.len(), |trials: usize| trials.div_ceil(TTLS.len()))
+    trials.map_or(1, |trials: usize| trials.div_ceil(TTLS.len() * FAULTS))
 }
 
 /// One holder in a process of its own, and the next one in the queue behind it, who writes one line when it has the lock.
@@ -74,7 +67,7 @@ enum Ending {
 /// What the next one in the queue is granted.
 enum Next {
     One(Box<Guard>),
-    Several(MultiGuard),
+    MultiLock(MultiGuard),
 }
 
 impl Next {
@@ -87,7 +80,7 @@ impl Next {
             }
             "several" => {
                 let several = client.lock_many([lock.to_owned(), format!("{lock}/too")]);
-                Self::Several(several.wait(DEADLINE * 2).acquire().await?)
+                Self::MultiLock(several.wait(DEADLINE * 2).acquire().await?)
             }
             "permits" => Self::One(Box::new(one.limit(2).acquire().await?)),
             _ => Self::One(Box::new(one.acquire().await?)),
@@ -97,7 +90,7 @@ impl Next {
     fn token(&self) -> u64 {
         let token: FencingToken = match self {
             Self::One(guard) => guard.token(),
-            Self::Several(guard) => guard.holds().next().expect("two").token(),
+            Self::MultiLock(guard) => guard.holds().next().expect("two").token(),
         };
         token.0
     }
@@ -105,7 +98,7 @@ impl Next {
     async fn release(self) -> Result<(), Error> {
         match self {
             Self::One(guard) => guard.release().await,
-            Self::Several(guard) => guard.release().await,
+            Self::MultiLock(guard) => guard.release().await,
         }
     }
 }
@@ -144,7 +137,7 @@ impl Trial {
     }
 
     /// Sees the trial to its end after the fault.
-    async fn judge(mut self, fault: Fault) -> Ending {
+    async fn judge(mut self, fault: InjectedFault) -> Ending {
         let struck = Instant::now();
         let ending = match fault.holder {
             None => self.outlive(struck).await,
@@ -185,7 +178,7 @@ impl Trial {
     }
 
     /// The guard of a holder that lives says that it lost.
-    async fn say_lost(&mut self, fault: Fault) {
+    async fn say_lost(&mut self, fault: InjectedFault) {
         if fault.holder == Some(Strike::Stop) {
             self.holder.signal(Signal::SIGCONT);
         }
@@ -196,7 +189,7 @@ impl Trial {
 
     /// Not one line of the holder was asked for behind the grant of the next; and none was written behind it either, but
     /// for the one that a holder was stopped in.
-    fn compare(&self, fault: Fault, next: u64) {
+    fn compare(&self, fault: InjectedFault, next: u64) {
         let (kind, own, written) = (self.kind, self.token, journal::lines(&self.file));
         assert!(next > own, "{kind}: {next} after {own}");
         let granted = written.iter().find(|line| line.token == next).expect("its line");
@@ -208,7 +201,7 @@ impl Trial {
 }
 
 /// Strikes everything in this round; says which node has to be mended.
-async fn strike(cluster: &Cluster, fault: Fault, trials: &[Trial]) -> Option<u64> {
+async fn strike(cluster: &Cluster, fault: InjectedFault, trials: &[Trial]) -> Option<u64> {
     let leader = cluster.wait_ready().await;
     if let Some(strike) = fault.holder {
         let signal = match strike {
@@ -226,7 +219,7 @@ async fn strike(cluster: &Cluster, fault: Fault, trials: &[Trial]) -> Option<u64
     Some(leader)
 }
 
-async fn mend(cluster: &Cluster, fault: Fault, node: u64) {
+async fn mend(cluster: &Cluster, fault: InjectedFault, node: u64) {
     match fault.leader {
         Some(Strike::Stop) => cluster.node(node).resume(),
         Some(Strike::Kill) => cluster.node(node).start(),
@@ -238,13 +231,17 @@ async fn mend(cluster: &Cluster, fault: Fault, node: u64) {
 }
 
 /// Trials side by side under one fault: each kind with each ttl.
-async fn round(cluster: &Cluster, next: &Client, dir: &Path, number: usize) -> Vec<Ending> {
-    let fault = FAULTS[number % FAULTS.len()];
+async fn round(
+    cluster: &Cluster,
+    next: &Client,
+    fault: InjectedFault,
+    number: usize,
+) -> Vec<Ending> {
     let nodes = addresses(cluster).join(",");
     let mut beginning = Vec::new();
     for turn in 0..KINDS.len() * TTLS.len() {
         let (nodes, next, lock) = (nodes.clone(), next.clone(), format!("round/{number}/{turn}"));
-        let file = dir.join(format!("{number}-{turn}"));
+        let file = cluster.dir().join(format!("{number}-{turn}"));
         beginning.push(Trial::begin(nodes, next, lock, file, turn));
     }
     let trials = join_all(beginning).await;
@@ -256,24 +253,45 @@ async fn round(cluster: &Cluster, next: &Client, dir: &Path, number: usize) -> V
     endings
 }
 
-/// Of every kind, however its process or the leader or both are killed or stopped: the guard has said lost, and the holder
-/// has written its last line, before the next one writes.
-#[tokio::test(flavor = "multi_thread")]
-async fn in_every_trial_of_every_kind_the_loss_comes_before_the_next_grant() {
+/// In every trial of every kind, the guard has reported the loss and the holder has written its last line before the next
+/// one writes.
+async fn every_loss_comes_before_the_next_grant(holder: Option<Strike>, leader: Option<Strike>) {
+    let fault = InjectedFault { holder, leader };
     let cluster = Cluster::three().await;
-    cluster.wait_ready().await;
-    let dir = tempfile::tempdir().expect("a directory");
     let next = Client::new(addresses(&cluster)).expect("a client");
-    let mut told = String::new();
     for number in 0..rounds() {
-        let endings = round(&cluster, &next, dir.path(), number).await;
+        let endings = round(&cluster, &next, fault, number).await;
         let kept = endings.iter().filter(|ending| **ending == Ending::Kept).count();
-        let fault = FAULTS[number % FAULTS.len()];
-        writeln!(told, "round {number}: {fault:?}: {kept} of {} kept", endings.len())
-            .expect("text");
-        if fault.holder.is_some() {
-            assert_eq!(kept, 0, "{fault:?}");
-        }
+        assert!(holder.is_none() || kept == 0, "round {number}, {fault:?}: {kept} kept their lock");
     }
-    eprintln!("{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_comes_before_the_next_grant_when_the_holder_is_stopped() {
+    every_loss_comes_before_the_next_grant(Some(Strike::Stop), None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_comes_before_the_next_grant_when_the_leader_is_killed() {
+    every_loss_comes_before_the_next_grant(None, Some(Strike::Kill)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_comes_before_the_next_grant_when_the_holder_and_the_leader_are_stopped() {
+    every_loss_comes_before_the_next_grant(Some(Strike::Stop), Some(Strike::Stop)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_comes_before_the_next_grant_when_the_holder_is_killed() {
+    every_loss_comes_before_the_next_grant(Some(Strike::Kill), None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_comes_before_the_next_grant_when_the_leader_is_stopped() {
+    every_loss_comes_before_the_next_grant(None, Some(Strike::Stop)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_comes_before_the_next_grant_when_the_holder_and_the_leader_are_killed() {
+    every_loss_comes_before_the_next_grant(Some(Strike::Kill), Some(Strike::Kill)).await;
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Load, judge, until};
+use futures_util::future::join_all;
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Http, Load, judge, until};
 
 const LONG: Duration = Duration::from_mins(5);
 
@@ -32,17 +33,8 @@ async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
 
     let third = *rest.iter().find(|id| **id != second).expect("a follower");
     cluster.node(third).kill();
-    for id in rest.iter().filter(|id| **id != third) {
-        let door = &cluster.node(*id).http;
-        until("two of five to refuse", DEADLINE, || async {
-            let refused = door.put("/v1/locks/alone?session=alone").await;
-            refused.status == 503 && refused.retryable()
-        })
-        .await;
-        door.get("/v1/locks/held").await.has_code(503, "no-leader");
-        let stale = door.get("/v1/locks/held?stale").await;
-        assert_eq!(stale.has(200).json()["holders"][0]["session"], "holder", "{stale}");
-    }
+    let two = rest.iter().filter(|id| **id != third);
+    join_all(two.map(|id| refuses_all_but_stale_reads(&cluster.node(*id).http))).await;
 
     cluster.node(third).start();
     load.wait_for_grants(50).await;
@@ -54,4 +46,15 @@ async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
     load.finish().await;
     assert_eq!(holder.take("held", Duration::ZERO, DEADLINE).await, held, "the same hold");
     judge::all_of_locks(&history);
+}
+
+async fn refuses_all_but_stale_reads(door: &Http) {
+    until("two of five to refuse", DEADLINE, || async {
+        let refused = door.put("/v1/locks/alone?session=alone").await;
+        refused.status == 503 && refused.retryable()
+    })
+    .await;
+    door.get("/v1/locks/held").await.has_code(503, "no-leader");
+    let stale = door.get("/v1/locks/held?stale").await;
+    assert_eq!(stale.has(200).json()["holders"][0]["session"], "holder", "{stale}");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Node, until, until_some};
 
 const LONG: Duration = Duration::from_mins(5);
@@ -60,8 +61,9 @@ async fn a_wiped_majority_never_becomes_a_cluster_of_the_same_name() {
     cluster.node(3).start();
     not_ready_because(cluster.node(1), "restore that directory").await;
     not_ready_because(cluster.node(3), "no leader").await;
-    for node in cluster.nodes() {
-        assert_eq!(node.http.put("/v1/locks/orders?session=other").await.status, 503);
+    let calls = cluster.nodes().iter().map(|node| node.http.put("/v1/locks/orders?session=other"));
+    for refused in join_all(calls).await {
+        assert_eq!(refused.status, 503, "{refused}");
     }
 }
 
