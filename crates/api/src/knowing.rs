@@ -160,7 +160,7 @@ impl EventBody {
     /// The same hold goes on, and its holder is asked to give it back.
     #[must_use]
     pub fn asked(self, request: ReleaseRequest, now: Stamp) -> Self {
-        let ReleaseRequest { reason, asked_at: _, deadline, revoke } = request;
+        let ReleaseRequest { reason, requested_at: _, deadline, revoke } = request;
         let reason = reason.map(|reason| reason.to_string());
         let (wanted_in_ms, revoke) = (Some(age(now, deadline)), Some(revoke));
         Self { kind: EventKind::ReleaseRequested, reason, wanted_in_ms, revoke, ..self }

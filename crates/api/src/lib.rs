@@ -43,7 +43,7 @@ pub use election::{
 };
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
 pub use fields::{Fields, JsonPairs, ParamList};
-pub use holdfast_types::{ClosedBy, Mode, QueueOrder};
+pub use holdfast_types::{CooldownCause, Mode, QueueOrder};
 pub use knowing::{
     AheadBody, ContentionBody, EstimateBody, EventBody, EventKind, ExplainedBody, GapBody,
     HistoryBody, KeptBody, KeptManyBody, LinkBody, LostBody, NewsBody, PastHoldBody, QueuedBody,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    ClosedBy, Data, FenceView, FencingToken, Grant, HolderNote, HolderView, Labels, LockName,
-    LockView, Mode, Owner, Page, Policy, QueueOrder, ReleaseRequest, Revision, SessionName, Stamp,
-    WaiterView,
+    CooldownCause, Data, FenceView, FencingToken, Grant, HolderNote, HolderView, Labels, LockName,
+    LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision, SessionName,
+    Stamp, WaiterView,
 };
 
 use crate::SegmentBody;
@@ -78,7 +78,7 @@ impl GrantBody {
             renewed: grant.renewed,
             waited_ms: holdfast_types::millis(waited),
             waiters: grant.waiters,
-            entries: grant.entries,
+            entries: grant.hold_count,
             permits: grant.permits,
             slots: grant.slots,
             ends_in_ms: grant.ends_at.map(|end| age(now, end)),
@@ -145,7 +145,7 @@ impl HolderBody {
             owner: named(holder.owner),
             token: holder.token,
             since_ms: age(holder.granted_at, now),
-            entries: holder.entries,
+            entries: holder.hold_count,
             labels: holder.labels,
             mode: holder.mode,
             permits: holder.permits,
@@ -283,10 +283,11 @@ impl LockBody {
             last_token: view.last_token,
             floor: view.floor,
             permits_held: view.policy.limit.map(|_| view.permits_held),
-            policy: (view.policy != Policy::DEFAULT).then(|| PolicyBody::new(view.policy)),
-            closed: view
-                .closed
-                .map(|closed| ClosedBody { why: closed.why, opens_in_ms: age(now, closed.until) }),
+            policy: (view.policy != LockPolicy::DEFAULT).then(|| PolicyBody::new(view.policy)),
+            closed: view.cooldown.map(|cooldown| ClosedBody {
+                why: cooldown.cause,
+                opens_in_ms: age(now, cooldown.until),
+            }),
             segments: SegmentBody::all(view.segments),
             revision,
         }
@@ -303,7 +304,7 @@ impl LockBody {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClosedBody {
     /// Why.
-    pub why: ClosedBy,
+    pub why: CooldownCause,
     /// What is left of it.
     pub opens_in_ms: u64,
 }
@@ -332,8 +333,8 @@ pub struct PolicyBody {
 
 impl PolicyBody {
     /// The body for a policy.
-    pub fn new(policy: Policy) -> Self {
-        let Policy {
+    pub fn new(policy: LockPolicy) -> Self {
+        let LockPolicy {
             limit,
             order,
             ageing_ms,
@@ -508,7 +509,7 @@ pub(crate) fn age(since: Stamp, now: Stamp) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Closed, Ticket, Ttl};
+    use holdfast_types::{Cooldown, Ticket, Ttl};
 
     use super::*;
 
@@ -525,7 +526,7 @@ mod tests {
             floor: FencingToken(4812),
             ends_at: None,
             ttl: Ttl::DEFAULT,
-            entries: 1,
+            hold_count: 1,
             renewed: false,
             waiters: 0,
             granted_at: Stamp(1_000),
@@ -561,7 +562,7 @@ mod tests {
             owner: Owner::unnamed(),
             token: FencingToken(5),
             granted_at: Stamp(1_000),
-            entries: 1,
+            hold_count: 1,
             labels,
             mode: Mode::Shared,
             permits: 1,
@@ -591,8 +592,8 @@ mod tests {
             waiters_total: 1,
             last_token: Some(FencingToken(5)),
             floor: FencingToken(5),
-            policy: Policy::DEFAULT,
-            closed: Some(Closed { until: Stamp(4_000), why: ClosedBy::Cooldown }),
+            policy: LockPolicy::DEFAULT,
+            cooldown: Some(Cooldown { until: Stamp(4_000), cause: CooldownCause::Cooldown }),
             notes: Vec::new(),
             segments: Vec::new(),
         };

@@ -32,14 +32,14 @@ pub fn counter_path(counter: &RecipeName) -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Breach, BreachCause, Passed, Revision, SessionEnd, SessionName};
+    use holdfast_types::{Breach, BreachCause, Revision, SessionEnd, SessionName, Tripped};
 
     use super::*;
 
     #[test]
     fn bodies_look_as_specified() {
         let barrier = RecipeName::new("start").unwrap();
-        let passed = Passed { generation: Revision(7), index: 2, parties: 3 };
+        let passed = Tripped { generation: Revision(7), index: 2, parties: 3 };
         let json = serde_json::to_string(&PassedBody::new(barrier, &passed)).unwrap();
         assert_eq!(json, r#"{"barrier":"start","generation":7,"index":2,"parties":3}"#);
         let breach = Breach {

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use holdfast_api::{AskParams, AskedBody, BreakParams, BrokenBody, HandedBody};
 use holdfast_service::Response;
 use holdfast_types::{
-    AskRelease, Break, Broken, FencingToken, HandOver, LockName, Owner, SessionName,
+    Break, BreakTarget, FencingToken, HandOver, LockName, Owner, RequestRelease, SessionName,
 };
 
 use crate::call::CallContext;
@@ -20,7 +20,7 @@ pub(crate) async fn break_lock(
     params: BreakParams,
 ) -> Result<Reply, HttpError> {
     let BreakParams { reason, token, redirect: _ } = params;
-    let what = token.map_or(Broken::Holders, Broken::Token);
+    let what = token.map_or(BreakTarget::Holders, BreakTarget::Token);
     let breaking = Break { lock: lock.clone(), what, reason };
     let broken = call.run(call.service().break_holds(&call.context, breaking)).await?;
     let Response { value: broken, revision, .. } = broken;
@@ -50,7 +50,7 @@ pub(crate) async fn ask_release(call: &mut CallContext<'_>) -> Result<Reply, Htt
     call.log_fields.session.clone_from(&session);
     let holder = session.map(|session| of_session((session, owner)));
     let deadline_ms = holdfast_types::millis(deadline);
-    let ask = AskRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
+    let ask = RequestRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
     let Response { value: asked, revision, .. } = call.run(call.service().ask_release(ask)).await?;
     let body = AskedBody { lock, asked, revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))

@@ -225,7 +225,7 @@ impl Stream {
             }
             WatchItem::Compacted { .. } => self.gap = true,
             WatchItem::ShuttingDown => return Some(self.end(&shutting_down())),
-            WatchItem::Change { .. } | WatchItem::ReleaseAsked { .. } => {}
+            WatchItem::Change { .. } | WatchItem::ReleaseRequested { .. } => {}
         }
         let changed = self.changed.filter(|changed| resume >= *changed && !self.gap)?;
         (self.seen, self.changed) = (changed, None);

@@ -118,12 +118,12 @@ pub(crate) async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpErr
     let counted = matches!(target, ReleaseTarget::Attempt(_));
     let release = Release { lock, session, owner: owner.unwrap_or_else(Owner::unnamed), target };
     let released = call.run(call.service().release(release)).await?;
-    let Response { value: Released { entries_left, .. }, revision, .. } = released;
+    let Response { value: Released { hold_count, .. }, revision, .. } = released;
     let reply = Reply::empty(StatusCode::NO_CONTENT).at(revision);
     if !counted {
         return Ok(reply);
     }
-    let left = HeaderValue::from(entries_left);
+    let left = HeaderValue::from(hold_count);
     Ok(reply.with_header(HeaderName::from_static(HOLDFAST_ENTRIES_LEFT), left))
 }
 

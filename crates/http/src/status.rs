@@ -16,8 +16,8 @@ use axum::http::StatusCode;
 use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, Refusal, format_duration};
 use holdfast_service::Failure;
 use holdfast_types::{
-    Bound, Closed, ClosedBy, HolderView, LockName, LockView, Rejection, Revision, SessionName,
-    Stamp,
+    Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, Rejection,
+    Revision, SessionName, SessionRejection, Stamp, TreeRejection,
 };
 
 /// A problem on its way to the client.
@@ -165,59 +165,68 @@ pub(crate) fn compacted(restart_from: Revision) -> HttpError {
     with_status(Problem::new(ErrorCode::RevisionCompacted, 0, detail).hint(hint).facts(facts))
 }
 
-/// A call that the machine refused, on every node alike.
+/// A command that the state machine rejected.
 fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
     match rejection {
-        Rejection::SessionExpired { session } => {
-            let detail = format!("the session '{session}' expired: whatever it held is lost");
-            gone(detail, session, "use a new session id")
-        }
-        Rejection::NoSession { session } => {
-            let detail = format!("no session '{session}' is known");
-            gone(detail, session, "open it first, or use a new session id")
-        }
-        Rejection::LockBusy { holder, waiters } => {
-            busy(ErrorCode::LockBusy, Some(*holder), waiters, context)
-        }
-        Rejection::LockClosed { closed, waiters } => lock_closed(closed, waiters, context),
-        Rejection::LimitMismatch { limit } => lock::limit_mismatch(limit, context),
-        Rejection::SegmentsMismatch { segments } => lock::segments_mismatch(segments, context),
-        Rejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, context),
-        Rejection::ModeConflict { mode } => lock::mode_conflict(mode, context),
-        Rejection::NotReentrant => lock::not_reentrant(context),
-        Rejection::InUse { contenders } => lock::in_use(contenders, context),
-        Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
-        Rejection::Deadlock { cycle } => lock::deadlock(&cycle, context),
-        Rejection::NobodyHolds => lock::nobody_holds(context),
-        Rejection::HoldsAlready { holder } => lock::holds_already(&holder, context),
-        Rejection::CannotOvertake => lock::cannot_overtake(context),
-        Rejection::HasPlace { lock } => lock::has_place(&lock, context),
-        Rejection::LockReserved { waiters } => busy(ErrorCode::LockBusy, None, waiters, context),
-        Rejection::MemberRefused { lock, why } => {
-            of_rejection(*why, &ErrorContext { lock: Some(&lock), ..*context })
-        }
-        Rejection::NotHolder { holder } => not_holder(*holder, context),
-        Rejection::AttemptOver { newest } => lock::attempt_over(newest, context),
-        Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
-        Rejection::OpRefused { at, why } => {
+        Rejection::Lock(rejection) => of_lock_rejection(rejection, context),
+        Rejection::Session(rejection) => of_session_rejection(rejection),
+        Rejection::Tree(TreeRejection::OfOperation { at, why }) => {
             let mut problem = of_rejection(*why, context);
             problem.facts.at = Some(at);
             problem
         }
-        Rejection::NoNode { .. }
-        | Rejection::NodeExists { .. }
-        | Rejection::NotEmpty { .. }
-        | Rejection::BadVersion { .. }
-        | Rejection::NoChildrenForEphemerals { .. }
-        | Rejection::Reserved { .. }
-        | Rejection::NotAllowed { .. }
-        | Rejection::BadAcl { .. }
-        | Rejection::QuotaExceeded { .. } => node::of_rejection(rejection),
+        Rejection::Tree(rejection) => node::of_rejection(rejection),
         Rejection::Recipe(rejection) => recipe::of_rejection(rejection),
-        Rejection::Superseded | Rejection::NodeTaken | Rejection::SessionMoved { .. } => {
-            internal(format!("a rejection that this call cannot have: {rejection:?}"))
+        Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
+        Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
+        Rejection::NodeIdTaken => unexpected(&rejection),
+    }
+}
+
+fn of_session_rejection(rejection: SessionRejection) -> HttpError {
+    match rejection {
+        SessionRejection::Expired { session } => {
+            let detail = format!("the session '{session}' expired: its locks are lost");
+            gone(detail, session, "use a new session id")
+        }
+        SessionRejection::Unknown { session } => {
+            let detail = format!("no session '{session}' is known");
+            gone(detail, session, "open it first, or use a new session id")
+        }
+        SessionRejection::LeaseRenewed | SessionRejection::Moved { .. } => {
+            unexpected(&rejection.into())
         }
     }
+}
+
+fn of_lock_rejection(rejection: LockRejection, context: &ErrorContext<'_>) -> HttpError {
+    match rejection {
+        LockRejection::Busy { holder, waiters } => {
+            busy(ErrorCode::LockBusy, Some(*holder), waiters, context)
+        }
+        LockRejection::InCooldown { cooldown, waiters } => in_cooldown(cooldown, waiters, context),
+        LockRejection::Reserved { waiters } => busy(ErrorCode::LockBusy, None, waiters, context),
+        LockRejection::NotHolder { holder } => not_holder(*holder, context),
+        LockRejection::AttemptOver { newest } => lock::attempt_over(newest, context),
+        LockRejection::LimitMismatch { limit } => lock::limit_mismatch(limit, context),
+        LockRejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, context),
+        LockRejection::ShardsMismatch { segments } => lock::segments_mismatch(segments, context),
+        LockRejection::ModeConflict { mode } => lock::mode_conflict(mode, context),
+        LockRejection::NotReentrant => lock::not_reentrant(context),
+        LockRejection::InUse { entries } => lock::in_use(entries, context),
+        LockRejection::Deadlock { cycle } => lock::deadlock(&cycle, context),
+        LockRejection::NotHeld => lock::not_held(context),
+        LockRejection::AlreadyHolds { holder } => lock::already_holds(&holder, context),
+        LockRejection::CannotOvertake => lock::cannot_overtake(context),
+        LockRejection::AlreadyQueued { lock } => lock::already_queued(&lock, context),
+        LockRejection::OfMultiLock { lock, why } => {
+            of_rejection(*why, &ErrorContext { lock: Some(&lock), ..*context })
+        }
+    }
+}
+
+fn unexpected(rejection: &Rejection) -> HttpError {
+    internal(format!("a rejection that this call cannot have: {rejection:?}"))
 }
 
 fn of_bound(bound: Bound, limit: u64) -> HttpError {
@@ -234,13 +243,13 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
             "bytes of names, data, access lists, values and labels in the cluster",
             limit,
         ),
-        Bound::ContendersPerSession => {
+        Bound::QueueEntriesPerSession => {
             at_bound(ErrorCode::QuotaExceeded, "locks held or waited for by one session", limit)
         }
         Bound::EphemeralsPerSession => {
             at_bound(ErrorCode::QuotaExceeded, "ephemeral nodes of one session", limit)
         }
-        Bound::EntriesPerHold => at_bound(ErrorCode::QuotaExceeded, "entries of one hold", limit),
+        Bound::HoldCount => at_bound(ErrorCode::QuotaExceeded, "entries of one hold", limit),
         Bound::Counter => at_bound(ErrorCode::QuotaExceeded, "a counter", limit),
         Bound::DeletedAtOnce => {
             at_bound(ErrorCode::QuotaExceeded, "nodes that one call deletes", limit)
@@ -322,12 +331,12 @@ fn busy(
 }
 
 /// Nobody holds the lock, and nobody gets it yet.
-fn lock_closed(closed: Closed, waiters: u32, context: &ErrorContext<'_>) -> HttpError {
-    let left = closed.until.0.saturating_sub(context.now.0);
-    let why = match closed.why {
-        ClosedBy::MinHold => "its last holder asked for that (min_hold)",
-        ClosedBy::Cooldown => "it was granted a short while ago (cooldown)",
-        ClosedBy::LockDelay => "its last holder was lost and may not know it (lock_delay)",
+fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> HttpError {
+    let left = cooldown.until.0.saturating_sub(context.now.0);
+    let why = match cooldown.cause {
+        CooldownCause::MinHold => "its last holder asked for that (min_hold)",
+        CooldownCause::Cooldown => "it was granted a short while ago (cooldown)",
+        CooldownCause::LockDelay => "its last holder was lost and may not know it (lock_delay)",
     };
     let detail = format!("nobody holds it, and nobody gets it for another {left} ms: {why}");
     let facts = Facts {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use holdfast_types::{
     Applied, Bound, Command, Entry, Event, Incarnation, LockName, Multi, NodeId, Outcome,
-    Rejection, Reply, Revision, SessionName, Stamp, ZnodePath,
+    Rejection, Reply, Revision, SessionName, SessionRejection, Stamp, TreeEvent, ZnodePath,
 };
 
 use crate::{Machine, digest, stored_bytes};
@@ -39,13 +39,13 @@ impl<'a> ApplyContext<'a> {
 }
 
 impl ApplyContext<'_> {
-    pub(crate) fn emit(&mut self, event: Event) {
-        self.events.push((self.revision, event));
+    pub(crate) fn emit(&mut self, event: impl Into<Event>) {
+        self.events.push((self.revision, event.into()));
     }
 
     pub(crate) fn soft_quota_exceeded(&mut self, quotas: Vec<ZnodePath>) {
         for path in quotas {
-            self.emit(Event::QuotaPassed { path });
+            self.emit(TreeEvent::SoftQuotaExceeded { path });
         }
     }
 
@@ -68,11 +68,11 @@ pub(crate) fn limit_reached(bound: Bound, limit: impl Into<u64>) -> Rejection {
 }
 
 pub(crate) fn expired(session: SessionName) -> Rejection {
-    Rejection::SessionExpired { session }
+    Rejection::Session(SessionRejection::Expired { session })
 }
 
 pub(crate) fn no_session(session: SessionName) -> Rejection {
-    Rejection::NoSession { session }
+    Rejection::Session(SessionRejection::Unknown { session })
 }
 
 impl Machine {
@@ -135,7 +135,7 @@ impl Machine {
                 Ok(Reply::DueDone { ended: ctx.expired })
             }
             Command::Break(breaking) => Ok(self.break_entries(breaking, ctx)),
-            Command::AskRelease(request) => self.request_release(request, ctx),
+            Command::RequestRelease(request) => self.request_release(request, ctx),
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
             Command::AcquireAll(all) => self.acquire_all(all, ctx),
             Command::ReleaseAll(all) => self.release_all(all, ctx),
@@ -165,7 +165,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         match self.members.get(&node) {
-            Some(known) if *known != incarnation => return Err(Rejection::NodeTaken),
+            Some(known) if *known != incarnation => return Err(Rejection::NodeIdTaken),
             Some(_) => {}
             None => {
                 self.members.insert(node, incarnation);

@@ -77,7 +77,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::Due { .. }
         | Command::Break(_)
         | Command::HandOver(_)
-        | Command::AskRelease(_) => false,
+        | Command::RequestRelease(_) => false,
     }
 }
 

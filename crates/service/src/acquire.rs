@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use holdfast_types::{Acquire, AcquireReply, Command, Grant, Rejection, Reply, Revision, Standing};
+use holdfast_types::{
+    Acquire, AcquireReply, Command, Grant, LockRejection, Rejection, Reply, Revision, Standing,
+};
 use tokio::sync::oneshot;
 
 use crate::context::{RequestContext, Response};
@@ -112,13 +114,18 @@ impl Service {
     /// Counts a refusal of a caller that did not want to wait.
     pub(crate) fn count_busy(&self, failure: &Failure) {
         let Failure::Rejected(rejection) = failure else { return };
-        let why =
-            if let Rejection::MemberRefused { why, .. } = rejection { why } else { rejection };
+        let why = if let Rejection::Lock(LockRejection::OfMultiLock { why, .. }) = rejection {
+            why
+        } else {
+            rejection
+        };
         let busy = matches!(
             why,
-            Rejection::LockBusy { .. }
-                | Rejection::LockClosed { .. }
-                | Rejection::LockReserved { .. }
+            Rejection::Lock(
+                LockRejection::Busy { .. }
+                    | LockRejection::InCooldown { .. }
+                    | LockRejection::Reserved { .. }
+            )
         );
         if busy {
             self.metrics().busy.inc();

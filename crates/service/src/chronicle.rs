@@ -13,7 +13,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
-use holdfast_types::{Applied, Event, LockName, Revision};
+use holdfast_types::{Applied, Event, LockEvent, LockName, Revision};
 use tokio::sync::oneshot;
 
 use crate::contention::Contention;
@@ -148,40 +148,44 @@ impl Chronicle {
 fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Item> {
     match event {
         // Granted in the step in which it was asked for: it did not wait.
-        Event::Granted(grant) if grant.ticket.0 == grant.granted_in.0 => None,
-        Event::Granted(grant) => {
+        Event::Lock(LockEvent::Granted(grant)) if grant.ticket.0 == grant.granted_in.0 => None,
+        Event::Lock(LockEvent::Granted(grant)) => {
             machine.waited_ms(grant).map(|ms| Item::Waited { lock: grant.lock.clone(), ms })
         }
-        Event::Lost { lock, session, owner, token, granted_at, granted_in, cause, .. } => {
-            Some(Item::Held(Box::new(PastHold {
-                lock: lock.clone(),
-                session: session.clone(),
-                owner: owner.clone(),
-                token: *token,
-                since: *granted_at,
-                granted_in: *granted_in,
-                until: machine.now(),
-                ended_in: revision,
-                cause: *cause,
-            })))
-        }
-        Event::Left { .. }
-        | Event::Converted(_)
-        | Event::ValueSet(_)
-        | Event::PolicySet { .. }
-        | Event::Closed { .. }
-        | Event::Opened { .. }
-        | Event::Broken { .. }
-        | Event::ReleaseAsked { .. }
+        Event::Lock(LockEvent::HoldEnded {
+            lock,
+            session,
+            owner,
+            token,
+            granted_at,
+            granted_in,
+            cause,
+            ..
+        }) => Some(Item::Held(Box::new(PastHold {
+            lock: lock.clone(),
+            session: session.clone(),
+            owner: owner.clone(),
+            token: *token,
+            since: *granted_at,
+            granted_in: *granted_in,
+            until: machine.now(),
+            ended_in: revision,
+            cause: *cause,
+        }))),
+        Event::Lock(
+            LockEvent::WaitEnded { .. }
+            | LockEvent::ModeChanged(_)
+            | LockEvent::ValueChanged(_)
+            | LockEvent::PolicyChanged { .. }
+            | LockEvent::CooldownStarted { .. }
+            | LockEvent::CooldownEnded { .. }
+            | LockEvent::BrokenByOperator { .. }
+            | LockEvent::ReleaseRequested { .. },
+        )
+        | Event::Session(_)
+        | Event::Tree(_)
         | Event::Recipe(_)
-        | Event::SessionTouched { .. }
-        | Event::SessionEnded { .. }
-        | Event::NodeCreated { .. }
-        | Event::NodeDeleted { .. }
-        | Event::NodeChanged { .. }
-        | Event::SessionAttached { .. }
-        | Event::NodeRegistered { .. }
-        | Event::QuotaPassed { .. } => None,
+        | Event::NodeRegistered { .. } => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use holdfast_raft::{ProposeError, ReadError};
-use holdfast_types::{LockView, Rejection, Revision};
+use holdfast_types::{LockView, Rejection, Revision, TreeRejection};
 
 use crate::recipes::NotYet;
 use crate::service::Service;
@@ -87,7 +87,7 @@ impl Failure {
     /// The failure of a call that made one operation: what that was refused for, without its place.
     #[must_use]
     pub fn of_one_op(self) -> Self {
-        if let Self::Rejected(Rejection::OpRefused { why, .. }) = self {
+        if let Self::Rejected(Rejection::Tree(TreeRejection::OfOperation { why, .. })) = self {
             return Self::Rejected(*why);
         }
         self

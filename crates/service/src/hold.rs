@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use holdfast_types::{Grant, LossCause, Rejection, Standing, Ticket};
+use holdfast_types::{Grant, LossCause, Rejection, SessionRejection, Standing, Ticket};
 
 use crate::acquire::Granted;
 use crate::failure::Failure;
@@ -84,7 +84,9 @@ impl ConnectionHold {
                     // The hold is over: this node's own apply names the cause in a moment.
                     Some(_) | None => {}
                 },
-                WaitEvent::SessionEnded(Rejection::SessionExpired { .. }) => {
+                WaitEvent::SessionEnded(Rejection::Session(SessionRejection::Expired {
+                    ..
+                })) => {
                     return HoldEvent::Over(HoldEnd::Lost(LossCause::SessionExpired));
                 }
                 WaitEvent::SessionEnded(_) => {
@@ -114,9 +116,9 @@ impl ConnectionHold {
             // This node has not applied the grant yet.
             Some(_) | None if revision < *granted_in => None,
             Some(_) | None => Some(HoldEnd::Lost(match self.service.view(session) {
-                Err(Failure::Rejected(Rejection::SessionExpired { .. })) => {
-                    LossCause::SessionExpired
-                }
+                Err(Failure::Rejected(Rejection::Session(SessionRejection::Expired {
+                    ..
+                }))) => LossCause::SessionExpired,
                 Ok(_) => LossCause::Released,
                 Err(_) => LossCause::SessionClosed,
             })),

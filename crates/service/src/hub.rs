@@ -13,7 +13,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
 use holdfast_raft::Observer;
-use holdfast_types::{Applied, Event, NodeId, SessionEnd, Ticket};
+use holdfast_types::{
+    Applied, Event, LockEvent, NodeId, SessionEnd, SessionEvent, Ticket, TreeEvent,
+};
 use parking_lot::Mutex;
 
 use crate::audit::Notes;
@@ -91,39 +93,47 @@ impl Hub {
 
     fn see(&self, event: &Event) {
         match event {
-            Event::Granted(grant) => {
+            Event::Lock(LockEvent::Granted(grant)) => {
                 self.wake(grant.ticket, &QueueEvent::Granted(grant.clone()));
             }
-            Event::Left { ticket, cause, .. } => self.wake(*ticket, &QueueEvent::Left(*cause)),
-            Event::Lost { ticket, cause, .. } => {
+            Event::Lock(LockEvent::WaitEnded { ticket, cause, .. }) => {
+                self.wake(*ticket, &QueueEvent::Left(*cause));
+            }
+            Event::Lock(LockEvent::HoldEnded { ticket, cause, .. }) => {
                 self.metrics.lost(*cause).inc();
                 // A holder may wait to hold otherwise.
                 self.wake(*ticket, &QueueEvent::Left(*cause));
             }
-            Event::SessionTouched { id, ttl, generation } => {
+            Event::Session(SessionEvent::LeaseStarted { id, ttl, generation }) => {
                 self.leases.lock().touch(*id, *ttl, *generation, Instant::now());
             }
-            Event::SessionEnded { id, session, end } => {
+            Event::Session(SessionEvent::Ended { id, session, end }) => {
                 self.leases.lock().end(*id);
                 if *end == SessionEnd::Expired {
                     self.metrics.session_expired.inc();
                     tracing::info!(%session, "session expired");
                 }
             }
-            Event::NodeCreated { .. }
-            | Event::NodeDeleted { .. }
-            | Event::NodeChanged { .. }
-            | Event::SessionAttached { .. }
-            | Event::Converted(_)
-            | Event::ValueSet(_)
-            | Event::PolicySet { .. }
-            | Event::Closed { .. }
-            | Event::Opened { .. }
-            | Event::Broken { .. }
-            | Event::ReleaseAsked { .. }
+            Event::Tree(
+                TreeEvent::Created { .. }
+                | TreeEvent::Deleted { .. }
+                | TreeEvent::DataChanged { .. },
+            )
+            | Event::Session(SessionEvent::Attached { .. })
+            | Event::Lock(
+                LockEvent::ModeChanged(_)
+                | LockEvent::ValueChanged(_)
+                | LockEvent::PolicyChanged { .. }
+                | LockEvent::CooldownStarted { .. }
+                | LockEvent::CooldownEnded { .. }
+                | LockEvent::BrokenByOperator { .. }
+                | LockEvent::ReleaseRequested { .. },
+            )
             | Event::NodeRegistered { .. } => {}
             Event::Recipe(event) => self.recipe_waiters.see(event),
-            Event::QuotaPassed { path } => tracing::warn!(%path, "a soft quota is passed"),
+            Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
+                tracing::warn!(%path, "a soft quota is passed");
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use holdfast_types::{Revision, SessionName, SessionView};
 
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::notices::{SessionEvent, SessionEvents};
+use crate::notices::{HoldNotice, SessionEvents};
 use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
@@ -33,7 +33,7 @@ pub struct ListenReply {
     /// From the request's arrival to this answer.
     pub waited: Duration,
     /// Oldest first. The response's revision is the cursor: give it back as `since`.
-    pub events: Vec<SessionEvent>,
+    pub events: Vec<HoldNotice>,
     /// Events after the caller's `since` and up to this revision are no longer known.
     pub gap: Option<Revision>,
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use holdfast_machine::Machine;
 use holdfast_raft::Urgency;
 use holdfast_types::{
-    Command, LockName, Owner, Rejection, Reply, SessionId, SessionName, SessionStatus, Ttl,
+    Command, LockName, Owner, Rejection, Reply, SessionId, SessionName, SessionRejection,
+    SessionStatus, Ttl,
 };
 
 use crate::failure::Failure;
@@ -133,8 +134,8 @@ pub(crate) fn find(
     match machine.session_id(session) {
         Some(found) => Ok(found),
         None if machine.session(session) == SessionStatus::Expired => {
-            Err(Rejection::SessionExpired { session: session.clone() })
+            Err(Rejection::Session(SessionRejection::Expired { session: session.clone() }))
         }
-        None => Err(Rejection::NoSession { session: session.clone() }),
+        None => Err(Rejection::Session(SessionRejection::Unknown { session: session.clone() })),
     }
 }

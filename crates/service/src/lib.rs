@@ -65,7 +65,7 @@ pub use line::QueuePosition;
 pub use lock::{FenceMode, TokenCheck};
 pub use metrics::Metrics;
 pub use multi_lock::GrantedMany;
-pub use notices::SessionEvent;
+pub use notices::HoldNotice;
 pub use recipes::{CountedDown, MadeLatch, NotYet};
 pub use service::{Service, ServiceConfig};
 pub use service_call::LeaseView;

@@ -84,27 +84,8 @@ impl Lines {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let lock = match event {
-            Event::Granted(grant) | Event::Converted(grant) | Event::ValueSet(grant) => &grant.lock,
-            Event::Lost { lock, .. }
-            | Event::Left { lock, .. }
-            | Event::PolicySet { lock, .. }
-            | Event::Closed { lock, .. }
-            | Event::Opened { lock }
-            | Event::ReleaseAsked { lock, .. } => lock,
-            // That a broken place is gone is told next.
-            Event::Broken { .. }
-            | Event::Recipe(_)
-            | Event::SessionTouched { .. }
-            | Event::SessionEnded { .. }
-            | Event::NodeCreated { .. }
-            | Event::NodeDeleted { .. }
-            | Event::NodeChanged { .. }
-            | Event::SessionAttached { .. }
-            | Event::NodeRegistered { .. }
-            | Event::QuotaPassed { .. } => return,
-        };
-        if let Some(line) = self.by_lock.lock().get(lock) {
+        let Event::Lock(event) = event else { return };
+        if let Some(line) = self.by_lock.lock().get(event.lock()) {
             line.changed.notify_one();
         }
     }

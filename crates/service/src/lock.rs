@@ -2,8 +2,8 @@
 
 use holdfast_machine::LockFilter;
 use holdfast_types::{
-    AskRelease, Command, FenceView, FencingToken, Grant, HandOver, LockName, LockView, Page,
-    Policy, PolicyChange, Release, Released, Reply,
+    Command, FenceView, FencingToken, Grant, HandOver, LockName, LockPolicy, LockView, Page,
+    PolicyChange, Release, Released, Reply, RequestRelease,
 };
 
 use crate::acquire::WAITERS_SHOWN;
@@ -37,8 +37,8 @@ impl Service {
     }
 
     /// Asks holders to release a lock; returns how many were asked.
-    pub async fn ask_release(&self, ask: AskRelease) -> Result<Response<u32>, Failure> {
-        self.propose_for(Command::AskRelease(ask), Reply::into_release_asked).await
+    pub async fn ask_release(&self, ask: RequestRelease) -> Result<Response<u32>, Failure> {
+        self.propose_for(Command::RequestRelease(ask), Reply::into_release_asked).await
     }
 
     /// Hands a hold to another session; returns that session's hold.
@@ -51,7 +51,7 @@ impl Service {
         &self,
         lock: LockName,
         change: PolicyChange,
-    ) -> Result<Response<Policy>, Failure> {
+    ) -> Result<Response<LockPolicy>, Failure> {
         self.propose_for(Command::SetPolicy { lock, change }, Reply::into_policy).await
     }
 

@@ -108,6 +108,6 @@ impl Granted {
 
 /// The lock that the others wait for, if one can be told: the first that somebody holds, or that is in cooldown.
 fn first_busy(places: Vec<(LockName, Queued)>) -> Option<(LockName, Queued)> {
-    let taken = places.iter().position(|(_, q)| q.holder.is_some() || q.closed.is_some());
+    let taken = places.iter().position(|(_, q)| q.holder.is_some() || q.cooldown.is_some());
     places.into_iter().nth(taken.unwrap_or(0))
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Applied, Event, FencingToken, LockName, LossCause, Owner, Reason, ReleaseRequest, Revision,
-    SessionName,
+    Applied, Event, FencingToken, LockEvent, LockName, LossCause, Owner, Reason, ReleaseRequest,
+    Revision, SessionEvent, SessionName,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_mins(2);
 
 /// What happened to a session's locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionEvent {
+pub struct HoldNotice {
     /// When.
     pub revision: Revision,
     /// Which lock.
@@ -46,7 +46,7 @@ pub struct SessionEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SessionEvents {
     /// Oldest first.
-    pub(crate) events: Vec<SessionEvent>,
+    pub(crate) events: Vec<HoldNotice>,
     /// Everything up to this is told: give it back as `since`.
     pub(crate) cursor: Revision,
     /// What happened after the caller's `since` and up to this is not known any more.
@@ -55,7 +55,7 @@ pub(crate) struct SessionEvents {
 
 #[derive(Debug)]
 struct Listener {
-    kept: VecDeque<SessionEvent>,
+    kept: VecDeque<HoldNotice>,
     /// Everything after this is kept.
     whole_after: Revision,
     woken: Arc<Notify>,
@@ -102,7 +102,7 @@ impl Listeners {
             return;
         }
         for (revision, event) in &applied.events {
-            if let Event::SessionEnded { session, .. } = event {
+            if let Event::Session(SessionEvent::Ended { session, .. }) = event {
                 inner.forget(session);
                 self.count.store(inner.by_session.len(), Ordering::Relaxed);
             } else if let Some((session, mut found)) = session_event(*revision, event) {
@@ -149,7 +149,7 @@ impl Listeners {
     }
 
     /// What happened before a session listened here, from another memory that reaches back to `since`.
-    pub(crate) fn recall(&self, session: &SessionName, since: Revision, events: Vec<SessionEvent>) {
+    pub(crate) fn recall(&self, session: &SessionName, since: Revision, events: Vec<HoldNotice>) {
         let mut inner = self.inner.lock();
         let Some(listener) = inner.by_session.get_mut(session) else { return };
         if since >= listener.whole_after || events.len() + listener.kept.len() > KEPT_MAX {
@@ -189,7 +189,7 @@ impl Listeners {
 }
 
 impl Inner {
-    fn keep(&mut self, session: &SessionName, event: SessionEvent, events_max: usize) {
+    fn keep(&mut self, session: &SessionName, event: HoldNotice, events_max: usize) {
         let Some(listener) = self.by_session.get_mut(session) else { return };
         let full = listener.kept.len() >= KEPT_MAX || self.kept >= events_max;
         listener.kept.push_back(event);
@@ -223,9 +223,14 @@ impl Inner {
 
 /// The reason with which an operator broke the hold that this event ends. The log entry has it in an event of its own.
 pub(crate) fn broken_because(entry: &[(Revision, Event)], lost: &Event) -> Option<Reason> {
-    let Event::Lost { cause: LossCause::Broken, ticket: of, .. } = lost else { return None };
+    let Event::Lock(LockEvent::HoldEnded { cause: LossCause::Broken, ticket: of, .. }) = lost
+    else {
+        return None;
+    };
     entry.iter().find_map(|(_, event)| {
-        let Event::Broken { ticket, reason, .. } = event else { return None };
+        let Event::Lock(LockEvent::BrokenByOperator { ticket, reason, .. }) = event else {
+            return None;
+        };
         (ticket == of).then(|| reason.clone())
     })
 }
@@ -234,40 +239,39 @@ pub(crate) fn broken_because(entry: &[(Revision, Event)], lost: &Event) -> Optio
 pub(crate) fn session_event(
     revision: Revision,
     event: &Event,
-) -> Option<(&SessionName, SessionEvent)> {
+) -> Option<(&SessionName, HoldNotice)> {
     match event {
-        Event::Granted(grant) => {
+        Event::Lock(LockEvent::Granted(grant)) => {
             let (lock, owner) = (grant.lock.clone(), grant.owner.clone());
             let (token, lost, broken, asked) = (grant.token, None, None, None);
-            let event = SessionEvent { revision, lock, owner, token, lost, broken, asked };
+            let event = HoldNotice { revision, lock, owner, token, lost, broken, asked };
             Some((&grant.session, event))
         }
-        Event::Lost { lock, session, owner, token, cause, .. } => {
+        Event::Lock(LockEvent::HoldEnded { lock, session, owner, token, cause, .. }) => {
             let (lock, owner, lost) = (lock.clone(), owner.clone(), Some(*cause));
             let (token, broken, asked) = (*token, None, None);
-            Some((session, SessionEvent { revision, lock, owner, token, lost, broken, asked }))
+            Some((session, HoldNotice { revision, lock, owner, token, lost, broken, asked }))
         }
-        Event::ReleaseAsked { lock, session, owner, token, request, .. } => {
+        Event::Lock(LockEvent::ReleaseRequested {
+            lock, session, owner, token, request, ..
+        }) => {
             let (lock, owner, token) = (lock.clone(), owner.clone(), *token);
             let (lost, broken, asked) = (None, None, Some(request.clone()));
-            Some((session, SessionEvent { revision, lock, owner, token, lost, broken, asked }))
+            Some((session, HoldNotice { revision, lock, owner, token, lost, broken, asked }))
         }
-        Event::Left { .. }
-        | Event::Converted(_)
-        | Event::ValueSet(_)
-        | Event::PolicySet { .. }
-        | Event::Closed { .. }
-        | Event::Opened { .. }
-        | Event::Broken { .. }
+        Event::Lock(
+            LockEvent::WaitEnded { .. }
+            | LockEvent::ModeChanged(_)
+            | LockEvent::ValueChanged(_)
+            | LockEvent::PolicyChanged { .. }
+            | LockEvent::CooldownStarted { .. }
+            | LockEvent::CooldownEnded { .. }
+            | LockEvent::BrokenByOperator { .. },
+        )
+        | Event::Session(_)
+        | Event::Tree(_)
         | Event::Recipe(_)
-        | Event::SessionTouched { .. }
-        | Event::SessionEnded { .. }
-        | Event::NodeCreated { .. }
-        | Event::NodeDeleted { .. }
-        | Event::NodeChanged { .. }
-        | Event::SessionAttached { .. }
-        | Event::NodeRegistered { .. }
-        | Event::QuotaPassed { .. } => None,
+        | Event::NodeRegistered { .. } => None,
     }
 }
 
@@ -294,14 +298,14 @@ mod tests {
             floor: FencingToken(revision),
             ends_at: None,
             ttl: Ttl::DEFAULT,
-            entries: 1,
+            hold_count: 1,
             renewed: false,
             waiters: 0,
             granted_at: Stamp(0),
             granted_in: Revision(revision),
             value: None,
         };
-        (Revision(revision), Event::Granted(grant))
+        (Revision(revision), Event::Lock(LockEvent::Granted(grant)))
     }
 
     fn apply(listeners: &Listeners, events: Vec<(Revision, Event)>) {
@@ -336,23 +340,25 @@ mod tests {
         listeners.listen(&me(), Instant::now()).unwrap();
         let (lock, owner) = (LockName::new("a").unwrap(), Owner::unnamed());
         let (ticket, token) = (Ticket(7), FencingToken(7));
-        let broken = Event::Broken {
+        let broken = Event::Lock(LockEvent::BrokenByOperator {
             lock: lock.clone(),
             session: me(),
             owner: owner.clone(),
             ticket,
             token: Some(token),
             reason: Reason::new("stuck").unwrap(),
-        };
-        let lost = |cause| Event::Lost {
-            lock: lock.clone(),
-            session: me(),
-            owner: owner.clone(),
-            ticket,
-            token,
-            granted_at: Stamp(0),
-            granted_in: Revision(7),
-            cause,
+        });
+        let lost = |cause| {
+            Event::Lock(LockEvent::HoldEnded {
+                lock: lock.clone(),
+                session: me(),
+                owner: owner.clone(),
+                ticket,
+                token,
+                granted_at: Stamp(0),
+                granted_in: Revision(7),
+                cause,
+            })
         };
         apply(&listeners, vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))]);
         apply(&listeners, vec![(Revision(9), lost(LossCause::Revoked))]);
@@ -406,7 +412,10 @@ mod tests {
         listeners.listen(&you, now + IDLE).unwrap();
         assert!(listeners.hear(&me(), Revision(0)).is_none());
         let (id, session, end) = (SessionId(1), you.clone(), SessionEnd::Closed);
-        apply(&listeners, vec![(Revision(9), Event::SessionEnded { id, session, end })]);
+        apply(
+            &listeners,
+            vec![(Revision(9), Event::Session(SessionEvent::Ended { id, session, end }))],
+        );
         assert!(listeners.hear(&you, Revision(0)).is_none());
     }
 }

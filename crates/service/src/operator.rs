@@ -1,7 +1,7 @@
 //! What an operator does to others: break a hold, end a session. Each writes one line into the audit log, whether or not
 //! it was done.
 
-use holdfast_types::{Break, Broken, Command, Identity, Reply, SessionId, SessionName};
+use holdfast_types::{Break, BreakTarget, Command, Identity, Reply, SessionId, SessionName};
 
 use crate::context::{RequestContext, Response};
 use crate::failure::Failure;
@@ -19,10 +19,10 @@ impl Service {
     ) -> Result<Response<u32>, Failure> {
         let Break { lock, what, reason } = command.clone();
         let what = match what {
-            Broken::Holders => "holders".to_owned(),
-            Broken::Ticket(ticket) => format!("ticket {ticket}"),
-            Broken::Sequence(sequence) => format!("number {sequence}"),
-            Broken::Token(token) => format!("token {token}"),
+            BreakTarget::Holders => "holders".to_owned(),
+            BreakTarget::Ticket(ticket) => format!("ticket {ticket}"),
+            BreakTarget::Sequence(sequence) => format!("number {sequence}"),
+            BreakTarget::Token(token) => format!("token {token}"),
         };
         let by = shown_identities(context);
         let broken = self.propose_for(Command::Break(command), Reply::into_broken).await;

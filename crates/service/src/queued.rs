@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures_util::FutureExt;
 use holdfast_types::{
     Cancel, Command, Grant, LockName, LossCause, Owner, Queued, Rejection, Reply, Revision,
-    SessionName, Standing, Ticket,
+    SessionName, SessionRejection, Standing, Ticket,
 };
 
 use crate::acquire::{AcquireClock, Granted, WAITERS_SHOWN};
@@ -136,8 +136,12 @@ impl QueuedAcquire {
     fn left(&self, service: &Service, cause: LossCause) -> Failure {
         let session = self.session.clone();
         match cause {
-            LossCause::SessionExpired => Failure::Rejected(Rejection::SessionExpired { session }),
-            LossCause::SessionClosed => Failure::Rejected(Rejection::NoSession { session }),
+            LossCause::SessionExpired => {
+                Failure::Rejected(Rejection::Session(SessionRejection::Expired { session }))
+            }
+            LossCause::SessionClosed => {
+                Failure::Rejected(Rejection::Session(SessionRejection::Unknown { session }))
+            }
             LossCause::Released
             | LossCause::Deleted
             | LossCause::MaxHold

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{
     Command, Labels, OpenSession, Page, Rejection, Reply, SessionId, SessionName,
-    SessionOpenedReply, SessionStatus, SessionView, Ttl,
+    SessionOpenedReply, SessionRejection, SessionStatus, SessionView, Ttl,
 };
 
 use crate::context::{ReadMode, Response};
@@ -109,9 +109,11 @@ impl Service {
     pub(crate) fn view(&self, session: &SessionName) -> Result<SessionView, Failure> {
         let rejection = match self.raft().read(|machine| machine.session(session)) {
             SessionStatus::Open(view) => return Ok(view),
-            SessionStatus::Expired => Rejection::SessionExpired { session: session.clone() },
+            SessionStatus::Expired => {
+                Rejection::Session(SessionRejection::Expired { session: session.clone() })
+            }
             SessionStatus::Closed | SessionStatus::Unknown => {
-                Rejection::NoSession { session: session.clone() }
+                Rejection::Session(SessionRejection::Unknown { session: session.clone() })
             }
         };
         Err(Failure::Rejected(rejection))

@@ -2,7 +2,7 @@
 
 use holdfast_types::{
     AclEntry, Bound, Caller, Command, Data, Multi, MultiReply, NodeView, Op, OpReply, Page,
-    Rejection, Reply, Stat, ZnodePath,
+    Rejection, Reply, Stat, TreeRejection, ZnodePath,
 };
 
 use crate::context::{ReadMode, RequestContext, Response};
@@ -26,7 +26,7 @@ impl Service {
     /// Changes znodes, all or nothing, with the identities of `context`.
     ///
     /// # Errors
-    /// `Rejection::OpRefused` names the operation; else as any write.
+    /// `TreeRejection::OfOperation` names the operation; else as any write.
     pub async fn multi(
         &self,
         context: &RequestContext,
@@ -63,7 +63,10 @@ impl Service {
                 continue;
             }
             let why = Rejection::LimitReached { bound: Bound::DataBytes, limit: limit.into() };
-            return Err(Failure::Rejected(Rejection::OpRefused { at, why: Box::new(why) }));
+            return Err(Failure::Rejected(Rejection::Tree(TreeRejection::OfOperation {
+                at,
+                why: Box::new(why),
+            })));
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AcquireAll, AskRelease, Attempt, Break, Data, FencingToken, HandOver, Incarnation, Labels,
-    Limits, LockName, Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll,
-    Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
+    AcquireAll, Attempt, Break, Data, FencingToken, HandOver, Incarnation, Labels, Limits,
+    LockName, Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll,
+    RequestRelease, Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -85,7 +85,7 @@ pub enum Command {
     /// Takes places away from whoever has them, by an operator's will. Nobody there is no error.
     Break(Break),
     /// Asks holders to give a lock back, and if wanted takes it away from those that do not in time.
-    AskRelease(AskRelease),
+    RequestRelease(RequestRelease),
     /// Hands a hold to another live session, under a new token and with nobody in between.
     HandOver(HandOver),
     /// Takes a place in the queue of each of several locks, and all of them if they are free: all or nothing.

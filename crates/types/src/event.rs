@@ -1,10 +1,10 @@
-//! What an applied entry changed, in order. Events drive waiters, leases and watches; they are not stored.
+//! The result of applying a log entry: outcomes and events. Events wake waiters, leases and watches; they are not stored.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Closed, FencingToken, Grant, LockName, NodeId, Outcome, Owner, Policy, Reason, RecipeEvent,
-    ReleaseRequest, Revision, SessionId, SessionName, Stamp, Ticket, Ttl, ZnodePath,
+    Cooldown, FencingToken, Grant, LockName, LockPolicy, NodeId, Outcome, Owner, Reason,
+    RecipeEvent, ReleaseRequest, Revision, SessionId, SessionName, Stamp, Ticket, Ttl, ZnodePath,
 };
 
 /// The result of applying one entry.
@@ -12,46 +12,43 @@ use crate::{
 pub struct Applied {
     /// Revision of the last command; that of the i-th of n outcomes is `revision - (n - 1 - i)`.
     pub revision: Revision,
-    /// One to each command, in order.
+    /// One per command, in order.
     pub outcomes: Vec<Outcome>,
-    /// What changed, in order, with the revision that changed it.
+    /// In order, each with the revision that caused it.
     pub events: Vec<(Revision, Event)>,
 }
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionEnd {
-    /// It was closed.
+    /// A client closed it.
     Closed,
-    /// Its lease ran out.
+    /// Its lease expired.
     Expired,
 }
 
-/// How a hold ended.
+/// How a hold or a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LossCause {
-    /// The holder gave it up.
+    /// The owner released it.
     Released,
-    /// The holder's session was closed.
     SessionClosed,
-    /// The holder's session expired.
     SessionExpired,
-    /// The contender's znode was deleted through the tree.
+    /// A client of the tree deleted the entry's znode.
     Deleted,
-    /// The hold lasted as long as its acquire allowed.
+    /// The hold reached the `max_hold` of its acquire.
     MaxHold,
-    /// The holder was asked to give it back, did not, and its time was up.
+    /// The holder did not release by the deadline of a release request.
     Revoked,
-    /// An operator took it away.
+    /// An operator broke it.
     Broken,
-    /// The holder handed it to another session.
+    /// The holder handed the lock over to another session.
     HandedOver,
-    /// The limit of the semaphore fell below what the waiter asks for.
+    /// The semaphore's limit fell below the permits that the waiter requests.
     LimitLowered,
 }
 
 impl LossCause {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Released,
         Self::SessionClosed,
@@ -64,7 +61,7 @@ impl LossCause {
         Self::LimitLowered,
     ];
 
-    /// As answers and metrics write it.
+    /// The word in replies and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Released => "released",
@@ -83,87 +80,139 @@ impl LossCause {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A contender became the holder.
+    Lock(LockEvent),
+    Session(SessionEvent),
+    Tree(TreeEvent),
+    Recipe(RecipeEvent),
+    /// A node id was bound to its data directory.
+    NodeRegistered {
+        node: NodeId,
+    },
+}
+
+/// A change of a lock, its queue or its policy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LockEvent {
+    /// A waiter or a new arrival became a holder.
     Granted(Grant),
-    /// A holder no longer holds.
-    Lost {
+    /// A hold ended.
+    HoldEnded {
         lock: LockName,
         session: SessionName,
         owner: Owner,
-        /// The place that had been granted.
         ticket: Ticket,
-        /// Under which token it was held.
         token: FencingToken,
-        /// Since when.
         granted_at: Stamp,
-        /// Since which revision.
         granted_in: Revision,
         cause: LossCause,
     },
     /// A waiter left the queue without a grant.
-    Left { lock: LockName, session: SessionName, owner: Owner, ticket: Ticket, cause: LossCause },
-    /// A session is new, or showed life through the log: its lease starts again.
-    SessionTouched {
-        id: SessionId,
-        /// What it lives without a renewal.
-        ttl: Ttl,
-        generation: u64,
-    },
-    /// A session has ended, and with it everything it owned.
-    SessionEnded { id: SessionId, session: SessionName, end: SessionEnd },
-    /// A znode was created.
-    NodeCreated { path: ZnodePath },
-    /// A znode was deleted.
-    NodeDeleted { path: ZnodePath },
-    /// A znode's data was replaced.
-    NodeChanged { path: ZnodePath },
-    /// A session speaks through the connection that this revision made, and through no other.
-    SessionAttached { id: SessionId },
-    /// A node's id was tied to its data directory.
-    NodeRegistered { node: NodeId },
-    /// Something that somebody may wait for happened to a latch or a barrier.
-    Recipe(RecipeEvent),
-    /// A subtree has grown beyond its soft quota; nothing was refused.
-    QuotaPassed {
-        /// The subtree with the quota.
-        path: ZnodePath,
-    },
-    /// A holder holds in another, weaker mode from now on, with the same token.
-    Converted(Grant),
-    /// A holder shows another value from now on, under the same token.
-    ValueSet(Grant),
-    /// The rules of a lock were changed.
-    PolicySet {
-        lock: LockName,
-        /// All of them, as they are now.
-        policy: Policy,
-    },
-    /// A lock is granted to nobody until a stamp.
-    Closed {
-        lock: LockName,
-        /// Until when, and why.
-        closed: Closed,
-    },
-    /// A lock that was closed is open again.
-    Opened { lock: LockName },
-    /// An operator takes a place away; that it is gone is told next.
-    Broken {
+    WaitEnded {
         lock: LockName,
         session: SessionName,
         owner: Owner,
         ticket: Ticket,
-        /// Under which token it was held; none if it waited.
+        cause: LossCause,
+    },
+    /// A hold has another mode, under the same token.
+    ModeChanged(Grant),
+    /// A hold shows another value, under the same token.
+    ValueChanged(Grant),
+    PolicyChanged {
+        lock: LockName,
+        /// The whole policy after the change.
+        policy: LockPolicy,
+    },
+    /// The lock is not granted until a stamp.
+    CooldownStarted {
+        lock: LockName,
+        cooldown: Cooldown,
+    },
+    CooldownEnded {
+        lock: LockName,
+    },
+    /// An operator removes a holder or a waiter. The event of its end follows.
+    BrokenByOperator {
+        lock: LockName,
+        session: SessionName,
+        owner: Owner,
+        ticket: Ticket,
+        /// `None` for a waiter.
         token: Option<FencingToken>,
         reason: Reason,
     },
-    /// A holder is asked to give the lock back.
-    ReleaseAsked {
+    /// A holder is asked to release the lock.
+    ReleaseRequested {
         lock: LockName,
         session: SessionName,
         owner: Owner,
         ticket: Ticket,
         token: FencingToken,
-        /// By when, and why.
         request: ReleaseRequest,
     },
+}
+
+impl LockEvent {
+    /// The lock that changed.
+    pub fn lock(&self) -> &LockName {
+        match self {
+            Self::Granted(grant) | Self::ModeChanged(grant) | Self::ValueChanged(grant) => {
+                &grant.lock
+            }
+            Self::HoldEnded { lock, .. }
+            | Self::WaitEnded { lock, .. }
+            | Self::PolicyChanged { lock, .. }
+            | Self::CooldownStarted { lock, .. }
+            | Self::CooldownEnded { lock }
+            | Self::BrokenByOperator { lock, .. }
+            | Self::ReleaseRequested { lock, .. } => lock,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SessionEvent {
+    /// The session was opened, or renewed through the log: its lease starts again.
+    LeaseStarted { id: SessionId, ttl: Ttl, generation: u64 },
+    /// The session ended, and every entry and ephemeral znode of it with it.
+    Ended { id: SessionId, session: SessionName, end: SessionEnd },
+    /// The session is bound to the connection that this revision attached, and to no other.
+    Attached { id: SessionId },
+}
+
+/// A change of a znode.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TreeEvent {
+    Created {
+        path: ZnodePath,
+    },
+    Deleted {
+        path: ZnodePath,
+    },
+    DataChanged {
+        path: ZnodePath,
+    },
+    /// A subtree exceeds its soft quota. Nothing was rejected.
+    SoftQuotaExceeded {
+        /// The root of the subtree.
+        path: ZnodePath,
+    },
+}
+
+impl From<LockEvent> for Event {
+    fn from(event: LockEvent) -> Self {
+        Self::Lock(event)
+    }
+}
+
+impl From<SessionEvent> for Event {
+    fn from(event: SessionEvent) -> Self {
+        Self::Session(event)
+    }
+}
+
+impl From<TreeEvent> for Event {
+    fn from(event: TreeEvent) -> Self {
+        Self::Tree(event)
+    }
 }

@@ -1,22 +1,19 @@
-//! The nouns of holdfast: ids, names, commands, entries, outcomes, events and views.
+//! The domain types of holdfast: ids, names, commands, log entries, outcomes, events and views.
 //!
-//! Owns what the words of the glossary mean as types, with their bounds checked at construction, so that
-//! everything behind the front door can trust them. Refuses to know bytes, sockets, clocks or disks: there is
-//! no I/O here and no behaviour beyond validation.
-//!
-//! Every type that reaches the log or the wire between nodes derives `Serialize`/`Deserialize`; enums that do so
-//! are append-only (their order is part of the format, see `docs/formats/`).
+//! Constructors check bounds, so every later layer trusts a value that exists. There is no I/O and no behaviour beyond
+//! validation. Types that reach the log or the wire between nodes derive `Serialize` and `Deserialize`; the order of
+//! their variants and fields is part of the format (`docs/formats/`).
 
 mod acl;
 mod bundle;
 mod command;
-mod custody;
 mod data;
 mod event;
 mod ids;
 mod limits;
 mod multi;
 mod name;
+mod operator;
 mod outcome;
 mod path;
 mod policy;
@@ -34,24 +31,26 @@ pub use bundle::{AcquireAll, ReleaseAll, StandingAll};
 pub use command::{
     Acquire, Cancel, Command, Entry, OpenSession, Release, ReleaseTarget, queue_fields,
 };
-pub use custody::{AskRelease, Break, Broken, HandOver, ReleaseRequest};
 pub use data::Data;
-pub use event::{Applied, Event, LossCause, SessionEnd};
+pub use event::{Applied, Event, LockEvent, LossCause, SessionEnd, SessionEvent, TreeEvent};
 pub use ids::{Attempt, FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, SessionName};
+pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
-    Blocked, Bound, Grant, OpReply, OutOfBounds, Outcome, Queued, Rejection, Released, Reply,
+    Blocked, Bound, Grant, LockRejection, OpReply, OutOfBounds, Outcome, Queued, Rejection,
+    Released, Reply, SessionRejection, TreeRejection,
 };
 pub use path::ZnodePath;
-pub use policy::{Closed, ClosedBy, Mode, Policy, PolicyChange, QueueOrder};
+pub use policy::{Cooldown, CooldownCause, LockPolicy, Mode, PolicyChange, QueueOrder};
 pub use recipe::{
-    Arrive, Arrived, Breach, BreachCause, Count, CountChange, CounterView, Depart, Gate, GateView,
-    GiveUp, LatchView, Passed, Recipe, RecipeEvent, RecipeRejection, RecipeReply,
+    Arrive, Arrived, BarrierKind, BarrierView, Breach, BreachCause, CancelArrival, ChangeCounter,
+    CounterChange, CounterView, LatchView, LeaveBarrier, Recipe, RecipeEvent, RecipeRejection,
+    RecipeReply, Tripped,
 };
 pub use reply::{
-    AcquireAllReply, AcquireReply, ArriveReply, DepartReply, MultiReply, SessionOpenedReply,
+    AcquireAllReply, AcquireReply, ArriveReply, LeaveBarrierReply, MultiReply, SessionOpenedReply,
 };
 pub use segments::{SegmentChoice, SegmentView, Segments};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};

@@ -12,9 +12,9 @@ pub struct Limits {
     /// Waiters on one lock.
     pub waiters_per_lock_max: u32,
     /// Contenders (holding or waiting) of one session.
-    pub contenders_per_session_max: u32,
+    pub queue_entries_per_session_max: u32,
     /// Entries of one hold.
-    pub entries_per_hold_max: u32,
+    pub hold_count_max: u32,
     /// Bytes of data in one znode.
     pub data_bytes_max: u32,
     /// Bytes that clients have stored: of znodes their paths, data, access lists and places in queues; of live sessions
@@ -38,8 +38,8 @@ impl Default for Limits {
             sessions_max: 1_000_000,
             znodes_max: 4_000_000,
             waiters_per_lock_max: 10_000,
-            contenders_per_session_max: 100_000,
-            entries_per_hold_max: 1_024,
+            queue_entries_per_session_max: 100_000,
+            hold_count_max: 1_024,
             data_bytes_max: 1_048_575,
             tree_bytes_max: 1_073_741_824,
             memo_per_session_max: 64,

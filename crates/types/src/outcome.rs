@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attempt, Closed, Data, FencingToken, HolderView, LockName, Mode, Owner, Perms, Policy,
+    Attempt, Cooldown, Data, FencingToken, HolderView, LockName, LockPolicy, Mode, Owner, Perms,
     RecipeRejection, RecipeReply, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
     ZnodePath,
 };
@@ -62,7 +62,7 @@ pub enum Reply {
     /// The rules of the lock are changed.
     PolicySet {
         /// All of them, as they are now.
-        policy: Policy,
+        policy: LockPolicy,
     },
     /// What was due of the lock is done.
     DueDone {
@@ -72,7 +72,7 @@ pub enum Reply {
     /// Places were taken away.
     Broken { places: u32 },
     /// Holders are asked to give the lock back.
-    ReleaseAsked { holders: u32 },
+    ReleaseRequested { holders: u32 },
     /// Another session holds the lock now.
     HandedOver(Grant),
     /// The caller holds all the locks that it asked for at once, in their order.
@@ -128,7 +128,7 @@ pub struct Grant {
     /// The session's time-to-live.
     pub ttl: Ttl,
     /// Entries counted.
-    pub entries: u32,
+    pub hold_count: u32,
     /// True if the lock was held by this owner before the command.
     pub renewed: bool,
     /// Who waits behind it.
@@ -155,7 +155,7 @@ pub struct Queued {
     /// somebody who waits for several.
     pub holder: Option<Box<HolderView>>,
     /// Until when the lock is granted to nobody, if it is closed.
-    pub closed: Option<Closed>,
+    pub cooldown: Option<Cooldown>,
     /// How it is to be held.
     pub mode: Mode,
     pub session: SessionId,
@@ -167,7 +167,7 @@ pub struct Queued {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Released {
     /// Entries that still hold the lock; 0 means it was given up.
-    pub entries_left: u32,
+    pub hold_count: u32,
     /// False if there was nothing to give up: it had been given up before, or the lock is free.
     pub changed: bool,
 }
@@ -181,10 +181,10 @@ pub enum Bound {
     Znodes,
     /// `waiters_per_lock_max`.
     WaitersPerLock,
-    /// `contenders_per_session_max`.
-    ContendersPerSession,
-    /// `entries_per_hold_max`.
-    EntriesPerHold,
+    /// `queue_entries_per_session_max`.
+    QueueEntriesPerSession,
+    /// `hold_count_max`.
+    HoldCount,
     /// `data_bytes_max`.
     DataBytes,
     /// The sequence counter of a directory, or the grant counter, has reached its end.
@@ -213,149 +213,175 @@ pub enum Bound {
     TreeBytes,
 }
 
-/// Why a command changed nothing. Append-only: the order of the variants is part of the format.
+/// Why a command changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Rejection {
-    /// The session expired, and not long ago: whatever it held is lost.
-    SessionExpired { session: SessionName },
-    /// No session of that name is known.
-    NoSession { session: SessionName },
-    /// The lease was renewed, or the session ended, before the expiry took effect.
-    Superseded,
-    /// Somebody else holds the lock, and the caller did not want to wait.
-    LockBusy {
-        holder: Box<HolderView>,
-        /// Who waits.
-        waiters: u32,
-    },
-    /// The caller neither holds the lock nor gave it up before.
-    NotHolder {
-        /// Who holds it.
-        holder: Box<HolderView>,
-    },
-    /// The attempt is over: its place was given up, cancelled or lost, or it is older than what the session remembers.
-    AttemptOver {
-        /// A new attempt needs a number larger than this.
-        newest: Attempt,
-    },
-    /// A bound is reached.
-    LimitReached { bound: Bound, limit: u64 },
-    /// No such node.
-    NoNode { path: ZnodePath },
-    /// There is a node already.
-    NodeExists { path: ZnodePath },
-    /// The node has children.
-    NotEmpty { path: ZnodePath },
-    /// The node has another version.
-    BadVersion {
-        path: ZnodePath,
-        /// The version it has.
-        actual: i32,
-    },
-    /// An ephemeral node has no children.
-    NoChildrenForEphemerals {
-        /// The ephemeral.
-        path: ZnodePath,
-    },
-    /// The node may not be changed this way: the root, `/locks`, or a reserved one.
-    Reserved { path: ZnodePath },
-    /// Another data directory serves under this node's id.
-    NodeTaken,
-    /// An operation of a multi was refused, and with it all of them.
-    OpRefused {
-        /// Which one, from 0, in `then` or `otherwise`.
-        at: u32,
-        why: Box<Rejection>,
-    },
-    /// The node's access list does not allow it.
-    NotAllowed {
-        path: ZnodePath,
-        /// What was needed.
-        needed: Perms,
-    },
-    /// The access list cannot be set: it is empty, or names nobody known.
-    BadAcl { path: ZnodePath },
-    /// A hard quota is reached.
-    QuotaExceeded {
-        /// The subtree with the quota.
-        path: ZnodePath,
-        /// Its limit, znodes or bytes.
+    Lock(LockRejection),
+    Session(SessionRejection),
+    Tree(TreeRejection),
+    Recipe(RecipeRejection),
+    /// A configured limit is reached.
+    LimitReached {
+        bound: Bound,
         limit: u64,
     },
-    /// The session speaks through another connection by now.
-    SessionMoved { session: SessionName },
-    /// A latch, a barrier or a counter refused.
-    Recipe(RecipeRejection),
-    /// Nobody holds the lock, but it is granted to nobody yet, and the caller did not want to wait.
-    LockClosed {
-        /// Until when, and why.
-        closed: Closed,
-        /// Who waits.
-        waiters: u32,
+    /// A number of the request is out of its bounds.
+    OutOfBounds {
+        what: OutOfBounds,
     },
-    /// The lock has another limit than the call says, or none.
+    /// Another data directory already uses this node id.
+    NodeIdTaken,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LockRejection {
+    /// Another owner holds the lock, and the caller does not wait.
+    Busy { holder: Box<HolderView>, waiters: u32 },
+    /// The lock is free but in cooldown, and the caller does not wait.
+    InCooldown { cooldown: Cooldown, waiters: u32 },
+    /// The lock is free but reserved for a multi-lock that still waits for another lock. The caller does not wait.
+    Reserved { waiters: u32 },
+    /// The caller neither holds the lock nor released it before.
+    NotHolder {
+        /// The present holder.
+        holder: Box<HolderView>,
+    },
+    /// The attempt is over: it was released, cancelled or lost, or is older than the session remembers.
+    AttemptOver {
+        /// A new attempt needs a larger number.
+        newest: Attempt,
+    },
+    /// The lock has another limit than the call names.
     LimitMismatch {
-        /// The limit it has; none if it is no semaphore.
+        /// `None`: the lock is not a semaphore.
         limit: Option<u32>,
     },
-    /// The place has another number of permits than the call says.
-    PermitsMismatch {
-        /// How many it has.
-        permits: u32,
-    },
-    /// The place is held, or waited for, in a mode that cannot become the one asked for.
+    /// The owner's queue entry has another number of permits than the call names.
+    PermitsMismatch { permits: u32 },
+    /// The mode of the owner's queue entry cannot become the requested mode.
     ModeConflict {
-        /// The mode it has.
+        /// The present mode.
         mode: Mode,
     },
-    /// The owner has the place already, and it is not to be entered twice.
+    /// The owner already has a queue entry, and one of the two acquires is not re-entrant.
     NotReentrant,
-    /// The lock is in use, and the change is possible only while nobody holds it or waits for it.
+    /// The change is possible only while the lock has no queue entries.
     InUse {
-        /// How many hold or wait.
-        contenders: u32,
+        /// Holders and waiters.
+        entries: u32,
     },
-    /// A rule, or a number of the request, is out of its bounds.
-    OutOfBounds { what: OutOfBounds },
     /// The caller would wait for itself.
     Deadlock {
-        /// Who waits for what, from the caller on: each for the next, the last for the caller. Of a longer circle the first
-        /// [`Rejection::CYCLE_MAX`]. The caller is missing if its session is new.
+        /// The wait cycle from the caller on: each waits for the next, the last for the caller. At most
+        /// [`LockRejection::CYCLE_MAX`] are named. The caller is missing if its session is new.
         cycle: Vec<Blocked>,
     },
-    /// Nobody holds the lock, so that there is nothing to hand over.
-    NobodyHolds,
-    /// Whoever the lock is to be handed to holds it already.
-    HoldsAlready { holder: Box<HolderView> },
-    /// A client of the tree waits before the one that the lock is to be handed to, or is the one itself and others wait
-    /// before it: such clients go by the order of the queue alone.
+    /// The lock has no holder, so there is nothing to hand over.
+    NotHeld,
+    /// The receiver of a hand-over already holds the lock.
+    AlreadyHolds { holder: Box<HolderView> },
+    /// A hand-over would overtake a client of the tree, which the queue order alone may grant.
     CannotOvertake,
-    /// The owner holds one of the locks already, or waits for it, in another company than it asks for now.
-    HasPlace {
+    /// The owner already has an entry in a lock, with other locks than this acquire names.
+    AlreadyQueued {
         /// The first such lock.
         lock: LockName,
     },
-    /// Nobody holds the lock, but it is kept for somebody who asked for several at once and still waits for another of
-    /// them; the caller did not want to wait.
-    LockReserved {
-        /// Who waits, all told.
-        waiters: u32,
-    },
-    /// One of several locks that were asked for at once was refused, and with it all of them.
-    MemberRefused { lock: LockName, why: Box<Rejection> },
-    /// The resource is cut into another number of segments than the call says, or into none.
-    SegmentsMismatch {
-        /// Into how many; none if it is one lock.
+    /// One lock of a multi-lock was rejected, and so the whole command.
+    OfMultiLock { lock: LockName, why: Box<Rejection> },
+    /// The lock has another number of shards than the call names.
+    ShardsMismatch {
+        /// `None`: the lock is not sharded.
         segments: Option<u32>,
     },
 }
 
-impl Rejection {
-    /// How many of a circle are named.
+impl LockRejection {
+    /// Members of a wait cycle that are named.
     pub const CYCLE_MAX: usize = 16;
 }
 
-/// One of a circle: a session, its owner, and the lock it waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SessionRejection {
+    /// The session expired recently: its locks are lost.
+    Expired { session: SessionName },
+    /// No session has this name.
+    Unknown { session: SessionName },
+    /// The lease was renewed, or the session ended, before the expiry was applied.
+    LeaseRenewed,
+    /// The session is bound to another connection.
+    Moved { session: SessionName },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TreeRejection {
+    NoZnode {
+        path: ZnodePath,
+    },
+    ZnodeExists {
+        path: ZnodePath,
+    },
+    /// The znode has children.
+    NotEmpty {
+        path: ZnodePath,
+    },
+    BadVersion {
+        path: ZnodePath,
+        /// The present version.
+        actual: i32,
+    },
+    /// An ephemeral znode cannot have children.
+    NoChildrenForEphemerals {
+        /// The ephemeral znode.
+        path: ZnodePath,
+    },
+    /// The znode cannot be changed this way: the root, `/locks`, or a reserved one.
+    Reserved {
+        path: ZnodePath,
+    },
+    /// One operation of a multi was rejected, and so all of them.
+    OfOperation {
+        /// Its index in `then` or `otherwise`, from 0.
+        at: u32,
+        why: Box<Rejection>,
+    },
+    /// The znode's access list does not permit the operation.
+    NotAllowed {
+        path: ZnodePath,
+        needed: Perms,
+    },
+    /// The access list is empty, or names no known identity.
+    BadAcl {
+        path: ZnodePath,
+    },
+    /// A hard quota is reached.
+    QuotaExceeded {
+        /// The root of the subtree that has the quota.
+        path: ZnodePath,
+        /// Znodes or bytes.
+        limit: u64,
+    },
+}
+
+impl From<LockRejection> for Rejection {
+    fn from(rejection: LockRejection) -> Self {
+        Self::Lock(rejection)
+    }
+}
+
+impl From<SessionRejection> for Rejection {
+    fn from(rejection: SessionRejection) -> Self {
+        Self::Session(rejection)
+    }
+}
+
+impl From<TreeRejection> for Rejection {
+    fn from(rejection: TreeRejection) -> Self {
+        Self::Tree(rejection)
+    }
+}
+
+/// A member of a wait cycle: a session, its owner, and the lock that it waits for.
 pub type Blocked = (SessionName, Owner, LockName);
 
 /// A number that no call of ours makes so large or so small.

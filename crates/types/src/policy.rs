@@ -1,8 +1,8 @@
 //! How a lock may be held, and the rules that one lock follows: its policy.
 //!
-//! Owns the words and their bounds. Refuses to know queues and grants: the machine does. Bounds: [`Policy::LIMIT_MAX`]
-//! permits, [`Policy::LOCK_DELAY_MAX_MS`], [`Policy::COOLDOWN_MAX_MS`], [`Policy::AGEING_MAX_MS`],
-//! [`Policy::SEGMENTS_MAX`] segments.
+//! Owns the words and their bounds. Refuses to know queues and grants: the machine does. Bounds: [`LockPolicy::LIMIT_MAX`]
+//! permits, [`LockPolicy::LOCK_DELAY_MAX_MS`], [`LockPolicy::COOLDOWN_MAX_MS`], [`LockPolicy::AGEING_MAX_MS`],
+//! [`LockPolicy::SEGMENTS_MAX`] segments.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,25 +68,25 @@ impl QueueOrder {
 
 /// The rules of one lock. What was never set is as by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Policy {
-    /// Permits that may be held at a time, from 1 to [`Policy::LIMIT_MAX`]: the lock is a semaphore. None: it is a lock.
+pub struct LockPolicy {
+    /// Permits that may be held at a time, from 1 to [`LockPolicy::LIMIT_MAX`]: the lock is a semaphore. None: it is a lock.
     pub limit: Option<u32>,
     /// Who goes before whom.
     pub order: QueueOrder,
-    /// How much waiting one level of priority is worth, milliseconds, up to [`Policy::AGEING_MAX_MS`].
+    /// How much waiting one level of priority is worth, milliseconds, up to [`LockPolicy::AGEING_MAX_MS`].
     pub ageing_ms: u64,
     /// How long the lock stays closed after a holder was lost that may not know it, milliseconds, up to
-    /// [`Policy::LOCK_DELAY_MAX_MS`]; 0 for not at all.
+    /// [`LockPolicy::LOCK_DELAY_MAX_MS`]; 0 for not at all.
     pub lock_delay_ms: u64,
-    /// How long after a grant there is no other one, milliseconds, up to [`Policy::COOLDOWN_MAX_MS`]; 0 for no such rule.
+    /// How long after a grant there is no other one, milliseconds, up to [`LockPolicy::COOLDOWN_MAX_MS`]; 0 for no such rule.
     pub cooldown_ms: u64,
     /// Whether a request that would close a cycle of waiters is refused.
     pub detect_deadlocks: bool,
-    /// Into how many segments the resource is cut, from 1 to [`Policy::SEGMENTS_MAX`].
+    /// Into how many segments the resource is cut, from 1 to [`LockPolicy::SEGMENTS_MAX`].
     pub segments: Option<u32>,
 }
 
-impl Policy {
+impl LockPolicy {
     /// The most permits of a semaphore.
     pub const LIMIT_MAX: u32 = 10_000;
     /// One minute.
@@ -119,7 +119,7 @@ impl Policy {
     }
 }
 
-impl Default for Policy {
+impl Default for LockPolicy {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -128,22 +128,22 @@ impl Default for Policy {
 /// Rules to be changed: what is none stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PolicyChange {
-    /// See [`Policy::limit`]; `Some(None)` makes it a lock again.
+    /// See [`LockPolicy::limit`]; `Some(None)` makes it a lock again.
     pub limit: Option<Option<u32>>,
     pub order: Option<QueueOrder>,
     pub ageing_ms: Option<u64>,
     pub lock_delay_ms: Option<u64>,
     pub cooldown_ms: Option<u64>,
     pub detect_deadlocks: Option<bool>,
-    /// See [`Policy::segments`]; `Some(None)` makes it whole again.
+    /// See [`LockPolicy::segments`]; `Some(None)` makes it whole again.
     pub segments: Option<Option<u32>>,
 }
 
 impl PolicyChange {
     /// The rules after the change.
     #[must_use]
-    pub fn of(&self, policy: Policy) -> Policy {
-        Policy {
+    pub fn of(&self, policy: LockPolicy) -> LockPolicy {
+        LockPolicy {
             limit: self.limit.unwrap_or(policy.limit),
             order: self.order.unwrap_or(policy.order),
             ageing_ms: self.ageing_ms.unwrap_or(policy.ageing_ms),
@@ -155,26 +155,26 @@ impl PolicyChange {
     }
 }
 
-/// Why a lock that could be granted is not, for a while.
+/// Why a free lock is not granted for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum ClosedBy {
-    /// Its last holder asked for it to be kept from others so long.
+pub enum CooldownCause {
+    /// The last acquire named a `min_hold`.
     MinHold,
-    /// It was granted a short while ago.
+    /// The policy names a cooldown after each grant.
     Cooldown,
-    /// Its last holder was lost and may not know it yet.
+    /// The last hold was lost, and its holder may not know it yet.
     LockDelay,
 }
 
-/// A lock that is not granted to anybody until a stamp.
+/// A lock in cooldown: it is not granted until a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Closed {
-    /// It opens with the first entry that is stamped so or later and looks at it.
+pub struct Cooldown {
+    /// The lock can be granted by the first entry with this stamp or a later one.
     pub until: Stamp,
-    /// Why; of several reasons the one that lasts longest.
-    pub why: ClosedBy,
+    /// Of several causes the one that lasts longest.
+    pub cause: CooldownCause,
 }
 
 #[cfg(test)]
@@ -184,19 +184,19 @@ mod tests {
     #[test]
     fn a_change_changes_what_it_names() {
         let change = PolicyChange { limit: Some(Some(3)), ..PolicyChange::default() };
-        let changed = change.of(Policy::DEFAULT);
-        assert_eq!(changed, Policy { limit: Some(3), ..Policy::DEFAULT });
+        let changed = change.of(LockPolicy::DEFAULT);
+        assert_eq!(changed, LockPolicy { limit: Some(3), ..LockPolicy::DEFAULT });
         let back = PolicyChange { limit: Some(None), ..PolicyChange::default() };
-        assert_eq!(back.of(changed), Policy::DEFAULT);
+        assert_eq!(back.of(changed), LockPolicy::DEFAULT);
     }
 
     #[test]
     fn numbers_have_bounds() {
-        assert!(Policy::DEFAULT.is_sound());
-        for limit in [0, Policy::LIMIT_MAX + 1] {
-            assert!(!Policy { limit: Some(limit), ..Policy::DEFAULT }.is_sound());
+        assert!(LockPolicy::DEFAULT.is_sound());
+        for limit in [0, LockPolicy::LIMIT_MAX + 1] {
+            assert!(!LockPolicy { limit: Some(limit), ..LockPolicy::DEFAULT }.is_sound());
         }
-        let lock_delay_ms = Policy::LOCK_DELAY_MAX_MS + 1;
-        assert!(!Policy { lock_delay_ms, ..Policy::DEFAULT }.is_sound());
+        let lock_delay_ms = LockPolicy::LOCK_DELAY_MAX_MS + 1;
+        assert!(!LockPolicy { lock_delay_ms, ..LockPolicy::DEFAULT }.is_sound());
     }
 }

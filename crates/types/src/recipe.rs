@@ -39,11 +39,11 @@ pub enum Recipe {
     /// Arrives at a barrier, or at a double barrier in order to enter.
     Arrive(Arrive),
     /// Leaves: a barrier breaks, an entered double barrier is left, a place to enter is free again.
-    Depart(Depart),
+    LeaveBarrier(LeaveBarrier),
     /// Ends the wait of an arrival whose caller waits no longer.
-    GiveUp(GiveUp),
+    CancelArrival(CancelArrival),
     /// Changes a counter.
-    Count(Count),
+    ChangeCounter(ChangeCounter),
 }
 
 impl Recipe {
@@ -61,7 +61,7 @@ impl Recipe {
 
 /// Which kind of barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Gate {
+pub enum BarrierKind {
     /// Opens once for each generation.
     Barrier,
     /// Is entered together and left together.
@@ -71,7 +71,7 @@ pub enum Gate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrive {
     /// Of which kind.
-    pub gate: Gate,
+    pub gate: BarrierKind,
     pub name: RecipeName,
     /// How many pass together, 1 to [`Recipe::PARTIES_MAX`].
     pub parties: u32,
@@ -81,23 +81,23 @@ pub struct Arrive {
     /// A retry under the same id gets the first final answer.
     pub request: Option<RequestId>,
     /// How long the caller waits, milliseconds; none arrives only if that lets it pass at once. Asking again replaces
-    /// it. The machine only remembers it: a [`Recipe::GiveUp`] ends the wait.
+    /// it. The machine only remembers it: a [`Recipe::CancelArrival`] ends the wait.
     pub wait_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Depart {
+pub struct LeaveBarrier {
     /// Of which kind.
-    pub gate: Gate,
+    pub gate: BarrierKind,
     pub name: RecipeName,
     pub session: SessionName,
     pub owner: Owner,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GiveUp {
+pub struct CancelArrival {
     /// Of which kind.
-    pub gate: Gate,
+    pub gate: BarrierKind,
     pub name: RecipeName,
     pub session: SessionName,
     pub owner: Owner,
@@ -109,19 +109,19 @@ pub struct GiveUp {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Count {
+pub struct ChangeCounter {
     pub counter: RecipeName,
     /// Keeper of the memo. It must be open; the change does not renew it.
     pub session: Option<SessionName>,
     /// With a session: a retry under the same id gets the first answer.
     pub request: Option<RequestId>,
     /// What to do.
-    pub change: CountChange,
+    pub change: CounterChange,
 }
 
 /// What to do with a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CountChange {
+pub enum CounterChange {
     /// Adds; refused beyond the ends of 64 bits.
     Add {
         /// How much; may be negative.
@@ -168,16 +168,16 @@ pub enum RecipeReply {
     /// The caller has arrived and waits for others.
     Arrived(Arrived),
     /// The caller has passed the barrier, or entered the double barrier.
-    Passed(Passed),
+    Tripped(Tripped),
     /// The caller has left, or was not there.
-    Departed {
+    LeftBarrier {
         /// Of a double barrier that is still being left: the round, and with it how many are inside.
         leaving: Option<(Revision, u32)>,
         /// False if there was nothing to leave.
         changed: bool,
     },
     /// The caller no longer waits.
-    GaveUp,
+    ArrivalCancelled,
     /// The counter as it is now.
     Counter(CounterView),
 }
@@ -202,7 +202,7 @@ pub struct Arrived {
 
 /// A barrier that opened for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Passed {
+pub struct Tripped {
     /// Of a barrier: the revision of its generation's first arrival; of a double barrier: the revision in which the
     /// round began. Larger than every one before.
     pub generation: Revision,
@@ -283,7 +283,7 @@ pub enum RecipeEvent {
     /// A generation of a barrier opened for all who had arrived, or a round of a double barrier began.
     Opened {
         /// Of which kind.
-        gate: Gate,
+        gate: BarrierKind,
         name: RecipeName,
         /// The generation, or the round.
         generation: Revision,
@@ -319,7 +319,7 @@ pub struct CounterView {
 
 /// A barrier or a double barrier at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GateView {
+pub struct BarrierView {
     /// How many pass together; 0 if nobody is there.
     pub parties: u32,
     /// Of a barrier: the generation that gathers.

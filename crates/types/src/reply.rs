@@ -4,8 +4,8 @@
 //! program, never of the caller.
 
 use crate::{
-    Arrived, CounterView, Grant, LatchView, LockName, OpReply, Passed, Policy, Queued, RecipeReply,
-    Released, Reply, Revision, SessionId, SessionName, Ttl,
+    Arrived, CounterView, Grant, LatchView, LockName, LockPolicy, OpReply, Queued, RecipeReply,
+    Released, Reply, Revision, SessionId, SessionName, Tripped, Ttl,
 };
 
 /// The answer to [`crate::Command::Acquire`].
@@ -43,13 +43,13 @@ pub struct SessionOpenedReply {
 /// The answer to [`crate::Recipe::Arrive`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArriveReply {
-    Passed(Passed),
+    Tripped(Tripped),
     Arrived(Arrived),
 }
 
-/// The answer to [`crate::Recipe::Depart`].
+/// The answer to [`crate::Recipe::LeaveBarrier`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DepartReply {
+pub struct LeaveBarrierReply {
     /// Of a double barrier that others have not left yet: the round, and how many are inside.
     pub leaving: Option<(Revision, u32)>,
     /// False if there was nothing to leave.
@@ -93,14 +93,14 @@ impl Reply {
 
     /// How many holders were asked.
     pub fn into_release_asked(self) -> Option<u32> {
-        if let Self::ReleaseAsked { holders } = self { Some(holders) } else { None }
+        if let Self::ReleaseRequested { holders } = self { Some(holders) } else { None }
     }
 
     pub fn into_handed_over(self) -> Option<Grant> {
         if let Self::HandedOver(grant) = self { Some(grant) } else { None }
     }
 
-    pub fn into_policy(self) -> Option<Policy> {
+    pub fn into_policy(self) -> Option<LockPolicy> {
         if let Self::PolicySet { policy } = self { Some(policy) } else { None }
     }
 
@@ -165,8 +165,8 @@ impl RecipeReply {
     }
 
     pub fn into_arrive(self) -> Option<ArriveReply> {
-        if let Self::Passed(passed) = self {
-            Some(ArriveReply::Passed(passed))
+        if let Self::Tripped(passed) = self {
+            Some(ArriveReply::Tripped(passed))
         } else if let Self::Arrived(arrived) = self {
             Some(ArriveReply::Arrived(arrived))
         } else {
@@ -174,16 +174,16 @@ impl RecipeReply {
         }
     }
 
-    pub fn into_depart(self) -> Option<DepartReply> {
-        if let Self::Departed { leaving, changed } = self {
-            Some(DepartReply { leaving, changed })
+    pub fn into_leave_barrier(self) -> Option<LeaveBarrierReply> {
+        if let Self::LeftBarrier { leaving, changed } = self {
+            Some(LeaveBarrierReply { leaving, changed })
         } else {
             None
         }
     }
 
-    /// The answer to [`crate::Recipe::GiveUp`] if the caller had passed before; `None` if it had not.
-    pub fn into_passed(self) -> Option<Passed> {
-        if let Self::Passed(passed) = self { Some(passed) } else { None }
+    /// The answer to [`crate::Recipe::CancelArrival`] if the caller had passed before; `None` if it had not.
+    pub fn into_passed(self) -> Option<Tripped> {
+        if let Self::Tripped(passed) = self { Some(passed) } else { None }
     }
 }

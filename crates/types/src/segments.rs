@@ -1,16 +1,16 @@
 //! One resource cut into segments: locks of their own, `stock/0` to `stock/7`, of which a caller takes one.
 //!
 //! Owns the words and how a segment is called. Refuses to know who gets which one: the machine chooses. Bound:
-//! [`Policy::SEGMENTS_MAX`] segments.
+//! [`LockPolicy::SEGMENTS_MAX`] segments.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FencingToken, LockName, NameError, Policy, SessionName};
+use crate::{FencingToken, LockName, LockPolicy, NameError, SessionName};
 
 /// Says that an acquire is for one segment of what it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Segments {
-    /// Into how many the resource is cut, from 1 to [`Policy::SEGMENTS_MAX`]. The first call that says so cuts it, later ones
+    /// Into how many the resource is cut, from 1 to [`LockPolicy::SEGMENTS_MAX`]. The first call that says so cuts it, later ones
     /// must agree. None: as many as there are.
     pub count: Option<u32>,
     /// Which of them.
@@ -41,7 +41,7 @@ impl Segments {
         let digits = lock.as_str().strip_prefix(whole.as_str())?.strip_prefix('/')?;
         let plain = digits.bytes().all(|b| b.is_ascii_digit())
             && (digits.len() == 1 || !digits.starts_with('0'));
-        digits.parse().ok().filter(|index| plain && *index < Policy::SEGMENTS_MAX)
+        digits.parse().ok().filter(|index| plain && *index < LockPolicy::SEGMENTS_MAX)
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_known_by_its_name_alone() {
-        for index in [0, 7, 10, Policy::SEGMENTS_MAX - 1] {
+        for index in [0, 7, 10, LockPolicy::SEGMENTS_MAX - 1] {
             let name = Segments::name_of(&lock("shop/stock"), index).unwrap();
             assert_eq!(Segments::index_of(&lock("shop/stock"), &name), Some(index), "{name}");
         }

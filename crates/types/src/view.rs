@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Closed, Data, FencingToken, Grant, Labels, LockName, Mode, Owner, Policy, Queued,
+    Cooldown, Data, FencingToken, Grant, Labels, LockName, LockPolicy, Mode, Owner, Queued,
     ReleaseRequest, Revision, SegmentView, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
     ZnodePath,
 };
@@ -17,7 +17,7 @@ pub struct HolderView {
     /// Since when.
     pub granted_at: Stamp,
     /// Entries counted.
-    pub entries: u32,
+    pub hold_count: u32,
     /// The session's labels.
     pub labels: Labels,
     /// How it holds.
@@ -75,10 +75,8 @@ pub struct LockView {
     /// The smallest token that is still good: that of the oldest grant among the holders, or if nobody holds, the next one
     /// that could be minted.
     pub floor: FencingToken,
-    /// Its rules.
-    pub policy: Policy,
-    /// Until when it is granted to nobody, if it is closed.
-    pub closed: Option<Closed>,
+    pub policy: LockPolicy,
+    pub cooldown: Option<Cooldown>,
     /// What else there is to say of those of [`LockView::holders`] of whom there is.
     pub notes: Vec<HolderNote>,
     /// Its segments from 0 on, if it is cut into some; none in a list.

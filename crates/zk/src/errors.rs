@@ -5,7 +5,7 @@
 //! reply would let the requests that the client pipelined behind it be executed. `paths.rs` has the errors of paths.
 
 use holdfast_service::Failure;
-use holdfast_types::{Bound, Rejection};
+use holdfast_types::{Bound, LockRejection, Rejection, SessionRejection, TreeRejection};
 use holdfast_zkwire::ErrorCode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,39 +54,31 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
 /// The error of a rejection. A rejected `multi` has the error of the operation that failed.
 pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
     match rejection {
-        Rejection::SessionExpired { .. } | Rejection::NoSession { .. } => ErrorCode::SessionExpired,
-        Rejection::SessionMoved { .. } => ErrorCode::SessionMoved,
-        Rejection::NoNode { .. } => ErrorCode::NoNode,
-        Rejection::NodeExists { .. } => ErrorCode::NodeExists,
-        Rejection::NotEmpty { .. } => ErrorCode::NotEmpty,
-        Rejection::BadVersion { .. } => ErrorCode::BadVersion,
-        Rejection::NoChildrenForEphemerals { .. } => ErrorCode::NoChildrenForEphemerals,
-        Rejection::Reserved { .. } | Rejection::SegmentsMismatch { .. } => ErrorCode::BadArguments,
-        Rejection::NotAllowed { .. } => ErrorCode::NoAuth,
-        Rejection::BadAcl { .. } => ErrorCode::InvalidAcl,
-        Rejection::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
+        Rejection::Session(rejection) => match rejection {
+            SessionRejection::Expired { .. } | SessionRejection::Unknown { .. } => {
+                ErrorCode::SessionExpired
+            }
+            SessionRejection::Moved { .. } => ErrorCode::SessionMoved,
+            SessionRejection::LeaseRenewed => ErrorCode::SystemError,
+        },
+        Rejection::Tree(rejection) => match rejection {
+            TreeRejection::NoZnode { .. } => ErrorCode::NoNode,
+            TreeRejection::ZnodeExists { .. } => ErrorCode::NodeExists,
+            TreeRejection::NotEmpty { .. } => ErrorCode::NotEmpty,
+            TreeRejection::BadVersion { .. } => ErrorCode::BadVersion,
+            TreeRejection::NoChildrenForEphemerals { .. } => ErrorCode::NoChildrenForEphemerals,
+            TreeRejection::Reserved { .. } => ErrorCode::BadArguments,
+            TreeRejection::NotAllowed { .. } => ErrorCode::NoAuth,
+            TreeRejection::BadAcl { .. } => ErrorCode::InvalidAcl,
+            TreeRejection::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
+            TreeRejection::OfOperation { why, .. } => error_code(why),
+        },
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
-        Rejection::OpRefused { why, .. } => error_code(why),
+        Rejection::Lock(LockRejection::ShardsMismatch { .. }) => ErrorCode::BadArguments,
         // Only operations of the HTTP API are rejected with these.
-        Rejection::Superseded
-        | Rejection::LockBusy { .. }
-        | Rejection::LockClosed { .. }
-        | Rejection::LimitMismatch { .. }
-        | Rejection::PermitsMismatch { .. }
-        | Rejection::ModeConflict { .. }
-        | Rejection::NotReentrant
-        | Rejection::InUse { .. }
+        Rejection::Lock(_)
         | Rejection::OutOfBounds { .. }
-        | Rejection::Deadlock { .. }
-        | Rejection::NobodyHolds
-        | Rejection::HoldsAlready { .. }
-        | Rejection::CannotOvertake
-        | Rejection::HasPlace { .. }
-        | Rejection::LockReserved { .. }
-        | Rejection::MemberRefused { .. }
-        | Rejection::NotHolder { .. }
-        | Rejection::AttemptOver { .. }
-        | Rejection::NodeTaken
+        | Rejection::NodeIdTaken
         | Rejection::Recipe(_) => ErrorCode::SystemError,
     }
 }
@@ -103,9 +95,9 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::Znodes
         | Bound::TreeBytes
         | Bound::WaitersPerLock
-        | Bound::ContendersPerSession
+        | Bound::QueueEntriesPerSession
         | Bound::EphemeralsPerSession
-        | Bound::EntriesPerHold
+        | Bound::HoldCount
         | Bound::Permits
         | Bound::ValueBytes
         | Bound::Counter
@@ -126,22 +118,26 @@ mod tests {
     fn rejections_have_the_error_numbers_of_zookeeper() {
         let path = ZnodePath::root;
         let session = || SessionName::new("s").unwrap();
-        let in_multi = |why| Rejection::OpRefused { at: 3, why: Box::new(why) };
+        let in_multi =
+            |why| Rejection::Tree(TreeRejection::OfOperation { at: 3, why: Box::new(why) });
         for (rejection, code) in [
-            (Rejection::NoNode { path: path() }, -101),
-            (Rejection::NotAllowed { path: path(), needed: Perms::READ }, -102),
-            (Rejection::BadVersion { path: path(), actual: 1 }, -103),
-            (Rejection::NoChildrenForEphemerals { path: path() }, -108),
-            (Rejection::NodeExists { path: path() }, -110),
-            (Rejection::NotEmpty { path: path() }, -111),
-            (Rejection::SessionExpired { session: session() }, -112),
-            (Rejection::NoSession { session: session() }, -112),
-            (Rejection::BadAcl { path: path() }, -114),
-            (Rejection::SessionMoved { session: session() }, -118),
-            (Rejection::QuotaExceeded { path: path(), limit: 1 }, -125),
-            (Rejection::Reserved { path: path() }, -8),
+            (Rejection::Tree(TreeRejection::NoZnode { path: path() }), -101),
+            (
+                Rejection::Tree(TreeRejection::NotAllowed { path: path(), needed: Perms::READ }),
+                -102,
+            ),
+            (Rejection::Tree(TreeRejection::BadVersion { path: path(), actual: 1 }), -103),
+            (Rejection::Tree(TreeRejection::NoChildrenForEphemerals { path: path() }), -108),
+            (Rejection::Tree(TreeRejection::ZnodeExists { path: path() }), -110),
+            (Rejection::Tree(TreeRejection::NotEmpty { path: path() }), -111),
+            (Rejection::Session(SessionRejection::Expired { session: session() }), -112),
+            (Rejection::Session(SessionRejection::Unknown { session: session() }), -112),
+            (Rejection::Tree(TreeRejection::BadAcl { path: path() }), -114),
+            (Rejection::Session(SessionRejection::Moved { session: session() }), -118),
+            (Rejection::Tree(TreeRejection::QuotaExceeded { path: path(), limit: 1 }), -125),
+            (Rejection::Tree(TreeRejection::Reserved { path: path() }), -8),
             (Rejection::LimitReached { bound: Bound::Znodes, limit: 1 }, -125),
-            (in_multi(Rejection::NoNode { path: path() }), -101),
+            (in_multi(Rejection::Tree(TreeRejection::NoZnode { path: path() })), -101),
         ] {
             assert_eq!(error_code(&rejection).code(), code, "{rejection:?}");
         }
@@ -154,7 +150,7 @@ mod tests {
         let busy = Failure::Overloaded { retry_after: Duration::from_secs(1) };
         assert_eq!(error_reply(&busy), ErrorReply::Reply(ErrorCode::ThrottledOp));
         let session = SessionName::new("s").unwrap();
-        let moved = Failure::Rejected(Rejection::SessionMoved { session });
+        let moved = Failure::Rejected(Rejection::Session(SessionRejection::Moved { session }));
         assert_eq!(error_reply(&moved), ErrorReply::ReplyAndDisconnect(ErrorCode::SessionMoved));
     }
 }

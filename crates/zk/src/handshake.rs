@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use holdfast_service::{Attached, Failure, Outbox, Stream};
-use holdfast_types::{Labels, Password, Rejection, SessionId};
+use holdfast_types::{Labels, Password, Rejection, SessionId, SessionRejection};
 use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
 
 use crate::context::ServerContext;
@@ -73,11 +73,11 @@ async fn attach(
     attached.map_err(|failure| {
         let gone = matches!(
             failure,
-            Failure::Rejected(
-                Rejection::NoSession { .. }
-                    | Rejection::SessionExpired { .. }
-                    | Rejection::SessionMoved { .. }
-            )
+            Failure::Rejected(Rejection::Session(
+                SessionRejection::Unknown { .. }
+                    | SessionRejection::Expired { .. }
+                    | SessionRejection::Moved { .. }
+            ))
         );
         if gone {
             HandshakeError::NoSession(request.read_only)

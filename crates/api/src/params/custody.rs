@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{AskRelease, FencingToken, Owner, Reason, SessionName};
+use holdfast_types::{FencingToken, Owner, Reason, RequestRelease, SessionName};
 
 use super::query::Query;
 use super::{REDIRECT, about, name, number};
@@ -12,7 +12,7 @@ use crate::{Absent, ErrorCode, Fields, Param, ParamList, Refusal, parse_duration
 /// The one value of `ask`.
 const RELEASE: &str = "release";
 const DEADLINE_MIN: Duration = Duration::from_millis(1);
-const DEADLINE_MAX: Duration = Duration::from_millis(AskRelease::DEADLINE_MAX_MS);
+const DEADLINE_MAX: Duration = Duration::from_millis(RequestRelease::DEADLINE_MAX_MS);
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 
 /// What tokens there are.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Policy, QueueOrder};
+use holdfast_types::{LockPolicy, QueueOrder};
 
 use super::query::Query;
 use super::terms::{count, pieces};
@@ -10,9 +10,9 @@ use super::{REDIRECT, about};
 use crate::duration::check_bounds;
 use crate::{Absent, ErrorCode, Fields, Form, Param, ParamList, Refusal, parse_duration};
 
-const LOCK_DELAY_MAX: Duration = Duration::from_millis(Policy::LOCK_DELAY_MAX_MS);
-const COOLDOWN_MAX: Duration = Duration::from_millis(Policy::COOLDOWN_MAX_MS);
-const AGEING_MAX: Duration = Duration::from_millis(Policy::AGEING_MAX_MS);
+const LOCK_DELAY_MAX: Duration = Duration::from_millis(LockPolicy::LOCK_DELAY_MAX_MS);
+const COOLDOWN_MAX: Duration = Duration::from_millis(LockPolicy::COOLDOWN_MAX_MS);
+const AGEING_MAX: Duration = Duration::from_millis(LockPolicy::AGEING_MAX_MS);
 /// The limit of a lock that is no semaphore.
 const NONE: &str = "none";
 
@@ -42,7 +42,7 @@ impl PolicyParams {
     pub const KEYS: ParamList = ParamList { what: "PUT acquires a lock, PATCH changes its rules; PATCH", params: &[
             Param::of(
                 "limit",
-                Form::Limit { max: Policy::LIMIT_MAX as u64 },
+                Form::Limit { max: LockPolicy::LIMIT_MAX as u64 },
                 "Permits of a semaphore, or none for a lock. Fewer than are held take nothing from anybody; between lock and \
                  semaphore nobody may hold or wait",
             )
@@ -80,7 +80,7 @@ impl PolicyParams {
             .absent(Absent::Unchanged),
             Param::of(
                 "segments",
-                Form::Limit { max: Policy::SEGMENTS_MAX as u64 },
+                Form::Limit { max: LockPolicy::SEGMENTS_MAX as u64 },
                 "Into how many locks the resource is cut, or none for one lock. Nobody may hold or wait for any of them",
             )
             .absent(Absent::Unchanged),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Acquire, Policy, SegmentChoice, Segments};
+use holdfast_types::{Acquire, LockPolicy, SegmentChoice, Segments};
 
 use super::number;
 use super::query::Query;
@@ -10,8 +10,8 @@ use crate::duration::check_bounds;
 use crate::{Absent, ErrorCode, Fields, Form, Param, Refusal, parse_duration};
 
 const PRIORITY_MAX: u64 = Acquire::PRIORITY_MAX as u64;
-const LIMIT_MAX: u64 = Policy::LIMIT_MAX as u64;
-const SEGMENTS_MAX: u64 = Policy::SEGMENTS_MAX as u64;
+const LIMIT_MAX: u64 = LockPolicy::LIMIT_MAX as u64;
+const SEGMENTS_MAX: u64 = LockPolicy::SEGMENTS_MAX as u64;
 /// Of segments, whichever is best.
 const ANY: &str = "any";
 const HOLD_MIN: Duration = Duration::from_millis(1);
@@ -134,10 +134,10 @@ impl TermsParams {
     }
 }
 
-/// From 1 to [`Policy::LIMIT_MAX`].
+/// From 1 to [`LockPolicy::LIMIT_MAX`].
 pub(super) fn count(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, Refusal> {
     let count = number(fields, key, (1, LIMIT_MAX))?;
-    Ok(count.map(|count| u32::try_from(count).unwrap_or(Policy::LIMIT_MAX)))
+    Ok(count.map(|count| u32::try_from(count).unwrap_or(LockPolicy::LIMIT_MAX)))
 }
 
 pub(super) fn hold(fields: &Fields<'_>, key: &str) -> Result<Option<Duration>, Refusal> {
@@ -149,10 +149,10 @@ pub(super) fn hold(fields: &Fields<'_>, key: &str) -> Result<Option<Duration>, R
         .map_err(|error| Refusal::bad_duration(key, &error))
 }
 
-/// Into how many something is cut, from 1 to [`Policy::SEGMENTS_MAX`].
+/// Into how many something is cut, from 1 to [`LockPolicy::SEGMENTS_MAX`].
 pub(super) fn pieces(fields: &Fields<'_>) -> Result<Option<u32>, Refusal> {
     let count = number(fields, "segments", (1, SEGMENTS_MAX))?;
-    Ok(count.map(|count| u32::try_from(count).unwrap_or(Policy::SEGMENTS_MAX)))
+    Ok(count.map(|count| u32::try_from(count).unwrap_or(LockPolicy::SEGMENTS_MAX)))
 }
 
 /// How the query says which segment: `any` only where nothing else says that it is about segments.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    Breach, BreachCause, CounterView, GateView, LatchView, Passed, RecipeName, RequestId, Revision,
-    SessionEnd, SessionName,
+    BarrierView, Breach, BreachCause, CounterView, LatchView, RecipeName, RequestId, Revision,
+    SessionEnd, SessionName, Tripped,
 };
 
 /// A latch.
@@ -63,8 +63,8 @@ pub struct PassedBody {
 
 impl PassedBody {
     /// The body for an arrival that passed.
-    pub fn new(barrier: RecipeName, passed: &Passed) -> Self {
-        let Passed { generation, index, parties } = *passed;
+    pub fn new(barrier: RecipeName, passed: &Tripped) -> Self {
+        let Tripped { generation, index, parties } = *passed;
         Self { barrier, generation, index, parties }
     }
 }
@@ -104,8 +104,8 @@ pub struct GateBody {
 
 impl GateBody {
     /// The body for a barrier.
-    pub fn new(barrier: RecipeName, view: GateView, revision: Revision) -> Self {
-        let GateView { parties, generation, arrived, round, inside } = view;
+    pub fn new(barrier: RecipeName, view: BarrierView, revision: Revision) -> Self {
+        let BarrierView { parties, generation, arrived, round, inside } = view;
         Self { barrier, parties, generation, arrived, round, inside, revision }
     }
 }

@@ -3,7 +3,7 @@
 //! Owns the words, nothing else. Bounds: [`NAMED_MAX`] names, the rest is counted.
 
 use holdfast_api::{HolderBody, LockBody};
-use holdfast_types::{ClosedBy, Mode};
+use holdfast_types::{CooldownCause, Mode};
 
 use super::{for_people, labels_beside, name_of};
 
@@ -58,11 +58,11 @@ pub(super) fn state_of(lock: &LockBody) -> String {
 }
 
 /// Why a lock that nobody holds is granted to nobody.
-pub(super) fn why_closed(why: ClosedBy) -> &'static str {
+pub(super) fn why_closed(why: CooldownCause) -> &'static str {
     match why {
-        ClosedBy::MinHold => "its last holder asked for so long",
-        ClosedBy::Cooldown => "cooldown",
-        ClosedBy::LockDelay => "a holder was lost, and may not know it yet",
+        CooldownCause::MinHold => "its last holder asked for so long",
+        CooldownCause::Cooldown => "cooldown",
+        CooldownCause::LockDelay => "a holder was lost, and may not know it yet",
     }
 }
 

@@ -3,7 +3,7 @@
 //! Owns what of a semaphore is shown. To take permits is to take a lock, and is done there.
 
 use holdfast_api::{HolderBody, LockBody, PolicyBody, PolicyParams, lock_path};
-use holdfast_types::{Policy, QueueOrder};
+use holdfast_types::{LockPolicy, QueueOrder};
 use reqwest::Method;
 
 use super::asking::{Ask, Asking};
@@ -105,7 +105,7 @@ pub(super) async fn rules(args: &RulesArgs) -> Result<(), Stop> {
     let body = if rules == PolicyParams::default() {
         // To look must not make a lock of it.
         let body: LockBody = asking.json(&Ask::get(lock_path(&lock))).await?;
-        body.policy.unwrap_or_else(|| PolicyBody::new(Policy::DEFAULT))
+        body.policy.unwrap_or_else(|| PolicyBody::new(LockPolicy::DEFAULT))
     } else {
         let target = format!("{}?{}", lock_path(&lock), rules.to_query());
         asking.json(&Ask { method: Method::PATCH, ..Ask::get(target) }).await?

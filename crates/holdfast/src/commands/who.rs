@@ -3,7 +3,7 @@
 use holdfast_api::{
     ExplainedBody, HolderBody, LinkBody, LockBody, PolicyBody, SegmentBody, WaiterBody, lock_path,
 };
-use holdfast_types::{Mode, Owner, Policy};
+use holdfast_types::{LockPolicy, Mode, Owner};
 use serde::Serialize;
 
 use super::asking::{Ask, Asking};
@@ -129,7 +129,7 @@ fn lease(body: &ExplainedBody) -> Option<String> {
 
 /// What is not as by default; the limit is said elsewhere.
 fn rules(policy: &PolicyBody) -> Option<String> {
-    let default = Policy::DEFAULT;
+    let default = LockPolicy::DEFAULT;
     let time = |what: &str, ms: u64, usual: u64| {
         (ms != usual).then(|| format!("{what} {}", for_people(ms)))
     };

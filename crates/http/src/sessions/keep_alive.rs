@@ -9,7 +9,7 @@ use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, EventBody, GapBody, NewsBody, Schemas, SessionBody, params,
 };
-use holdfast_service::{ListenReply, ListenRequest, Response, SessionEvent};
+use holdfast_service::{HoldNotice, ListenReply, ListenRequest, Response};
 use holdfast_types::{Revision, Stamp};
 
 use super::session_reply;
@@ -68,8 +68,8 @@ async fn listen(call: &mut CallContext<'_>, request: ListenRequest) -> Result<Re
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-fn event_body(event: SessionEvent, now: Stamp) -> EventBody {
-    let SessionEvent { revision, lock, owner, token, lost, asked, broken } = event;
+fn event_body(event: HoldNotice, now: Stamp) -> EventBody {
+    let HoldNotice { revision, lock, owner, token, lost, asked, broken } = event;
     let body = EventBody::new(revision, lock, owner, token, lost);
     match (asked, broken) {
         (Some(request), _) => body.asked(request, now),

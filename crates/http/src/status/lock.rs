@@ -54,8 +54,8 @@ pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpE
     problem
 }
 
-pub(super) fn in_use(contenders: u32, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("{contenders} hold it or wait for it");
+pub(super) fn in_use(entries: u32, context: &ErrorContext<'_>) -> HttpError {
+    let detail = format!("{entries} hold it or wait for it");
     let hint = "whether it has a limit, or segments, is changed while nobody uses it";
     about(ErrorCode::InUse, detail, hint, context)
 }
@@ -83,12 +83,12 @@ pub(super) fn deadlock(cycle: &[Blocked], context: &ErrorContext<'_>) -> HttpErr
     about(ErrorCode::Deadlock, waits.join(", "), hint, context)
 }
 
-pub(super) fn nobody_holds(context: &ErrorContext<'_>) -> HttpError {
+pub(super) fn not_held(context: &ErrorContext<'_>) -> HttpError {
     let hint = "take it instead";
     about(ErrorCode::NotHolder, "nobody holds it".to_owned(), hint, context)
 }
 
-pub(super) fn holds_already(holder: &HolderView, context: &ErrorContext<'_>) -> HttpError {
+pub(super) fn already_holds(holder: &HolderView, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("'{}' holds it already", holder.session);
     about(ErrorCode::InUse, detail, "release it instead", context)
 }
@@ -99,7 +99,7 @@ pub(super) fn cannot_overtake(context: &ErrorContext<'_>) -> HttpError {
     about(ErrorCode::InUse, detail, hint, context)
 }
 
-pub(super) fn has_place(lock: &LockName, context: &ErrorContext<'_>) -> HttpError {
+pub(super) fn already_queued(lock: &LockName, context: &ErrorContext<'_>) -> HttpError {
     let detail =
         format!("the owner holds '{lock}' already, or waits for it, but not as it asks now");
     about(ErrorCode::InUse, detail, "release it first, or name another owner", context)

@@ -1,73 +1,48 @@
 //! The part of the table that is about nodes of the tree. Every problem names the node.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{Perms, Rejection, ZnodePath};
+use holdfast_types::{Perms, TreeRejection, ZnodePath};
 
 use super::{HttpError, internal, with_status};
 
 /// A change or a look at the tree that the machine refused.
-pub(super) fn of_rejection(rejection: Rejection) -> HttpError {
+pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
     match rejection {
-        Rejection::NoNode { path } => {
+        TreeRejection::NoZnode { path } => {
             let detail = format!("there is no node '{path}'");
             let hint =
                 "a PUT without If-Match creates it; with ?parents its missing directories, too";
             about(path, ErrorCode::NotFound, detail, hint)
         }
-        Rejection::NodeExists { path } => {
+        TreeRejection::ZnodeExists { path } => {
             let detail = format!("there is a node '{path}' already");
             let hint = "a plain PUT, without a kind or a list, replaces its data";
             about(path, ErrorCode::NodeExists, detail, hint)
         }
-        Rejection::NotEmpty { path } => {
+        TreeRejection::NotEmpty { path } => {
             let detail = format!("'{path}' has children");
             about(path, ErrorCode::NotEmpty, detail, "add ?recursive to delete them with it")
         }
-        Rejection::BadVersion { path, actual } => {
+        TreeRejection::BadVersion { path, actual } => {
             let detail = format!("'{path}' has version {actual}");
             let hint = "read it again, and decide again";
             let mut problem = about(path, ErrorCode::VersionMismatch, detail, hint);
             problem.facts.version = u64::try_from(actual).ok();
             problem
         }
-        Rejection::NoChildrenForEphemerals { path } => {
+        TreeRejection::NoChildrenForEphemerals { path } => {
             let detail = format!("'{path}' is an ephemeral node, or a place in a queue");
             about(path, ErrorCode::EphemeralParent, detail, "choose a name that is not below it")
         }
-        Rejection::Reserved { path } => {
+        TreeRejection::Reserved { path } => {
             let detail = format!("'{path}' is reserved");
             about(path, ErrorCode::BadName, detail, "choose another name")
         }
-        Rejection::NotAllowed { path, needed } => forbidden(path, needed),
-        Rejection::BadAcl { path } => bad_acl(path),
-        Rejection::QuotaExceeded { path, limit } => quota_exceeded(path, limit),
-        Rejection::SessionExpired { .. }
-        | Rejection::NoSession { .. }
-        | Rejection::Superseded
-        | Rejection::LockBusy { .. }
-        | Rejection::LockClosed { .. }
-        | Rejection::LimitMismatch { .. }
-        | Rejection::SegmentsMismatch { .. }
-        | Rejection::PermitsMismatch { .. }
-        | Rejection::ModeConflict { .. }
-        | Rejection::NotReentrant
-        | Rejection::InUse { .. }
-        | Rejection::OutOfBounds { .. }
-        | Rejection::Deadlock { .. }
-        | Rejection::NobodyHolds
-        | Rejection::HoldsAlready { .. }
-        | Rejection::CannotOvertake
-        | Rejection::HasPlace { .. }
-        | Rejection::LockReserved { .. }
-        | Rejection::MemberRefused { .. }
-        | Rejection::NotHolder { .. }
-        | Rejection::AttemptOver { .. }
-        | Rejection::LimitReached { .. }
-        | Rejection::NodeTaken
-        | Rejection::OpRefused { .. }
-        | Rejection::SessionMoved { .. }
-        | Rejection::Recipe(_) => {
-            internal(format!("a rejection that is not about a node: {rejection:?}"))
+        TreeRejection::NotAllowed { path, needed } => forbidden(path, needed),
+        TreeRejection::BadAcl { path } => bad_acl(path),
+        TreeRejection::QuotaExceeded { path, limit } => quota_exceeded(path, limit),
+        TreeRejection::OfOperation { .. } => {
+            internal(format!("a rejected operation without its index: {rejection:?}"))
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Spot checks of the table; that it is complete is the compiler's business.
 
-use holdfast_types::{FencingToken, Labels, Mode, Owner, Perms, ZnodePath};
+use holdfast_types::{
+    FencingToken, Labels, LockRejection, Mode, Owner, Perms, SessionRejection, TreeRejection,
+    ZnodePath,
+};
 
 use super::*;
 
@@ -14,7 +17,7 @@ fn holder() -> HolderView {
         owner: Owner::unnamed(),
         token: FencingToken(9),
         granted_at: Stamp(1_000),
-        entries: 1,
+        hold_count: 1,
         labels: Labels::default(),
         mode: Mode::Exclusive,
         permits: 1,
@@ -47,7 +50,8 @@ fn retryable_codes_are_those_that_pass_by_themselves() {
 
 #[test]
 fn a_busy_lock_names_its_holder_and_how_to_queue() {
-    let problem = rejected(Rejection::LockBusy { holder: holder().into(), waiters: 2 });
+    let problem =
+        rejected(Rejection::Lock(LockRejection::Busy { holder: holder().into(), waiters: 2 }));
     let json = serde_json::to_string(&*problem).unwrap();
     let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
     assert_eq!(json, expected);
@@ -55,19 +59,19 @@ fn a_busy_lock_names_its_holder_and_how_to_queue() {
 
 #[test]
 fn a_release_by_another_names_the_holder() {
-    let problem = rejected(Rejection::NotHolder { holder: holder().into() });
+    let problem = rejected(Rejection::Lock(LockRejection::NotHolder { holder: holder().into() }));
     assert_eq!(problem.status, 409);
     assert_eq!(problem.detail, "'job' is held by 'web3-77', not by 'me'");
 }
 
 #[test]
 fn a_lost_session_says_how_to_go_on() {
-    let problem = rejected(Rejection::SessionExpired { session: name("me") });
+    let problem = rejected(Rejection::Session(SessionRejection::Expired { session: name("me") }));
     assert_eq!((problem.status, problem.retryable), (410, false));
     let hint =
         "use a new session id, or DELETE /v1/sessions/me to acknowledge the loss and reuse the id";
     assert_eq!(problem.hint.as_deref(), Some(hint));
-    let problem = rejected(Rejection::NoSession { session: name("me") });
+    let problem = rejected(Rejection::Session(SessionRejection::Unknown { session: name("me") }));
     assert_eq!(problem.code, ErrorCode::SessionExpired);
 }
 
@@ -95,9 +99,9 @@ fn bounds_have_the_status_of_their_kind() {
         (Bound::WaitersPerLock, 429),
         (Bound::Sessions, 403),
         (Bound::Znodes, 403),
-        (Bound::ContendersPerSession, 403),
+        (Bound::QueueEntriesPerSession, 403),
         (Bound::EphemeralsPerSession, 403),
-        (Bound::EntriesPerHold, 403),
+        (Bound::HoldCount, 403),
         (Bound::Counter, 403),
         (Bound::DataBytes, 413),
         (Bound::PathLength, 400),
@@ -117,21 +121,37 @@ fn bounds_have_the_status_of_their_kind() {
 #[test]
 fn a_refusal_about_a_node_names_the_node_and_its_version() {
     let path = ZnodePath::new("/cfg/x").unwrap();
-    let moved = Rejection::BadVersion { path: path.clone(), actual: 7 };
-    let problem = rejected(Rejection::OpRefused { at: 2, why: Box::new(moved) });
+    let moved = Rejection::Tree(TreeRejection::BadVersion { path: path.clone(), actual: 7 });
+    let problem =
+        rejected(Rejection::Tree(TreeRejection::OfOperation { at: 2, why: Box::new(moved) }));
     assert_eq!((problem.status, problem.facts.version, problem.facts.at), (412, Some(7), Some(2)));
     assert_eq!(problem.facts.path, Some(path.clone()));
-    let problem = rejected(Rejection::NotAllowed { path: path.clone(), needed: Perms::WRITE });
+    let problem = rejected(Rejection::Tree(TreeRejection::NotAllowed {
+        path: path.clone(),
+        needed: Perms::WRITE,
+    }));
     assert_eq!((problem.status, problem.facts.needed.as_deref()), (403, Some("w")));
-    let below = Rejection::NoChildrenForEphemerals { path: path.clone() };
+    let below = Rejection::Tree(TreeRejection::NoChildrenForEphemerals { path: path.clone() });
     for (rejection, status, code) in [
-        (Rejection::NoNode { path: path.clone() }, 404, ErrorCode::NotFound),
-        (Rejection::NodeExists { path: path.clone() }, 409, ErrorCode::NodeExists),
-        (Rejection::NotEmpty { path: path.clone() }, 409, ErrorCode::NotEmpty),
+        (Rejection::Tree(TreeRejection::NoZnode { path: path.clone() }), 404, ErrorCode::NotFound),
+        (
+            Rejection::Tree(TreeRejection::ZnodeExists { path: path.clone() }),
+            409,
+            ErrorCode::NodeExists,
+        ),
+        (Rejection::Tree(TreeRejection::NotEmpty { path: path.clone() }), 409, ErrorCode::NotEmpty),
         (below, 409, ErrorCode::EphemeralParent),
-        (Rejection::Reserved { path: path.clone() }, 400, ErrorCode::BadName),
-        (Rejection::BadAcl { path: path.clone() }, 400, ErrorCode::InvalidArgument),
-        (Rejection::QuotaExceeded { path, limit: 5 }, 403, ErrorCode::QuotaExceeded),
+        (Rejection::Tree(TreeRejection::Reserved { path: path.clone() }), 400, ErrorCode::BadName),
+        (
+            Rejection::Tree(TreeRejection::BadAcl { path: path.clone() }),
+            400,
+            ErrorCode::InvalidArgument,
+        ),
+        (
+            Rejection::Tree(TreeRejection::QuotaExceeded { path, limit: 5 }),
+            403,
+            ErrorCode::QuotaExceeded,
+        ),
     ] {
         let problem = rejected(rejection);
         assert_eq!((problem.status, problem.code), (status, code));

@@ -201,7 +201,7 @@ impl From<WatchItem> for ClientEvent {
                 Self::Change(ChangeBody::of_lock(revision, lock, session, None))
             }
             // A release request reaches its holder with the keepalive.
-            WatchItem::ReleaseAsked { .. }
+            WatchItem::ReleaseRequested { .. }
             | WatchItem::ValueSet { .. }
             | WatchItem::Bookmark { .. } => Self::Bookmark,
             WatchItem::Compacted { restart_from } => Self::Compacted(restart_from),

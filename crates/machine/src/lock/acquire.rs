@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, Event, FencingToken, LockName, Mode, OpenSession, Outcome, Owner, Perms,
-    Rejection, Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, Bound, Data, FencingToken, LockEvent, LockName, LockRejection, Mode, OpenSession,
+    Outcome, Owner, Perms, Rejection, Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket,
+    TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
@@ -80,7 +81,7 @@ impl Machine {
     ) -> Outcome {
         self.check_options(entry, &acquire)?;
         if entry.hold.is_none() && !entry.multi_lock().is_empty() {
-            return Err(Rejection::HasPlace { lock: acquire.lock });
+            return Err(LockRejection::AlreadyQueued { lock: acquire.lock }.into());
         }
         let conversion = self.conversion(&acquire.lock, entry, acquire.mode)?;
         let Acquire { lock, open, attempt, wait, wait_ms, reentrant, value, .. } = acquire;
@@ -122,7 +123,7 @@ impl Machine {
             convert(entry, conversion);
         });
         if let (true, Some(grant)) = (shows_another, self.grant_of(&lock, &current, true)) {
-            ctx.emit(Event::ValueSet(grant));
+            ctx.emit(LockEvent::ValueChanged(grant));
         }
         self.after_conversion(&lock, current, conversion, ctx)
     }
@@ -210,7 +211,7 @@ impl Machine {
         match self.queued_of(lock, entry) {
             Some(queued) => Ok(Reply::Queued(queued)),
             // Unreachable: the session of an entry is open.
-            None => Err(Rejection::NoNode { path: entry.path.clone() }),
+            None => Err(Rejection::Tree(TreeRejection::NoZnode { path: entry.path.clone() })),
         }
     }
 
@@ -249,7 +250,7 @@ impl Machine {
     pub(crate) fn busy_for(&self, lock: &LockName, entry: &LockEntry) -> Rejection {
         match self.locks.get(lock) {
             Some(indexed) => self.busy(indexed, Some(entry)),
-            None => Rejection::NoNode { path: entry.path.clone() },
+            None => Rejection::Tree(TreeRejection::NoZnode { path: entry.path.clone() }),
         }
     }
 
@@ -257,11 +258,11 @@ impl Machine {
     fn check_options(&self, entry: &LockEntry, acquire: &Acquire) -> Result<(), Rejection> {
         let limit = self.locks.get(&acquire.lock).and_then(|lock| lock.policy().limit);
         if acquire.limit.is_some() && acquire.limit != limit {
-            return Err(Rejection::LimitMismatch { limit });
+            return Err(LockRejection::LimitMismatch { limit }.into());
         }
         let permits = entry.options().permits;
         if acquire.permits.is_some_and(|wanted| wanted != permits) {
-            return Err(Rejection::PermitsMismatch { permits });
+            return Err(LockRejection::PermitsMismatch { permits }.into());
         }
         Ok(())
     }
@@ -270,11 +271,14 @@ impl Machine {
     fn busy(&self, indexed: &Lock, apart: Option<&LockEntry>) -> Rejection {
         let (holder, waiters) = (self.first_holder(indexed, apart), indexed.waiting());
         match (holder, &indexed.cooldowns) {
-            (Some(holder), _) => Rejection::LockBusy { holder: Box::new(holder), waiters },
-            (None, Some(cooldowns)) => {
-                Rejection::LockClosed { closed: cooldowns.closed(), waiters }
+            (Some(holder), _) => {
+                Rejection::Lock(LockRejection::Busy { holder: Box::new(holder), waiters })
             }
-            (None, None) => Rejection::LockReserved { waiters },
+            (None, Some(cooldowns)) => Rejection::Lock(LockRejection::InCooldown {
+                cooldown: cooldowns.longest(),
+                waiters,
+            }),
+            (None, None) => Rejection::Lock(LockRejection::Reserved { waiters }),
         }
     }
 
@@ -286,10 +290,10 @@ impl Machine {
         request: GrantRequest,
         ctx: &ApplyContext<'_>,
     ) -> Result<(), Rejection> {
-        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
-        let max = self.limits.contenders_per_session_max;
+        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.queue_entries);
+        let max = self.limits.queue_entries_per_session_max;
         if places >= max {
-            return Err(limit_reached(Bound::ContendersPerSession, max));
+            return Err(limit_reached(Bound::QueueEntriesPerSession, max));
         }
         self.check_tokens_left(1)?;
         let max = self.limits.waiters_per_lock_max;
@@ -312,14 +316,14 @@ impl Machine {
     /// Rejects another attempt on a hold that is not reentrant, and one attempt too many.
     fn check_reentry(&self, entry: &LockEntry, reentrant: bool) -> Result<(), Rejection> {
         if !(reentrant && entry.options().reentrant) {
-            return Err(Rejection::NotReentrant);
+            return Err(LockRejection::NotReentrant.into());
         }
         self.check_room_for_attempt(entry.attempts.count())
     }
 
     pub(crate) fn check_room_for_attempt(&self, attempts: u32) -> Result<(), Rejection> {
-        let max = self.limits.entries_per_hold_max;
-        if attempts >= max { Err(limit_reached(Bound::EntriesPerHold, max)) } else { Ok(()) }
+        let max = self.limits.hold_count_max;
+        if attempts >= max { Err(limit_reached(Bound::HoldCount, max)) } else { Ok(()) }
     }
 
     /// Where a new entry of the HTTP API goes, if there is room for its znode.
@@ -361,7 +365,7 @@ impl Machine {
         let name = format!("lock-r{}-{sequence:010}", ctx.revision);
         let path = child_path(&directory, &name)?;
         if self.tree.contains(&path) {
-            return Err(Rejection::NodeExists { path });
+            return Err(TreeRejection::ZnodeExists { path }.into());
         }
         Ok(EntryLocation { directory, missing, path, sequence })
     }

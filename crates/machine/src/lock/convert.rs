@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Event, LockName, Mode, Rejection};
+use holdfast_types::{LockEvent, LockName, LockRejection, Mode, Rejection};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
@@ -40,7 +40,9 @@ impl Machine {
             (Some(Mode::Exclusive | Mode::Upgradable), Mode::Shared | Mode::Upgradable) => {
                 Ok(Conversion::Down(wanted))
             }
-            (Some(_) | None, _) => Err(Rejection::ModeConflict { mode: entry.mode }),
+            (Some(_) | None, _) => {
+                Err(Rejection::Lock(LockRejection::ModeConflict { mode: entry.mode }))
+            }
         }
     }
 
@@ -52,7 +54,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         if let Some(grant) = self.grant_of(lock, entry, true) {
-            ctx.emit(Event::Converted(grant));
+            ctx.emit(LockEvent::ModeChanged(grant));
         }
         self.grant_next(lock, ctx);
     }

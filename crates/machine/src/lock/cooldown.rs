@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Closed, ClosedBy, Event, LockName, LossCause, SessionName, Stamp};
+use holdfast_types::{Cooldown, CooldownCause, LockEvent, LockName, LossCause, SessionName, Stamp};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
@@ -47,16 +47,17 @@ impl Cooldowns {
     pub(crate) const NONE: Self = Self { min_hold: None, cooldown: None, delay: None };
 
     /// The cooldown that lasts longest.
-    pub(crate) fn closed(&self) -> Closed {
-        let min_hold = self.min_hold.map(|until| (until, ClosedBy::MinHold));
-        let cooldown = self.cooldown.map(|rest| (rest.until, ClosedBy::Cooldown));
-        let delay = self.delay.as_ref().map(|delay| (delay.until, ClosedBy::LockDelay));
-        let last = min_hold.max(cooldown).max(delay).unwrap_or((Stamp(0), ClosedBy::LockDelay));
-        Closed { until: last.0, why: last.1 }
+    pub(crate) fn longest(&self) -> Cooldown {
+        let min_hold = self.min_hold.map(|until| (until, CooldownCause::MinHold));
+        let cooldown = self.cooldown.map(|rest| (rest.until, CooldownCause::Cooldown));
+        let delay = self.delay.as_ref().map(|delay| (delay.until, CooldownCause::LockDelay));
+        let last =
+            min_hold.max(cooldown).max(delay).unwrap_or((Stamp(0), CooldownCause::LockDelay));
+        Cooldown { until: last.0, cause: last.1 }
     }
 
     pub(crate) fn until(&self) -> Stamp {
-        self.closed().until
+        self.longest().until
     }
 
     /// Sessions whose acknowledgement can end the lock delay.
@@ -218,12 +219,12 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         let closed = cooldowns.kept();
-        let now = closed.as_ref().map(|cooldowns| cooldowns.closed());
+        let now = closed.as_ref().map(|cooldowns| cooldowns.longest());
         let before = self.locks.set_cooldowns(&mut self.tree, lock, closed);
-        match (before.map(|cooldowns| cooldowns.closed()), now) {
-            (Some(_), None) => ctx.emit(Event::Opened { lock: lock.clone() }),
-            (before, Some(closed)) if before != Some(closed) => {
-                ctx.emit(Event::Closed { lock: lock.clone(), closed });
+        match (before.map(|cooldowns| cooldowns.longest()), now) {
+            (Some(_), None) => ctx.emit(LockEvent::CooldownEnded { lock: lock.clone() }),
+            (before, Some(cooldown)) if before != Some(cooldown) => {
+                ctx.emit(LockEvent::CooldownStarted { lock: lock.clone(), cooldown });
             }
             (_, _) => {}
         }

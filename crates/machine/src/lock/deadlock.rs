@@ -5,12 +5,12 @@
 //! that closes a cycle is rejected. Entries of `ZooKeeper` clients count but are never rejected, since their protocol
 //! has no error for it. Time does not count: a wait or a hold that would end by itself is treated like any other.
 //! Bounds: a search looks at [`STEPS_MAX`] entries, so a larger cycle is not found; a rejection names
-//! [`Rejection::CYCLE_MAX`] entries. There is no search for a caller that blocks no one and overtakes no one.
+//! [`LockRejection::CYCLE_MAX`] entries. There is no search for a caller that blocks no one and overtakes no one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use holdfast_types::{Blocked, LockName, Mode, Owner, Rejection, SessionId};
+use holdfast_types::{Blocked, LockName, LockRejection, Mode, Owner, Rejection, SessionId};
 
 use crate::Machine;
 use crate::lock::index::Lock;
@@ -84,7 +84,7 @@ impl Machine {
         // No live session has the number 0.
         let newcomer = (session.unwrap_or(SessionId(0)), owner);
         match Search::of(self, newcomer, &wanted, None).cycle() {
-            Some(cycle) => Err(Rejection::Deadlock { cycle }),
+            Some(cycle) => Err(Rejection::Lock(LockRejection::Deadlock { cycle })),
             None => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ impl Machine {
         if before.is_some() {
             return Ok(());
         }
-        Err(Rejection::Deadlock { cycle })
+        Err(Rejection::Lock(LockRejection::Deadlock { cycle }))
     }
 
     fn is_before_somebody(&self, lock: &LockName, rank: &Rank) -> bool {
@@ -265,7 +265,7 @@ impl<'a> Search<'a> {
                 break;
             }
             let session = self.machine.sessions.get(ahead.session);
-            let elsewhere = session.is_some_and(|session| session.contenders > 1);
+            let elsewhere = session.is_some_and(|session| session.queue_entries > 1);
             if elsewhere || holds || Some(ahead.session) == newcomer {
                 others.push(&**ahead);
                 continue;
@@ -357,12 +357,12 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The waits of a cycle from the caller's on, at most [`Rejection::CYCLE_MAX`].
+    /// The waits of a cycle from the caller's on, at most [`LockRejection::CYCLE_MAX`].
     fn named(&self, first: usize, via: &BTreeMap<usize, usize>) -> Vec<Blocked> {
         let mut cycle = Vec::new();
         let mut at = Some(first);
         while let Some(wait) = at.and_then(|at| self.waits.get(at))
-            && cycle.len() < Rejection::CYCLE_MAX
+            && cycle.len() < LockRejection::CYCLE_MAX
         {
             if let Some((session, owner)) = self.agents.get(wait.agent)
                 && let Some(session) = self.machine.session_name(*session)

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Data, Event, LockName, LossCause, Mode, SessionEnd, SessionId, ZnodePath};
+use holdfast_types::{
+    Data, LockEvent, LockName, LossCause, Mode, SessionEnd, SessionId, TreeEvent, ZnodePath,
+};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
@@ -48,15 +50,15 @@ impl Machine {
         let kind = ZnodeKind::Ephemeral(entry.session);
         let node = Znode { acl, ..Znode::new(kind, data, ctx.revision, ctx.now) };
         let exceeded = self.locks.enter(&mut self.tree, lock, &entry, node);
-        ctx.emit(Event::NodeCreated { path: entry.path.clone() });
+        ctx.emit(TreeEvent::Created { path: entry.path.clone() });
         ctx.soft_quota_exceeded(exceeded);
         let remembered = self.remembered_as(lock);
         if let Some(session) = self.sessions.get_mut(entry.session) {
-            session.contenders += 1;
+            session.queue_entries += 1;
             session.left.came_back(&remembered, &entry.owner);
         }
         if let Some(grant) = self.grant_of(lock, &entry, false) {
-            ctx.emit(Event::Granted(grant));
+            ctx.emit(LockEvent::Granted(grant));
             self.start_cooldown_after_grant(lock, ctx);
         }
         entry
@@ -85,20 +87,20 @@ impl Machine {
         let Some(lock) = key.lock.clone() else { return };
         let at = (ctx.revision, ctx.now);
         let Some(entry) = self.locks.leave(&mut self.tree, key, at) else { return };
-        ctx.emit(Event::NodeDeleted { path: entry.path.clone() });
+        ctx.emit(TreeEvent::Deleted { path: entry.path.clone() });
         let owner = entry.owner.clone();
         let remembered = self.remembered_as(&lock);
         if let Some(session) = self.sessions.get_mut(key.session) {
-            session.contenders = session.contenders.saturating_sub(1);
+            session.queue_entries = session.queue_entries.saturating_sub(1);
             let released = cause == LossCause::Released;
             session.left.end(&remembered, &owner, entry.attempts.newest(), released);
         }
         let (session, ticket) = (entry.session_name.clone(), entry.ticket);
         let Some(hold) = &entry.hold else {
-            return ctx.emit(Event::Left { lock, session, owner, ticket, cause });
+            return ctx.emit(LockEvent::WaitEnded { lock, session, owner, ticket, cause });
         };
         let Hold { token, granted_at, granted_in, .. } = **hold;
-        ctx.emit(Event::Lost {
+        ctx.emit(LockEvent::HoldEnded {
             lock: lock.clone(),
             session,
             owner,
@@ -163,7 +165,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         if let Some(grant) = self.grant_of(lock, granted, false) {
-            ctx.emit(Event::Granted(grant));
+            ctx.emit(LockEvent::Granted(grant));
         }
         self.start_cooldown_after_grant(lock, ctx);
     }
@@ -206,7 +208,7 @@ impl Machine {
     }
 
     pub(crate) fn has_no_entries(&self, session: SessionId) -> bool {
-        self.sessions.get(session).is_some_and(|session| session.contenders == 0)
+        self.sessions.get(session).is_some_and(|session| session.queue_entries == 0)
     }
 
     /// Closes an anonymous session when its last entry is gone.

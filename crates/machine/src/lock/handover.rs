@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Bound, Data, FencingToken, HandOver, LockName, LossCause, Outcome, Owner, Perms, Rejection,
-    Reply, RequestId, SessionEnd, SessionId, SessionName, Ticket, ZnodePath,
+    Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause, Outcome, Owner, Perms,
+    Rejection, Reply, RequestId, SessionEnd, SessionId, SessionName, Ticket, TreeRejection,
+    ZnodePath,
 };
 
 use super::acquire::ANYBODY;
@@ -53,10 +54,10 @@ impl Machine {
         let found = self.locks.find(to, &lock, &taking, Ticket(0)).cloned();
         if let Some(itself) = found.as_ref().filter(|found| found.path == holder.path) {
             let grant = self.grant_of(&lock, itself, true);
-            return grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds);
+            return grant.map(Reply::HandedOver).ok_or(Rejection::Lock(LockRejection::NotHeld));
         }
         if let Some(other) = found.as_ref().and_then(|found| self.holder_view(found)) {
-            return Err(Rejection::HoldsAlready { holder: Box::new(other) });
+            return Err(LockRejection::AlreadyHolds { holder: Box::new(other) }.into());
         }
         self.check_tokens_left(1)?;
         self.undo_if_rejected(ctx, |machine, ctx| {
@@ -68,7 +69,7 @@ impl Machine {
             machine.grant_next(&lock, ctx);
             machine.check_handover_deadlock(&lock, &granted)?;
             let grant = machine.grant_of(&lock, &granted, false);
-            grant.map(Reply::HandedOver).ok_or(Rejection::NobodyHolds)
+            grant.map(Reply::HandedOver).ok_or(Rejection::Lock(LockRejection::NotHeld))
         })
     }
 
@@ -99,8 +100,8 @@ impl Machine {
         let place = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
         let first = || self.locks.get(lock).and_then(|lock| self.first_holder(lock, None));
         place.cloned().ok_or_else(|| match first() {
-            Some(holder) => Rejection::NotHolder { holder: Box::new(holder) },
-            None => Rejection::NobodyHolds,
+            Some(holder) => Rejection::Lock(LockRejection::NotHolder { holder: Box::new(holder) }),
+            None => Rejection::Lock(LockRejection::NotHeld),
         })
     }
 
@@ -112,13 +113,15 @@ impl Machine {
         waiter: &Arc<LockEntry>,
         ctx: &mut ApplyContext<'_>,
     ) -> Result<Arc<LockEntry>, Rejection> {
-        let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
+        let Some(indexed) = self.locks.get(lock) else {
+            return Err(LockRejection::NotHeld.into());
+        };
         if !waiter.multi_lock().is_empty() {
-            return Err(Rejection::HasPlace { lock: lock.clone() });
+            return Err(LockRejection::AlreadyQueued { lock: lock.clone() }.into());
         }
         indexed.check_fits_instead_of(holder, waiter.request())?;
         if indexed.is_overtaking(waiter) {
-            return Err(Rejection::CannotOvertake);
+            return Err(LockRejection::CannotOvertake.into());
         }
         self.end_given_hold(lock, holder, ctx);
         let granted = self.granted_ahead_of_queue(lock, (**waiter).clone(), ctx);
@@ -136,11 +139,13 @@ impl Machine {
         (to, session, owner): (SessionId, SessionName, Owner),
         ctx: &mut ApplyContext<'_>,
     ) -> Result<Arc<LockEntry>, Rejection> {
-        let max = self.limits.contenders_per_session_max;
-        if self.sessions.get(to).is_some_and(|session| session.contenders >= max) {
-            return Err(limit_reached(Bound::ContendersPerSession, max));
+        let max = self.limits.queue_entries_per_session_max;
+        if self.sessions.get(to).is_some_and(|session| session.queue_entries >= max) {
+            return Err(limit_reached(Bound::QueueEntriesPerSession, max));
         }
-        let Some(indexed) = self.locks.get(lock) else { return Err(Rejection::NobodyHolds) };
+        let Some(indexed) = self.locks.get(lock) else {
+            return Err(LockRejection::NotHeld.into());
+        };
         let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
         let request =
             GrantRequest { mode, permits: holder.options().permits, priority: 0, fixed: false };
@@ -182,7 +187,11 @@ impl Machine {
         }
         let name = format!("lock-r{}-{:010}", ctx.revision, holder.sequence());
         let path = child_path(directory, &name)?;
-        if self.tree.contains(&path) { Err(Rejection::NodeExists { path }) } else { Ok(path) }
+        if self.tree.contains(&path) {
+            Err(Rejection::Tree(TreeRejection::ZnodeExists { path }))
+        } else {
+            Ok(path)
+        }
     }
 
     /// An entry as the next holder, before all waiters.
@@ -209,8 +218,10 @@ impl Lock {
         without.holders.remove(holder.sequence());
         match self.policy().limit {
             _ if without.has_room_for(request) => Ok(()),
-            Some(_) => Err(Rejection::PermitsMismatch { permits: request.permits }),
-            None => Err(Rejection::ModeConflict { mode: request.mode }),
+            Some(_) => {
+                Err(Rejection::Lock(LockRejection::PermitsMismatch { permits: request.permits }))
+            }
+            None => Err(Rejection::Lock(LockRejection::ModeConflict { mode: request.mode })),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The tree says the same: [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] rebuild every field from the
 //! znodes. Functions of this file alone change a lock or an entry, and each of them writes the znode in the same step.
-//! Bounds: waiters by `waiters_per_lock_max`, entries by `contenders_per_session_max`, checked by callers; one timer a
+//! Bounds: waiters by `waiters_per_lock_max`, entries by `queue_entries_per_session_max`, checked by callers; one timer a
 //! lock.
 
 mod lock_state;
@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_types::{
-    FencingToken, LockName, Owner, Policy, Revision, SessionId, SessionName, Stamp, Ticket,
+    FencingToken, LockName, LockPolicy, Owner, Revision, SessionId, SessionName, Stamp, Ticket,
     ZnodePath,
 };
 use imbl::{OrdMap, OrdSet};
@@ -231,7 +231,7 @@ impl LockIndex {
         if self.get(lock).is_none() {
             self.restore_lock(lock.clone(), Lock::new(directory.clone()));
         }
-        let plain = stored_policy.policy == Policy::DEFAULT;
+        let plain = stored_policy.policy == LockPolicy::DEFAULT;
         let stored_policy = (!plain).then(|| Arc::new(stored_policy));
         tree.note(directory, |lock_directory| {
             lock_directory.stored_policy.clone_from(&stored_policy);

@@ -49,7 +49,10 @@ impl Machine {
             && hold.token.0 >= 1
             && in_time(hold.granted_in, holder, self.revision)
             && hold.since <= hold.granted_at
-            && hold.release_request.as_ref().is_none_or(|asked| asked.asked_at <= asked.deadline);
+            && hold
+                .release_request
+                .as_ref()
+                .is_none_or(|asked| asked.requested_at <= asked.deadline);
         ensure(sound, || format!("the holder of {name} has the last token minted for it"))?;
         let converts = hold.mode == holder.mode
             || (hold.mode == Mode::Upgradable && holder.mode == Mode::Exclusive);

@@ -1,8 +1,8 @@
 //! An entry in a lock's queue, holding or waiting, and the attempts that keep it.
 //!
 //! It is the typed metadata of the entry's znode. There may be many waiters, so what few of them need is behind a
-//! pointer ([`AcquireOptions`], [`Hold`]). Bounds: attempts by `entries_per_hold_max`, the value by
-//! [`Acquire::VALUE_MAX`], slots by the permits, which `Policy::LIMIT_MAX` bounds.
+//! pointer ([`AcquireOptions`], [`Hold`]). Bounds: attempts by `hold_count_max`, the value by
+//! [`Acquire::VALUE_MAX`], slots by the permits, which `LockPolicy::LIMIT_MAX` bounds.
 
 use std::sync::Arc;
 

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AcquireAll, Attempt, Bound, Data, LockName, LossCause, Mode, OpenSession, OutOfBounds, Outcome,
-    Owner, Rejection, ReleaseAll, Reply, SessionEnd, SessionId, SessionName, Stamp, StandingAll,
-    Ticket,
+    AcquireAll, Attempt, Bound, Data, LockName, LockRejection, LossCause, Mode, OpenSession,
+    OutOfBounds, Outcome, Owner, Rejection, ReleaseAll, Reply, SessionEnd, SessionId, SessionName,
+    Stamp, StandingAll, Ticket,
 };
 
 use crate::Machine;
@@ -51,7 +51,7 @@ impl Machine {
                 let together = members.iter().all(|member| member.same_multi_lock(&first));
                 if first.multi_lock() != all.locks || members.len() != all.locks.len() || !together
                 {
-                    return Err(Rejection::HasPlace { lock: lock.clone() });
+                    return Err(LockRejection::AlreadyQueued { lock: lock.clone() }.into());
                 }
                 self.acquire_all_again(&members, &all, ctx)
             }
@@ -69,7 +69,7 @@ impl Machine {
             // A hold that was converted since is not the one asked for.
             let mode = member.hold.as_ref().map_or(member.mode, |hold| hold.mode);
             if mode != all.mode {
-                return Err(refused(lock, Rejection::ModeConflict { mode }));
+                return Err(refused(lock, Rejection::Lock(LockRejection::ModeConflict { mode })));
             }
             if member.waits() && !all.wait {
                 return Err(refused(lock, self.busy_for(lock, member)));
@@ -171,7 +171,7 @@ impl Machine {
         }
         let is_semaphore = indexed.is_some_and(|indexed| indexed.policy().limit.is_some());
         if is_semaphore && all.mode != Mode::Exclusive {
-            return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+            return Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into());
         }
         self.check_room_for_attempt(0)?;
         let location = self.location_with_room(lock, ctx)?;
@@ -202,10 +202,10 @@ impl Machine {
         session: Option<SessionId>,
         count: usize,
     ) -> Result<(), Rejection> {
-        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.contenders);
-        let max = self.limits.contenders_per_session_max;
+        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.queue_entries);
+        let max = self.limits.queue_entries_per_session_max;
         if u64::from(places) + count as u64 > u64::from(max) {
-            return Err(limit_reached(Bound::ContendersPerSession, max));
+            return Err(limit_reached(Bound::QueueEntriesPerSession, max));
         }
         Ok(())
     }
@@ -291,13 +291,13 @@ impl Machine {
         };
         let mut changed = 0;
         for lock in &locks {
-            let before = self.sessions.get(id).map_or(0, |session| session.contenders);
+            let before = self.sessions.get(id).map_or(0, |session| session.queue_entries);
             let place = self.locks.find(id, lock, &owner, Ticket(0)).cloned();
             if place.is_none() {
                 self.acknowledge_loss(&session, lock, ctx);
             }
             self.leave_for_all(id, (lock, &owner), (place, attempt), ctx);
-            let after = self.sessions.get(id).map_or(0, |session| session.contenders);
+            let after = self.sessions.get(id).map_or(0, |session| session.queue_entries);
             changed += before.saturating_sub(after);
         }
         self.close_if_anonymous_and_idle(id, ctx);
@@ -394,7 +394,7 @@ fn check_bounds(all: &AcquireAll) -> Result<(), Rejection> {
         () if !AcquireAll::are_sound(&all.locks) => OutOfBounds::Locks,
         () if !held => OutOfBounds::MaxHold,
         () if all.mode == Mode::Upgradable => {
-            return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+            return Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into());
         }
         () => return Ok(()),
     };
@@ -402,5 +402,5 @@ fn check_bounds(all: &AcquireAll) -> Result<(), Rejection> {
 }
 
 fn refused(lock: &LockName, why: Rejection) -> Rejection {
-    Rejection::MemberRefused { lock: lock.clone(), why: Box::new(why) }
+    Rejection::Lock(LockRejection::OfMultiLock { lock: lock.clone(), why: Box::new(why) })
 }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AskRelease, Break, Broken, Event, LockName, LossCause, OutOfBounds, Outcome, Rejection,
-    ReleaseRequest, Reply, Stamp,
+    Break, BreakTarget, LockEvent, LockName, LossCause, OutOfBounds, Outcome, Rejection,
+    ReleaseRequest, Reply, RequestRelease, Stamp,
 };
 
 use crate::Machine;
@@ -22,7 +22,7 @@ impl Machine {
         let Break { lock, what, reason } = breaking;
         let places = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.places(what));
         for place in &places {
-            ctx.emit(Event::Broken {
+            ctx.emit(LockEvent::BrokenByOperator {
                 lock: lock.clone(),
                 session: place.session_name.clone(),
                 owner: place.owner.clone(),
@@ -40,11 +40,11 @@ impl Machine {
     /// Requests holders to release the lock.
     pub(crate) fn request_release(
         &mut self,
-        request: AskRelease,
+        request: RequestRelease,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let AskRelease { lock, holder, reason, deadline_ms, revoke } = request;
-        if !(1..=AskRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
+        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = request;
+        if !(1..=RequestRelease::DEADLINE_MAX_MS).contains(&deadline_ms) {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
         let holders: Vec<Arc<LockEntry>> = match holder {
@@ -54,11 +54,11 @@ impl Machine {
             }
         };
         let deadline = Stamp(ctx.now.0.saturating_add(deadline_ms));
-        let request = ReleaseRequest { reason, asked_at: ctx.now, deadline, revoke };
+        let request = ReleaseRequest { reason, requested_at: ctx.now, deadline, revoke };
         for holder in &holders {
             self.request_release_of(&lock, holder, request.clone(), ctx);
         }
-        Ok(Reply::ReleaseAsked { holders: u32::try_from(holders.len()).unwrap_or(u32::MAX) })
+        Ok(Reply::ReleaseRequested { holders: u32::try_from(holders.len()).unwrap_or(u32::MAX) })
     }
 
     fn request_release_of(
@@ -78,7 +78,7 @@ impl Machine {
                 hold.release_request = Some(Box::new(request.clone()));
             }
         });
-        ctx.emit(Event::ReleaseAsked {
+        ctx.emit(LockEvent::ReleaseRequested {
             lock: lock.clone(),
             session: holder.session_name.clone(),
             owner: holder.owner.clone(),
@@ -91,13 +91,13 @@ impl Machine {
 
 impl Lock {
     /// The entries that a break names.
-    fn places(&self, what: Broken) -> Vec<Arc<LockEntry>> {
+    fn places(&self, what: BreakTarget) -> Vec<Arc<LockEntry>> {
         let all = self.holders.iter().chain(self.waiters.values());
         let meant = all.filter(|place| match what {
-            Broken::Holders => place.hold.is_some(),
-            Broken::Ticket(ticket) => place.ticket == ticket,
-            Broken::Sequence(sequence) => place.sequence() == sequence,
-            Broken::Token(token) => place.token() == Some(token),
+            BreakTarget::Holders => place.hold.is_some(),
+            BreakTarget::Ticket(ticket) => place.ticket == ticket,
+            BreakTarget::Sequence(sequence) => place.sequence() == sequence,
+            BreakTarget::Token(token) => place.token() == Some(token),
         });
         meant.cloned().collect()
     }

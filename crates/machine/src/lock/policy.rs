@@ -1,11 +1,11 @@
 //! Changes the policy of a lock that is in use, and reads what an acquire says about the policy.
 //!
 //! A new order or ageing applies to new waiters. A new limit, cooldown or lock delay applies at once, and no holder is
-//! removed. Bounds: `Policy::is_sound`; a change looks at each waiter of the lock.
+//! removed. Bounds: `LockPolicy::is_sound`; a change looks at each waiter of the lock.
 
 use holdfast_types::{
-    Acquire, Bound, Event, LockName, LossCause, Mode, OutOfBounds, Outcome, Perms, Policy,
-    PolicyChange, Rejection, Reply, Segments, ZnodePath,
+    Acquire, Bound, LockEvent, LockName, LockPolicy, LockRejection, LossCause, Mode, OutOfBounds,
+    Outcome, Perms, PolicyChange, Rejection, Reply, Segments, ZnodePath,
 };
 
 use super::acquire::ANYBODY;
@@ -22,21 +22,21 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let indexed = self.locks.get(lock);
-        let before = indexed.map_or(Policy::DEFAULT, |indexed| *indexed.policy());
+        let before = indexed.map_or(LockPolicy::DEFAULT, |indexed| *indexed.policy());
         let policy = change.of(before);
         if !policy.is_sound() {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
         }
-        let contenders = indexed
+        let entries = indexed
             .map_or(0, |lock| lock.waiting() + u32::try_from(lock.holders.len()).unwrap_or(0));
-        if contenders > 0 && policy.limit.is_some() != before.limit.is_some() {
-            return Err(Rejection::InUse { contenders });
+        if entries > 0 && policy.limit.is_some() != before.limit.is_some() {
+            return Err(LockRejection::InUse { entries }.into());
         }
         if policy.segments != before.segments {
             let count = policy.segments.max(before.segments).unwrap_or(0);
-            let contenders = contenders.saturating_add(self.entries_in_shards(lock, count));
-            if contenders > 0 {
-                return Err(Rejection::InUse { contenders });
+            let entries = entries.saturating_add(self.entries_in_shards(lock, count));
+            if entries > 0 {
+                return Err(LockRejection::InUse { entries }.into());
             }
         }
         if policy == before && indexed.is_none() {
@@ -45,7 +45,7 @@ impl Machine {
         let directory = self.directory_for_policy(lock, ctx)?;
         let stored_policy = StoredPolicy { policy, kept: true };
         self.locks.set_policy(&mut self.tree, lock, &directory, stored_policy);
-        ctx.emit(Event::PolicySet { lock: lock.clone(), policy });
+        ctx.emit(LockEvent::PolicyChanged { lock: lock.clone(), policy });
         self.remove_unservable_waiters(lock, policy.limit, ctx);
         self.recompute_cooldowns(lock, ctx);
         self.grant_next(lock, ctx);
@@ -94,11 +94,11 @@ impl Machine {
         let has = indexed.and_then(|indexed| indexed.policy().limit);
         let (limit, stored_policy) = match acquire.limit {
             Some(limit) if indexed.is_none() => {
-                let policy = Policy { limit: Some(limit), ..Policy::DEFAULT };
+                let policy = LockPolicy { limit: Some(limit), ..LockPolicy::DEFAULT };
                 (Some(limit), Some(StoredPolicy { policy, kept: false }))
             }
             Some(limit) if has != Some(limit) => {
-                return Err(Rejection::LimitMismatch { limit: has });
+                return Err(LockRejection::LimitMismatch { limit: has }.into());
             }
             Some(_) | None => (has, None),
         };
@@ -106,9 +106,11 @@ impl Machine {
         match limit {
             Some(limit) if permits > limit => Err(limit_reached(Bound::Permits, limit)),
             Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
-                Err(Rejection::ModeConflict { mode: Mode::Exclusive })
+                Err(Rejection::Lock(LockRejection::ModeConflict { mode: Mode::Exclusive }))
             }
-            None if permits > 1 => Err(Rejection::LimitMismatch { limit: None }),
+            None if permits > 1 => {
+                Err(Rejection::Lock(LockRejection::LimitMismatch { limit: None }))
+            }
             Some(_) | None => Ok(stored_policy),
         }
     }
@@ -117,9 +119,11 @@ impl Machine {
 /// Rejects values out of bounds, which the front-ends never send.
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let held = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms));
-    let counted = |count: Option<u32>| count.is_none_or(|n| (1..=Policy::LIMIT_MAX).contains(&n));
-    let sound =
-        |segments: Segments| segments.count.is_none_or(|n| (1..=Policy::SEGMENTS_MAX).contains(&n));
+    let counted =
+        |count: Option<u32>| count.is_none_or(|n| (1..=LockPolicy::LIMIT_MAX).contains(&n));
+    let sound = |segments: Segments| {
+        segments.count.is_none_or(|n| (1..=LockPolicy::SEGMENTS_MAX).contains(&n))
+    };
     let value = acquire.value.as_ref().map_or(0, |value| value.len());
     let what = match () {
         () if !counted(acquire.permits) => OutOfBounds::Permits,

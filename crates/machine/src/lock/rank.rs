@@ -4,7 +4,7 @@
 //! priority, then by sequence number. A level of priority is worth a fixed waiting time, so a waiter that waited long
 //! enough is overtaken by no one, and the queue is never sorted again.
 
-use holdfast_types::{Mode, Policy, QueueOrder, Stamp};
+use holdfast_types::{LockPolicy, Mode, QueueOrder, Stamp};
 
 use crate::lock::lock_entry::GrantRequest;
 
@@ -20,7 +20,12 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// The rank of a new entry.
-    pub(crate) fn of(policy: &Policy, request: GrantRequest, since: Stamp, sequence: u64) -> Self {
+    pub(crate) fn of(
+        policy: &LockPolicy,
+        request: GrantRequest,
+        since: Stamp,
+        sequence: u64,
+    ) -> Self {
         let shared = request.mode == Mode::Shared;
         let class = match policy.order {
             QueueOrder::Fifo => 0,
@@ -55,7 +60,7 @@ mod tests {
     use super::*;
 
     fn rank(order: QueueOrder, mode: Mode, priority: u8, since: u64, sequence: u64) -> Rank {
-        let policy = Policy { order, ..Policy::DEFAULT };
+        let policy = LockPolicy { order, ..LockPolicy::DEFAULT };
         let request = GrantRequest { mode, permits: 1, priority, fixed: false };
         Rank::of(&policy, request, Stamp(since), sequence)
     }

@@ -78,7 +78,7 @@ impl Machine {
     pub(crate) fn check_places(&self, places: &BTreeMap<SessionId, u32>) -> Result<(), String> {
         for session in self.sessions.iter() {
             let counted = places.get(&session.id).copied().unwrap_or(0);
-            ensure(session.contenders == counted, || {
+            ensure(session.queue_entries == counted, || {
                 format!("session {} counts its places", session.name)
             })?;
         }

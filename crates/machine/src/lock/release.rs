@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Attempt, Cancel, LockName, LossCause, Outcome, Owner, Rejection, Release, ReleaseTarget,
-    Released, Reply, SessionEnd, SessionId, Ticket,
+    Attempt, Cancel, LockName, LockRejection, LossCause, Outcome, Owner, Rejection, Release,
+    ReleaseTarget, Released, Reply, SessionEnd, SessionId, Ticket,
 };
 
 use crate::Machine;
@@ -13,7 +13,7 @@ use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::LockEntry;
 use crate::session::store::KnownSession;
 
-const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { entries_left: 0, changed: false });
+const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { hold_count: 0, changed: false });
 
 impl Machine {
     /// Releases a lock, or leaves its queue. Of a sharded lock it is the shard in which the owner has its entry. A release that
@@ -44,16 +44,16 @@ impl Machine {
         };
         match target {
             ReleaseTarget::Attempt(attempt) if entry.attempts.contains(attempt) => {
-                let entries_left = self.leave_attempt(&lock, &entry, attempt, ctx);
-                if entries_left == 0 {
+                let hold_count = self.leave_attempt(&lock, &entry, attempt, ctx);
+                if hold_count == 0 {
                     self.after_leaving(&lock, id, ctx);
                 }
-                Ok(Reply::Released(Released { entries_left, changed: true }))
+                Ok(Reply::Released(Released { hold_count, changed: true }))
             }
             ReleaseTarget::Attempt(attempt) => {
                 self.end_attempt(id, (&lock, &owner), attempt);
-                let entries_left = entry.attempts.count();
-                Ok(Reply::Released(Released { entries_left, changed: false }))
+                let hold_count = entry.attempts.count();
+                Ok(Reply::Released(Released { hold_count, changed: false }))
             }
             ReleaseTarget::Hold(token) if entry.token() != Some(token) => Ok(NOTHING_TO_GIVE_UP),
             ReleaseTarget::Hold(_) | ReleaseTarget::AnyPlace => {
@@ -115,7 +115,9 @@ impl Machine {
         let released = known.left.has_released(&remembered, &owner);
         let holder = self.locks.get(&lock).and_then(|lock| self.first_holder(lock, None));
         match holder {
-            Some(holder) if !released => Err(Rejection::NotHolder { holder: Box::new(holder) }),
+            Some(holder) if !released => {
+                Err(Rejection::Lock(LockRejection::NotHolder { holder: Box::new(holder) }))
+            }
             Some(_) | None => Ok(NOTHING_TO_GIVE_UP),
         }
     }
@@ -123,7 +125,7 @@ impl Machine {
     fn give_up(&mut self, lock: &LockName, entry: &LockEntry, ctx: &mut ApplyContext<'_>) -> Reply {
         self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
         self.after_leaving(lock, entry.session, ctx);
-        Reply::Released(Released { entries_left: 0, changed: true })
+        Reply::Released(Released { hold_count: 0, changed: true })
     }
 
     fn after_leaving(&mut self, lock: &LockName, session: SessionId, ctx: &mut ApplyContext<'_>) {

@@ -3,11 +3,11 @@
 //! `apply` chooses the shard, so two callers at the same moment do not choose the same free one. The number of shards
 //! is part of the policy, remembered with the first entry in any shard; another number is rejected, and so is an
 //! acquire of the sharded lock as one lock. An owner has one entry in all shards. A shard is granted like any other
-//! lock. Bound: [`Policy::SEGMENTS_MAX`] shards.
+//! lock. Bound: [`LockPolicy::SEGMENTS_MAX`] shards.
 
 use holdfast_types::{
-    Acquire, Bound, LockName, Owner, Policy, Rejection, SegmentChoice, SegmentView, Segments,
-    SessionId, SessionName, Stamp, ZnodePath,
+    Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, SegmentChoice,
+    SegmentView, Segments, SessionId, SessionName, Stamp, ZnodePath,
 };
 
 use crate::Machine;
@@ -40,7 +40,7 @@ impl Machine {
         acquire.lock = match (segments.choice, own) {
             (SegmentChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
             (SegmentChoice::At(index), Some(own)) if index != own => {
-                return Err(Rejection::HasPlace { lock: segment(&sharded, own)? });
+                return Err(LockRejection::AlreadyQueued { lock: segment(&sharded, own)? }.into());
             }
             (SegmentChoice::At(index), _) | (SegmentChoice::Any, Some(index)) => {
                 segment(&sharded, index)?
@@ -56,7 +56,7 @@ impl Machine {
     /// Remembers the number of shards. An entry in one of them exists, and so does the directory.
     pub(crate) fn remember_shard_count(&mut self, new_shards: NewShards) {
         let NewShards { sharded, count } = new_shards;
-        let policy = Policy { segments: Some(count), ..Policy::DEFAULT };
+        let policy = LockPolicy { segments: Some(count), ..LockPolicy::DEFAULT };
         let (directory, stored_policy) =
             (ZnodePath::of_lock(&sharded), StoredPolicy { policy, kept: false });
         self.locks.set_policy(&mut self.tree, &sharded, &directory, stored_policy);
@@ -214,7 +214,7 @@ impl Machine {
 }
 
 fn mismatch(segments: Option<u32>) -> Rejection {
-    Rejection::SegmentsMismatch { segments }
+    Rejection::Lock(LockRejection::ShardsMismatch { segments })
 }
 
 fn segment(sharded: &LockName, index: u32) -> Result<LockName, Rejection> {

@@ -5,7 +5,7 @@
 //! ([`Machine::due_until`]). Bound: [`EXPIRED_MAX`] holds end in one command.
 
 use holdfast_types::{
-    AskRelease, Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release,
+    Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release, RequestRelease,
     Segments, Stamp,
 };
 
@@ -26,7 +26,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::Cancel(Cancel { lock, .. })
         | Command::SetPolicy { lock, .. }
         | Command::Break(Break { lock, .. })
-        | Command::AskRelease(AskRelease { lock, .. })
+        | Command::RequestRelease(RequestRelease { lock, .. })
         | Command::HandOver(HandOver { lock, .. }) => vec![lock.clone()],
         Command::Multi(multi) => {
             let held = multi.conditions.iter().filter_map(|condition| match condition {

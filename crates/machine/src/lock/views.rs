@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    FencingToken, Grant, HolderNote, HolderView, Labels, LockName, LockView, Policy, Queued, Ttl,
-    WaiterView,
+    FencingToken, Grant, HolderNote, HolderView, Labels, LockName, LockPolicy, LockView, Queued,
+    Ttl, WaiterView,
 };
 
 use crate::Machine;
@@ -33,7 +33,7 @@ impl Machine {
             floor: indexed.and_then(|lock| lock.holders.tokens()).map_or(hold.token, |t| t.0),
             ends_at: entry.ends_at(),
             ttl: self.sessions.get(entry.session).map_or(Ttl::DEFAULT, |session| session.ttl),
-            entries: entry.attempts.count(),
+            hold_count: entry.attempts.count(),
             renewed,
             waiters: indexed.map_or(0, Lock::waiting),
             granted_at: hold.granted_at,
@@ -51,7 +51,7 @@ impl Machine {
             asked: entry.asked,
             ahead: if entry.hold.is_some() { 0 } else { indexed.ahead_of(&entry.rank) },
             holder: self.first_holder(indexed, Some(entry)).map(Box::new),
-            closed: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.closed()),
+            cooldown: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.longest()),
             mode: entry.mode,
             session: entry.session,
             ttl: self.sessions.get(entry.session)?.ttl,
@@ -78,7 +78,7 @@ impl Machine {
             owner: holder.owner.clone(),
             token: hold.token,
             granted_at: hold.granted_at,
-            entries: holder.attempts.count(),
+            hold_count: holder.attempts.count(),
             labels: self.labels_of(holder),
             mode: hold.mode,
             permits: holder.options().permits,
@@ -122,7 +122,7 @@ impl Machine {
             last_token: indexed.last_token,
             floor: self.floor_of(Some(indexed)),
             policy: *indexed.policy(),
-            closed: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.closed()),
+            cooldown: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.longest()),
             notes: indexed.holders.iter().take(holders_max).filter_map(|h| note_of(h)).collect(),
             segments: Vec::new(),
         }
@@ -139,8 +139,8 @@ impl Machine {
             waiters_total: 0,
             last_token: None,
             floor: self.floor_of(None),
-            policy: Policy::DEFAULT,
-            closed: None,
+            policy: LockPolicy::DEFAULT,
+            cooldown: None,
             notes: Vec::new(),
             segments: Vec::new(),
         }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Breach, BreachCause, Event, Gate, Passed, RecipeEvent, RecipeName, RecipeRejection,
-    RecipeReply, Reply, Revision, SessionId, SessionName,
+    BarrierKind, Breach, BreachCause, Event, RecipeEvent, RecipeName, RecipeRejection, RecipeReply,
+    Reply, Revision, SessionId, SessionName, Tripped,
 };
 use imbl::OrdMap;
 
@@ -46,7 +46,7 @@ impl Machine {
         parties: u32,
         member: Member,
         ctx: &mut ApplyContext<'_>,
-    ) -> Option<Passed> {
+    ) -> Option<Tripped> {
         let known = self.recipes.barriers.get(name);
         let mut barrier = known
             .map_or_else(|| Barrier { parties, members: OrdMap::new() }, |known| (**known).clone());
@@ -58,17 +58,17 @@ impl Machine {
     }
 
     /// Lets everybody pass, each told its place in the order of arrival. Answers the last one's.
-    fn open_barrier(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) -> Option<Passed> {
+    fn open_barrier(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) -> Option<Tripped> {
         let barrier = self.clear_barrier(name)?;
         let (generation, parties) = (barrier.generation(), barrier.parties);
         let mut last = None;
         for (index, member) in (0..).zip(barrier.members.values()) {
-            let passed = Passed { generation, index, parties };
-            let outcome = Ok(Reply::Recipe(RecipeReply::Passed(passed.clone())));
+            let passed = Tripped { generation, index, parties };
+            let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed.clone())));
             self.remember(member.session, member.request.as_ref(), outcome);
             last = Some(passed);
         }
-        let (gate, name) = (Gate::Barrier, name.clone());
+        let (gate, name) = (BarrierKind::Barrier, name.clone());
         ctx.emit(Event::Recipe(RecipeEvent::Opened { gate, name, generation }));
         last
     }
@@ -77,7 +77,7 @@ impl Machine {
     fn clear_barrier(&mut self, name: &RecipeName) -> Option<Arc<Barrier>> {
         let barrier = self.recipes.barriers.remove(name)?;
         for member in barrier.members.values() {
-            self.recipes.forget(member.session, &member.place(Gate::Barrier, name));
+            self.recipes.forget(member.session, &member.place(BarrierKind::Barrier, name));
             self.recipes.waits.leave(member);
         }
         Some(barrier)

@@ -4,7 +4,8 @@
 //! made anew.
 
 use holdfast_types::{
-    Count, CountChange, CounterView, Outcome, RecipeName, RecipeRejection, RecipeReply, Reply,
+    ChangeCounter, CounterChange, CounterView, Outcome, RecipeName, RecipeRejection, RecipeReply,
+    Reply,
 };
 
 use super::refused;
@@ -14,12 +15,12 @@ use crate::session::memo::scoped;
 
 impl Machine {
     /// Changes a counter, once for each request id of a session.
-    pub(super) fn count(&mut self, count: Count, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let Count { counter, session, request, change } = count;
+    pub(super) fn count(&mut self, count: ChangeCounter, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let ChangeCounter { counter, session, request, change } = count;
         let asked = match change {
-            CountChange::Add { .. } => "add",
-            CountChange::Set { .. } => "set",
-            CountChange::Delete => "delete",
+            CounterChange::Add { .. } => "add",
+            CounterChange::Set { .. } => "set",
+            CounterChange::Delete => "delete",
         };
         let request = scoped(&["counter", counter.as_str(), asked], request.as_ref());
         self.once(ctx, (session, None, request), |machine, _, ctx| {
@@ -30,25 +31,25 @@ impl Machine {
     fn change_counter(
         &mut self,
         name: RecipeName,
-        change: CountChange,
+        change: CounterChange,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let known = self.recipes.counters.get(&name).copied();
         let now = known.unwrap_or_default();
         let value = match change {
-            CountChange::Delete => {
+            CounterChange::Delete => {
                 self.recipes.counters.remove(&name);
                 return Ok(Reply::Recipe(RecipeReply::Deleted { existed: known.is_some() }));
             }
-            CountChange::Add { amount } => now
+            CounterChange::Add { amount } => now
                 .value
                 .checked_add(amount)
                 .ok_or_else(|| refused(RecipeRejection::Overflow { value: now.value }))?,
-            CountChange::Set { version, .. } if version.is_some_and(|v| v != now.version) => {
+            CounterChange::Set { version, .. } if version.is_some_and(|v| v != now.version) => {
                 let actual = now.version;
                 return Err(refused(RecipeRejection::CounterVersion { actual }));
             }
-            CountChange::Set { value, .. } => value,
+            CounterChange::Set { value, .. } => value,
         };
         if known.is_none() {
             self.check_room_for_recipe()?;

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Event, Gate, Owner, Passed, RecipeEvent, RecipeName, RecipeReply, Reply, Revision, SessionId,
+    BarrierKind, Event, Owner, RecipeEvent, RecipeName, RecipeReply, Reply, Revision, SessionId,
+    Tripped,
 };
 use imbl::OrdMap;
 
@@ -60,11 +61,11 @@ impl Double {
     }
 
     /// How a member that is inside entered.
-    pub(super) fn passed(&self, ticket: Revision) -> Option<Passed> {
+    pub(super) fn passed(&self, ticket: Revision) -> Option<Tripped> {
         let round = self.round.as_ref()?;
         let entered = (0..).zip(&round.entered);
         let (index, _) = entered.into_iter().find(|(_, e)| e.ticket == ticket && !e.left)?;
-        Some(Passed { generation: round.generation, index, parties: self.parties })
+        Some(Tripped { generation: round.generation, index, parties: self.parties })
     }
 }
 
@@ -76,7 +77,7 @@ impl Machine {
         parties: u32,
         member: Member,
         ctx: &mut ApplyContext<'_>,
-    ) -> Option<Passed> {
+    ) -> Option<Tripped> {
         let known = self.recipes.doubles.get(name);
         let new = || Double { parties, waiting: OrdMap::new(), round: None };
         let mut double = known.map_or_else(new, |known| (**known).clone());
@@ -122,11 +123,11 @@ impl Machine {
         double.round = Some(Round { generation, entered: entered.collect() });
         for (index, (_, member)) in (0..).zip(&first) {
             self.recipes.waits.leave(member);
-            let passed = Passed { generation, index, parties };
-            let outcome = Ok(Reply::Recipe(RecipeReply::Passed(passed)));
+            let passed = Tripped { generation, index, parties };
+            let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
             self.remember(member.session, member.request.as_ref(), outcome);
         }
-        let (gate, name) = (Gate::Double, name.clone());
+        let (gate, name) = (BarrierKind::Double, name.clone());
         ctx.emit(Event::Recipe(RecipeEvent::Opened { gate, name, generation }));
     }
 
@@ -139,7 +140,8 @@ impl Machine {
         place: Option<Revision>,
         ctx: &mut ApplyContext<'_>,
     ) -> Option<(Revision, u32)> {
-        let waits = place.is_some_and(|ticket| self.member(Gate::Double, name, ticket).is_some());
+        let waits =
+            place.is_some_and(|ticket| self.member(BarrierKind::Double, name, ticket).is_some());
         if let Some(ticket) = place {
             self.vacate(name, session, owner, ticket, ctx);
             self.settle_double(name, ctx);
@@ -171,7 +173,7 @@ impl Machine {
                 .filter(|entered| entered.ticket == ticket)
                 .for_each(|entered| entered.left = true);
         }
-        let place = super::Place::Gate(Gate::Double, name.clone(), owner.clone());
+        let place = super::Place::BarrierKind(BarrierKind::Double, name.clone(), owner.clone());
         self.recipes.forget(session, &place);
         self.recipes.doubles.insert(name.clone(), Arc::new(double));
     }

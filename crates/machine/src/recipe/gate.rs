@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Arrive, Arrived, Bound, BreachCause, Depart, Gate, GiveUp, OpenSession, Outcome, Owner, Passed,
-    Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Revision,
-    SessionEnd, SessionId, Ticket, Ttl,
+    Arrive, Arrived, BarrierKind, Bound, BreachCause, CancelArrival, LeaveBarrier, OpenSession,
+    Outcome, Owner, Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection, Reply, RequestId,
+    Revision, SessionEnd, SessionId, Ticket, Tripped, Ttl,
 };
 
 use super::{Place, refused, scoped_arrival, within};
@@ -30,8 +30,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn place(&self, gate: Gate, name: &RecipeName) -> Place {
-        Place::Gate(gate, name.clone(), self.owner.clone())
+    pub(crate) fn place(&self, gate: BarrierKind, name: &RecipeName) -> Place {
+        Place::BarrierKind(gate, name.clone(), self.owner.clone())
     }
 }
 
@@ -62,7 +62,8 @@ impl Machine {
                 if let Some(first) = self.remembered(id, arrive.request.as_ref()) {
                     return first;
                 }
-                let place = Place::Gate(arrive.gate, arrive.name.clone(), arrive.owner.clone());
+                let place =
+                    Place::BarrierKind(arrive.gate, arrive.name.clone(), arrive.owner.clone());
                 match self.recipes.place(id, &place) {
                     Some(ticket) => self.arrive_again(id, ticket, arrive, ctx),
                     None => self.arrive_new(Some(id), arrive, ctx),
@@ -114,7 +115,7 @@ impl Machine {
         check_parties(progress, parties)?;
         if let Some(passed) = self.inside(gate, &name, ticket) {
             self.touch_by_name(session, open.ttl, open.labels, ctx);
-            let outcome = Ok(Reply::Recipe(RecipeReply::Passed(passed)));
+            let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
             self.remember(session, request.as_ref(), outcome.clone());
             return outcome;
         }
@@ -162,11 +163,11 @@ impl Machine {
         self.recipes.note(session, member.place(gate, &name), ticket);
         self.recipes.waits.enter(gate, &name, ticket, &member);
         let passed = match gate {
-            Gate::Barrier => self.join_barrier(&name, parties, member, ctx),
-            Gate::Double => self.join_double(&name, parties, member, ctx),
+            BarrierKind::Barrier => self.join_barrier(&name, parties, member, ctx),
+            BarrierKind::Double => self.join_double(&name, parties, member, ctx),
         };
         match passed {
-            Some(passed) => Ok(Reply::Recipe(RecipeReply::Passed(passed))),
+            Some(passed) => Ok(Reply::Recipe(RecipeReply::Tripped(passed))),
             None => Ok(self.arrived(gate, &name, session, ticket, asked)),
         }
     }
@@ -187,37 +188,39 @@ impl Machine {
     }
 
     /// Who is there; if nobody is, as one who arrives would find it.
-    fn progress(&self, gate: Gate, name: &RecipeName, parties: u32) -> BarrierProgress {
+    fn progress(&self, gate: BarrierKind, name: &RecipeName, parties: u32) -> BarrierProgress {
         let known = match gate {
-            Gate::Barrier => self.recipes.barriers.get(name).map(|barrier| barrier.progress()),
-            Gate::Double => self.recipes.doubles.get(name).map(|double| double.progress()),
+            BarrierKind::Barrier => {
+                self.recipes.barriers.get(name).map(|barrier| barrier.progress())
+            }
+            BarrierKind::Double => self.recipes.doubles.get(name).map(|double| double.progress()),
         };
         let alone = BarrierProgress { parties, arrived: 0, is_last: parties == 1, exists: false };
         known.unwrap_or(alone)
     }
 
     /// The entered member of a double barrier.
-    fn inside(&self, gate: Gate, name: &RecipeName, ticket: Revision) -> Option<Passed> {
+    fn inside(&self, gate: BarrierKind, name: &RecipeName, ticket: Revision) -> Option<Tripped> {
         match gate {
-            Gate::Barrier => None,
-            Gate::Double => self.recipes.doubles.get(name)?.passed(ticket),
+            BarrierKind::Barrier => None,
+            BarrierKind::Double => self.recipes.doubles.get(name)?.passed(ticket),
         }
     }
 
     /// Changes a member that waits; answers what it was and is.
     fn amend_member(
         &mut self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
         change: impl FnOnce(&mut Member),
     ) -> Option<(Member, Member)> {
         let recipes = &mut self.recipes;
         let member = match gate {
-            Gate::Barrier => {
+            BarrierKind::Barrier => {
                 Arc::make_mut(recipes.barriers.get_mut(name)?).members.get_mut(&ticket)?
             }
-            Gate::Double => {
+            BarrierKind::Double => {
                 Arc::make_mut(recipes.doubles.get_mut(name)?).waiting.get_mut(&ticket)?
             }
         };
@@ -228,7 +231,7 @@ impl Machine {
 
     fn arrived(
         &self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         session: SessionId,
         ticket: Revision,
@@ -236,8 +239,10 @@ impl Machine {
     ) -> Reply {
         let progress = self.progress(gate, name, 0);
         let generation = match gate {
-            Gate::Barrier => self.recipes.barriers.get(name).map(|barrier| barrier.generation()),
-            Gate::Double => None,
+            BarrierKind::Barrier => {
+                self.recipes.barriers.get(name).map(|barrier| barrier.generation())
+            }
+            BarrierKind::Double => None,
         };
         Reply::Recipe(RecipeReply::Arrived(Arrived {
             ticket: Ticket(ticket.0),
@@ -250,43 +255,47 @@ impl Machine {
         }))
     }
 
-    pub(super) fn depart(&mut self, depart: &Depart, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let Depart { gate, name, session, owner } = depart;
+    pub(super) fn depart(&mut self, depart: &LeaveBarrier, ctx: &mut ApplyContext<'_>) -> Outcome {
+        let LeaveBarrier { gate, name, session, owner } = depart;
         let id = self.open_session_named(session.clone())?;
-        let place = self.recipes.place(id, &Place::Gate(*gate, name.clone(), owner.clone()));
+        let place = self.recipes.place(id, &Place::BarrierKind(*gate, name.clone(), owner.clone()));
         let changed = place.is_some();
         let leaving = match (gate, place) {
-            (Gate::Barrier, Some(_)) => {
+            (BarrierKind::Barrier, Some(_)) => {
                 self.break_barrier(name, id, BreachCause::Left, ctx);
                 None
             }
-            (Gate::Barrier, None) => None,
-            (Gate::Double, place) => self.leave_double(name, id, owner, place, ctx),
+            (BarrierKind::Barrier, None) => None,
+            (BarrierKind::Double, place) => self.leave_double(name, id, owner, place, ctx),
         };
-        Ok(Reply::Recipe(RecipeReply::Departed { leaving, changed }))
+        Ok(Reply::Recipe(RecipeReply::LeftBarrier { leaving, changed }))
     }
 
     /// Ends a wait, unless it was answered in the meantime, or the member has asked again.
-    pub(super) fn stop_waiting(&mut self, give_up: &GiveUp, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let GiveUp { gate, name, session, owner, asked, request } = give_up;
+    pub(super) fn stop_waiting(
+        &mut self,
+        give_up: &CancelArrival,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let CancelArrival { gate, name, session, owner, asked, request } = give_up;
         let request = scoped_arrival(*gate, name, owner, request.as_ref());
-        let gone = Ok(Reply::Recipe(RecipeReply::GaveUp));
+        let gone = Ok(Reply::Recipe(RecipeReply::ArrivalCancelled));
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return gone };
         if let Some(first) = self.remembered(id, request.as_ref()) {
             return first;
         }
-        let place = Place::Gate(*gate, name.clone(), owner.clone());
+        let place = Place::BarrierKind(*gate, name.clone(), owner.clone());
         let Some(ticket) = self.recipes.place(id, &place) else { return gone };
         if let Some(passed) = self.inside(*gate, name, ticket) {
-            return Ok(Reply::Recipe(RecipeReply::Passed(passed)));
+            return Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
         }
         let now = self.member(*gate, name, ticket).map(|member| member.asked);
         if now != Some(*asked) {
             return Ok(self.arrived(*gate, name, id, ticket, now.unwrap_or(*asked)));
         }
         match gate {
-            Gate::Barrier => self.break_barrier(name, id, BreachCause::TimedOut, ctx),
-            Gate::Double => {
+            BarrierKind::Barrier => self.break_barrier(name, id, BreachCause::TimedOut, ctx),
+            BarrierKind::Double => {
                 self.vacate(name, id, owner, ticket, ctx);
                 self.settle_double(name, ctx);
             }
@@ -297,13 +306,13 @@ impl Machine {
     /// A member that waits.
     pub(super) fn member(
         &self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
     ) -> Option<&Member> {
         match gate {
-            Gate::Barrier => self.recipes.barriers.get(name)?.members.get(&ticket),
-            Gate::Double => self.recipes.doubles.get(name)?.waiting.get(&ticket),
+            BarrierKind::Barrier => self.recipes.barriers.get(name)?.members.get(&ticket),
+            BarrierKind::Double => self.recipes.doubles.get(name)?.waiting.get(&ticket),
         }
     }
 }

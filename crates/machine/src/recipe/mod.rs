@@ -17,8 +17,8 @@ mod waits;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Bound, BreachCause, CounterView, Gate, Outcome, Owner, Recipe, RecipeName, RecipeRejection,
-    Rejection, RequestId, Revision, SessionEnd, SessionId,
+    BarrierKind, Bound, BreachCause, CounterView, Outcome, Owner, Recipe, RecipeName,
+    RecipeRejection, Rejection, RequestId, Revision, SessionEnd, SessionId,
 };
 use imbl::OrdMap;
 
@@ -42,7 +42,7 @@ pub(crate) enum Place {
     /// A promise to count a latch down.
     Promise(RecipeName, RequestId),
     /// A place at a barrier, or at or in a double barrier.
-    Gate(Gate, RecipeName, Owner),
+    BarrierKind(BarrierKind, RecipeName, Owner),
 }
 
 /// A session's places, each with a revision: of an arrival its ticket, of a promise that of its latch.
@@ -100,14 +100,14 @@ fn refused(rejection: RecipeRejection) -> Rejection {
 
 /// The id under which the answer to an arrival is remembered.
 fn scoped_arrival(
-    gate: Gate,
+    gate: BarrierKind,
     name: &RecipeName,
     owner: &Owner,
     request: Option<&RequestId>,
 ) -> Option<RequestId> {
     let kind = match gate {
-        Gate::Barrier => "barrier",
-        Gate::Double => "double",
+        BarrierKind::Barrier => "barrier",
+        BarrierKind::Double => "double",
     };
     scoped(&[kind, name.as_str(), owner.as_str()], request)
 }
@@ -130,9 +130,9 @@ impl Machine {
             Recipe::Promise { latch, key, session } => self.promise(&latch, key, session),
             Recipe::DeleteLatch { latch } => Ok(self.delete_latch(&latch, ctx)),
             Recipe::Arrive(arrive) => self.arrive(arrive, ctx),
-            Recipe::Depart(depart) => self.depart(&depart, ctx),
-            Recipe::GiveUp(give_up) => self.stop_waiting(&give_up, ctx),
-            Recipe::Count(count) => self.count(count, ctx),
+            Recipe::LeaveBarrier(depart) => self.depart(&depart, ctx),
+            Recipe::CancelArrival(give_up) => self.stop_waiting(&give_up, ctx),
+            Recipe::ChangeCounter(count) => self.count(count, ctx),
         }
     }
 
@@ -165,16 +165,16 @@ impl Machine {
         for (place, ticket) in &places {
             match place {
                 Place::Promise(latch, key) => self.keep_promise(latch, key, ctx),
-                Place::Gate(Gate::Barrier, name, _) => {
+                Place::BarrierKind(BarrierKind::Barrier, name, _) => {
                     self.break_barrier(name, id, BreachCause::SessionEnded(end), ctx);
                 }
-                Place::Gate(Gate::Double, name, owner) => {
+                Place::BarrierKind(BarrierKind::Double, name, owner) => {
                     self.vacate(name, id, owner, *ticket, ctx);
                 }
             }
         }
         for place in places.keys() {
-            if let Place::Gate(Gate::Double, name, _) = place {
+            if let Place::BarrierKind(BarrierKind::Double, name, _) = place {
                 self.settle_double(name, ctx);
             }
         }

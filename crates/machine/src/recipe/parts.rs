@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast_types::{CounterView, Gate, Owner, RecipeName, RequestId, Revision, SessionId};
+use holdfast_types::{BarrierKind, CounterView, Owner, RecipeName, RequestId, Revision, SessionId};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
@@ -243,13 +243,14 @@ impl Recipes {
             }
         }
         for (name, barrier) in &barriers {
-            self.note_members(Gate::Barrier, name, &barrier.members)?;
+            self.note_members(BarrierKind::Barrier, name, &barrier.members)?;
         }
         for (name, double) in &doubles {
-            self.note_members(Gate::Double, name, &double.waiting)?;
+            self.note_members(BarrierKind::Double, name, &double.waiting)?;
             let entered = double.round.iter().flat_map(|round| &round.entered);
             for entered in entered.filter(|entered| !entered.left) {
-                let place = Place::Gate(Gate::Double, name.clone(), entered.owner.clone());
+                let place =
+                    Place::BarrierKind(BarrierKind::Double, name.clone(), entered.owner.clone());
                 self.note_once(entered.session, place, entered.ticket)?;
             }
         }
@@ -258,7 +259,7 @@ impl Recipes {
 
     fn note_members(
         &mut self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         members: &OrdMap<Revision, Member>,
     ) -> Result<(), String> {

@@ -1,8 +1,8 @@
 //! What can be asked of the recipes without changing them. Answers are copies, taken at the machine's revision.
 
 use holdfast_types::{
-    CounterView, Gate, GateView, LatchView, Outcome, Owner, Passed, RecipeName, RecipeReply, Reply,
-    RequestId, Revision, SessionId, SessionName,
+    BarrierKind, BarrierView, CounterView, LatchView, Outcome, Owner, RecipeName, RecipeReply,
+    Reply, RequestId, Revision, SessionId, SessionName, Tripped,
 };
 
 use super::{Place, scoped_arrival};
@@ -32,18 +32,18 @@ impl Machine {
     }
 
     /// A barrier or a double barrier. Shows at most [`crate::LISTED_PLACES_MAX`] of those who wait, and of those inside.
-    pub fn gate(&self, gate: Gate, name: &RecipeName) -> GateView {
+    pub fn gate(&self, gate: BarrierKind, name: &RecipeName) -> BarrierView {
         match gate {
-            Gate::Barrier => self.recipes.barriers.get(name).map(|barrier| GateView {
+            BarrierKind::Barrier => self.recipes.barriers.get(name).map(|barrier| BarrierView {
                 parties: barrier.parties,
                 generation: Some(barrier.generation()),
                 arrived: self.listed(barrier.members.values().map(|member| member.session)),
-                ..GateView::default()
+                ..BarrierView::default()
             }),
-            Gate::Double => self.recipes.doubles.get(name).map(|double| {
+            BarrierKind::Double => self.recipes.doubles.get(name).map(|double| {
                 let entered = double.round.iter().flat_map(|round| &round.entered);
                 let inside = entered.filter(|entered| !entered.left).map(|e| e.session);
-                GateView {
+                BarrierView {
                     parties: double.parties,
                     generation: None,
                     arrived: self.listed(double.waiting.values().map(|member| member.session)),
@@ -69,7 +69,7 @@ impl Machine {
     /// Where the arrival with this ticket stands.
     pub fn arrival(
         &self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         (session, owner): (&SessionName, &Owner),
         ticket: Revision,
@@ -82,14 +82,14 @@ impl Machine {
         if let Some(first) = self.remembered(id, request.as_ref()) {
             return Arrival::Answered(first);
         }
-        let place = Place::Gate(gate, name.clone(), owner.clone());
+        let place = Place::BarrierKind(gate, name.clone(), owner.clone());
         if self.recipes.place(id, &place) != Some(ticket) {
             return Arrival::Gone;
         }
-        let double = self.recipes.doubles.get(name).filter(|_| gate == Gate::Double);
-        let passed: Option<Passed> = double.and_then(|double| double.passed(ticket));
+        let double = self.recipes.doubles.get(name).filter(|_| gate == BarrierKind::Double);
+        let passed: Option<Tripped> = double.and_then(|double| double.passed(ticket));
         match passed {
-            Some(passed) => Arrival::Answered(Ok(Reply::Recipe(RecipeReply::Passed(passed)))),
+            Some(passed) => Arrival::Answered(Ok(Reply::Recipe(RecipeReply::Tripped(passed)))),
             None => Arrival::Waiting,
         }
     }

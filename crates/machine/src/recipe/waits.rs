@@ -2,7 +2,7 @@
 //!
 //! Bound: one line for each waiting arrival.
 
-use holdfast_types::{Gate, GiveUp, RecipeName, Revision, SessionName};
+use holdfast_types::{BarrierKind, CancelArrival, RecipeName, Revision, SessionName};
 use imbl::OrdMap;
 
 use super::gate::Member;
@@ -12,7 +12,7 @@ use crate::Machine;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivalWait {
     /// What ends it, without the id of the arrival; without effect once the member has asked again, has passed, or has left.
-    pub give_up: GiveUp,
+    pub give_up: CancelArrival,
     /// How long the caller waits at most, milliseconds from when the arrival was applied.
     pub wait_ms: u64,
 }
@@ -21,14 +21,14 @@ pub struct ArrivalWait {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waits {
     /// Barrier and ticket by the revision of the asking, which no two arrivals share.
-    by_asked: OrdMap<Revision, (Gate, RecipeName, Revision)>,
+    by_asked: OrdMap<Revision, (BarrierKind, RecipeName, Revision)>,
 }
 
 impl Waits {
     /// An arrival waits. False if another one asked in the same revision.
     pub(super) fn enter(
         &mut self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
         member: &Member,
@@ -58,11 +58,11 @@ impl Machine {
         self.arrival_wait_of(self.recipes.waits.by_asked.get(&asked)?)
     }
 
-    fn arrival_wait_of(&self, place: &(Gate, RecipeName, Revision)) -> Option<ArrivalWait> {
+    fn arrival_wait_of(&self, place: &(BarrierKind, RecipeName, Revision)) -> Option<ArrivalWait> {
         let (gate, name, ticket) = place;
         let member = self.member(*gate, name, *ticket)?;
         let session = self.session_name(member.session);
-        let give_up = GiveUp {
+        let give_up = CancelArrival {
             gate: *gate,
             name: name.clone(),
             session: session.unwrap_or_else(|| SessionName::of(member.session)),

@@ -10,7 +10,9 @@
 
 use std::collections::VecDeque;
 
-use holdfast_types::{Attempt, LockName, Owner, Rejection, Segments, SessionId, SessionName};
+use holdfast_types::{
+    Attempt, LockName, LockRejection, Owner, Rejection, Segments, SessionId, SessionName,
+};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
@@ -190,7 +192,9 @@ impl Machine {
             None => None,
         };
         match newest {
-            Some(newest) if attempt <= newest => Err(Rejection::AttemptOver { newest }),
+            Some(newest) if attempt <= newest => {
+                Err(Rejection::Lock(LockRejection::AttemptOver { newest }))
+            }
             Some(_) | None => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
 //! The commands that open, attach, renew, close and expire sessions. Deadlines are kept by the leader.
 
 use holdfast_types::{
-    Bound, Event, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
-    SessionId, SessionName, Ttl,
+    Bound, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
+    SessionEvent, SessionId, SessionName, SessionRejection, Ttl,
 };
 
 use crate::Machine;
@@ -120,7 +120,7 @@ impl Machine {
     fn attach(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
         if let Some(session) = self.sessions.get_mut(id) {
             session.attachment = Some(ctx.revision);
-            ctx.emit(Event::SessionAttached { id });
+            ctx.emit(SessionEvent::Attached { id });
         }
     }
 
@@ -132,7 +132,7 @@ impl Machine {
     ) -> Result<(), Rejection> {
         match self.sessions.get(id) {
             Some(session) if attachment.is_some() && session.attachment != attachment => {
-                Err(Rejection::SessionMoved { session: session.name.clone() })
+                Err(Rejection::Session(SessionRejection::Moved { session: session.name.clone() }))
             }
             Some(_) | None => Ok(()),
         }
@@ -150,7 +150,7 @@ impl Machine {
                 self.end_session(session, SessionEnd::Expired, ctx);
                 Ok(Reply::SessionEnded)
             }
-            Some(_) | None => Err(Rejection::Superseded),
+            Some(_) | None => Err(Rejection::Session(SessionRejection::LeaseRenewed)),
         }
     }
 
@@ -172,7 +172,7 @@ impl Machine {
         let ttl = open.ttl.unwrap_or(Ttl::DEFAULT);
         let attaches = open.password.is_some();
         let id = self.sessions.open(open, ctx.now);
-        ctx.emit(Event::SessionTouched { id, ttl, generation: 1 });
+        ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation: 1 });
         if attaches {
             self.attach(id, ctx);
         }
@@ -195,7 +195,7 @@ impl Machine {
         if !labels.is_empty() {
             self.sessions.set_labels(id, labels);
         }
-        ctx.emit(Event::SessionTouched { id, ttl, generation });
+        ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation });
         ttl
     }
 

@@ -4,7 +4,7 @@
 //! First all its entries and ephemerals are removed, so that none of them can be granted, then the session, then the
 //! queues are granted.
 
-use holdfast_types::{Event, LossCause, SessionEnd, SessionId};
+use holdfast_types::{LossCause, SessionEnd, SessionEvent, SessionId, TreeEvent};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
@@ -30,7 +30,7 @@ impl Machine {
         self.drop_ephemerals(id, ctx);
         self.end_in_recipes(id, end, ctx);
         self.sessions.end(id, end, ctx.now, &self.limits);
-        ctx.emit(Event::SessionEnded { id, session: name, end });
+        ctx.emit(SessionEvent::Ended { id, session: name, end });
         let mut locks: Vec<_> = keys.into_iter().filter_map(|key| key.lock).collect();
         locks.dedup();
         for lock in locks {
@@ -42,7 +42,7 @@ impl Machine {
         for path in self.tree.orders.ephemerals_of(id) {
             if let Some(directory) = path.parent() {
                 self.tree.remove(&directory, &path, ctx.revision, ctx.now);
-                ctx.emit(Event::NodeDeleted { path });
+                ctx.emit(TreeEvent::Deleted { path });
             }
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Session {
     pub(crate) opened_at: Stamp,
     pub(crate) labels: Labels,
     /// Invariant: equals the number of its keys.
-    pub(crate) contenders: u32,
+    pub(crate) queue_entries: u32,
     pub(crate) left: LeftLocks,
     pub(crate) memo: Memo,
     /// What another connection must show to take it over.
@@ -226,7 +226,7 @@ impl Sessions {
             anonymous: open.anonymous,
             opened_at: now,
             labels: open.labels,
-            contenders: 0,
+            queue_entries: 0,
             left: LeftLocks::after(over),
             memo: Memo::default(),
             password: open.password,

@@ -140,7 +140,7 @@ impl Loading {
             anonymous: part.anonymous,
             opened_at: part.opened_at,
             labels: part.labels,
-            contenders: 0,
+            queue_entries: 0,
             left,
             memo,
             password: part.password,
@@ -258,7 +258,7 @@ impl Loading {
         machine.locks = locks;
         for (session, count) in places {
             if let Some(session) = machine.sessions.get_mut(session) {
-                session.contenders = count;
+                session.queue_entries = count;
             }
         }
         machine.recipes.rebuild().map_err(unsound)?;

@@ -1,8 +1,8 @@
 //! The parts of a snapshot and their items (`docs/formats/snapshot.md`), and about how many bytes each takes.
 
 use holdfast_types::{
-    AclEntry, Attempt, Data, FencingToken, Incarnation, Labels, Limits, LockName, Mode, NodeId,
-    Outcome, Owner, Password, Policy, ReleaseRequest, RequestId, Revision, SessionEnd, SessionId,
+    AclEntry, Attempt, Data, FencingToken, Incarnation, Labels, Limits, LockName, LockPolicy, Mode,
+    NodeId, Outcome, Owner, Password, ReleaseRequest, RequestId, Revision, SessionEnd, SessionId,
     SessionName, Stamp, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ pub struct LockDirectoryPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StoredPolicyPart {
     /// All of them.
-    pub policy: Policy,
+    pub policy: LockPolicy,
     /// Set by an operator: the directory is not swept.
     pub kept: bool,
 }

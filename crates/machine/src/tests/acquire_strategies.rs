@@ -49,7 +49,7 @@ fn odd_one(acquire: Acquire, which: u8) -> Acquire {
     match which {
         0 => Acquire { permits: Some(0), ..acquire },
         1 => Acquire { limit: Some(0), ..acquire },
-        2 => Acquire { limit: Some(Policy::LIMIT_MAX + 1), ..acquire },
+        2 => Acquire { limit: Some(LockPolicy::LIMIT_MAX + 1), ..acquire },
         3 => Acquire { priority: Acquire::PRIORITY_MAX + 1, ..acquire },
         4 => Acquire { max_hold_ms: Some(0), ..acquire },
         5 => Acquire { min_hold_ms: Some(Acquire::HOLD_MAX_MS + 1), ..acquire },

@@ -1,5 +1,6 @@
 //! The bounds of one command, each at its end and one beyond.
 
+use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
 use super::script_commands::{create, lock_name, multi, of_session, open, path};
@@ -24,7 +25,7 @@ fn limit(bound: Bound, limit: usize) -> Rejection {
 }
 
 fn first(why: Rejection) -> Outcome {
-    Err(Rejection::OpRefused { at: 0, why: Box::new(why) })
+    Err(Rejection::Tree(TreeRejection::OfOperation { at: 0, why: Box::new(why) }))
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn directories_on_the_way_count_as_operations() {
     assert!(apply(&mut machine, anonymous(vec![deep("a"), deep("b")])).is_ok());
     let refused = apply(&mut machine, anonymous(vec![deep("c"), deep("d"), plain("/e")]));
     let why = Box::new(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
-    assert_eq!(refused, Err(Rejection::OpRefused { at: 1, why }));
+    assert_eq!(refused, Err(Rejection::Tree(TreeRejection::OfOperation { at: 1, why })));
     assert_eq!(machine.stat(&path("/c")), None);
     machine.check_invariants().unwrap();
 }
@@ -88,7 +89,10 @@ fn recursive_deletes_take_ten_thousand_znodes_at_most() {
     let why = limit(Bound::DeletedAtOnce, 10_000);
     assert_eq!(apply(&mut machine, anonymous(vec![delete("/b")])), first(why.clone()));
     let both = apply(&mut machine, anonymous(vec![delete("/c"), delete("/d")]));
-    assert_eq!(both, Err(Rejection::OpRefused { at: 1, why: Box::new(why) }));
+    assert_eq!(
+        both,
+        Err(Rejection::Tree(TreeRejection::OfOperation { at: 1, why: Box::new(why) }))
+    );
     let results = vec![OpReply::Deleted { count: 10_000 }];
     let done = Ok(Reply::Multi { succeeded: true, results });
     assert_eq!(apply(&mut machine, anonymous(vec![delete("/a")])), done);
@@ -171,7 +175,10 @@ fn remembered_answers_have_a_weight() {
     // The last one is remembered, the one before no more.
     assert_eq!(apply(&mut machine, change(4)), firsts[4]);
     let again = apply(&mut machine, change(3));
-    assert!(matches!(again, Err(Rejection::OpRefused { at: 0, .. })), "{again:?}");
+    assert!(
+        matches!(again, Err(Rejection::Tree(TreeRejection::OfOperation { at: 0, .. }))),
+        "{again:?}"
+    );
     let loaded = Machine::load(machine.dump()).unwrap();
     assert_eq!(loaded.state_digest(), machine.state_digest());
 }
@@ -187,7 +194,10 @@ fn names_that_are_none_are_refused() {
         let (kind, parents, name) = (CreateKind::Persistent, false, name.to_owned());
         let create = Create { directory, name, data: data.into(), kind, sequential, acl, parents };
         let outcome = apply(&mut machine, anonymous(vec![Op::Create(create)]));
-        assert!(matches!(outcome, Err(Rejection::OpRefused { .. })), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(Rejection::Tree(TreeRejection::OfOperation { .. }))),
+            "{outcome:?}"
+        );
     }
 }
 

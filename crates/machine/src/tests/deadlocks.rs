@@ -1,5 +1,6 @@
 //! Deadlocks: the search finds what a naive one over the whole state finds, and nothing else.
 
+use holdfast_types::LockRejection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -77,8 +78,8 @@ fn without_detection(machine: &Machine) -> Machine {
             let none = LockDirectoryPart { base, floor, last_token, stored_policy, cooldowns };
             let past = node.lock_directory.get_or_insert(none);
             let (policy, kept) =
-                past.stored_policy.map_or((Policy::DEFAULT, false), |r| (r.policy, r.kept));
-            let policy = Policy { detect_deadlocks: false, ..policy };
+                past.stored_policy.map_or((LockPolicy::DEFAULT, false), |r| (r.policy, r.kept));
+            let policy = LockPolicy { detect_deadlocks: false, ..policy };
             past.stored_policy = Some(StoredPolicyPart { policy, kept });
         }
     }
@@ -93,7 +94,9 @@ fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
         (machine, outcome)
     };
     let (after, outcome) = match acquired(machine.clone()) {
-        (_, Err(Rejection::Deadlock { .. })) => acquired(without_detection(machine)),
+        (_, Err(Rejection::Lock(LockRejection::Deadlock { .. }))) => {
+            acquired(without_detection(machine))
+        }
         other => other,
     };
     let newcomer = (acquire.open.session.clone(), acquire.owner.clone());
@@ -128,7 +131,7 @@ pub(super) fn check_circle(
     blind.apply(Entry { stamped_at: stamp, commands: vec![command.clone()] });
     for (at, (_, _, lock)) in cycle.iter().enumerate() {
         let next = match agents.get(at + 1) {
-            None if cycle.len() == Rejection::CYCLE_MAX => return Ok(()),
+            None if cycle.len() == LockRejection::CYCLE_MAX => return Ok(()),
             next => next.unwrap_or(&caller),
         };
         let view = blind.lock(lock, usize::MAX);
@@ -221,11 +224,11 @@ fn trial(steps: &[Step]) -> Result<usize, String> {
         let before = machine.clone();
         let entry = Entry { stamped_at: stamp, commands: vec![command.clone()] };
         let outcome = machine.apply(entry).outcomes.remove(0);
-        let refused = matches!(outcome, Err(Rejection::Deadlock { .. }));
+        let refused = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
         if refused != expected {
             return Err(format!("{command:?}: {outcome:?}, a deadlock: {expected}"));
         }
-        if let Err(Rejection::Deadlock { cycle }) = &outcome {
+        if let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = &outcome {
             found += 1;
             check_circle(&before, stamp, &command, cycle)?;
             let (places, kept) = (contents(&before), contents(&machine));
@@ -292,11 +295,15 @@ fn a_circle_is_named_up_to_its_bound_and_searched_for_up_to_another() {
         }
         acquire(&mut machine, 0, length - 1)
     };
-    let Err(Rejection::Deadlock { cycle }) = ring(3) else { panic!("not found") };
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = ring(3) else {
+        panic!("not found")
+    };
     let locks: Vec<_> =
         cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect();
     assert_eq!(locks, ["s2 l0", "s0 l1", "s1 l2"]);
-    let Err(Rejection::Deadlock { cycle }) = ring(500) else { panic!("not found") };
-    assert_eq!(cycle.len(), Rejection::CYCLE_MAX);
+    let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = ring(500) else {
+        panic!("not found")
+    };
+    assert_eq!(cycle.len(), LockRejection::CYCLE_MAX);
     assert!(matches!(ring(5_000), Ok(Reply::Queued(_))));
 }

@@ -1,5 +1,6 @@
 //! Why a lock is not free: queues, chains of holders that wait, and the locks that are wanted most.
 
+use holdfast_types::LockEvent;
 use holdfast_types::*;
 
 use super::script_commands::{self, lock_name};
@@ -94,11 +95,11 @@ fn queues_are_in_order_and_a_grant_knows_how_long_it_waited() {
     let entry = Entry { stamped_at: Stamp(500), commands: vec![release("two")] };
     let applied = machine.apply(entry);
     let grant = applied.events.iter().find_map(|(_, event)| match event {
-        Event::Granted(grant) => Some(grant.clone()),
+        Event::Lock(LockEvent::Granted(grant)) => Some(grant.clone()),
         _ => None,
     });
     let lost = applied.events.iter().find_map(|(_, event)| match event {
-        Event::Lost { token, granted_at, granted_in, .. } => {
+        Event::Lock(LockEvent::HoldEnded { token, granted_at, granted_in, .. }) => {
             Some((*token, *granted_at, *granted_in))
         }
         _ => None,

@@ -1,5 +1,6 @@
 //! Holds that are broken, asked for and handed over, in random histories: what was promised of each is so afterwards.
 
+use holdfast_types::LockEvent;
 use std::collections::BTreeMap;
 
 use holdfast_types::*;
@@ -93,13 +94,20 @@ impl Step {
                 Command::CloseSession { session: who(n).0, attachment: None, incarnation: None }
             }
             Self::Break { lock: n, ticket } => {
-                let what = ticket.map_or(Broken::Holders, |ticket| Broken::Ticket(Ticket(ticket)));
+                let what = ticket
+                    .map_or(BreakTarget::Holders, |ticket| BreakTarget::Ticket(Ticket(ticket)));
                 Command::Break(Break { lock: lock(n), what, reason: reason() })
             }
             Self::Ask { lock: n, session, deadline_ms, revoke } => {
                 let (lock, holder) = (lock(n), session.map(who));
                 let reason = Some(reason());
-                Command::AskRelease(AskRelease { lock, holder, reason, deadline_ms, revoke })
+                Command::RequestRelease(RequestRelease {
+                    lock,
+                    holder,
+                    reason,
+                    deadline_ms,
+                    revoke,
+                })
             }
             Self::Hand { lock: n, from, to } => Command::HandOver(HandOver {
                 lock: lock(n),
@@ -163,7 +171,7 @@ impl Trial {
                 self.handed(&before, hand, grant, events)?;
             }
             (Command::Break(breaking), Ok(_)) => self.broken(&before, breaking)?,
-            (Command::AskRelease(ask), Ok(_)) => self.ask(ask),
+            (Command::RequestRelease(ask), Ok(_)) => self.ask(ask),
             (Command::Due { lock }, _) => self.done(lock)?,
             // Whoever lost a lock and gives it back takes note of the loss, which may open it, and is refused all the same.
             (Command::Release(_), _) => {}
@@ -175,7 +183,7 @@ impl Trial {
 
     fn tokens_grow(&mut self, events: &[Event]) -> Result<(), String> {
         for event in events {
-            if let Event::Granted(grant) = event {
+            if let Event::Lock(LockEvent::Granted(grant)) = event {
                 ensure(grant.token > self.token, "tokens strictly increase")?;
                 self.token = grant.token;
             }
@@ -202,7 +210,7 @@ impl Trial {
         ensure(holds(before, &hand.from) && !holds(before, &hand.to), "one held, one did not")?;
         ensure(holds(&self.machine, &hand.to), "it was handed over")?;
         let mut granted = events.iter().filter_map(|event| match event {
-            Event::Granted(grant) => Some(grant),
+            Event::Lock(LockEvent::Granted(grant)) => Some(grant),
             _ => None,
         });
         let first = granted.next().map(|first| (&first.session, first.token));
@@ -211,15 +219,15 @@ impl Trial {
 
     fn broken(&self, before: &Machine, breaking: &Break) -> Result<(), String> {
         let (was, is) = (before.lock(&breaking.lock, 100), self.machine.lock(&breaking.lock, 100));
-        let meant = breaking.what == Broken::Holders;
+        let meant = breaking.what == BreakTarget::Holders;
         for holder in was.holders.iter().filter(|_| meant) {
             ensure(is.holders.iter().all(|h| h.token != holder.token), "it was taken away")?;
         }
         let delays = meant && was.holders_total > 0 && was.policy.lock_delay_ms > 0;
-        ensure(!delays || is.closed.is_some(), "what is broken may be in use still")
+        ensure(!delays || is.cooldown.is_some(), "what is broken may be in use still")
     }
 
-    fn ask(&mut self, ask: &AskRelease) {
+    fn ask(&mut self, ask: &RequestRelease) {
         let deadline = self.now + ask.deadline_ms;
         let view = self.machine.lock(&ask.lock, 100);
         let meant = |holder: &&HolderView| {

@@ -95,7 +95,7 @@ impl Move {
                 let waits = model.recipes.waits();
                 let (give_up, _) = waits.get(n % waits.len().max(1))?.clone();
                 let asked = Revision(give_up.asked.0 - u64::from(!last));
-                Some(Command::Recipe(Recipe::GiveUp(GiveUp { asked, ..give_up })))
+                Some(Command::Recipe(Recipe::CancelArrival(CancelArrival { asked, ..give_up })))
             }
             Move::Cancel(n, last) => cancel(model, *n, *last),
             Move::Convert(n, mode, wait) => convert(model, *n, *mode, *wait),
@@ -369,8 +369,8 @@ fn limits() -> impl Strategy<Value = Command> {
                 sessions_max: sessions,
                 znodes_max: znodes,
                 waiters_per_lock_max: waiters,
-                contenders_per_session_max: contenders,
-                entries_per_hold_max: entries,
+                queue_entries_per_session_max: contenders,
+                hold_count_max: entries,
                 data_bytes_max: 64,
                 memo_per_session_max: memo,
                 ephemerals_per_session_max: ephemerals,

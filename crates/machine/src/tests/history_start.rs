@@ -83,7 +83,7 @@ impl Cast {
 
     fn break_all(&self, lock: usize) -> Move {
         let (lock, reason) = (self.lock(lock), Reason::new("because").unwrap());
-        Move::Command(Command::Break(Break { lock, what: Broken::Holders, reason }))
+        Move::Command(Command::Break(Break { lock, what: BreakTarget::Holders, reason }))
     }
 
     /// The first lock is closed for a while, and nobody holds it.
@@ -126,7 +126,7 @@ impl Cast {
     /// A reader waits for a reader who waits for a closed lock, that a third one makes its own.
     fn upgrade_circle(&self) -> Vec<Move> {
         let lock_delay_ms = Some(20);
-        let token = Broken::Token(FencingToken(3));
+        let token = BreakTarget::Token(FencingToken(3));
         let (lock, reason) = (self.lock(0), Reason::new("because").unwrap());
         vec![
             self.rules(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() }),

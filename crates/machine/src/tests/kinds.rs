@@ -12,13 +12,13 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
     Some(match words.at(0) {
         "break" => {
             let what = match (words.number("ticket"), words.number("sequence")) {
-                (Some(ticket), _) => Broken::Ticket(Ticket(ticket)),
-                (None, Some(sequence)) => Broken::Sequence(sequence),
-                (None, None) => Broken::Holders,
+                (Some(ticket), _) => BreakTarget::Ticket(Ticket(ticket)),
+                (None, Some(sequence)) => BreakTarget::Sequence(sequence),
+                (None, None) => BreakTarget::Holders,
             };
             Command::Break(Break { lock: lock(), what, reason: reason().unwrap() })
         }
-        "ask" => Command::AskRelease(AskRelease {
+        "ask" => Command::RequestRelease(RequestRelease {
             lock: lock(),
             holder: words.value("session").map(|name| (session_name(name), words.owner())),
             reason: reason(),

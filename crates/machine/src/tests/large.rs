@@ -1,6 +1,7 @@
 //! Machines of thousands of things, where the persistent maps have several levels and share nodes with frozen views,
 //! and the ends of counters.
 
+use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
 use super::script_commands::{self, lock_name, multi, path, session_name};
@@ -143,7 +144,7 @@ fn tokens_stay_below_their_end() {
     let at = "/locks/l0/lock-";
     let create = script_commands::create(at, CreateKind::Ephemeral, true, Vec::new());
     apply(&mut machine, 0, Command::OpenSession(script_commands::open("s4"))).unwrap();
-    let refused = Rejection::OpRefused { at: 0, why: Box::new(limit) };
+    let refused = Rejection::Tree(TreeRejection::OfOperation { at: 0, why: Box::new(limit) });
     let created = apply(&mut machine, 0, multi(script_commands::of_session("s4"), vec![create]));
     assert_eq!(created, Err(refused));
     let session = session_name("s1");
@@ -170,7 +171,7 @@ fn sequence_numbers_stay_below_their_end() {
     let limit = crate::tree::create::COUNTER_END;
     let why = Rejection::LimitReached { bound: Bound::Counter, limit };
     let (refused, why) = (Err(why.clone()), Box::new(why));
-    let refused_op = Err(Rejection::OpRefused { at: 0, why });
+    let refused_op = Err(Rejection::Tree(TreeRejection::OfOperation { at: 0, why }));
     assert_eq!(apply(&mut machine, 0, create("/locks/l0/n-", true)), refused_op);
     assert_eq!(apply(&mut machine, 0, acquire(0, 0, true)), refused);
     machine.tree.get_mut(&path("/locks")).unwrap().created = limit;

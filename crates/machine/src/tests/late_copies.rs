@@ -2,6 +2,7 @@
 //! and went on. The clients here name what they mean, as ours do: every acquire its attempt, every release and hand-over
 //! its token or attempt, every close its incarnation. Then a late copy changes nobody's place.
 
+use holdfast_types::LockRejection;
 use holdfast_types::*;
 use proptest::prelude::*;
 
@@ -266,7 +267,10 @@ fn an_attempt_whose_record_was_forgotten_is_over_all_the_same() {
     }
     for n in held + 1..=count {
         let late = apply(acquire(n));
-        assert!(matches!(late, Err(Rejection::AttemptOver { newest }) if newest.0 >= n), "{n}");
+        assert!(
+            matches!(late, Err(Rejection::Lock(LockRejection::AttemptOver { newest })) if newest.0 >= n),
+            "{n}"
+        );
     }
     let renewed = apply(acquire(held));
     assert!(matches!(renewed, Ok(Reply::Granted(grant)) if grant.renewed), "it keeps its place");

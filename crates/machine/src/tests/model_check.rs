@@ -1,5 +1,6 @@
 //! The judge: a machine and the model go through the same history, and everything that can be seen must agree.
 
+use holdfast_types::{LockEvent, LockRejection, TreeEvent};
 use std::collections::BTreeSet;
 
 use holdfast_types::*;
@@ -109,7 +110,10 @@ impl Trial {
         let outcome = &applied.outcomes[0];
         let expected = self.model.apply(self.stamp, command.clone());
         match (outcome, &expected) {
-            (Err(Rejection::Deadlock { cycle }), Err(Rejection::Deadlock { .. })) => {
+            (
+                Err(Rejection::Lock(LockRejection::Deadlock { cycle })),
+                Err(Rejection::Lock(LockRejection::Deadlock { .. })),
+            ) => {
                 // Of several circles the model tells none.
                 deadlocks::check_circle(&before, Stamp(self.stamp), &command, cycle)?;
             }
@@ -150,7 +154,7 @@ impl Trial {
     fn check_grants(&mut self, applied: &Applied) -> Result<(), String> {
         let mut granted = Vec::new();
         for (_, event) in &applied.events {
-            if let Event::Granted(grant) = event {
+            if let Event::Lock(LockEvent::Granted(grant)) = event {
                 ensure(grant.token.0 > self.token, "tokens strictly increase")?;
                 self.token = grant.token.0;
                 granted.push((grant.lock.clone(), grant.session.clone(), grant.token.0));
@@ -171,7 +175,7 @@ impl Trial {
         let handed = matches!(applied.outcomes[0], Ok(Reply::HandedOver(_)));
         for (_, event) in &applied.events {
             match event {
-                Event::NodeCreated { path } => {
+                Event::Tree(TreeEvent::Created { path }) => {
                     ensure(paths.insert(path.clone()), "what is created was not there")?;
                     let node = self.machine.tree.get(path);
                     if let Some(entry) = node.and_then(|node| node.entry()) {
@@ -181,8 +185,12 @@ impl Trial {
                         ensure(new || handed, "a place has a number of its own")?;
                     }
                 }
-                Event::NodeDeleted { path } => ensure(paths.remove(path), "what went was there")?,
-                Event::NodeChanged { path } => ensure(paths.contains(path), "it was there")?,
+                Event::Tree(TreeEvent::Deleted { path }) => {
+                    ensure(paths.remove(path), "what went was there")?;
+                }
+                Event::Tree(TreeEvent::DataChanged { path }) => {
+                    ensure(paths.contains(path), "it was there")?;
+                }
                 _ => {}
             }
         }

@@ -1,6 +1,7 @@
 //! Several locks at once, in random histories: a naive model of queues says who holds what, and in the end all is given
 //! back and nobody waits for ever.
 
+use holdfast_types::LockEvent;
 use std::collections::BTreeMap;
 
 use holdfast_types::*;
@@ -158,7 +159,7 @@ impl Trial {
         let mut applied = self.machine.apply(entry);
         self.machine.check_invariants()?;
         for (_, event) in &applied.events {
-            if let Event::Granted(grant) = event {
+            if let Event::Lock(LockEvent::Granted(grant)) = event {
                 ensure(grant.token > self.token, "tokens strictly increase")?;
                 self.token = grant.token;
             }

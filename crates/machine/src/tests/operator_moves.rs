@@ -69,7 +69,7 @@ fn ask(asked: &Found<'_>, one: bool, (deadline_ms, revoke): (u64, bool)) -> Comm
     let reason = Some(Reason::new("because").unwrap());
     let holder = one.then(|| (asked.session.clone(), asked.place.owner.clone()));
     let lock = asked.lock.clone();
-    Command::AskRelease(AskRelease { lock, holder, reason, deadline_ms, revoke })
+    Command::RequestRelease(RequestRelease { lock, holder, reason, deadline_ms, revoke })
 }
 
 impl OperatorMove {
@@ -94,10 +94,10 @@ impl OperatorMove {
                 let all = found(model, |_| true);
                 let one = nth(&all, *n)?;
                 let what = match (how, one.place.token()) {
-                    (0, _) => Broken::Ticket(Ticket(one.node.stat.czxid.0)),
-                    (1, _) => Broken::Sequence(one.place.sequence),
-                    (2, Some(token)) => Broken::Token(FencingToken(token)),
-                    _ => Broken::Holders,
+                    (0, _) => BreakTarget::Ticket(Ticket(one.node.stat.czxid.0)),
+                    (1, _) => BreakTarget::Sequence(one.place.sequence),
+                    (2, Some(token)) => BreakTarget::Token(FencingToken(token)),
+                    _ => BreakTarget::Holders,
                 };
                 let (lock, reason) = (one.lock.clone(), Reason::new("because").unwrap());
                 Command::Break(Break { lock, what, reason })

@@ -1,6 +1,7 @@
 //! The promises as sentences about what can be seen of a lock, without the model: who may hold beside whom, that nobody
 //! waits in vain, whose turn it is, whose token and slot is whose, and that events tell every change of a hold.
 
+use holdfast_types::{LockEvent, TreeEvent};
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_types::*;
@@ -63,7 +64,7 @@ pub(super) fn no_orphan(
 
 /// Whether the first in line is to be granted the lock.
 fn is_granted(view: &LockView, first: &WaiterView) -> bool {
-    view.closed.is_none() && fits(view, first)
+    view.cooldown.is_none() && fits(view, first)
 }
 
 /// Whether a waiter could hold beside those who do.
@@ -85,7 +86,7 @@ fn fits(view: &LockView, waiter: &WaiterView) -> bool {
 pub(super) struct Told {
     /// By token. Places that one command made share a ticket.
     holds: BTreeMap<FencingToken, (LockName, Ticket, Mode)>,
-    closed: BTreeMap<LockName, Closed>,
+    cooldowns: BTreeMap<LockName, Cooldown>,
     /// Who waits, in order.
     queues: BTreeMap<LockName, Vec<Waiter>>,
 }
@@ -98,33 +99,39 @@ impl Told {
         let mut granted = BTreeSet::new();
         for (_, event) in &applied.events {
             match event {
-                Event::Granted(grant) => {
+                Event::Lock(LockEvent::Granted(grant)) => {
                     granted.insert(grant.lock.clone());
                     let upgraded = (grant.lock.clone(), grant.ticket, Mode::Upgradable);
                     self.holds.retain(|_, hold| grant.mode != Mode::Exclusive || *hold != upgraded);
                     self.hold(grant);
                 }
-                Event::Converted(grant) | Event::ValueSet(grant) => {
+                Event::Lock(LockEvent::ModeChanged(grant) | LockEvent::ValueChanged(grant)) => {
                     ensure(
                         self.holds.contains_key(&grant.token),
                         "what is converted or shown was held",
                     )?;
                     self.hold(grant);
                 }
-                Event::Lost { token, .. } => {
+                Event::Lock(LockEvent::HoldEnded { token, .. }) => {
                     ensure(self.holds.remove(token).is_some(), "what is lost was held")?;
                 }
-                Event::ReleaseAsked { token, .. } | Event::Broken { token: Some(token), .. } => {
+                Event::Lock(
+                    LockEvent::ReleaseRequested { token, .. }
+                    | LockEvent::BrokenByOperator { token: Some(token), .. },
+                ) => {
                     ensure(self.holds.contains_key(token), "what is asked for or broken was held")?;
                 }
-                Event::Closed { lock, closed } => {
-                    self.closed.insert(lock.clone(), *closed);
+                Event::Lock(LockEvent::CooldownStarted { lock, cooldown }) => {
+                    self.cooldowns.insert(lock.clone(), *cooldown);
                 }
-                Event::Opened { lock } => {
-                    ensure(self.closed.remove(lock).is_some(), "what opens was closed")?;
+                Event::Lock(LockEvent::CooldownEnded { lock }) => {
+                    ensure(
+                        self.cooldowns.remove(lock).is_some(),
+                        "a cooldown that ends began before",
+                    )?;
                 }
-                Event::NodeDeleted { path } => {
-                    self.closed.retain(|lock, _| Some(lock) != path.as_lock().as_ref());
+                Event::Tree(TreeEvent::Deleted { path }) => {
+                    self.cooldowns.retain(|lock, _| Some(lock) != path.as_lock().as_ref());
                 }
                 _ => {}
             }
@@ -135,7 +142,10 @@ impl Told {
             let held = view.holders.iter().map(|holder| (holder.token, holder.mode));
             let held: BTreeSet<_> = held.collect();
             ensure(told == held, "events tell who holds")?;
-            ensure(self.closed.get(&view.lock) == view.closed.as_ref(), "events tell closings")?;
+            ensure(
+                self.cooldowns.get(&view.lock) == view.cooldown.as_ref(),
+                "events report cooldowns",
+            )?;
             let within = view.policy.limit.is_none_or(|limit| view.permits_held <= limit);
             ensure(within || !granted.contains(&view.lock), "no grant goes beyond the limit")?;
             self.keep_turns(applied, view)?;
@@ -156,7 +166,7 @@ impl Told {
         };
         let before = self.queues.insert(view.lock.clone(), now.clone()).unwrap_or_default();
         for (_, event) in &applied.events {
-            let Event::Granted(grant) = event else { continue };
+            let Event::Lock(LockEvent::Granted(grant)) = event else { continue };
             let granted = (grant.session.clone(), grant.owner.clone(), grant.ticket);
             let at = before.iter().position(|waiter| *waiter == granted);
             let at = at.filter(|_| grant.lock == view.lock && Some(grant.token) != handed);

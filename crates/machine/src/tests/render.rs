@@ -1,5 +1,6 @@
 //! Outcomes, events and views as lines of a golden script.
 
+use holdfast_types::{LockEvent, LockRejection, SessionEvent, TreeEvent, TreeRejection};
 use std::fmt::Write as _;
 
 use holdfast_types::*;
@@ -15,9 +16,9 @@ fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Granted(grant) => format!("granted {}", self::grant(grant)),
         Reply::Queued(queued) => format!("queued {}", self::queued(queued)),
-        Reply::Released(Released { entries_left, changed }) => {
+        Reply::Released(Released { hold_count, changed }) => {
             let what = if *changed { "released" } else { "nothing to release" };
-            format!("{what} entries_left={entries_left}")
+            format!("{what} hold_count={hold_count}")
         }
         Reply::SessionOpened { id, ttl, created } => {
             format!("session #{id} ttl={} created={created}", ttl.as_millis())
@@ -37,7 +38,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Recipe(reply) => super::recipe::script_commands::reply(reply),
         Reply::Swept { count } => format!("swept {count}"),
         Reply::Broken { places } => format!("broken {places}"),
-        Reply::ReleaseAsked { holders } => format!("asked {holders}"),
+        Reply::ReleaseRequested { holders } => format!("asked {holders}"),
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
         Reply::GrantedAll(grants) => {
             let grants: Vec<String> = grants.iter().map(grant).collect();
@@ -78,15 +79,21 @@ fn short(path: &ZnodePath) -> String {
 
 pub(super) fn rejection(rejection: &Rejection) -> String {
     match rejection {
-        Rejection::LockBusy { holder, waiters } => {
+        Rejection::Lock(LockRejection::Busy { holder, waiters }) => {
             format!("LockBusy {} waiters={waiters}", self::holder(holder))
         }
-        Rejection::NotHolder { holder } => format!("NotHolder {}", self::holder(holder)),
-        Rejection::LockClosed { closed, waiters } => {
-            format!("LockClosed{} waiters={waiters}", self::closed(Some(closed)))
+        Rejection::Lock(LockRejection::NotHolder { holder }) => {
+            format!("NotHolder {}", self::holder(holder))
         }
-        Rejection::OpRefused { at, why } => format!("at {at}: {}", self::rejection(why)),
-        Rejection::NotAllowed { path, needed } => format!("NotAllowed {path} needs {needed}"),
+        Rejection::Lock(LockRejection::InCooldown { cooldown, waiters }) => {
+            format!("InCooldown{} waiters={waiters}", self::cooldown(Some(cooldown)))
+        }
+        Rejection::Tree(TreeRejection::OfOperation { at, why }) => {
+            format!("at {at}: {}", self::rejection(why))
+        }
+        Rejection::Tree(TreeRejection::NotAllowed { path, needed }) => {
+            format!("NotAllowed {path} needs {needed}")
+        }
         Rejection::Recipe(rejection) => super::recipe::script_commands::rejection(rejection),
         other => format!("{other:?}"),
     }
@@ -94,13 +101,13 @@ pub(super) fn rejection(rejection: &Rejection) -> String {
 
 fn grant(grant: &Grant) -> String {
     format!(
-        "{} to {}/{} token={} ticket={} entries={} waiters={} ttl={} at={} in=r{}{}{}{}{}",
+        "{} to {}/{} token={} ticket={} hold_count={} waiters={} ttl={} at={} in=r{}{}{}{}{}",
         grant.lock,
         grant.session,
         grant.owner,
         grant.token,
         grant.ticket,
-        grant.entries,
+        grant.hold_count,
         grant.waiters,
         grant.ttl.as_millis(),
         grant.granted_at.0,
@@ -121,7 +128,7 @@ fn queued(queued: &Queued) -> String {
         queued.session,
         queued.ttl.as_millis(),
         held(queued.mode, 1, &[], None),
-        closed(queued.closed.as_ref()),
+        cooldown(queued.cooldown.as_ref()),
         queued.holder.as_deref().map_or("nobody".to_owned(), holder),
     )
 }
@@ -148,15 +155,15 @@ fn value(value: Option<&Data>) -> String {
     value.map_or(String::new(), |value| format!(" value={:?}", String::from_utf8_lossy(value)))
 }
 
-fn closed(closed: Option<&Closed>) -> String {
-    closed.map_or(String::new(), |closed| {
-        format!(" closed until {} {:?}", closed.until.0, closed.why)
+fn cooldown(cooldown: Option<&Cooldown>) -> String {
+    cooldown.map_or(String::new(), |cooldown| {
+        format!(" cooldown until {} {:?}", cooldown.until.0, cooldown.cause)
     })
 }
 
 /// The rules that are not the default ones.
-fn policy(policy: &Policy) -> String {
-    let Policy { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, .. } = *policy;
+fn policy(policy: &LockPolicy) -> String {
+    let LockPolicy { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, .. } = *policy;
     let mut text = String::new();
     if let Some(limit) = limit {
         write!(text, " limit={limit}").unwrap();
@@ -165,7 +172,7 @@ fn policy(policy: &Policy) -> String {
         write!(text, " {}", order.as_str()).unwrap();
     }
     for (name, ms, plain) in [
-        ("ageing", ageing_ms, Policy::DEFAULT.ageing_ms),
+        ("ageing", ageing_ms, LockPolicy::DEFAULT.ageing_ms),
         ("lock_delay", lock_delay_ms, 0),
         ("cooldown", cooldown_ms, 0),
     ] {
@@ -183,10 +190,10 @@ fn policy(policy: &Policy) -> String {
 }
 
 fn request(request: &ReleaseRequest) -> String {
-    let ReleaseRequest { reason, asked_at, deadline, revoke } = request;
+    let ReleaseRequest { reason, requested_at, deadline, revoke } = request;
     format!(
         " at {} by {}{}{}",
-        asked_at.0,
+        requested_at.0,
         deadline.0,
         if *revoke { " or else" } else { "" },
         reason.as_ref().map_or(String::new(), |reason| format!(" {reason:?}")),
@@ -206,12 +213,12 @@ fn note(note: &HolderNote) -> String {
 
 fn holder(holder: &HolderView) -> String {
     format!(
-        "{}/{} token={} since={} entries={}{}{}{}{}",
+        "{}/{} token={} since={} hold_count={}{}{}{}{}",
         holder.session,
         holder.owner,
         holder.token,
         holder.granted_at.0,
-        holder.entries,
+        holder.hold_count,
         labels(&holder.labels),
         held(holder.mode, holder.permits, &holder.slots, holder.ends_at),
         if holder.upgrading { " upgrading" } else { "" },
@@ -250,43 +257,60 @@ pub(super) fn stat(stat: &Stat) -> String {
 
 pub(super) fn event(event: &Event) -> String {
     match event {
-        Event::Granted(grant) => format!("granted {}", self::grant(grant)),
-        Event::Lost { lock, session, owner, ticket, cause, .. } => {
+        Event::Lock(LockEvent::Granted(grant)) => format!("granted {}", self::grant(grant)),
+        Event::Lock(LockEvent::HoldEnded { lock, session, owner, ticket, cause, .. }) => {
             format!("{session}/{owner} lost {lock} ticket={ticket} {cause:?}")
         }
-        Event::Left { lock, session, owner, ticket, cause } => {
+        Event::Lock(LockEvent::WaitEnded { lock, session, owner, ticket, cause }) => {
             format!("{session}/{owner} left {lock} ticket={ticket} {cause:?}")
         }
-        Event::SessionTouched { id, ttl, generation } => {
+        Event::Session(SessionEvent::LeaseStarted { id, ttl, generation }) => {
             format!("session #{id} touched ttl={} generation={generation}", ttl.as_millis())
         }
-        Event::SessionEnded { id, session, end } => format!("session #{id} {session} {end:?}"),
-        Event::NodeCreated { path } => format!("node {} created", short(path)),
-        Event::NodeDeleted { path } => format!("node {path} deleted"),
-        Event::NodeChanged { path } => format!("node {path} changed"),
+        Event::Session(SessionEvent::Ended { id, session, end }) => {
+            format!("session #{id} {session} {end:?}")
+        }
+        Event::Tree(TreeEvent::Created { path }) => format!("node {} created", short(path)),
+        Event::Tree(TreeEvent::Deleted { path }) => format!("node {path} deleted"),
+        Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
         Event::NodeRegistered { node } => format!("node {node} registered"),
-        Event::SessionAttached { id } => format!("session #{id} attached"),
+        Event::Session(SessionEvent::Attached { id }) => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipe::script_commands::event(event),
-        Event::Converted(grant) => format!("converted {}", self::grant(grant)),
-        Event::ValueSet(grant) => format!("shows {}", self::grant(grant)),
-        Event::PolicySet { lock, policy } => format!("policy of {lock}{}", self::policy(policy)),
-        Event::Closed { lock, closed } => format!("{lock}{}", self::closed(Some(closed))),
-        Event::Broken { lock, session, owner, ticket, token, reason } => {
+        Event::Lock(LockEvent::ModeChanged(grant)) => format!("converted {}", self::grant(grant)),
+        Event::Lock(LockEvent::ValueChanged(grant)) => format!("shows {}", self::grant(grant)),
+        Event::Lock(LockEvent::PolicyChanged { lock, policy }) => {
+            format!("policy of {lock}{}", self::policy(policy))
+        }
+        Event::Lock(LockEvent::CooldownStarted { lock, cooldown }) => {
+            format!("{lock}{}", self::cooldown(Some(cooldown)))
+        }
+        Event::Lock(LockEvent::BrokenByOperator {
+            lock,
+            session,
+            owner,
+            ticket,
+            token,
+            reason,
+        }) => {
             let held = token.map_or("waiting".to_owned(), |token| format!("token={token}"));
             format!("{session}/{owner} broken at {lock} ticket={ticket} {held} {reason:?}")
         }
-        Event::ReleaseAsked { lock, session, owner, token, request, .. } => {
+        Event::Lock(LockEvent::ReleaseRequested {
+            lock, session, owner, token, request, ..
+        }) => {
             format!("{session}/{owner} token={token} asked for {lock}{}", self::request(request))
         }
-        Event::Opened { lock } => format!("{lock} open"),
-        Event::QuotaPassed { path } => format!("the soft quota of {path} is passed"),
+        Event::Lock(LockEvent::CooldownEnded { lock }) => format!("{lock} open"),
+        Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
+            format!("the soft quota of {path} is passed")
+        }
     }
 }
 
 pub(super) fn lock(view: &LockView) -> Vec<String> {
     let holder = view.holder().map_or("free".to_owned(), holder);
     let last = view.last_token.map_or("-".to_owned(), |token| token.to_string());
-    let rules = format!("{}{}", policy(&view.policy), closed(view.closed.as_ref()));
+    let rules = format!("{}{}", policy(&view.policy), cooldown(view.cooldown.as_ref()));
     let mut lines = vec![format!(
         "{}: {holder}, {} wait, last token {last}{rules}",
         view.lock, view.waiters_total

@@ -210,8 +210,8 @@ impl<'a> Words<'a> {
         set("znodes", &mut limits.znodes_max);
         set("waiters", &mut limits.waiters_per_lock_max);
         set("ephemerals", &mut limits.ephemerals_per_session_max);
-        set("contenders", &mut limits.contenders_per_session_max);
-        set("entries", &mut limits.entries_per_hold_max);
+        set("contenders", &mut limits.queue_entries_per_session_max);
+        set("entries", &mut limits.hold_count_max);
         set("data", &mut limits.data_bytes_max);
         set("memo", &mut limits.memo_per_session_max);
         set("tombstones", &mut limits.tombstones_max);

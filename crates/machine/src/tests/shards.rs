@@ -1,6 +1,7 @@
 //! A resource cut into segments, in random histories: a naive model of one queue to each segment says who stands where,
 //! and with that at most one holder to each, one place to each caller, and nobody waiting who came while one was free.
 
+use holdfast_types::LockRejection;
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -169,8 +170,10 @@ impl Trial {
         let fate = match self.apply(acquire(session, Some(segments), wait))? {
             Ok(Reply::Granted(grant)) => Fate::Granted(grant.lock),
             Ok(Reply::Queued(queued)) => Fate::Queued(queued.lock),
-            Err(Rejection::SegmentsMismatch { .. } | Rejection::HasPlace { .. }) => Fate::Refused,
-            Err(Rejection::LockBusy { .. }) => Fate::Busy,
+            Err(Rejection::Lock(
+                LockRejection::ShardsMismatch { .. } | LockRejection::AlreadyQueued { .. },
+            )) => Fate::Refused,
+            Err(Rejection::Lock(LockRejection::Busy { .. })) => Fate::Busy,
             other => return Err(format!("{other:?}")),
         };
         let expected = self.model.acquire(session, segments.count, segments.choice, wait);
@@ -196,7 +199,8 @@ impl Trial {
                 if self.model.count.is_some() {
                     let segments = self.model.count;
                     let outcome = self.apply(acquire(session, None, true))?;
-                    let refused = outcome == Err(Rejection::SegmentsMismatch { segments });
+                    let refused =
+                        outcome == Err(Rejection::Lock(LockRejection::ShardsMismatch { segments }));
                     ensure(refused, "what is cut is not one lock")?;
                 }
             }
@@ -245,7 +249,7 @@ impl Trial {
         let used = self.model.queues.iter().any(|queue| !queue.is_empty());
         if used && segments != self.model.count {
             return ensure(
-                matches!(outcome, Err(Rejection::InUse { .. })),
+                matches!(outcome, Err(Rejection::Lock(LockRejection::InUse { .. }))),
                 "what is used is not cut anew",
             );
         }
@@ -322,7 +326,7 @@ fn seeded_callers_have_one_segment() {
 #[test]
 fn a_thousand_segments_are_a_thousand_locks() {
     let mut machine = Machine::new();
-    let count = Policy::SEGMENTS_MAX;
+    let count = LockPolicy::SEGMENTS_MAX;
     let segments = Some(Segments { count: Some(count), choice: SegmentChoice::Any });
     for n in 0..=count as usize {
         let commands = vec![acquire(n, segments, true)];

@@ -5,7 +5,7 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use holdfast_types::{AclEntry, Bound, Identity, Perms, Rejection, ZnodePath};
+use holdfast_types::{AclEntry, Bound, Identity, Perms, Rejection, TreeRejection, ZnodePath};
 
 use crate::apply::limit_reached;
 use crate::tree::znode::{AccessList, Acl, Znode};
@@ -36,7 +36,7 @@ pub(crate) fn demand(
     if allows(&node.acl, needed, shown) {
         return Ok(());
     }
-    Err(Rejection::NotAllowed { path: path.clone(), needed })
+    Err(Rejection::Tree(TreeRejection::NotAllowed { path: path.clone(), needed }))
 }
 
 /// The list as it is kept: `auth` entries become entries for what the caller has proved, doubles go, and one that lets
@@ -46,7 +46,7 @@ pub(crate) fn settle(
     given: Vec<AclEntry>,
     shown: &[Identity],
 ) -> Result<Acl, Rejection> {
-    let bad = || Rejection::BadAcl { path: path.clone() };
+    let bad = || Rejection::Tree(TreeRejection::BadAcl { path: path.clone() });
     if given.len() > AclEntry::MAX_COUNT {
         return Err(limit_reached(Bound::AclEntries, AclEntry::MAX_COUNT as u64));
     }

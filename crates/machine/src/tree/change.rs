@@ -4,7 +4,8 @@
 //! Bound: the recursive deletes of one command remove at most [`DELETED_MAX`] znodes.
 
 use holdfast_types::{
-    AclEntry, Bound, Data, Event, LossCause, OpReply, Perms, Rejection, ZnodePath,
+    AclEntry, Bound, Data, LossCause, OpReply, Perms, Rejection, TreeEvent, TreeRejection,
+    ZnodePath,
 };
 
 use crate::Machine;
@@ -30,7 +31,7 @@ impl Machine {
     ) -> Result<OpReply, Rejection> {
         let (directory, node) = self.deletable(path, version, by)?;
         if node.children > 0 {
-            return Err(Rejection::NotEmpty { path: path.clone() });
+            return Err(TreeRejection::NotEmpty { path: path.clone() }.into());
         }
         self.take_away(&directory, path, ctx);
         if let Some(lock) = directory.as_lock() {
@@ -88,9 +89,11 @@ impl Machine {
         self.tree.check_quotas(&path, &std::iter::empty(), more)?;
         matching(&path, version, node.version)?;
         let set = self.tree.set_data(&path, data, ctx.revision, ctx.now);
-        let Some((node, passed)) = set else { return Err(Rejection::NoNode { path }) };
+        let Some((node, passed)) = set else {
+            return Err(TreeRejection::NoZnode { path }.into());
+        };
         let stat = node.stat();
-        ctx.emit(Event::NodeChanged { path });
+        ctx.emit(TreeEvent::DataChanged { path });
         ctx.soft_quota_exceeded(passed);
         Ok(OpReply::DataSet { stat })
     }
@@ -110,7 +113,9 @@ impl Machine {
             node.acl = acl;
             node.aversion = node.aversion.wrapping_add(1);
         });
-        let Some(node) = set else { return Err(Rejection::NoNode { path: path.clone() }) };
+        let Some(node) = set else {
+            return Err(TreeRejection::NoZnode { path: path.clone() }.into());
+        };
         Ok(OpReply::AclSet { stat: node.stat() })
     }
 
@@ -136,7 +141,7 @@ impl Machine {
         let Some(directory) = path.parent().filter(|_| !BUILT_IN.contains(&path.as_str())) else {
             return Err(reserved(path));
         };
-        let no_node = || Rejection::NoNode { path: path.clone() };
+        let no_node = || Rejection::Tree(TreeRejection::NoZnode { path: path.clone() });
         if !self.tree.contains(&directory) {
             return Err(no_node());
         }
@@ -154,7 +159,7 @@ impl Machine {
         by: Requester<'_>,
     ) -> Result<&Znode, Rejection> {
         let Some(node) = self.tree.get(path) else {
-            return Err(Rejection::NoNode { path: path.clone() });
+            return Err(TreeRejection::NoZnode { path: path.clone() }.into());
         };
         acl::demand(path, node, needed, by.shown)?;
         Ok(node)
@@ -182,7 +187,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         let passed = self.tree.insert(directory, path.clone(), node);
-        ctx.emit(Event::NodeCreated { path });
+        ctx.emit(TreeEvent::Created { path });
         ctx.soft_quota_exceeded(passed);
     }
 
@@ -202,7 +207,7 @@ impl Machine {
             self.locks.forget(&lock);
         }
         self.tree.remove(directory, path, ctx.revision, ctx.now);
-        ctx.emit(Event::NodeDeleted { path: path.clone() });
+        ctx.emit(TreeEvent::Deleted { path: path.clone() });
     }
 }
 
@@ -210,7 +215,7 @@ impl Machine {
 fn matching(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Result<(), Rejection> {
     match expected {
         Some(expected) if expected != actual => {
-            Err(Rejection::BadVersion { path: path.clone(), actual })
+            Err(Rejection::Tree(TreeRejection::BadVersion { path: path.clone(), actual }))
         }
         Some(_) | None => Ok(()),
     }

@@ -4,7 +4,7 @@
 
 use holdfast_types::{
     Bound, Create, CreateKind, Data, LockName, OpReply, Owner, Perms, Rejection, SessionId, Stamp,
-    ZnodePath,
+    TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
@@ -119,10 +119,10 @@ impl Machine {
         let name = if sequential { format!("{name}{sequence:010}") } else { name };
         let path = child_path(&directory, &name)?;
         if missing.is_empty() && self.tree.contains(&path) {
-            return Err(Rejection::NodeExists { path });
+            return Err(TreeRejection::ZnodeExists { path }.into());
         }
         if parent.is_ephemeral() {
-            return Err(Rejection::NoChildrenForEphemerals { path: directory });
+            return Err(TreeRejection::NoChildrenForEphemerals { path: directory }.into());
         }
         let kind = kind_of(kind, by.session, ctx.now).ok_or_else(|| reserved(&path))?;
         self.check_data_length(bytes)?;
@@ -183,7 +183,7 @@ impl Machine {
         while let Some(path) = at {
             match self.tree.get(&path) {
                 Some(node) if node.is_ephemeral() => {
-                    return Err(Rejection::NoChildrenForEphemerals { path });
+                    return Err(TreeRejection::NoChildrenForEphemerals { path }.into());
                 }
                 Some(node) => {
                     check_counter(node.counter().max(node.floor()))?;
@@ -241,7 +241,7 @@ fn kind_of(kind: CreateKind, session: Option<SessionId>, now: Stamp) -> Option<Z
 
 /// "That place is not for clients."
 pub(crate) fn reserved(path: &ZnodePath) -> Rejection {
-    Rejection::Reserved { path: path.clone() }
+    Rejection::Tree(TreeRejection::Reserved { path: path.clone() })
 }
 
 /// A child's path.

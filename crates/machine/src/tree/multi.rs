@@ -7,6 +7,7 @@
 
 use holdfast_types::{
     Caller, Condition, Identity, Multi, Op, OpReply, Outcome, Perms, Rejection, Reply, SessionId,
+    TreeRejection,
 };
 
 use crate::Machine;
@@ -65,7 +66,9 @@ impl Machine {
             let bytes = self.stored_bytes();
             let done = self.op(op, by, ctx);
             let done = done.and_then(|result| self.check_growth(bytes).map(|()| result));
-            results.push(done.map_err(|why| Rejection::OpRefused { at, why: Box::new(why) })?);
+            results.push(done.map_err(|why| {
+                Rejection::Tree(TreeRejection::OfOperation { at, why: Box::new(why) })
+            })?);
         }
         Ok(results)
     }

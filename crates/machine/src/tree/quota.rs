@@ -6,7 +6,7 @@
 //! hard limit rejects growth, an exceeded soft limit is an event. Bounds: a line for each node `zookeeper_limits`; a
 //! new quota counts at most [`COUNTED_MAX`] znodes in one command.
 
-use holdfast_types::{Rejection, ZnodePath};
+use holdfast_types::{Rejection, TreeRejection, ZnodePath};
 use imbl::OrdMap;
 
 use crate::tree::{QUOTA, ZOOKEEPER};
@@ -124,7 +124,7 @@ impl Quotas {
             let limit = Quota::exceeds(limit.hard.count, used.count, count)
                 .or_else(|| Quota::exceeds(limit.hard.bytes, used.bytes, bytes));
             if let (Some(limit), Ok(path)) = (limit, ZnodePath::new(at)) {
-                return Err(Rejection::QuotaExceeded { path, limit });
+                return Err(TreeRejection::QuotaExceeded { path, limit }.into());
             }
         }
         Ok(())

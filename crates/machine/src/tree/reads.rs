@@ -2,7 +2,7 @@
 
 use holdfast_types::{
     AclEntry, Data, Identity, NodeView, Page, Perms, Rejection, Revision, SessionId, Stat,
-    ZnodePath,
+    TreeRejection, ZnodePath,
 };
 
 use crate::tree::acl;
@@ -14,7 +14,7 @@ impl Machine {
     /// A znode's stat and data.
     ///
     /// # Errors
-    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read.
+    /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read.
     pub fn get(&self, path: &ZnodePath, shown: &[Identity]) -> Result<(Stat, Data), Rejection> {
         let node = self.readable(path, shown)?;
         let data = self.computed_data(path, node).unwrap_or_else(|| node.data.clone());
@@ -29,7 +29,7 @@ impl Machine {
     /// A znode's stat, and the names of its children, sorted. As many steps as there are children.
     ///
     /// # Errors
-    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read.
+    /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read.
     pub fn list(
         &self,
         path: &ZnodePath,
@@ -44,7 +44,7 @@ impl Machine {
     /// A znode's access list and stat. Who may not change the list does not see the hashes of passwords.
     ///
     /// # Errors
-    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read or to change the list.
+    /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read or to change the list.
     pub fn acl(
         &self,
         path: &ZnodePath,
@@ -58,7 +58,7 @@ impl Machine {
     /// A page of a znode's children with their stats, by name, after a name.
     ///
     /// # Errors
-    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read the znode itself.
+    /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
     pub fn children_page(
         &self,
         path: &ZnodePath,
@@ -82,7 +82,7 @@ impl Machine {
     /// not be read is left out. A page may be short, or even empty, and still name where to go on.
     ///
     /// # Errors
-    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read the znode itself.
+    /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
     pub fn subtree(
         &self,
         path: &ZnodePath,
@@ -124,7 +124,7 @@ impl Machine {
     /// How many znodes there are below a znode, without itself. As many steps.
     ///
     /// # Errors
-    /// [`Rejection::NoNode`], or [`Rejection::NotAllowed`] without the right to read the znode itself.
+    /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
     pub fn descendants(&self, path: &ZnodePath, shown: &[Identity]) -> Result<u64, Rejection> {
         self.readable(path, shown)?;
         Ok(self.tree.below_after(path, None).count() as u64)
@@ -158,7 +158,9 @@ impl Machine {
     }
 
     fn node_at(&self, path: &ZnodePath) -> Result<&Znode, Rejection> {
-        self.tree.get(path).ok_or_else(|| Rejection::NoNode { path: path.clone() })
+        self.tree
+            .get(path)
+            .ok_or_else(|| Rejection::Tree(TreeRejection::NoZnode { path: path.clone() }))
     }
 
     fn readable(&self, path: &ZnodePath, shown: &[Identity]) -> Result<&Znode, Rejection> {

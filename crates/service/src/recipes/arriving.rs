@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use holdfast_machine::Arrival;
 use holdfast_types::{
-    Arrive, ArriveReply, Arrived, Command, Gate, GiveUp, Outcome, Owner, Passed, Recipe,
+    Arrive, ArriveReply, Arrived, BarrierKind, CancelArrival, Command, Outcome, Owner, Recipe,
     RecipeEvent, RecipeName, RecipeRejection, RecipeReply, Rejection, RequestId, Revision,
-    SessionName,
+    SessionName, Tripped,
 };
 
 use super::NotYet;
@@ -26,7 +26,7 @@ use crate::waiting::{AbandonedPlace, Wait, WaitEvent, WaiterPermit, WakeUp};
 /// A caller's place, as long as the call lives.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    gate: Gate,
+    gate: BarrierKind,
     name: RecipeName,
     session: SessionName,
     owner: Owner,
@@ -37,7 +37,7 @@ pub(super) struct Place {
 impl Place {
     /// The command that ends the wait, unless the same member has asked again since.
     pub(super) fn give_up(&self) -> Command {
-        Command::Recipe(Recipe::GiveUp(GiveUp {
+        Command::Recipe(Recipe::CancelArrival(CancelArrival {
             gate: self.gate,
             name: self.name.clone(),
             session: self.session.clone(),
@@ -60,7 +60,7 @@ impl Service {
     ///
     /// # Errors
     /// [`Failure::NotYet`] if others are missing when the wait ends; a rejection if the barrier breaks; else as any write.
-    pub async fn arrive(&self, mut arrive: Arrive) -> Result<Response<Passed>, Failure> {
+    pub async fn arrive(&self, mut arrive: Arrive) -> Result<Response<Tripped>, Failure> {
         let wait = arrive.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
         let permit = self.admit(wait)?;
         let began = Instant::now();
@@ -70,7 +70,7 @@ impl Service {
         let session = open.session;
         let arrived = self.propose_recipe(Recipe::Arrive(arrive), RecipeReply::into_arrive).await?;
         match (arrived.value, permit) {
-            (ArriveReply::Passed(passed), _) => Ok(Response::new(passed, arrived.revision)),
+            (ArriveReply::Tripped(passed), _) => Ok(Response::new(passed, arrived.revision)),
             (ArriveReply::Arrived(arrived), Some(permit)) => {
                 let place = Place { gate, name, session, owner, request, arrived };
                 self.gather(attempt, place, permit).await
@@ -84,9 +84,10 @@ impl Service {
         attempt: Attempt,
         place: Place,
         permit: WaiterPermit,
-    ) -> Result<Response<Passed>, Failure> {
-        let generation = Some(place.arrived.generation).filter(|_| place.gate == Gate::Barrier);
-        let topic = Topic::Gate(place.gate, place.name.clone());
+    ) -> Result<Response<Tripped>, Failure> {
+        let generation =
+            Some(place.arrived.generation).filter(|_| place.gate == BarrierKind::Barrier);
+        let topic = Topic::BarrierKind(place.gate, place.name.clone());
         let parked = self.recipe_waiters().park(topic, generation);
         let abandoned = AbandonedPlace::new(self, place.give_up(), None, attempt.until, permit);
         let result = self.gather_parked(attempt, &place, parked).await;
@@ -101,7 +102,7 @@ impl Service {
         attempt: Attempt,
         place: &Place,
         mut parked: ParkedMember,
-    ) -> Result<Response<Passed>, Failure> {
+    ) -> Result<Response<Tripped>, Failure> {
         let (session, ttl) = (place.session.clone(), place.arrived.ttl.as_duration());
         let mut wait = Wait::until(self, attempt.until).renewing(session, ttl);
         loop {
@@ -125,7 +126,7 @@ impl Service {
         &self,
         place: &Place,
         parked: &ParkedMember,
-    ) -> Option<Result<Response<Passed>, Failure>> {
+    ) -> Option<Result<Response<Tripped>, Failure>> {
         if let Some(event) = parked.event() {
             return Some(self.over(place, event));
         }
@@ -153,7 +154,7 @@ impl Service {
     }
 
     /// The generation ended; the caller's place in it is known from the order of tickets at the time.
-    fn over(&self, place: &Place, event: RecipeEvent) -> Result<Response<Passed>, Failure> {
+    fn over(&self, place: &Place, event: RecipeEvent) -> Result<Response<Tripped>, Failure> {
         let Place { gate, name, session, owner, request, arrived } = place;
         if let RecipeEvent::Broken { breach, .. } = event {
             return match self.view(session) {
@@ -179,7 +180,7 @@ impl Service {
         attempt: Attempt,
         place: &Place,
         parked: &ParkedMember,
-    ) -> Result<Response<Passed>, Failure> {
+    ) -> Result<Response<Tripped>, Failure> {
         let (reply, revision) = match self.propose(place.give_up()).await {
             Ok(done) => done,
             Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
@@ -198,7 +199,7 @@ impl Service {
     }
 }
 
-fn told(outcome: Outcome, revision: Revision) -> Result<Response<Passed>, Failure> {
+fn told(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
     let reply = outcome.map_err(Failure::Rejected)?;
     let passed = reply.into_recipe().and_then(RecipeReply::into_passed);
     Ok(Response::new(passed.ok_or(Failure::UnexpectedReply)?, revision))

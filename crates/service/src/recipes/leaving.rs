@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_types::{Depart, DepartReply, Gate, Recipe, RecipeReply};
+use holdfast_types::{BarrierKind, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeReply};
 
 use super::NotYet;
 use super::parked::Topic;
@@ -21,16 +21,19 @@ impl Service {
     /// [`Failure::NotYet`] if others are inside when the wait ends: the caller has left. Else as any write.
     pub async fn leave_barrier(
         &self,
-        depart: Depart,
+        depart: LeaveBarrier,
         wait: Duration,
     ) -> Result<Response<bool>, Failure> {
         let began = Instant::now();
         let _permit = self.admit(wait)?;
         let (gate, name) = (depart.gate, depart.name.clone());
-        let mut parked = self.recipe_waiters().park(Topic::Gate(Gate::Double, name.clone()), None);
-        let left = self.propose_recipe(Recipe::Depart(depart), RecipeReply::into_depart).await?;
-        let Response { value: DepartReply { leaving, changed }, revision, .. } = left;
-        let (Some((round, mut inside)), Gate::Double) = (leaving, gate) else {
+        let mut parked =
+            self.recipe_waiters().park(Topic::BarrierKind(BarrierKind::Double, name.clone()), None);
+        let left = self
+            .propose_recipe(Recipe::LeaveBarrier(depart), RecipeReply::into_leave_barrier)
+            .await?;
+        let Response { value: LeaveBarrierReply { leaving, changed }, revision, .. } = left;
+        let (Some((round, mut inside)), BarrierKind::Double) = (leaving, gate) else {
             return Ok(Response::new(changed, revision));
         };
         let mut wait = Wait::until(self, began + wait);

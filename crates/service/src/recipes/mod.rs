@@ -11,8 +11,8 @@ mod parked;
 use std::time::Duration;
 
 use holdfast_types::{
-    Command, Count, CounterView, Gate, GateView, LatchView, Recipe, RecipeName, RecipeRejection,
-    RecipeReply, Rejection, Reply, RequestId, Revision, SessionName,
+    BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Recipe, RecipeName,
+    RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Revision, SessionName,
 };
 
 use crate::context::{ReadMode, Response};
@@ -95,18 +95,21 @@ impl Service {
     ///
     /// # Errors
     /// Those of any write.
-    pub async fn count(&self, count: Count) -> Result<Response<Option<CounterView>>, Failure> {
-        self.propose_recipe(Recipe::Count(count), RecipeReply::into_counter).await
+    pub async fn count(
+        &self,
+        count: ChangeCounter,
+    ) -> Result<Response<Option<CounterView>>, Failure> {
+        self.propose_recipe(Recipe::ChangeCounter(count), RecipeReply::into_counter).await
     }
 
     /// # Errors
     /// Those of any read.
     pub async fn barrier(
         &self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         mode: ReadMode,
-    ) -> Result<Response<GateView>, Failure> {
+    ) -> Result<Response<BarrierView>, Failure> {
         self.read(mode, |machine| machine.gate(gate, name)).await
     }
 

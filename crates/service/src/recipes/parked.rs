@@ -4,7 +4,7 @@
 //! generation that an event ends also gets the event, so that it learns how the generation ended even if the state machine
 //! has moved on since.
 
-use holdfast_types::{Gate, RecipeEvent, RecipeName, Revision};
+use holdfast_types::{BarrierKind, RecipeEvent, RecipeName, Revision};
 use prometheus_client::metrics::counter::Counter;
 
 use crate::waiting::{Parked, ParkedCalls};
@@ -12,7 +12,7 @@ use crate::waiting::{Parked, ParkedCalls};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
     Latch(RecipeName),
-    Gate(Gate, RecipeName),
+    BarrierKind(BarrierKind, RecipeName),
 }
 
 /// What a call waits for, and the generation of the barrier that it waits in.
@@ -46,13 +46,13 @@ impl RecipeWaiters {
                 (Topic::Latch(latch.clone()), None)
             }
             RecipeEvent::Opened { gate, name, generation } => {
-                (Topic::Gate(*gate, name.clone()), Some(*generation))
+                (Topic::BarrierKind(*gate, name.clone()), Some(*generation))
             }
             RecipeEvent::Broken { name, breach } => {
-                (Topic::Gate(Gate::Barrier, name.clone()), Some(breach.generation))
+                (Topic::BarrierKind(BarrierKind::Barrier, name.clone()), Some(breach.generation))
             }
             RecipeEvent::PlaceFreed { name } | RecipeEvent::Out { name, .. } => {
-                (Topic::Gate(Gate::Double, name.clone()), None)
+                (Topic::BarrierKind(BarrierKind::Double, name.clone()), None)
             }
         };
         let keys = (topic.clone(), None)..=(topic, Some(Revision(u64::MAX)));
@@ -77,14 +77,14 @@ mod tests {
     }
 
     fn opened(generation: u64) -> RecipeEvent {
-        let (gate, generation) = (Gate::Barrier, Revision(generation));
+        let (gate, generation) = (BarrierKind::Barrier, Revision(generation));
         RecipeEvent::Opened { gate, name: name("a"), generation }
     }
 
     #[tokio::test]
     async fn only_members_of_the_generation_get_the_event_that_ends_it() {
         let waiters = RecipeWaiters::default();
-        let topic = Topic::Gate(Gate::Barrier, name("a"));
+        let topic = Topic::BarrierKind(BarrierKind::Barrier, name("a"));
         let mut mine = waiters.park(topic.clone(), Some(Revision(7)));
         let mut next = waiters.park(topic, Some(Revision(9)));
         waiters.see(&opened(7));

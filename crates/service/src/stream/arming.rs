@@ -1,7 +1,7 @@
 //! What a read answers, which reads arm which watches, and what a client that comes back has missed: the rules of
 //! `ZooKeeper`'s server, each within one lock of the machine.
 
-use holdfast_types::{Identity, Rejection, Revision, Stat, ZnodePath};
+use holdfast_types::{Identity, Rejection, Revision, Stat, TreeRejection, ZnodePath};
 
 use super::message::{NoticeKind, StreamAnswer, StreamRead, WatchMode, WatchSet};
 use super::order::Watching;
@@ -32,7 +32,7 @@ impl Watching<'_> {
         let machine = self.machine;
         Ok(match read {
             StreamRead::Exists(path) => {
-                let no_node = || Rejection::NoNode { path: path.clone() };
+                let no_node = || Rejection::Tree(TreeRejection::NoZnode { path: path.clone() });
                 StreamAnswer::Exists(machine.stat(path).ok_or_else(no_node)?)
             }
             StreamRead::Data(path) => {

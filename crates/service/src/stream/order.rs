@@ -18,7 +18,8 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Event, Identity, Rejection, Revision, SessionEnd, SessionId, SessionStatus, ZnodePath,
+    Event, Identity, Rejection, Revision, SessionEnd, SessionEvent, SessionId, SessionRejection,
+    SessionStatus, TreeEvent, ZnodePath,
 };
 use parking_lot::Mutex;
 
@@ -156,30 +157,26 @@ impl Streams {
     /// One change, inside the apply step.
     pub(crate) fn see(&self, machine: &Machine, revision: Revision, event: &Event) {
         match event {
-            Event::NodeCreated { path } => self.tell(machine, revision, NoticeKind::Created, path),
-            Event::NodeDeleted { path } => self.tell(machine, revision, NoticeKind::Deleted, path),
-            Event::NodeChanged { path } => self.tell(machine, revision, NoticeKind::Changed, path),
-            Event::SessionEnded { id, end, .. } => {
+            Event::Tree(TreeEvent::Created { path }) => {
+                self.tell(machine, revision, NoticeKind::Created, path);
+            }
+            Event::Tree(TreeEvent::Deleted { path }) => {
+                self.tell(machine, revision, NoticeKind::Deleted, path);
+            }
+            Event::Tree(TreeEvent::DataChanged { path }) => {
+                self.tell(machine, revision, NoticeKind::Changed, path);
+            }
+            Event::Session(SessionEvent::Ended { id, end, .. }) => {
                 let reason = match end {
                     SessionEnd::Closed => Ended::Closed,
                     SessionEnd::Expired => Ended::Expired,
                 };
                 self.end_session(*id, reason);
             }
-            Event::Granted(_)
-            | Event::Lost { .. }
-            | Event::Left { .. }
-            | Event::SessionTouched { .. }
-            | Event::SessionAttached { .. }
+            Event::Lock(_)
+            | Event::Session(SessionEvent::LeaseStarted { .. } | SessionEvent::Attached { .. })
+            | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
             | Event::Recipe(_)
-            | Event::QuotaPassed { .. }
-            | Event::Converted(_)
-            | Event::ValueSet(_)
-            | Event::PolicySet { .. }
-            | Event::Closed { .. }
-            | Event::Opened { .. }
-            | Event::Broken { .. }
-            | Event::ReleaseAsked { .. }
             | Event::NodeRegistered { .. } => {}
         }
     }
@@ -308,7 +305,9 @@ impl Roster {
             let Some(member) = self.members.get(&number) else { continue };
             if member.attachment > attached.attachment {
                 let session = attached.session.clone();
-                return Err(Failure::Rejected(Rejection::SessionMoved { session }));
+                return Err(Failure::Rejected(Rejection::Session(SessionRejection::Moved {
+                    session,
+                })));
             }
             if !member.closing {
                 self.end(number, Ended::Moved);
@@ -346,9 +345,9 @@ fn still_open(machine: &Machine, attached: &Attached) -> Result<(), Failure> {
     match machine.attached(attached.id) {
         Some(_) => Ok(()),
         None if machine.session(&session) == SessionStatus::Expired => {
-            Err(Failure::Rejected(Rejection::SessionExpired { session }))
+            Err(Failure::Rejected(Rejection::Session(SessionRejection::Expired { session })))
         }
-        None => Err(Failure::Rejected(Rejection::NoSession { session })),
+        None => Err(Failure::Rejected(Rejection::Session(SessionRejection::Unknown { session }))),
     }
 }
 

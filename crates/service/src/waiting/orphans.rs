@@ -61,7 +61,7 @@ impl WaitSource {
             Self::Locks => machine.wait_asked_in(began).map(|wait| Command::Cancel(wait.cancel)),
             Self::Barriers => {
                 let wait = machine.arrival_asked_in(began)?;
-                Some(Command::Recipe(Recipe::GiveUp(wait.give_up)))
+                Some(Command::Recipe(Recipe::CancelArrival(wait.give_up)))
             }
         }
     }
@@ -116,7 +116,7 @@ impl OrphanedWaits {
 #[cfg(test)]
 mod tests {
     use holdfast_types::{
-        Acquire, Arrive, Entry, Gate, Labels, LockName, OpenSession, Owner, RecipeName,
+        Acquire, Arrive, BarrierKind, Entry, Labels, LockName, OpenSession, Owner, RecipeName,
         SessionName, Stamp,
     };
 
@@ -142,7 +142,7 @@ mod tests {
 
     fn arrive(session: &str) -> Command {
         Command::Recipe(Recipe::Arrive(Arrive {
-            gate: Gate::Barrier,
+            gate: BarrierKind::Barrier,
             name: RecipeName::new("a").unwrap(),
             parties: 3,
             open: open(session),

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use holdfast_types::{Applied, Event, Reason, Revision, SessionName, ZnodePath};
+use holdfast_types::{
+    Applied, Event, LockEvent, Reason, Revision, SessionName, TreeEvent, ZnodePath,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -14,7 +16,7 @@ use super::filter::WatchFilter;
 use super::followers::{Follower, Followers};
 use super::{BATCH_MAX, ChangeKind, WatchItem, Watched};
 use crate::failure::Failure;
-use crate::notices::{SessionEvent, broken_because};
+use crate::notices::{HoldNotice, broken_because};
 
 /// What an item costs beside its path, bytes.
 const ITEM_BYTES: usize = 160;
@@ -141,7 +143,7 @@ impl History {
         &self,
         session: &SessionName,
         since: Revision,
-    ) -> Option<Vec<SessionEvent>> {
+    ) -> Option<Vec<HoldNotice>> {
         let past = self.past.lock();
         let skip = usize::try_from(past.place_after(since) - past.first).unwrap_or(usize::MAX);
         if since < past.compacted || past.noted.len().saturating_sub(skip) > LOOK_BACK_MAX {
@@ -226,7 +228,7 @@ fn cost(noted: &Noted) -> usize {
         WatchItem::Granted { value, .. } | WatchItem::ValueSet { value, .. } => value.as_deref(),
         WatchItem::Change { .. }
         | WatchItem::Lost { .. }
-        | WatchItem::ReleaseAsked { .. }
+        | WatchItem::ReleaseRequested { .. }
         | WatchItem::Bookmark { .. }
         | WatchItem::Compacted { .. }
         | WatchItem::ShuttingDown => None,
@@ -236,7 +238,7 @@ fn cost(noted: &Noted) -> usize {
 }
 
 /// What a change means to a session, if it is about one of its locks.
-fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
+fn of_session(noted: &Noted, wanted: &SessionName) -> Option<HoldNotice> {
     let (lock, session, owner, token, lost, asked) = match &noted.item {
         WatchItem::Granted { lock, token, session, owner, .. } => {
             (lock, session, owner, token, None, None)
@@ -244,7 +246,7 @@ fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
         WatchItem::Lost { lock, session, owner, token, cause, .. } => {
             (lock, session, owner, token, Some(*cause), None)
         }
-        WatchItem::ReleaseAsked { lock, session, owner, token, request, .. } => {
+        WatchItem::ReleaseRequested { lock, session, owner, token, request, .. } => {
             (lock, session, owner, token, None, Some(request.clone()))
         }
         WatchItem::Change { .. }
@@ -253,7 +255,7 @@ fn of_session(noted: &Noted, wanted: &SessionName) -> Option<SessionEvent> {
         | WatchItem::Compacted { .. }
         | WatchItem::ShuttingDown => return None,
     };
-    let event = || SessionEvent {
+    let event = || HoldNotice {
         revision: noted.revision,
         lock: lock.clone(),
         owner: owner.clone(),
@@ -271,42 +273,47 @@ fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
         Some((path.clone(), WatchItem::Change { revision, kind, path: path.clone() }))
     };
     match event {
-        Event::NodeCreated { path } => change(ChangeKind::Created, path),
-        Event::NodeDeleted { path } => change(ChangeKind::Deleted, path),
-        Event::NodeChanged { path } => change(ChangeKind::Changed, path),
-        Event::Granted(grant) => {
+        Event::Tree(TreeEvent::Created { path }) => change(ChangeKind::Created, path),
+        Event::Tree(TreeEvent::Deleted { path }) => change(ChangeKind::Deleted, path),
+        Event::Tree(TreeEvent::DataChanged { path }) => change(ChangeKind::Changed, path),
+        Event::Lock(LockEvent::Granted(grant)) => {
             let (lock, session) = (grant.lock.clone(), grant.session.clone());
             let (token, owner, value) = (grant.token, grant.owner.clone(), grant.value.clone());
             let path = ZnodePath::of_lock(&grant.lock);
             Some((path, WatchItem::Granted { revision, lock, token, session, owner, value }))
         }
-        Event::ValueSet(grant) => {
+        Event::Lock(LockEvent::ValueChanged(grant)) => {
             let (lock, session) = (grant.lock.clone(), grant.session.clone());
             let (token, owner, value) = (grant.token, grant.owner.clone(), grant.value.clone());
             let path = ZnodePath::of_lock(&grant.lock);
             Some((path, WatchItem::ValueSet { revision, lock, session, owner, token, value }))
         }
-        Event::Lost { lock, session, owner, token, cause, .. } => {
+        Event::Lock(LockEvent::HoldEnded { lock, session, owner, token, cause, .. }) => {
             let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
             let (path, token, cause) = (ZnodePath::of_lock(&lock), *token, *cause);
             Some((path, WatchItem::Lost { revision, lock, session, owner, token, cause }))
         }
-        Event::ReleaseAsked { lock, session, owner, token, request, .. } => {
+        Event::Lock(LockEvent::ReleaseRequested {
+            lock, session, owner, token, request, ..
+        }) => {
             let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
             let (path, token, request) = (ZnodePath::of_lock(&lock), *token, request.clone());
-            Some((path, WatchItem::ReleaseAsked { revision, lock, session, owner, token, request }))
+            Some((
+                path,
+                WatchItem::ReleaseRequested { revision, lock, session, owner, token, request },
+            ))
         }
-        Event::Left { .. }
-        | Event::SessionTouched { .. }
-        | Event::SessionEnded { .. }
-        | Event::SessionAttached { .. }
+        Event::Lock(
+            LockEvent::WaitEnded { .. }
+            | LockEvent::ModeChanged(_)
+            | LockEvent::PolicyChanged { .. }
+            | LockEvent::CooldownStarted { .. }
+            | LockEvent::CooldownEnded { .. }
+            | LockEvent::BrokenByOperator { .. },
+        )
+        | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
+        | Event::Session(_)
         | Event::Recipe(_)
-        | Event::QuotaPassed { .. }
-        | Event::Converted(_)
-        | Event::PolicySet { .. }
-        | Event::Closed { .. }
-        | Event::Opened { .. }
-        | Event::Broken { .. }
         | Event::NodeRegistered { .. } => None,
     }
 }

@@ -15,7 +15,7 @@ mod reader;
 use holdfast_machine::Machine;
 use holdfast_types::{
     Data, FencingToken, Identity, LockName, LossCause, Owner, Rejection, ReleaseRequest, Revision,
-    SessionName, ZnodePath,
+    SessionName, TreeRejection, ZnodePath,
 };
 
 pub use filter::WatchFilter;
@@ -106,7 +106,7 @@ pub enum WatchItem {
         cause: LossCause,
     },
     /// A holder is asked to give a lock back.
-    ReleaseAsked {
+    ReleaseRequested {
         /// When.
         revision: Revision,
         /// Which lock.
@@ -154,7 +154,7 @@ pub(crate) fn is_visible(machine: &Machine, path: &ZnodePath, identities: &[Iden
     while let Some(directory) = above {
         match machine.get(&directory, identities) {
             Ok(_) => return true,
-            Err(Rejection::NoNode { .. }) => above = directory.parent(),
+            Err(Rejection::Tree(TreeRejection::NoZnode { .. })) => above = directory.parent(),
             Err(_) => return false,
         }
     }

@@ -107,7 +107,7 @@ impl WatchStream {
                 WatchItem::Granted { .. }
                 | WatchItem::ValueSet { .. }
                 | WatchItem::Lost { .. }
-                | WatchItem::ReleaseAsked { .. }
+                | WatchItem::ReleaseRequested { .. }
                 | WatchItem::Bookmark { .. }
                 | WatchItem::Compacted { .. }
                 | WatchItem::ShuttingDown => true,

@@ -4,7 +4,9 @@ use holdfast_service::{
     Attached, Ended, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, Stream, StreamAnswer,
     StreamLimits, StreamRead, StreamReply,
 };
-use holdfast_types::{Create, CreateKind, Labels, Multi, Op, Rejection, Revision, Ttl, ZnodePath};
+use holdfast_types::{
+    Create, CreateKind, Labels, Multi, Op, Rejection, Revision, TreeRejection, Ttl, ZnodePath,
+};
 
 use crate::nodes::PATIENCE;
 
@@ -143,7 +145,7 @@ impl Client {
     pub(crate) async fn exists(&mut self, at: &str, watch: bool) -> bool {
         match self.read(StreamRead::Exists(path(at)), watch).await {
             Ok(StreamAnswer::Exists(_)) => true,
-            Err(Rejection::NoNode { .. }) => false,
+            Err(Rejection::Tree(TreeRejection::NoZnode { .. })) => false,
             other => panic!("{other:?}"),
         }
     }
@@ -151,7 +153,7 @@ impl Client {
     pub(crate) async fn data(&mut self, at: &str, watch: bool) -> Option<Vec<u8>> {
         match self.read(StreamRead::Data(path(at)), watch).await {
             Ok(StreamAnswer::Data { data, .. }) => Some(data.to_vec()),
-            Err(Rejection::NoNode { .. }) => None,
+            Err(Rejection::Tree(TreeRejection::NoZnode { .. })) => None,
             other => panic!("{other:?}"),
         }
     }
@@ -193,7 +195,9 @@ pub(crate) type Answered = Result<StreamAnswer, Rejection>;
 pub(crate) fn answered(reply: StreamReply) -> Answered {
     match reply.result {
         Ok(answer) => Ok(answer),
-        Err(Failure::Rejected(Rejection::OpRefused { why, .. })) => Err(*why),
+        Err(Failure::Rejected(Rejection::Tree(TreeRejection::OfOperation { why, .. }))) => {
+            Err(*why)
+        }
         Err(Failure::Rejected(rejection)) => Err(rejection),
         Err(other) => panic!("neither done nor refused: {other:?}"),
     }

@@ -8,7 +8,7 @@ use holdfast_service::{
 };
 use holdfast_types::{
     AclEntry, Bound, Caller, CreateKind, Identity, LossCause, Op, OpReply, Perms, Rejection,
-    RequestId, Revision,
+    RequestId, Revision, TreeRejection,
 };
 
 use crate::client::*;
@@ -179,7 +179,7 @@ async fn followers_hear_nothing_of_what_they_may_not_list() {
         assert_eq!(change(&mut owner).await, (ChangeKind::Created, at.to_owned()));
     }
     let refused = read(service, &anonymous(), "/closed").await;
-    assert!(matches!(rejection(refused), Rejection::NotAllowed { .. }));
+    assert!(matches!(rejection(refused), Rejection::Tree(TreeRejection::NotAllowed { .. })));
     assert!(read(service, &known, "/closed").await.is_ok());
 }
 
@@ -189,13 +189,15 @@ async fn a_refused_operation_is_told_as_it_is_or_with_its_place() {
     let nodes = Nodes::start(3).await;
     let service = nodes.follower().await;
     let refused = rejection(does(&service, delete("/none")).await);
-    assert!(matches!(refused, Rejection::NoNode { .. }), "{refused:?}");
+    assert!(matches!(refused, Rejection::Tree(TreeRejection::NoZnode { .. })), "{refused:?}");
     let multi = multi(vec![node("/a"), delete("/none")]);
     let refused = rejection(service.multi(&anonymous(), multi).await);
-    let Rejection::OpRefused { at: 1, why } = refused else { panic!("{refused:?}") };
-    assert!(matches!(*why, Rejection::NoNode { .. }));
+    let Rejection::Tree(TreeRejection::OfOperation { at: 1, why }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(matches!(*why, Rejection::Tree(TreeRejection::NoZnode { .. })));
     let refused = rejection(read(&service, &anonymous(), "/a").await);
-    assert!(matches!(refused, Rejection::NoNode { .. }));
+    assert!(matches!(refused, Rejection::Tree(TreeRejection::NoZnode { .. })));
 }
 
 /// "A retried call has one effect and gets the first answer."

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use holdfast_service::{Failure, ListenRequest, Service};
 use holdfast_types::{
-    AcquireAll, AskRelease, Break, Broken, Grant, HandOver, LossCause, Mode, Owner, Reason,
-    Rejection, ReleaseAll, queue_fields,
+    AcquireAll, Break, BreakTarget, Grant, HandOver, LockRejection, LossCause, Mode, Owner, Reason,
+    Rejection, ReleaseAll, RequestRelease, queue_fields,
 };
 
 use crate::nodes::*;
@@ -53,7 +53,7 @@ async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
     until(one, "b", |view| view.waiters_total == 1).await;
     // What is free is kept for it.
     let busy = rejection(take(two, acquire("b", Some("she"), 30_000, NO_WAIT)).await);
-    assert!(matches!(busy, Rejection::LockReserved { waiters: 1 }), "{busy:?}");
+    assert!(matches!(busy, Rejection::Lock(LockRejection::Reserved { waiters: 1 })), "{busy:?}");
     release(one, "a", "me").await.unwrap();
     release(one, "c", "me").await.unwrap();
     let grants = waiting.await.unwrap().unwrap();
@@ -82,8 +82,13 @@ async fn a_wait_for_several_that_ends_leaves_no_place_in_any_queue() {
         assert_eq!(view(one, name).await.waiters_total, 0, "{name}");
     }
     let refused = rejection(take_all(two, all(&["a", "b"], Some("you"), NO_WAIT)).await);
-    let Rejection::MemberRefused { lock, why } = refused else { panic!("{refused:?}") };
-    assert!(lock.as_str() == "b" && matches!(*why, Rejection::LockBusy { .. }), "{why:?}");
+    let Rejection::Lock(LockRejection::OfMultiLock { lock, why }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(
+        lock.as_str() == "b" && matches!(*why, Rejection::Lock(LockRejection::Busy { .. })),
+        "{why:?}"
+    );
     // A caller without a session that hangs up leaves nothing behind either.
     let node = two.clone();
     let waiting = tokio::spawn(async move { take_all(&node, all(&["a", "b"], None, LONG)).await });
@@ -105,7 +110,7 @@ async fn who_would_wait_for_itself_is_told_the_circle() {
         tokio::spawn(async move { take(&node, acquire("b", Some("me"), 30_000, LONG)).await });
     until(one, "b", |view| view.waiters_total == 1).await;
     let refused = rejection(take(two, acquire("a", Some("you"), 30_000, LONG)).await);
-    let Rejection::Deadlock { cycle } = refused else { panic!("{refused:?}") };
+    let Rejection::Lock(LockRejection::Deadlock { cycle }) = refused else { panic!("{refused:?}") };
     let cycle: Vec<_> = cycle.iter().map(|(who, _, lock)| format!("{who} {lock}")).collect();
     assert_eq!(cycle, ["you a", "me b"]);
     release(two, "b", "you").await.unwrap();
@@ -124,7 +129,8 @@ async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker()
         waiting.push(tokio::spawn(async move { take(&node, request).await }));
         until(one, "a", |view| view.waiters_total as usize == number + 1).await;
     }
-    let breaking = Break { lock: lock("a"), what: Broken::Ticket(held.ticket), reason: reason() };
+    let breaking =
+        Break { lock: lock("a"), what: BreakTarget::Ticket(held.ticket), reason: reason() };
     assert_eq!(two.break_holds(&anonymous(), breaking).await.unwrap().value, 1);
     let next = waiting.remove(0).await.unwrap().unwrap();
     assert!(next.token > held.token && next.session == session("you"));
@@ -145,7 +151,7 @@ async fn a_holder_hears_that_it_is_asked_and_loses_the_lock_if_it_does_not_liste
     let held = take(one, acquire("a", Some("me"), 3_600_000, NO_WAIT)).await.unwrap();
     let (lock, deadline_ms) = (lock("a"), 1_500);
     let holder = Some(owner("me"));
-    let ask = AskRelease { lock, holder, reason: Some(reason()), deadline_ms, revoke: true };
+    let ask = RequestRelease { lock, holder, reason: Some(reason()), deadline_ms, revoke: true };
     assert_eq!(two.ask_release(ask).await.unwrap().value, 1);
     let shown = view(three, "a").await;
     let note = shown.note(shown.holder().unwrap()).unwrap().release_request.clone().unwrap();

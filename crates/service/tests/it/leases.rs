@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use holdfast_types::Rejection;
+use holdfast_types::{Rejection, SessionRejection};
 
 use crate::nodes::*;
 
@@ -28,8 +28,11 @@ async fn a_silent_holder_is_expired_after_its_ttl_and_not_before() {
     assert!(sent.elapsed() >= Duration::from_secs(1), "after {:?}", sent.elapsed());
     assert_eq!(granted.session.as_str(), "you");
     let lost = rejection(take(&nodes.services[0], acquire("a", Some("me"), 1_000, NO_WAIT)).await);
-    assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
-    assert!(matches!(renew(&nodes.services[2], "me").await, Err(Rejection::SessionExpired { .. })));
+    assert!(matches!(lost, Rejection::Session(SessionRejection::Expired { .. })), "{lost:?}");
+    assert!(matches!(
+        renew(&nodes.services[2], "me").await,
+        Err(Rejection::Session(SessionRejection::Expired { .. }))
+    ));
 }
 
 /// Renewals by any node reach the leader's lease.
@@ -70,7 +73,7 @@ async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
     take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
     until(node, "a", |view| view.holder().is_none()).await;
     let lost = rejection(release(node, "a", "me").await);
-    assert!(matches!(lost, Rejection::SessionExpired { .. }), "{lost:?}");
+    assert!(matches!(lost, Rejection::Session(SessionRejection::Expired { .. })), "{lost:?}");
     close_session(node, "me").await.unwrap();
     take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
 }
@@ -113,7 +116,10 @@ async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
     assert!(renewed.is_err(), "{renewed:?}");
     full(1 << 40);
     until(&leader, "a", |view| view.holder().is_none()).await;
-    assert!(matches!(renew(&leader, "me").await, Err(Rejection::SessionExpired { .. })));
+    assert!(matches!(
+        renew(&leader, "me").await,
+        Err(Rejection::Session(SessionRejection::Expired { .. }))
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_service::{Failure, FenceMode, ReadMode, ServiceConfig};
-use holdfast_types::Rejection;
+use holdfast_types::{LockRejection, Rejection, SessionRejection};
 
 use crate::nodes::*;
 
@@ -27,7 +27,9 @@ async fn another_session_is_told_who_holds_it() {
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     for service in &nodes.services {
         let busy = rejection(take(service, acquire("a", Some("you"), 30_000, NO_WAIT)).await);
-        let Rejection::LockBusy { holder, waiters } = busy else { panic!("{busy:?}") };
+        let Rejection::Lock(LockRejection::Busy { holder, waiters }) = busy else {
+            panic!("{busy:?}")
+        };
         assert_eq!((holder.session.as_str(), waiters), ("me", 0));
     }
 }
@@ -39,7 +41,9 @@ async fn a_release_by_a_stranger_names_the_holder_and_changes_nothing() {
     let held = take(node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     take(node, acquire("b", Some("you"), 30_000, NO_WAIT)).await.unwrap();
     let refused = rejection(release(node, "a", "you").await);
-    let Rejection::NotHolder { holder } = refused else { panic!("{refused:?}") };
+    let Rejection::Lock(LockRejection::NotHolder { holder }) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(holder.session.as_str(), "me");
     assert_eq!(view(node, "a").await.holder().unwrap().token, held.token);
 }
@@ -89,7 +93,7 @@ async fn a_session_of_the_servers_making_ends_with_its_lock() {
     release(node, "a", grant.session.as_str()).await.unwrap();
     release(node, "a", grant.session.as_str()).await.unwrap();
     let gone = rejection(node.session(&grant.session, ReadMode::Linearizable).await);
-    assert!(matches!(gone, Rejection::NoSession { .. }));
+    assert!(matches!(gone, Rejection::Session(SessionRejection::Unknown { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

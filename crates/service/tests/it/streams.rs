@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_service::{
     Attached, Ended, Failure, Outgoing, ServiceConfig, StreamAnswer, StreamLimits, StreamRead,
 };
-use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, Ttl};
+use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, SessionRejection, Ttl};
 
 use crate::client::*;
 use crate::nodes::*;
@@ -30,7 +30,7 @@ async fn a_session_moves_to_another_node_with_all_it_has() {
     assert_eq!(mine, Ok(StreamAnswer::Ephemerals(vec![path("/mine")])));
     assert!(old.exists("/mine", false).await);
     let late = old.write(vec![node("/late")]).await;
-    assert!(matches!(late, Err(Rejection::SessionMoved { .. })), "{late:?}");
+    assert!(matches!(late, Err(Rejection::Session(SessionRejection::Moved { .. }))), "{late:?}");
     new.sync().await;
     assert!(!new.exists("/late", false).await);
     new.does(set("/mine", b"still")).await;
@@ -88,7 +88,10 @@ async fn a_close_that_is_under_way_when_the_session_is_taken_over_is_done_and_an
                 assert!(matches!(outbox.next().await, Outgoing::Ended(Ended::Closed)));
             }
             Err(failure) => assert!(
-                matches!(failure, Failure::Rejected(Rejection::NoSession { .. })),
+                matches!(
+                    failure,
+                    Failure::Rejected(Rejection::Session(SessionRejection::Unknown { .. }))
+                ),
                 "{failure:?}"
             ),
         }
@@ -105,7 +108,7 @@ async fn a_connection_that_was_moved_away_cannot_be_entered_again() {
     let old = Client::open(service).await;
     let _new = old.attach(service).await.unwrap();
     let again = service.stream(&old.attached, StreamLimits::default());
-    assert!(matches!(rejection(again), Rejection::SessionMoved { .. }));
+    assert!(matches!(rejection(again), Rejection::Session(SessionRejection::Moved { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,7 +121,7 @@ async fn a_wrong_password_or_number_takes_nothing_over() {
         (SessionId(real.attached.id.0 + 1_000), real.attached.password),
     ] {
         let taken = service.attach_session(id, password, TTL, Revision(0)).await;
-        assert!(matches!(rejection(taken), Rejection::NoSession { .. }));
+        assert!(matches!(rejection(taken), Rejection::Session(SessionRejection::Unknown { .. })));
     }
     assert!(real.exists("/", false).await);
 }
@@ -135,7 +138,7 @@ async fn a_close_is_answered_and_then_it_is_over() {
     assert_eq!(client.ended().await, Ended::Closed);
     assert_eq!(client.ended().await, Ended::Closed);
     let gone = client.attach(service).await.map(|_| ());
-    assert!(matches!(rejection(gone), Rejection::NoSession { .. }));
+    assert!(matches!(rejection(gone), Rejection::Session(SessionRejection::Unknown { .. })));
     let mut other = Client::open(service).await;
     assert!(!other.exists("/mine", false).await);
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_service::{Failure, ServiceConfig};
-use holdfast_types::Rejection;
+use holdfast_types::{LockRejection, Rejection, SessionRejection};
 
 use crate::nodes::*;
 
@@ -60,7 +60,7 @@ async fn asking_without_waiting_leaves_a_waiting_call_as_it_is() {
         tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, wait)).await });
     until(&node, "a", |view| view.waiters_total == 1).await;
     let busy = rejection(take(&node, acquire("a", Some("you"), 30_000, NO_WAIT)).await);
-    assert!(matches!(busy, Rejection::LockBusy { .. }), "{busy:?}");
+    assert!(matches!(busy, Rejection::Lock(LockRejection::Busy { .. })), "{busy:?}");
     assert!(matches!(waiting.await.unwrap(), Err(Failure::WaitTimeout { .. })));
     assert_eq!(view(&node, "a").await.waiters_total, 0);
 }
@@ -171,5 +171,8 @@ async fn closing_a_session_answers_its_waiting_call() {
         tokio::spawn(async move { take(&parked, acquire("a", Some("you"), 30_000, LONG)).await });
     until(&node, "a", |view| view.waiters_total == 1).await;
     close_session(&node, "you").await.unwrap();
-    assert!(matches!(rejection(waiting.await.unwrap()), Rejection::NoSession { .. }));
+    assert!(matches!(
+        rejection(waiting.await.unwrap()),
+        Rejection::Session(SessionRejection::Unknown { .. })
+    ));
 }

@@ -1,7 +1,7 @@
 //! The reply to a request, from the service's result and the format of the reply.
 
 use holdfast_service::{Failure, StreamAnswer};
-use holdfast_types::Rejection;
+use holdfast_types::{Rejection, TreeRejection};
 use holdfast_zkwire::{ErrorCode, MultiResult, Response};
 
 use super::operation::{ReplyFormat, WriteFormat};
@@ -31,8 +31,10 @@ pub(crate) fn reply(format: ReplyFormat, result: Result<StreamAnswer, Failure>) 
 }
 
 fn failed(format: &ReplyFormat, failure: &Failure) -> Reply {
-    if let (ReplyFormat::Multi(items), Failure::Rejected(Rejection::OpRefused { at, why })) =
-        (format, failure)
+    if let (
+        ReplyFormat::Multi(items),
+        Failure::Rejected(Rejection::Tree(TreeRejection::OfOperation { at, why })),
+    ) = (format, failure)
     {
         let at = usize::try_from(*at).unwrap_or(usize::MAX);
         let code = operation_error(items.get(at).copied(), why);

@@ -9,7 +9,7 @@ use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
 use holdfast_api::{CallParams as _, ErrorCode, PassedBody, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{
-    Arrive, Gate, Labels, OpenSession, Owner, RequestId, SessionName, Ttl, queue_fields,
+    Arrive, BarrierKind, Labels, OpenSession, Owner, RequestId, SessionName, Ttl, queue_fields,
 };
 
 use crate::call::CallContext;
@@ -35,7 +35,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::BarrierBroken,
     ],
     ..Operation::write("arriveAtBarrier", Method::Post, &BARRIER, |call| {
-        arrive(call, Gate::Barrier).boxed()
+        arrive(call, BarrierKind::Barrier).boxed()
     })
 };
 
@@ -54,7 +54,7 @@ params! {
 
 pub(in crate::recipes) async fn arrive(
     call: &mut CallContext<'_>,
-    gate: Gate,
+    gate: BarrierKind,
 ) -> Result<Reply, HttpError> {
     let name = call.recipe()?;
     let params: ArriveParams = call.params()?;

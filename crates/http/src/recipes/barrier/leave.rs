@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::{MEMBER, MEMBER_OWNER, WAIT};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{Depart, Gate, Owner, SessionName};
+use holdfast_types::{BarrierKind, LeaveBarrier, Owner, SessionName};
 
 use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
@@ -37,7 +37,7 @@ async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let LeaveParams { session, owner, .. } = call.params()?;
     call.log_fields.session = Some(session.clone());
     let owner = owner.unwrap_or_else(Owner::unnamed);
-    let leave = Depart { gate: Gate::Barrier, name, session, owner };
+    let leave = LeaveBarrier { gate: BarrierKind::Barrier, name, session, owner };
     let left = call.run(call.service().leave_barrier(leave, Duration::ZERO)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(left.revision))
 }

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::{REDIRECT, STALE};
 use holdfast_api::{CallParams as _, GateBody, Schemas, params};
 use holdfast_service::Response;
-use holdfast_types::Gate;
+use holdfast_types::BarrierKind;
 
 use crate::call::{CallContext, read_mode};
 use crate::operation::{Answer, Operation};
@@ -17,7 +17,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Read who has arrived at a barrier",
     params: ReadBarrierParams::LIST,
     answers: || vec![Answer::json(StatusCode::OK, "The barrier", Schemas::of::<GateBody>)],
-    ..Operation::read("readBarrier", &BARRIER, |call| read(call, Gate::Barrier).boxed())
+    ..Operation::read("readBarrier", &BARRIER, |call| read(call, BarrierKind::Barrier).boxed())
 };
 
 params! {
@@ -29,7 +29,7 @@ params! {
 
 pub(in crate::recipes) async fn read(
     call: &mut CallContext<'_>,
-    gate: Gate,
+    gate: BarrierKind,
 ) -> Result<Reply, HttpError> {
     let name = call.recipe()?;
     let ReadBarrierParams { stale, .. } = call.params()?;

@@ -5,7 +5,7 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::ADD;
 use holdfast_api::parameters::tree::{REQUEST, SESSION};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CountChange, RequestId, SessionName};
+use holdfast_types::{CounterChange, RequestId, SessionName};
 
 use super::{answers, change};
 use crate::call::CallContext;
@@ -42,7 +42,7 @@ async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
     let AddParams { add, session, request, .. } = call.params()?;
     let caller = idempotency::caller(call, session, request)?;
-    change(call, counter, caller, CountChange::Add { amount: add }).await
+    change(call, counter, caller, CounterChange::Add { amount: add }).await
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::tree::{REQUEST, SESSION};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CountChange, RequestId, SessionName};
+use holdfast_types::{CounterChange, RequestId, SessionName};
 
 use super::change;
 use crate::call::CallContext;
@@ -36,5 +36,5 @@ async fn delete(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counter = call.recipe()?;
     let DeleteCounterParams { session, request, .. } = call.params()?;
     let caller = idempotency::caller(call, session, request)?;
-    change(call, counter, caller, CountChange::Delete).await
+    change(call, counter, caller, CounterChange::Delete).await
 }

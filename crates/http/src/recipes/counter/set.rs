@@ -5,7 +5,7 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::{VALUE, VERSION};
 use holdfast_api::parameters::tree::{REQUEST, SESSION};
 use holdfast_api::{CallParams as _, ErrorCode, params};
-use holdfast_types::{CountChange, RequestId, SessionName};
+use holdfast_types::{CounterChange, RequestId, SessionName};
 
 use super::{answers, change};
 use crate::call::CallContext;
@@ -50,5 +50,5 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let SetParams { value, version, session, request, .. } = call.params()?;
     let caller = idempotency::caller(call, session, request)?;
     let version = Precondition::of_counter(&call.parts.headers)?.or(version);
-    change(call, counter, caller, CountChange::Set { value, version }).await
+    change(call, counter, caller, CounterChange::Set { value, version }).await
 }

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, ErrorCode, PassedBody, Schemas};
-use holdfast_types::Gate;
+use holdfast_types::BarrierKind;
 
 use crate::idempotency;
 use crate::operation::{Answer, Method, Operation};
@@ -25,6 +25,6 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::CountMismatch,
     ],
     ..Operation::write("enterDoubleBarrier", Method::Put, &DOUBLE_BARRIER, |call| {
-        arrive(call, Gate::Double).boxed()
+        arrive(call, BarrierKind::Double).boxed()
     })
 };

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, ErrorCode, LeftBody, Schemas};
 use holdfast_service::Response;
-use holdfast_types::{Depart, Gate, Owner};
+use holdfast_types::{BarrierKind, LeaveBarrier, Owner};
 
 use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
@@ -37,7 +37,7 @@ async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     call.log_fields.session = Some(session.clone());
     call.log_fields.wait = wait;
     let owner = owner.unwrap_or_else(Owner::unnamed);
-    let leave = Depart { gate: Gate::Double, name: barrier.clone(), session, owner };
+    let leave = LeaveBarrier { gate: BarrierKind::Double, name: barrier.clone(), session, owner };
     let left = call.run(call.service().leave_barrier(leave, wait)).await?;
     let Response { value: left, revision, .. } = left;
     Ok(Reply::json(StatusCode::OK, &LeftBody { barrier, left }).at(revision))

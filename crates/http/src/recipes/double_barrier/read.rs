@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{CallParams as _, GateBody, Schemas};
-use holdfast_types::Gate;
+use holdfast_types::BarrierKind;
 
 use crate::operation::{Answer, Operation};
 use crate::recipes::barrier::read::{ReadBarrierParams, read};
@@ -13,5 +13,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Read who waits at a double barrier, and who is inside",
     params: ReadBarrierParams::LIST,
     answers: || vec![Answer::json(StatusCode::OK, "The double barrier", Schemas::of::<GateBody>)],
-    ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, |call| read(call, Gate::Double).boxed())
+    ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, |call| {
+        read(call, BarrierKind::Double).boxed()
+    })
 };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{FencingToken, Policy, Stamp, ZnodePath};
+use holdfast_types::{FencingToken, LockPolicy, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
 
 use crate::lock::cooldown::Cooldowns;
@@ -15,7 +15,7 @@ use crate::lock::rank::Rank;
 /// The policy of one lock. Invariant: not the default policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredPolicy {
-    pub(crate) policy: Policy,
+    pub(crate) policy: LockPolicy,
     /// Set by an operator: the directory is not swept, so the policy stays.
     pub(crate) kept: bool,
 }
@@ -53,8 +53,10 @@ impl Lock {
         }
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
-        self.stored_policy.as_ref().map_or(&Policy::DEFAULT, |stored_policy| &stored_policy.policy)
+    pub(crate) fn policy(&self) -> &LockPolicy {
+        self.stored_policy
+            .as_ref()
+            .map_or(&LockPolicy::DEFAULT, |stored_policy| &stored_policy.policy)
     }
 
     pub(crate) fn waiting(&self) -> u32 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Acquire, AcquireAll, Policy};
+use holdfast_types::{Acquire, AcquireAll, LockPolicy};
 
 use crate::lock::cooldown::{Cooldowns, GrantInterval, LockDelay};
 use crate::lock::index::StoredPolicy;
@@ -28,7 +28,7 @@ pub(super) fn lock_directory(part: LockDirectoryPart) -> Option<LockDirectory> {
 }
 
 fn stored_policy(StoredPolicyPart { policy, kept }: StoredPolicyPart) -> Option<StoredPolicy> {
-    (policy.is_sound() && policy != Policy::DEFAULT).then_some(StoredPolicy { policy, kept })
+    (policy.is_sound() && policy != LockPolicy::DEFAULT).then_some(StoredPolicy { policy, kept })
 }
 
 fn cooldowns(CooldownsPart { min_hold, cooldown, delay }: CooldownsPart) -> Option<Cooldowns> {
@@ -67,7 +67,7 @@ pub(super) fn options(part: AcquireOptionsPart) -> Option<Box<AcquireOptions>> {
         multi_lock,
     };
     let sound = bundles
-        && (1..=Policy::LIMIT_MAX).contains(&permits)
+        && (1..=LockPolicy::LIMIT_MAX).contains(&permits)
         && priority <= Acquire::PRIORITY_MAX
         && max_hold_ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms))
         && min_hold_ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms))

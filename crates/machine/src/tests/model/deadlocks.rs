@@ -1,5 +1,6 @@
 //! The model's deadlocks: everybody is looked at, again and again, until nothing new is found.
 
+use holdfast_types::LockRejection;
 use holdfast_types::*;
 
 use super::locks::{lock_of, place};
@@ -24,7 +25,7 @@ impl Model {
         };
         let mut new = places.iter().filter(searched).map(|(_, path)| self.find(path).unwrap());
         if new.any(|node| self.waits_for_itself(node)) {
-            return Err(Rejection::Deadlock { cycle: Vec::new() });
+            return Err(LockRejection::Deadlock { cycle: Vec::new() }.into());
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The model's holds that end or change hands otherwise than by being given back.
 
+use holdfast_types::LockRejection;
 use holdfast_types::*;
 
 use super::locks::place;
@@ -10,10 +11,10 @@ impl Model {
     pub(super) fn break_places(&mut self, breaking: Break) -> Reply {
         let Break { lock, what, reason: _ } = breaking;
         let meant = |node: &&Node| match what {
-            Broken::Holders => place(node).hold.is_some(),
-            Broken::Ticket(ticket) => node.stat.czxid.0 == ticket.0,
-            Broken::Sequence(sequence) => place(node).sequence == sequence,
-            Broken::Token(token) => place(node).token() == Some(token.0),
+            BreakTarget::Holders => place(node).hold.is_some(),
+            BreakTarget::Ticket(ticket) => node.stat.czxid.0 == ticket.0,
+            BreakTarget::Sequence(sequence) => place(node).sequence == sequence,
+            BreakTarget::Token(token) => place(node).token() == Some(token.0),
         };
         let broken: Vec<Node> = self.queue(&lock).into_iter().filter(meant).cloned().collect();
         for node in &broken {
@@ -26,16 +27,16 @@ impl Model {
 
     /// Holders are asked to give a lock back. A request that wants it sooner, or takes it away where the one before did
     /// not, takes the place of that; others change nothing.
-    pub(super) fn ask_release(&mut self, ask: AskRelease) -> Outcome {
-        let AskRelease { lock, holder, reason, deadline_ms, revoke } = ask;
-        if deadline_ms == 0 || deadline_ms > AskRelease::DEADLINE_MAX_MS {
+    pub(super) fn ask_release(&mut self, ask: RequestRelease) -> Outcome {
+        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = ask;
+        if deadline_ms == 0 || deadline_ms > RequestRelease::DEADLINE_MAX_MS {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
         let asked: Vec<String> = match holder {
             Some(who) => vec![self.holder_of(&lock, &who, None)?.path.clone()],
             None => self.holders(&lock).into_iter().map(|node| node.path.clone()).collect(),
         };
-        let (asked_at, deadline) = (Stamp(self.now), Stamp(self.now + deadline_ms));
+        let (requested_at, deadline) = (Stamp(self.now), Stamp(self.now + deadline_ms));
         for path in &asked {
             let hold = self.find_mut(path).place.as_mut().unwrap().hold.as_mut().unwrap();
             let stands = hold.asked_for.as_ref().is_some_and(|before| {
@@ -43,11 +44,12 @@ impl Model {
                     || (before.revoke == revoke && before.deadline <= deadline)
             });
             if !stands {
-                let request = ReleaseRequest { reason: reason.clone(), asked_at, deadline, revoke };
+                let request =
+                    ReleaseRequest { reason: reason.clone(), requested_at, deadline, revoke };
                 hold.asked_for = Some(request);
             }
         }
-        Ok(Reply::ReleaseAsked { holders: asked.len() as u32 })
+        Ok(Reply::ReleaseRequested { holders: asked.len() as u32 })
     }
 
     /// A holder gives what it holds to another live session: nobody gets in between, and the token is a new one.
@@ -82,7 +84,7 @@ impl Model {
         self.settle(&lock);
         if !to_itself && self.policy(&lock).detect_deadlocks && self.closes_a_circle(&path) {
             *self = before;
-            return Err(Rejection::Deadlock { cycle: Vec::new() });
+            return Err(LockRejection::Deadlock { cycle: Vec::new() }.into());
         }
         Ok(Reply::HandedOver(self.grant(&lock, self.find(&path).unwrap(), to_itself)))
     }
@@ -100,8 +102,8 @@ impl Model {
             holds.is_some() && token.is_none_or(|token| holds == Some(token.0))
         };
         own.filter(is_meant).ok_or_else(|| match self.other_holder(lock, "") {
-            Some(holder) => Rejection::NotHolder { holder: holder.into() },
-            None => Rejection::NobodyHolds,
+            Some(holder) => Rejection::Lock(LockRejection::NotHolder { holder: holder.into() }),
+            None => Rejection::Lock(LockRejection::NotHeld),
         })
     }
 
@@ -114,17 +116,19 @@ impl Model {
     ) -> Result<String, Rejection> {
         let wants = place(taker);
         if wants.hold.is_some() {
-            return Err(Rejection::HoldsAlready { holder: self.holder_view(taker).into() });
+            return Err(
+                LockRejection::AlreadyHolds { holder: self.holder_view(taker).into() }.into()
+            );
         }
         if !wants.bundle.is_empty() {
-            return Err(Rejection::HasPlace { lock: lock.clone() });
+            return Err(LockRejection::AlreadyQueued { lock: lock.clone() }.into());
         }
         self.fits_instead_of(lock, giver, wants)?;
         let waiters = self.waiters(lock);
         let mut ahead = waiters.into_iter().take_while(|node| node.path != taker.path).map(place);
         let is_passed = |other: &Place| other.fixed && other.bundle.is_empty();
         if ahead.any(|other| wants.fixed || is_passed(other)) {
-            return Err(Rejection::CannotOvertake);
+            return Err(LockRejection::CannotOvertake.into());
         }
         self.leave(&giver.path, LossCause::HandedOver);
         self.hand_to(lock, taker);
@@ -138,9 +142,9 @@ impl Model {
         giver: &Node,
         (id, (session, owner)): (u64, (SessionName, Owner)),
     ) -> Result<String, Rejection> {
-        let max = self.limits.contenders_per_session_max;
+        let max = self.limits.queue_entries_per_session_max;
         if self.places(id) >= max {
-            return Err(refused(Bound::ContendersPerSession, max));
+            return Err(refused(Bound::QueueEntriesPerSession, max));
         }
         let before = place(giver).clone();
         let takes = Place {
@@ -185,8 +189,10 @@ impl Model {
         without.find_mut(&giver.path).place = None;
         match self.policy(lock).limit {
             _ if without.has_room(lock, taker.ask()) => Ok(()),
-            Some(_) => Err(Rejection::PermitsMismatch { permits: taker.permits }),
-            None => Err(Rejection::ModeConflict { mode: taker.mode }),
+            Some(_) => {
+                Err(Rejection::Lock(LockRejection::PermitsMismatch { permits: taker.permits }))
+            }
+            None => Err(Rejection::Lock(LockRejection::ModeConflict { mode: taker.mode })),
         }
     }
 }

@@ -55,9 +55,9 @@ impl Model {
     }
 
     /// A lock's rules are on its directory.
-    pub(super) fn policy(&self, lock: &LockName) -> Policy {
+    pub(super) fn policy(&self, lock: &LockName) -> LockPolicy {
         let node = self.find(&directory(lock));
-        node.and_then(|node| node.rules).map_or(Policy::DEFAULT, |(policy, _)| policy)
+        node.and_then(|node| node.rules).map_or(LockPolicy::DEFAULT, |(policy, _)| policy)
     }
 
     /// Whether it was ever granted, has rules, or is kept for somebody who asked for several.

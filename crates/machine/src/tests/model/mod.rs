@@ -14,6 +14,7 @@ mod timers;
 mod tree;
 mod views;
 
+use holdfast_types::{SessionRejection, TreeRejection};
 use std::collections::BTreeSet;
 
 use holdfast_types::*;
@@ -64,7 +65,7 @@ pub(super) struct Node {
     pub(super) acl: Option<Vec<AclEntry>>,
     pub(super) place: Option<Place>,
     /// The rules of the lock whose directory it is, and whether an operator set them.
-    rules: Option<(Policy, bool)>,
+    rules: Option<(LockPolicy, bool)>,
     closing: Option<Closing>,
 }
 
@@ -133,7 +134,7 @@ fn refused(bound: Bound, limit: u32) -> Rejection {
 }
 
 fn refused_by(quota: &str, limit: u64) -> Rejection {
-    Rejection::QuotaExceeded { path: znode(quota), limit }
+    Rejection::Tree(TreeRejection::QuotaExceeded { path: znode(quota), limit })
 }
 
 fn full(bound: Bound, limit: u32) -> Outcome {
@@ -347,7 +348,7 @@ impl Model {
                 | Command::Due { .. }
                 | Command::Break(_)
                 | Command::HandOver(_)
-                | Command::AskRelease(_)
+                | Command::RequestRelease(_)
         );
         let before = self.clone();
         let outcome = self.dispatch(command);
@@ -360,8 +361,10 @@ impl Model {
 
     fn gone(&self, session: SessionName) -> Rejection {
         match self.end_of(&session) {
-            Some(SessionEnd::Expired) => Rejection::SessionExpired { session },
-            Some(SessionEnd::Closed) | None => Rejection::NoSession { session },
+            Some(SessionEnd::Expired) => Rejection::Session(SessionRejection::Expired { session }),
+            Some(SessionEnd::Closed) | None => {
+                Rejection::Session(SessionRejection::Unknown { session })
+            }
         }
     }
 
@@ -392,7 +395,9 @@ impl Model {
                         ended.unwrap().end = SessionEnd::Closed;
                     }
                     (false, Some(SessionEnd::Closed)) => {}
-                    (false, None) => return Err(Rejection::NoSession { session }),
+                    (false, None) => {
+                        return Err(SessionRejection::Unknown { session }.into());
+                    }
                 }
                 // Whoever closes a session knows that what it held is lost.
                 self.take_note(&session);
@@ -401,7 +406,7 @@ impl Model {
             Command::ExpireSession { session, generation } => {
                 let due = |s: &&Session| s.id == session.0 && s.generation == generation;
                 let Some(name) = self.sessions.iter().find(due).map(|s| s.name.clone()) else {
-                    return Err(Rejection::Superseded);
+                    return Err(SessionRejection::LeaseRenewed.into());
                 };
                 self.end(&name, SessionEnd::Expired);
                 Ok(Reply::SessionEnded)
@@ -421,7 +426,7 @@ impl Model {
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change),
             Command::Due { lock } => Ok(self.due(&lock)),
             Command::Break(breaking) => Ok(self.break_places(breaking)),
-            Command::AskRelease(ask) => self.ask_release(ask),
+            Command::RequestRelease(ask) => self.ask_release(ask),
             Command::HandOver(hand_over) => self.hand_over(hand_over),
             Command::AcquireAll(all) => self.acquire_all(all),
             Command::ReleaseAll(all) => self.release_all(all),
@@ -444,7 +449,7 @@ pub(super) fn named_by(command: &Command) -> Vec<LockName> {
         Command::Cancel(cancel) => vec![cancel.lock.clone()],
         Command::SetPolicy { lock, .. } => vec![lock.clone()],
         Command::Break(breaking) => vec![breaking.lock.clone()],
-        Command::AskRelease(ask) => vec![ask.lock.clone()],
+        Command::RequestRelease(ask) => vec![ask.lock.clone()],
         Command::HandOver(hand_over) => vec![hand_over.lock.clone()],
         Command::AcquireAll(all) => all.locks.clone(),
         Command::ReleaseAll(all) => all.locks.clone(),

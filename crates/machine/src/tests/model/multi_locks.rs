@@ -1,6 +1,7 @@
 //! The model's several locks at once: a place in each queue, granted together, and waiting or gone together.
 
 use holdfast_types::*;
+use holdfast_types::{LockRejection, SessionRejection};
 
 use super::locks::{Ask, lock_of, place};
 use super::queue_entries::Kind;
@@ -38,7 +39,7 @@ impl Model {
         check_bounds(&all)?;
         let name = all.open.session.clone();
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
-            return Err(Rejection::SessionExpired { session: name });
+            return Err(SessionRejection::Expired { session: name }.into());
         }
         let id = self.live(&name).map_or(0, |session| session.id);
         let own = |lock| self.own_place(lock, id, &all.owner).cloned();
@@ -51,7 +52,7 @@ impl Model {
         let together =
             |node: &Node| place(node).bundle == all.locks && node.stat.czxid == first.stat.czxid;
         if places.len() != all.locks.len() || !places.iter().all(together) {
-            return Err(Rejection::HasPlace { lock: lock_of(first) });
+            return Err(LockRejection::AlreadyQueued { lock: lock_of(first) }.into());
         }
         self.acquire_all_again(&places, &all)
     }
@@ -62,18 +63,21 @@ impl Model {
             let (lock, own) = (lock_of(node), place(node));
             let mode = if own.hold.is_some() { own.held } else { own.mode };
             if mode != all.mode {
-                return Err(refused_member(&lock, Rejection::ModeConflict { mode }));
+                return Err(refused_member(
+                    &lock,
+                    Rejection::Lock(LockRejection::ModeConflict { mode }),
+                ));
             }
             if own.hold.is_none() && !all.wait {
                 return Err(refused_member(&lock, self.busy(&lock, &node.path)));
             }
         }
-        let max = self.limits.entries_per_hold_max;
+        let max = self.limits.hold_count_max;
         for (lock, node) in all.locks.iter().zip(places) {
             let attempts = &place(node).attempts;
             let is_new = all.attempt.is_some_and(|attempt| !attempts.contains(&attempt));
             if is_new && attempts.len() as u32 >= max {
-                return Err(refused_member(lock, refused(Bound::EntriesPerHold, max)));
+                return Err(refused_member(lock, refused(Bound::HoldCount, max)));
             }
         }
         self.touch_by_name(&all.open.session, all.open.ttl);
@@ -95,12 +99,12 @@ impl Model {
         if let Some(lock) = busy.filter(|_| !all.wait) {
             return Err(refused_member(lock, self.busy(lock, "")));
         }
-        let Limits { sessions_max, contenders_per_session_max, .. } = self.limits;
+        let Limits { sessions_max, queue_entries_per_session_max, .. } = self.limits;
         if id == 0 && self.sessions.len() as u32 >= sessions_max {
             return full(Bound::Sessions, sessions_max);
         }
-        if self.places(id) + all.locks.len() as u32 > contenders_per_session_max {
-            return full(Bound::ContendersPerSession, contenders_per_session_max);
+        if self.places(id) + all.locks.len() as u32 > queue_entries_per_session_max {
+            return full(Bound::QueueEntriesPerSession, queue_entries_per_session_max);
         }
         let before = self.clone();
         let joined = self.join_each(all, waits).and_then(|places| {
@@ -145,7 +149,7 @@ impl Model {
             return Err(refused(Bound::WaitersPerLock, max));
         }
         if self.policy(lock).limit.is_some() && all.mode != Mode::Exclusive {
-            return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+            return Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into());
         }
         let site = self.site(lock)?;
         site.missing.iter().for_each(|path| self.add_directory(path, None));
@@ -225,11 +229,11 @@ fn check_bounds(all: &AcquireAll) -> Result<(), Rejection> {
         return Err(Rejection::OutOfBounds { what: OutOfBounds::MaxHold });
     }
     if all.mode == Mode::Upgradable {
-        return Err(Rejection::ModeConflict { mode: Mode::Exclusive });
+        return Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into());
     }
     Ok(())
 }
 
 fn refused_member(lock: &LockName, why: Rejection) -> Rejection {
-    Rejection::MemberRefused { lock: lock.clone(), why: why.into() }
+    Rejection::Lock(LockRejection::OfMultiLock { lock: lock.clone(), why: why.into() })
 }

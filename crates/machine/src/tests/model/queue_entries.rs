@@ -1,6 +1,7 @@
-//! The model's contenders: acquire, release, cancel.
+//! The model's queue entries: acquire, release, cancel.
 
 use holdfast_types::*;
+use holdfast_types::{LockRejection, SessionRejection};
 
 use super::locks::{Ask, place};
 use super::timers::check_bounds;
@@ -33,7 +34,7 @@ impl Model {
         check_bounds(&acquire)?;
         let name = acquire.open.session.clone();
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
-            return Err(Rejection::SessionExpired { session: name });
+            return Err(SessionRejection::Expired { session: name }.into());
         }
         self.refuse_over((&name, &acquire.lock, &acquire.owner), acquire.attempt)?;
         let id = self.live(&name).map_or(0, |session| session.id);
@@ -48,19 +49,19 @@ impl Model {
         let (path, old) = (node.path.clone(), place(node).clone());
         let limit = self.policy(&lock).limit;
         if acquire.limit.is_some() && acquire.limit != limit {
-            return Err(Rejection::LimitMismatch { limit });
+            return Err(LockRejection::LimitMismatch { limit }.into());
         }
         if acquire.permits.is_some_and(|permits| permits != old.permits) {
-            return Err(Rejection::PermitsMismatch { permits: old.permits });
+            return Err(LockRejection::PermitsMismatch { permits: old.permits }.into());
         }
         if old.hold.is_none() && !old.bundle.is_empty() {
-            return Err(Rejection::HasPlace { lock });
+            return Err(LockRejection::AlreadyQueued { lock }.into());
         }
         let wanted = acquire.mode.unwrap_or(old.mode);
         let holds = old.hold.is_some();
         let weaker = old.held == Mode::Exclusive || old.held == Mode::Upgradable;
         if wanted != old.mode && (!holds || !weaker || limit.is_some()) {
-            return Err(Rejection::ModeConflict { mode: old.mode });
+            return Err(LockRejection::ModeConflict { mode: old.mode }.into());
         }
         let up = holds && wanted == Mode::Exclusive && old.held == Mode::Upgradable;
         let alone = up && wanted != old.mode && self.holders(&lock).len() == 1;
@@ -69,10 +70,10 @@ impl Model {
         }
         let news = attempt.filter(|attempt| !old.attempts.contains(attempt));
         if news.is_some() && !(reentrant && old.reentrant) {
-            return Err(Rejection::NotReentrant);
+            return Err(LockRejection::NotReentrant.into());
         }
-        if news.is_some() && old.attempts.len() as u32 >= self.limits.entries_per_hold_max {
-            return full(Bound::EntriesPerHold, self.limits.entries_per_hold_max);
+        if news.is_some() && old.attempts.len() as u32 >= self.limits.hold_count_max {
+            return full(Bound::HoldCount, self.limits.hold_count_max);
         }
         if up && wanted != old.mode && !alone {
             let mut then = self.clone();
@@ -125,7 +126,7 @@ impl Model {
         let path = site.path.clone();
         site.missing.iter().for_each(|path| self.add_directory(path, None));
         if limit.is_some() {
-            let policy = Policy { limit, ..Policy::DEFAULT };
+            let policy = LockPolicy { limit, ..LockPolicy::DEFAULT };
             self.find_mut(&format!("/locks/{lock}")).rules = Some((policy, false));
         }
         self.contend(&site.path, site.sequence, acquire, Kind::Own, &[]);
@@ -157,9 +158,9 @@ impl Model {
     }
 
     pub(super) fn no_room(&self, id: u64, lock: &LockName, ask: Ask) -> Option<Rejection> {
-        let Limits { contenders_per_session_max, waiters_per_lock_max, .. } = self.limits;
-        if self.places(id) >= contenders_per_session_max {
-            return full(Bound::ContendersPerSession, contenders_per_session_max).err();
+        let Limits { queue_entries_per_session_max, waiters_per_lock_max, .. } = self.limits;
+        if self.places(id) >= queue_entries_per_session_max {
+            return full(Bound::QueueEntriesPerSession, queue_entries_per_session_max).err();
         }
         let waiters = self.waiters(lock).len() as u32;
         if waiters >= waiters_per_lock_max && self.would_wait(lock, ask) {
@@ -216,7 +217,7 @@ impl Model {
 
     pub(super) fn release(&mut self, release: Release) -> Outcome {
         let Release { lock, session: name, owner, target } = release;
-        let nothing = Ok(Reply::Released(Released { entries_left: 0, changed: false }));
+        let nothing = Ok(Reply::Released(Released { hold_count: 0, changed: false }));
         let Some(session) = self.live(&name) else {
             let end = self.end_of(&name);
             if end == Some(SessionEnd::Expired) {
@@ -249,7 +250,9 @@ impl Model {
                 return nothing;
             }
             return match self.other_holder(&lock, "") {
-                Some(holder) if !gave_up => Err(Rejection::NotHolder { holder: holder.into() }),
+                Some(holder) if !gave_up => {
+                    Err(Rejection::Lock(LockRejection::NotHolder { holder: holder.into() }))
+                }
                 Some(_) | None => nothing,
             };
         };
@@ -261,15 +264,15 @@ impl Model {
                 let place = self.find_mut(&path).place.as_mut().unwrap();
                 let before = place.attempts.len();
                 place.attempts.retain(|other| *other != attempt);
-                let entries_left = place.attempts.len() as u32;
+                let hold_count = place.attempts.len() as u32;
                 let changed = place.attempts.len() < before;
-                return Ok(Reply::Released(Released { entries_left, changed }));
+                return Ok(Reply::Released(Released { hold_count, changed }));
             }
             ReleaseTarget::Hold(token) if holds != Some(token.0) => return nothing,
             _ => {}
         }
         self.give_up(&lock, &path, &name);
-        Ok(Reply::Released(Released { entries_left: 0, changed: true }))
+        Ok(Reply::Released(Released { hold_count: 0, changed: true }))
     }
 
     fn give_up(&mut self, lock: &LockName, path: &str, name: &SessionName) {

@@ -1,5 +1,6 @@
 //! The model's sessions: begin, touch, end.
 
+use holdfast_types::{LockRejection, SessionRejection};
 use std::collections::BTreeSet;
 
 use holdfast_types::*;
@@ -42,12 +43,12 @@ impl Model {
     pub(super) fn open(&mut self, open: OpenSession) -> Outcome {
         let created = self.live(&open.session).is_none();
         if created && self.end_of(&open.session) == Some(SessionEnd::Expired) {
-            return Err(Rejection::SessionExpired { session: open.session });
+            return Err(SessionRejection::Expired { session: open.session }.into());
         }
         if !created {
             let live = self.live(&open.session).unwrap();
             if open.password.is_some() && live.password != open.password {
-                return Err(Rejection::NoSession { session: open.session });
+                return Err(SessionRejection::Unknown { session: open.session }.into());
             }
             if open.password.is_none() {
                 self.touch_by_name(&open.session, open.ttl);
@@ -68,7 +69,7 @@ impl Model {
     pub(super) fn attach_by_id(&mut self, id: SessionId, password: Password, ttl: Ttl) -> Outcome {
         let knows = |s: &&Session| s.id == id.0 && s.password == Some(password);
         let Some(name) = self.sessions.iter().find(knows).map(|s| s.name.clone()) else {
-            return Err(Rejection::NoSession { session: SessionName::of(id) });
+            return Err(SessionRejection::Unknown { session: SessionName::of(id) }.into());
         };
         self.touch(&name, Some(ttl));
         let revision = self.revision;
@@ -83,7 +84,7 @@ impl Model {
     ) -> Result<(), Rejection> {
         match attachment {
             Some(at) if self.live(name).unwrap().attachment != Some(at.0) => {
-                Err(Rejection::SessionMoved { session: name.clone() })
+                Err(Rejection::Session(SessionRejection::Moved { session: name.clone() }))
             }
             Some(_) | None => Ok(()),
         }
@@ -140,7 +141,9 @@ impl Model {
         let id = self.live(name).map_or(0, |live| live.id);
         let kept = self.own_place(lock, id, owner).is_some_and(keeps);
         match attempt {
-            Some(attempt) if attempt <= newest && !kept => Err(Rejection::AttemptOver { newest }),
+            Some(attempt) if attempt <= newest && !kept => {
+                Err(Rejection::Lock(LockRejection::AttemptOver { newest }))
+            }
             Some(_) | None => Ok(()),
         }
     }

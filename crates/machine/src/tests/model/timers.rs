@@ -1,5 +1,6 @@
 //! The model's time: locks that are granted to nobody for a while, holds that end, and the rules of a lock.
 
+use holdfast_types::LockRejection;
 use holdfast_types::*;
 
 use super::locks::{lock_of, place};
@@ -30,24 +31,25 @@ impl Model {
     }
 
     /// Until when a lock is closed, and why: of several reasons the one that lasts longest.
-    pub(super) fn closed(&self, lock: &LockName) -> Option<Closed> {
+    pub(super) fn cooldown(&self, lock: &LockName) -> Option<Cooldown> {
         let closing = self.find(&format!("/locks/{lock}"))?.closing.as_ref()?;
         let policy = self.policy(lock);
-        let kept = closing.kept_until.map(|until| (until, ClosedBy::MinHold));
-        let granted = closing.granted_at.map(|at| (at + policy.cooldown_ms, ClosedBy::Cooldown));
+        let kept = closing.kept_until.map(|until| (until, CooldownCause::MinHold));
+        let granted =
+            closing.granted_at.map(|at| (at + policy.cooldown_ms, CooldownCause::Cooldown));
         let lost = closing.lost.as_ref();
-        let lost = lost.map(|(at, _)| (at + policy.lock_delay_ms, ClosedBy::LockDelay));
-        let (until, why) = [kept, granted, lost].into_iter().flatten().max()?;
-        Some(Closed { until: Stamp(until), why })
+        let lost = lost.map(|(at, _)| (at + policy.lock_delay_ms, CooldownCause::LockDelay));
+        let (until, cause) = [kept, granted, lost].into_iter().flatten().max()?;
+        Some(Cooldown { until: Stamp(until), cause })
     }
 
     pub(super) fn is_open(&self, lock: &LockName) -> bool {
-        self.closed(lock).is_none_or(|closed| closed.until.0 <= self.now)
+        self.cooldown(lock).is_none_or(|cooldown| cooldown.until.0 <= self.now)
     }
 
     /// Somebody looks at a lock: if its time has come, it opens.
     pub(super) fn reopen(&mut self, lock: &LockName) {
-        if self.closed(lock).is_some() && self.is_open(lock) {
+        if self.cooldown(lock).is_some() && self.is_open(lock) {
             *self.closing(lock) = None;
         }
     }
@@ -142,7 +144,7 @@ impl Model {
     pub(in crate::tests) fn dues(&self) -> Vec<(u64, LockName)> {
         let first = |lock: &LockName| {
             let ends = self.holders(lock).into_iter().filter_map(|node| place(node).taken_at());
-            ends.chain(self.closed(lock).map(|closed| closed.until.0)).min()
+            ends.chain(self.cooldown(lock).map(|cooldown| cooldown.until.0)).min()
         };
         let locks = self.locks().into_iter();
         let mut dues: Vec<_> = locks.filter_map(|lock| Some((first(&lock)?, lock))).collect();
@@ -179,16 +181,16 @@ impl Model {
         if !policy.is_sound() {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
         }
-        let contenders = self.queue(lock).len() as u32;
-        if contenders > 0 && policy.limit.is_some() != before.limit.is_some() {
-            return Err(Rejection::InUse { contenders });
+        let entries = self.queue(lock).len() as u32;
+        if entries > 0 && policy.limit.is_some() != before.limit.is_some() {
+            return Err(LockRejection::InUse { entries }.into());
         }
         if policy == before && !self.is_known(lock) {
             return Ok(Reply::PolicySet { policy });
         }
         self.make_room_for_rules(lock)?;
         let directory = self.find_mut(&format!("/locks/{lock}"));
-        directory.rules = (policy != Policy::DEFAULT).then_some((policy, true));
+        directory.rules = (policy != LockPolicy::DEFAULT).then_some((policy, true));
         let large = |one: &Place| policy.limit.is_some_and(|limit| one.permits > limit);
         let waiters = self.waiters(lock).into_iter().cloned();
         let waiters: Vec<Node> = waiters.filter(|node| large(place(node))).collect();
@@ -220,15 +222,17 @@ impl Model {
         let has = self.policy(&acquire.lock).limit;
         let new = acquire.limit.filter(|_| !self.is_known(&acquire.lock));
         if new.is_none() && acquire.limit.is_some() && acquire.limit != has {
-            return Err(Rejection::LimitMismatch { limit: has });
+            return Err(LockRejection::LimitMismatch { limit: has }.into());
         }
         let permits = acquire.permits.unwrap_or(1);
         match new.or(has) {
-            None if permits > 1 => Err(Rejection::LimitMismatch { limit: None }),
+            None if permits > 1 => {
+                Err(Rejection::Lock(LockRejection::LimitMismatch { limit: None }))
+            }
             None => Ok(None),
             Some(limit) if permits > limit => Err(refused(Bound::Permits, limit)),
             Some(_) if acquire.mode.is_some_and(|mode| mode != Mode::Exclusive) => {
-                Err(Rejection::ModeConflict { mode: Mode::Exclusive })
+                Err(Rejection::Lock(LockRejection::ModeConflict { mode: Mode::Exclusive }))
             }
             Some(_) => Ok(new),
         }
@@ -237,7 +241,7 @@ impl Model {
 
 /// Refuses numbers that make no sense.
 pub(super) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
-    let count = |count: Option<u32>| count.is_some_and(|n| n == 0 || n > Policy::LIMIT_MAX);
+    let count = |count: Option<u32>| count.is_some_and(|n| n == 0 || n > LockPolicy::LIMIT_MAX);
     let time = |ms: Option<u64>| ms.is_some_and(|ms| ms == 0 || ms > Acquire::HOLD_MAX_MS);
     let wrong = [
         (count(acquire.permits), OutOfBounds::Permits),

@@ -1,5 +1,6 @@
 //! The model's tree: what a multi does, operation by operation.
 
+use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
 use super::locks::{Ask, place};
@@ -34,7 +35,9 @@ impl Model {
                 Ok(result) => results.push(result),
                 Err(why) => {
                     *self = before;
-                    return Err(Rejection::OpRefused { at: at as u32, why: Box::new(why) });
+                    return Err(
+                        TreeRejection::OfOperation { at: at as u32, why: Box::new(why) }.into()
+                    );
                 }
             }
         }
@@ -85,7 +88,7 @@ impl Model {
 
     fn demand(&self, path: &ZnodePath, needed: Perms, by: &By) -> Result<&Node> {
         let Some(node) = self.find(path.as_str()) else {
-            return Err(Rejection::NoNode { path: path.clone() });
+            return Err(TreeRejection::NoZnode { path: path.clone() }.into());
         };
         may(node, needed, by)?;
         Ok(node)
@@ -109,25 +112,25 @@ impl Model {
         let ephemeral =
             |model: &Self, path: &str| model.find(path).is_some_and(|n| n.stat.ephemeral_owner > 0);
         if parents && ephemeral(self, &nearest) {
-            return Err(Rejection::NoChildrenForEphemerals { path: znode(&nearest) });
+            return Err(TreeRejection::NoChildrenForEphemerals { path: znode(&nearest) }.into());
         }
         let sets_quota =
             |at: &&String| at.starts_with("/zookeeper/quota/") && at.ends_with("/zookeeper_limits");
         if let Some(at) = missing.iter().find(sets_quota) {
-            return Err(Rejection::Reserved { path: znode(at) });
+            return Err(TreeRejection::Reserved { path: znode(at) }.into());
         }
         let above = self.demand(&znode(&nearest), Perms::CREATE, by)?;
         if nearest == "/zookeeper" {
-            return Err(Rejection::Reserved { path: znode(&nearest) });
+            return Err(TreeRejection::Reserved { path: znode(&nearest) }.into());
         }
         let sequence = if missing.is_empty() { above.counter() } else { above.floor };
         let suffix = if sequential { format!("{sequence:010}") } else { String::new() };
         let path = format!("{}/{name}{suffix}", directory.as_str().trim_end_matches('/'));
         if self.find(&path).is_some() {
-            return Err(Rejection::NodeExists { path: znode(&path) });
+            return Err(TreeRejection::ZnodeExists { path: znode(&path) }.into());
         }
         if ephemeral(self, directory.as_str()) {
-            return Err(Rejection::NoChildrenForEphemerals { path: directory });
+            return Err(TreeRejection::NoChildrenForEphemerals { path: directory }.into());
         }
         let owner = match kind {
             CreateKind::Persistent => 0,
@@ -135,7 +138,9 @@ impl Model {
             CreateKind::Ttl { ms } => TTL_OWNER + ms as i64,
             CreateKind::Ephemeral => match &by.session {
                 Some(name) => self.live(name).unwrap().id as i64,
-                None => return Err(Rejection::Reserved { path: znode(&path) }),
+                None => {
+                    return Err(TreeRejection::Reserved { path: znode(&path) }.into());
+                }
             },
         };
         self.room_for_data(&data)?;
@@ -169,7 +174,7 @@ impl Model {
             nearest = parent(&nearest);
         }
         if self.find(&nearest).unwrap().stat.ephemeral_owner > 0 {
-            return Err(Rejection::NoChildrenForEphemerals { path: znode(&nearest) });
+            return Err(TreeRejection::NoChildrenForEphemerals { path: znode(&nearest) }.into());
         }
         Ok((nearest, missing))
     }
@@ -207,18 +212,18 @@ impl Model {
     ) -> Result<OpReply> {
         let built_in = ["/", "/locks", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"];
         if built_in.contains(&path.as_str()) {
-            return Err(Rejection::Reserved { path });
+            return Err(TreeRejection::Reserved { path }.into());
         }
         let Some(above) = self.find(&parent(path.as_str())) else {
-            return Err(Rejection::NoNode { path });
+            return Err(TreeRejection::NoZnode { path }.into());
         };
         may(above, Perms::DELETE, by)?;
         let Some(node) = self.find(path.as_str()) else {
-            return Err(Rejection::NoNode { path });
+            return Err(TreeRejection::NoZnode { path }.into());
         };
         versions_agree(&path, version, node.stat.version)?;
         if node.stat.num_children > 0 && !recursive {
-            return Err(Rejection::NotEmpty { path });
+            return Err(TreeRejection::NotEmpty { path }.into());
         }
         let inside = format!("{path}/");
         let mut doomed: Vec<Node> = vec![node.clone()];
@@ -273,7 +278,7 @@ fn may(node: &Node, needed: Perms, by: &By) -> Result<()> {
     if node.acl.as_ref().is_none_or(|acl| acl.iter().any(covers)) {
         return Ok(());
     }
-    Err(Rejection::NotAllowed { path: znode(&node.path), needed })
+    Err(Rejection::Tree(TreeRejection::NotAllowed { path: znode(&node.path), needed }))
 }
 
 /// The list as it is kept; none lets everybody do everything.
@@ -288,7 +293,7 @@ fn settle(path: &ZnodePath, acl: Vec<AclEntry>, by: &By) -> Result<Option<Vec<Ac
             _ => Vec::new(),
         };
         if who.is_empty() {
-            return Err(Rejection::BadAcl { path: path.clone() });
+            return Err(TreeRejection::BadAcl { path: path.clone() }.into());
         }
         for who in who {
             let entry = AclEntry { perms: entry.perms, who };
@@ -298,14 +303,14 @@ fn settle(path: &ZnodePath, acl: Vec<AclEntry>, by: &By) -> Result<Option<Vec<Ac
         }
     }
     if kept.is_empty() {
-        return Err(Rejection::BadAcl { path: path.clone() });
+        return Err(TreeRejection::BadAcl { path: path.clone() }.into());
     }
     Ok(Some(kept).filter(|kept| *kept != [AclEntry::open()]))
 }
 
 fn versions_agree(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Result<()> {
     if expected.is_some_and(|expected| expected != actual) {
-        return Err(Rejection::BadVersion { path: path.clone(), actual });
+        return Err(TreeRejection::BadVersion { path: path.clone(), actual }.into());
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! How the model's locks look from outside.
 
+use holdfast_types::LockRejection;
 use holdfast_types::*;
 
 use super::locks::{lock_of, place};
@@ -20,7 +21,7 @@ impl Model {
             owner: place.owner.clone(),
             token: FencingToken(hold.token),
             granted_at: Stamp(hold.granted_at),
-            entries: place.attempts.len() as u32,
+            hold_count: place.attempts.len() as u32,
             labels: Labels::default(),
             mode: place.held,
             permits: place.permits,
@@ -65,7 +66,7 @@ impl Model {
             last_token: last.map(FencingToken),
             floor: FencingToken(self.floor(lock)),
             policy: self.policy(lock),
-            closed: self.closed(lock),
+            cooldown: self.cooldown(lock),
             notes: self.holders(lock).into_iter().filter_map(note).collect(),
             segments: Vec::new(),
         }
@@ -81,10 +82,14 @@ impl Model {
     /// "Somebody else holds the lock", "nobody gets it yet", or "it is kept for somebody".
     pub(super) fn busy(&self, lock: &LockName, path: &str) -> Rejection {
         let waiters = self.waiters(lock).len() as u32;
-        match (self.other_holder(lock, path), self.closed(lock)) {
-            (Some(holder), _) => Rejection::LockBusy { holder: holder.into(), waiters },
-            (None, Some(closed)) => Rejection::LockClosed { closed, waiters },
-            (None, None) => Rejection::LockReserved { waiters },
+        match (self.other_holder(lock, path), self.cooldown(lock)) {
+            (Some(holder), _) => {
+                Rejection::Lock(LockRejection::Busy { holder: holder.into(), waiters })
+            }
+            (None, Some(cooldown)) => {
+                Rejection::Lock(LockRejection::InCooldown { cooldown, waiters })
+            }
+            (None, None) => Rejection::Lock(LockRejection::Reserved { waiters }),
         }
     }
 
@@ -104,7 +109,7 @@ impl Model {
             floor: FencingToken(self.floor(lock)),
             ends_at: place.ends_at().map(Stamp),
             ttl: session.ttl,
-            entries: place.attempts.len() as u32,
+            hold_count: place.attempts.len() as u32,
             renewed,
             waiters: self.waiters(lock).len() as u32,
             granted_at: Stamp(hold.granted_at),
@@ -123,7 +128,7 @@ impl Model {
             asked: Revision(place.asked),
             ahead: waiters.position(|waiter| waiter.path == node.path).unwrap_or(0) as u32,
             holder: self.other_holder(lock, &node.path).map(Box::new),
-            closed: self.closed(lock),
+            cooldown: self.cooldown(lock),
             mode: place.mode,
             session: SessionId(session.id),
             ttl: session.ttl,

@@ -61,8 +61,8 @@ fn request() -> impl Strategy<Value = Option<RequestId>> {
         .prop_map(|id| id.map(|id| RequestId::new(format!("q{id}")).unwrap()))
 }
 
-fn gate() -> impl Strategy<Value = Gate> {
-    prop_oneof![Just(Gate::Barrier), Just(Gate::Double)]
+fn gate() -> impl Strategy<Value = BarrierKind> {
+    prop_oneof![Just(BarrierKind::Barrier), Just(BarrierKind::Double)]
 }
 
 /// A command of any recipe.
@@ -84,7 +84,7 @@ fn arrive() -> impl Strategy<Value = Recipe> {
 
 fn depart() -> impl Strategy<Value = Recipe> {
     (gate(), recipe_name(), session(), owner()).prop_map(|(gate, name, session, owner)| {
-        Recipe::Depart(Depart { gate, name, session, owner })
+        Recipe::LeaveBarrier(LeaveBarrier { gate, name, session, owner })
     })
 }
 
@@ -102,14 +102,14 @@ fn latch() -> impl Strategy<Value = Recipe> {
 fn counter() -> impl Strategy<Value = Recipe> {
     let amount = prop_oneof![4 => -3..9_i64, 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
     let change = prop_oneof![
-        6 => amount.prop_map(|amount| CountChange::Add { amount }),
+        6 => amount.prop_map(|amount| CounterChange::Add { amount }),
         3 => (0..9_i64, prop::option::of(0..40_u64))
-            .prop_map(|(value, version)| CountChange::Set { value, version }),
-        1 => Just(CountChange::Delete),
+            .prop_map(|(value, version)| CounterChange::Set { value, version }),
+        1 => Just(CounterChange::Delete),
     ];
     (recipe_name(), prop::option::of(session()), request(), change).prop_map(
         |(counter, session, request, change)| {
-            Recipe::Count(Count { counter, session, request, change })
+            Recipe::ChangeCounter(ChangeCounter { counter, session, request, change })
         },
     )
 }

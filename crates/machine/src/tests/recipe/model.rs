@@ -3,6 +3,7 @@
 
 mod counted;
 
+use holdfast_types::SessionRejection;
 use holdfast_types::*;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +24,7 @@ struct Latch {
 /// Somebody at or in a barrier.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Who {
-    pub(super) gate: Gate,
+    pub(super) gate: BarrierKind,
     pub(super) name: RecipeName,
     session: SessionId,
     owner: Owner,
@@ -123,9 +124,9 @@ impl Model {
                 yes(RecipeReply::Deleted { existed: self.latches.len() < before })
             }
             Recipe::Arrive(arrive) => self.arrive(arrive),
-            Recipe::Depart(depart) => self.depart(depart),
-            Recipe::GiveUp(give_up) => self.give_up(give_up),
-            Recipe::Count(count) => self.count(count),
+            Recipe::LeaveBarrier(depart) => self.depart(depart),
+            Recipe::CancelArrival(give_up) => self.give_up(give_up),
+            Recipe::ChangeCounter(count) => self.count(count),
         }
     }
 
@@ -139,9 +140,9 @@ impl Model {
 
     fn gone(&self, session: SessionName) -> Outcome {
         if self.expired.contains(&session) {
-            return Err(Rejection::SessionExpired { session });
+            return Err(SessionRejection::Expired { session }.into());
         }
-        Err(Rejection::NoSession { session })
+        Err(Rejection::Session(SessionRejection::Unknown { session }))
     }
 
     pub(in crate::tests) fn recall(
@@ -188,7 +189,7 @@ impl Model {
     }
 
     /// Who waits at a barrier, in order.
-    fn waiting(&self, gate: Gate, name: &RecipeName) -> Vec<Who> {
+    fn waiting(&self, gate: BarrierKind, name: &RecipeName) -> Vec<Who> {
         let waits = |who: &&Who| who.gate == gate && who.name == *name && who.inside.is_none();
         self.there.iter().filter(waits).cloned().collect()
     }
@@ -199,7 +200,13 @@ impl Model {
     }
 
     /// The place of a session and owner that it has not left.
-    fn place(&self, gate: Gate, name: &RecipeName, id: SessionId, owner: &Owner) -> Option<Who> {
+    fn place(
+        &self,
+        gate: BarrierKind,
+        name: &RecipeName,
+        id: SessionId,
+        owner: &Owner,
+    ) -> Option<Who> {
         let own = |who: &&Who| {
             who.gate == gate
                 && who.name == *name
@@ -210,9 +217,9 @@ impl Model {
         self.there.iter().find(own).cloned()
     }
 
-    fn generation(&self, gate: Gate, name: &RecipeName) -> Revision {
+    fn generation(&self, gate: BarrierKind, name: &RecipeName) -> Revision {
         let first = self.waiting(gate, name).first().map_or(0, |who| who.ticket);
-        Revision(if gate == Gate::Barrier { first } else { 0 })
+        Revision(if gate == BarrierKind::Barrier { first } else { 0 })
     }
 
     fn arrive(&mut self, arrive: Arrive) -> Outcome {
@@ -237,8 +244,8 @@ impl Model {
         let not_yet = no(RecipeRejection::NotYet { arrived, parties });
         if let Some(mine) = id.and_then(|id| self.place(gate, &name, id, &owner)) {
             if let Some((round, index)) = mine.inside {
-                let passed = Passed { generation: Revision(round), index, parties };
-                let outcome = yes(RecipeReply::Passed(passed));
+                let passed = Tripped { generation: Revision(round), index, parties };
+                let outcome = yes(RecipeReply::Tripped(passed));
                 self.remember(mine.session, request.as_ref(), &outcome);
                 return outcome;
             }
@@ -278,14 +285,14 @@ impl Model {
             left,
         });
         match self.settle(gate, &name).into_iter().find(|(at, _)| *at == ticket) {
-            Some((_, passed)) => yes(RecipeReply::Passed(passed)),
+            Some((_, passed)) => yes(RecipeReply::Tripped(passed)),
             None => self.arrived(gate, &name, session, ticket, asked),
         }
     }
 
     fn arrived(
         &self,
-        gate: Gate,
+        gate: BarrierKind,
         name: &RecipeName,
         session: SessionId,
         ticket: u64,
@@ -304,8 +311,8 @@ impl Model {
     }
 
     /// Lets in whoever may go in, after all rounds that everybody has left are over.
-    fn settle(&mut self, gate: Gate, name: &RecipeName) -> Vec<(u64, Passed)> {
-        if gate == Gate::Double {
+    fn settle(&mut self, gate: BarrierKind, name: &RecipeName) -> Vec<(u64, Tripped)> {
+        if gate == BarrierKind::Double {
             if self.round(name).iter().all(|who| who.left) {
                 self.there.retain(|who| who.inside.is_none() || who.name != *name);
             }
@@ -319,16 +326,16 @@ impl Model {
         if (waiting.len() as u32) < parties {
             return Vec::new();
         }
-        let number = if gate == Gate::Barrier { first.ticket } else { self.revision };
+        let number = if gate == BarrierKind::Barrier { first.ticket } else { self.revision };
         let mut all = Vec::new();
         for (index, who) in (0..parties).zip(waiting) {
-            let passed = Passed { generation: Revision(number), index, parties };
+            let passed = Tripped { generation: Revision(number), index, parties };
             self.remember(
                 who.session,
                 who.request.as_ref(),
-                &yes(RecipeReply::Passed(passed.clone())),
+                &yes(RecipeReply::Tripped(passed.clone())),
             );
-            if gate == Gate::Barrier {
+            if gate == BarrierKind::Barrier {
                 self.there.retain(|other| other.ticket != who.ticket);
             } else {
                 let place = self.there.iter_mut().find(|other| other.ticket == who.ticket);
@@ -340,7 +347,7 @@ impl Model {
     }
 
     fn break_all(&mut self, name: &RecipeName, by: SessionId, cause: BreachCause) {
-        let (gate, session) = (Gate::Barrier, self.name_of(by));
+        let (gate, session) = (BarrierKind::Barrier, self.name_of(by));
         let breach = Breach { generation: self.generation(gate, name), session, cause };
         for who in self.waiting(gate, name) {
             let told = no(RecipeRejection::Broken(breach.clone()));
@@ -358,16 +365,16 @@ impl Model {
         }
     }
 
-    fn depart(&mut self, depart: Depart) -> Outcome {
-        let Depart { gate, name, session, owner } = depart;
+    fn depart(&mut self, depart: LeaveBarrier) -> Outcome {
+        let LeaveBarrier { gate, name, session, owner } = depart;
         let Some(id) = self.live(&session) else { return self.gone(session) };
         let mine = self.place(gate, &name, id, &owner);
         let changed = mine.is_some();
-        if gate == Gate::Barrier {
+        if gate == BarrierKind::Barrier {
             if changed {
                 self.break_all(&name, id, BreachCause::Left);
             }
-            return yes(RecipeReply::Departed { leaving: None, changed });
+            return yes(RecipeReply::LeftBarrier { leaving: None, changed });
         }
         if let Some(mine) = &mine {
             self.go(mine);
@@ -379,32 +386,32 @@ impl Model {
         let was = was && mine.is_none_or(|mine| mine.inside.is_some());
         let number = round.first().and_then(|who| who.inside).map(|(number, _)| Revision(number));
         let leaving = number.filter(|_| was).map(|number| (number, inside));
-        yes(RecipeReply::Departed { leaving, changed })
+        yes(RecipeReply::LeftBarrier { leaving, changed })
     }
 
-    fn give_up(&mut self, give_up: GiveUp) -> Outcome {
-        let GiveUp { gate, name, session, owner, asked, request } = give_up;
-        let Some(id) = self.live(&session) else { return yes(RecipeReply::GaveUp) };
+    fn give_up(&mut self, give_up: CancelArrival) -> Outcome {
+        let CancelArrival { gate, name, session, owner, asked, request } = give_up;
+        let Some(id) = self.live(&session) else { return yes(RecipeReply::ArrivalCancelled) };
         let request = request.map(|request| format!("{gate:?} {name} {owner} {request}"));
         if let Some(first) = self.recall(id, request.as_ref()) {
             return first;
         }
         let Some(mine) = self.place(gate, &name, id, &owner) else {
-            return yes(RecipeReply::GaveUp);
+            return yes(RecipeReply::ArrivalCancelled);
         };
         if let Some((round, index)) = mine.inside {
             let (generation, parties) = (Revision(round), mine.parties);
-            return yes(RecipeReply::Passed(Passed { generation, index, parties }));
+            return yes(RecipeReply::Tripped(Tripped { generation, index, parties }));
         }
         if mine.asked != asked.0 {
             return self.arrived(gate, &name, id, mine.ticket, mine.asked);
         }
-        if gate == Gate::Barrier {
+        if gate == BarrierKind::Barrier {
             self.break_all(&name, id, BreachCause::TimedOut);
         } else {
             self.go(&mine);
         }
-        yes(RecipeReply::GaveUp)
+        yes(RecipeReply::ArrivalCancelled)
     }
 
     /// What the end of a session means: promises are kept, barriers break, who is inside has left.
@@ -426,12 +433,14 @@ impl Model {
         own.sort_by_key(|who| (who.gate, who.name.clone(), who.owner.clone()));
         for who in own.iter().filter(|who| !who.left) {
             match who.gate {
-                Gate::Barrier => self.break_all(&who.name, id, BreachCause::SessionEnded(end)),
-                Gate::Double => self.go(who),
+                BarrierKind::Barrier => {
+                    self.break_all(&who.name, id, BreachCause::SessionEnded(end));
+                }
+                BarrierKind::Double => self.go(who),
             }
         }
-        for who in own.iter().filter(|who| who.gate == Gate::Double) {
-            self.settle(Gate::Double, &who.name);
+        for who in own.iter().filter(|who| who.gate == BarrierKind::Double) {
+            self.settle(BarrierKind::Double, &who.name);
         }
         self.sessions.retain(|session| session.id != id);
         if end == SessionEnd::Expired {
@@ -444,18 +453,18 @@ impl Model {
         self.expired.retain(|expired| expired != name);
     }
 
-    pub(super) fn gate(&self, gate: Gate, name: &RecipeName) -> GateView {
+    pub(super) fn gate(&self, gate: BarrierKind, name: &RecipeName) -> BarrierView {
         let waiting = self.waiting(gate, name);
-        let round = if gate == Gate::Double { self.round(name) } else { Vec::new() };
+        let round = if gate == BarrierKind::Double { self.round(name) } else { Vec::new() };
         let names = |all: &[Who]| {
             all.iter().filter(|who| !who.left).map(|who| self.name_of(who.session)).collect()
         };
         let any = waiting.first().or(round.first());
-        GateView {
+        BarrierView {
             parties: any.map_or(0, |who| who.parties),
             generation: waiting
                 .first()
-                .filter(|_| gate == Gate::Barrier)
+                .filter(|_| gate == BarrierKind::Barrier)
                 .map(|who| Revision(who.ticket)),
             arrived: names(&waiting),
             round: round.first().and_then(|who| who.inside).map(|(number, _)| Revision(number)),
@@ -464,10 +473,10 @@ impl Model {
     }
 
     /// What ends the waits that go on, oldest asking first.
-    pub(in crate::tests) fn waits(&self) -> Vec<(GiveUp, u64)> {
+    pub(in crate::tests) fn waits(&self) -> Vec<(CancelArrival, u64)> {
         let mut waits: Vec<&Who> = self.there.iter().filter(|who| who.inside.is_none()).collect();
         waits.sort_by_key(|who| who.asked);
-        let give_up = |who: &Who| GiveUp {
+        let give_up = |who: &Who| CancelArrival {
             gate: who.gate,
             name: who.name.clone(),
             session: self.name_of(who.session),

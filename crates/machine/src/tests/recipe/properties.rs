@@ -16,14 +16,14 @@ fn config() -> Config {
 }
 
 /// How somebody passed: where and as which.
-type Opening = (Gate, RecipeName, Passed);
+type Opening = (BarrierKind, RecipeName, Tripped);
 
 /// A machine, its model, and what both were told.
 struct Trial {
     machine: Machine,
     model: Model,
     sent: Vec<Recipe>,
-    gave_up: Vec<GiveUp>,
+    gave_up: Vec<CancelArrival>,
     /// Who was told to have passed, with which session and owner.
     passed: Vec<(Opening, (SessionId, Owner))>,
 }
@@ -47,7 +47,7 @@ impl Trial {
                 self.gave_up.extend(waits.clone());
                 let known = if n % 2 == 0 { &waits } else { &self.gave_up };
                 if let Some(wait) = known.get(n / 2) {
-                    self.tell(Recipe::GiveUp(wait.clone()))?;
+                    self.tell(Recipe::CancelArrival(wait.clone()))?;
                 }
             }
             Move::Again(n) => {
@@ -93,7 +93,7 @@ impl Trial {
         self.sent.push(recipe.clone());
         let expected = self.model.apply(recipe.clone());
         let actual = self.apply(Command::Recipe(recipe.clone()));
-        if let (Recipe::Arrive(arrive), Ok(Reply::Recipe(RecipeReply::Passed(passed)))) =
+        if let (Recipe::Arrive(arrive), Ok(Reply::Recipe(RecipeReply::Tripped(passed)))) =
             (&recipe, &actual)
         {
             let id = self.model.live(&arrive.open.session).unwrap_or(SessionId(0));
@@ -151,7 +151,7 @@ pub(in crate::tests) fn compare(machine: &Machine, model: &Model) -> Result<(), 
     for name in ["a", "b"].map(|name| RecipeName::new(name).unwrap()) {
         same(&machine.latch(&name), &model.latch(&name))?;
         same(&machine.counter(&name), &model.counter(&name))?;
-        for gate in [Gate::Barrier, Gate::Double] {
+        for gate in [BarrierKind::Barrier, BarrierKind::Double] {
             same(&machine.gate(gate, &name), &model.gate(gate, &name))?;
         }
     }
@@ -214,14 +214,14 @@ fn the_invariants_of_recipes_hold_without_the_model() {
             wait_ms: Some(5),
         })
     };
-    let depart = Recipe::Depart(Depart {
-        gate: Gate::Double,
+    let depart = Recipe::LeaveBarrier(LeaveBarrier {
+        gate: BarrierKind::Double,
         name: RecipeName::new("a").unwrap(),
         session: session_name("s1"),
         owner: Owner::unnamed(),
     });
-    let twice = [arrive(Gate::Barrier, "s1"), arrive(Gate::Barrier, "s1")];
-    let enter = ["s1", "s2", "s3"].map(|session| arrive(Gate::Double, session));
+    let twice = [arrive(BarrierKind::Barrier, "s1"), arrive(BarrierKind::Barrier, "s1")];
+    let enter = ["s1", "s2", "s3"].map(|session| arrive(BarrierKind::Double, session));
     for recipe in twice.into_iter().chain(enter).chain([depart]) {
         let commands = vec![Command::Recipe(recipe)];
         drop(machine.apply(Entry { stamped_at: Stamp(0), commands }));

@@ -7,7 +7,7 @@ use crate::tests::script_commands::{Words, session_name};
 
 /// The recipe of a line, if it is one.
 pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
-    let gate = if words.flag("double") { Gate::Double } else { Gate::Barrier };
+    let gate = if words.flag("double") { BarrierKind::Double } else { BarrierKind::Barrier };
     let number = |at: usize| words.at(at).parse().unwrap();
     let key = || RequestId::new(words.value("key").unwrap()).unwrap();
     Some(match words.at(0) {
@@ -29,13 +29,13 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
             request: request(words),
             wait_ms: (!words.flag("nowait")).then(|| words.number("wait_ms").unwrap_or(5_000)),
         }),
-        "depart" => Recipe::Depart(Depart {
+        "depart" => Recipe::LeaveBarrier(LeaveBarrier {
             gate,
             name: name(words),
             session: session_name(words.at(2)),
             owner: words.owner(),
         }),
-        "giveup" => Recipe::GiveUp(GiveUp {
+        "giveup" => Recipe::CancelArrival(CancelArrival {
             gate,
             name: name(words),
             session: session_name(words.at(2)),
@@ -43,18 +43,23 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
             asked: Revision(words.number("asked").unwrap()),
             request: request(words),
         }),
-        "add" => count(words, CountChange::Add { amount: number(2) }),
+        "add" => count(words, CounterChange::Add { amount: number(2) }),
         "put" => {
-            count(words, CountChange::Set { value: number(2), version: words.number("version") })
+            count(words, CounterChange::Set { value: number(2), version: words.number("version") })
         }
-        "drop" => count(words, CountChange::Delete),
+        "drop" => count(words, CounterChange::Delete),
         _ => return None,
     })
 }
 
-fn count(words: &Words<'_>, change: CountChange) -> Recipe {
+fn count(words: &Words<'_>, change: CounterChange) -> Recipe {
     let session = words.value("session").map(session_name);
-    Recipe::Count(Count { counter: name(words), session, request: request(words), change })
+    Recipe::ChangeCounter(ChangeCounter {
+        counter: name(words),
+        session,
+        request: request(words),
+        change,
+    })
 }
 
 fn name(words: &Words<'_>) -> RecipeName {
@@ -74,8 +79,8 @@ pub(in crate::tests) fn show(words: &Words<'_>, machine: &Machine) -> Vec<String
     let name = RecipeName::new(words.at(2)).unwrap();
     vec![match words.at(1) {
         "latch" => machine.latch(&name).map_or("none".to_owned(), |view| latch(&view)),
-        "barrier" => format!("{:?}", machine.gate(Gate::Barrier, &name)),
-        "double" => format!("{:?}", machine.gate(Gate::Double, &name)),
+        "barrier" => format!("{:?}", machine.gate(BarrierKind::Barrier, &name)),
+        "double" => format!("{:?}", machine.gate(BarrierKind::Double, &name)),
         _ => counter(machine.counter(&name)),
     }]
 }
@@ -106,16 +111,16 @@ pub(in crate::tests) fn reply(reply: &RecipeReply) -> String {
         }) => format!(
             "arrived #{session} {arrived}/{parties} ticket={ticket} asked={asked} generation={generation}"
         ),
-        RecipeReply::Passed(Passed { generation, index, parties }) => {
+        RecipeReply::Tripped(Tripped { generation, index, parties }) => {
             format!("passed generation={generation} index={index} parties={parties}")
         }
-        RecipeReply::Departed { leaving, changed } => match leaving {
+        RecipeReply::LeftBarrier { leaving, changed } => match leaving {
             Some((round, inside)) => {
                 format!("left round {round}: {inside} inside changed={changed}")
             }
             None => format!("out changed={changed}"),
         },
-        RecipeReply::GaveUp => "gave up".to_owned(),
+        RecipeReply::ArrivalCancelled => "gave up".to_owned(),
         RecipeReply::Counter(view) => counter(*view),
     }
 }

@@ -1,6 +1,6 @@
 //! What the history tells followers, and how it says what it has forgotten.
 
-use holdfast_types::Applied;
+use holdfast_types::{Applied, TreeEvent};
 
 use super::*;
 
@@ -16,8 +16,9 @@ fn path(text: &str) -> ZnodePath {
 
 /// An entry that created these nodes, each with a revision.
 fn created(history: &History, nodes: &[(u64, &str)]) {
-    let event =
-        |(revision, at): &(u64, &str)| (Revision(*revision), Event::NodeCreated { path: path(at) });
+    let event = |(revision, at): &(u64, &str)| {
+        (Revision(*revision), Event::Tree(TreeEvent::Created { path: path(at) }))
+    };
     let events: Vec<_> = nodes.iter().map(event).collect();
     let revision = events.last().map_or(Revision(0), |(revision, _)| *revision);
     history.see(&Applied { revision, outcomes: Vec::new(), events });

@@ -1,6 +1,8 @@
 //! Results of the service, and the replies to the client.
 
-use holdfast_types::{Data, OpReply, SessionName, Stat, ZnodePath};
+use holdfast_types::{
+    Data, OpReply, SessionName, SessionRejection, Stat, TreeRejection, ZnodePath,
+};
 use holdfast_zkwire::ReadResult;
 
 use super::super::operation::{MultiReadItem, ReadFormat};
@@ -19,7 +21,7 @@ fn multi(results: Vec<OpReply>) -> StreamAnswer {
 }
 
 fn refused_at(at: u32, why: Rejection) -> Failure {
-    Failure::Rejected(Rejection::OpRefused { at, why: Box::new(why) })
+    Failure::Rejected(Rejection::Tree(TreeRejection::OfOperation { at, why: Box::new(why) }))
 }
 
 #[test]
@@ -48,8 +50,10 @@ fn the_reply_to_one_write_has_the_format_of_its_request() {
 #[test]
 fn a_failed_multi_is_no_error_but_has_the_result_of_every_operation() {
     let items = vec![WriteFormat::Created, WriteFormat::Deleted, WriteFormat::Checked];
-    let reply =
-        reply(ReplyFormat::Multi(items), Err(refused_at(1, Rejection::NotEmpty { path: path() })));
+    let reply = reply(
+        ReplyFormat::Multi(items),
+        Err(refused_at(1, Rejection::Tree(TreeRejection::NotEmpty { path: path() }))),
+    );
     assert_eq!(
         reply,
         Reply::Done(Response::Multi(vec![
@@ -66,7 +70,7 @@ fn an_undecodable_operation_fails_the_whole_multi_unless_an_operation_before_it_
         let undecodable = WriteFormat::Refused(ErrorCode::MarshallingError);
         ReplyFormat::Multi(vec![WriteFormat::Deleted, undecodable])
     };
-    let stand_in = || Rejection::BadVersion { path: path(), actual: 0 };
+    let stand_in = || Rejection::Tree(TreeRejection::BadVersion { path: path(), actual: 0 });
     let failed = reply(format(), Err(refused_at(1, stand_in())));
     assert_eq!(failed, Reply::Failed(ErrorCode::MarshallingError));
     let before = reply(format(), Err(refused_at(0, stand_in())));
@@ -76,7 +80,7 @@ fn an_undecodable_operation_fails_the_whole_multi_unless_an_operation_before_it_
 #[test]
 fn a_multi_of_a_session_that_moved_is_an_error() {
     let session = SessionName::new("s").unwrap();
-    let moved = Err(Failure::Rejected(Rejection::SessionMoved { session }));
+    let moved = Err(Failure::Rejected(Rejection::Session(SessionRejection::Moved { session })));
     let reply = reply(ReplyFormat::Multi(vec![WriteFormat::Checked]), moved);
     assert_eq!(reply, Reply::FailedAndDisconnect(ErrorCode::SessionMoved));
 }
@@ -84,12 +88,12 @@ fn a_multi_of_a_session_that_moved_is_an_error() {
 #[test]
 fn a_placeholder_fails_with_its_own_error_unless_the_node_that_decides_is_missing() {
     let format = || ReplyFormat::Write(WriteFormat::Refused(ErrorCode::BadArguments));
-    let stand_in = Rejection::BadVersion { path: path(), actual: 0 };
+    let stand_in = Rejection::Tree(TreeRejection::BadVersion { path: path(), actual: 0 });
     assert_eq!(
         reply(format(), Err(refused_at(0, stand_in))),
         Reply::Failed(ErrorCode::BadArguments)
     );
-    let missing = Rejection::NoNode { path: path() };
+    let missing = Rejection::Tree(TreeRejection::NoZnode { path: path() });
     assert_eq!(reply(format(), Err(refused_at(0, missing))), Reply::Failed(ErrorCode::NoNode));
 }
 
@@ -97,7 +101,7 @@ fn a_placeholder_fails_with_its_own_error_unless_the_node_that_decides_is_missin
 fn the_reads_of_a_multi_read_fail_independently() {
     let items = vec![MultiReadItem::NoNode, MultiReadItem::Data, MultiReadItem::Children];
     let data = StreamAnswer::Data { data: Data::from(&b"x"[..]), stat: Stat::default() };
-    let missing = Rejection::NoNode { path: path() };
+    let missing = Rejection::Tree(TreeRejection::NoZnode { path: path() });
     let answer = Ok(StreamAnswer::Many(vec![Ok(data), Err(missing)]));
     let reply = reply(ReplyFormat::MultiRead(items), answer);
     let Reply::Done(Response::MultiRead(results)) = reply else { panic!("{reply:?}") };

@@ -69,15 +69,15 @@ impl Model {
         known.map(|(_, view)| *view).unwrap_or_default()
     }
 
-    pub(super) fn count(&mut self, count: Count) -> Outcome {
-        let Count { counter, session, request, change } = count;
+    pub(super) fn count(&mut self, count: ChangeCounter) -> Outcome {
+        let ChangeCounter { counter, session, request, change } = count;
         let Some(session) = session else { return self.change(counter, change) };
         let Some(id) = self.live(&session) else { return self.gone(session) };
         // The id of another call is another id.
         let asked = match change {
-            CountChange::Add { .. } => "add",
-            CountChange::Set { .. } => "set",
-            CountChange::Delete => "delete",
+            CounterChange::Add { .. } => "add",
+            CounterChange::Set { .. } => "set",
+            CounterChange::Delete => "delete",
         };
         let request = request.map(|request| format!("counter {counter} {asked} {request}"));
         if let Some(first) = self.recall(id, request.as_ref()) {
@@ -88,22 +88,22 @@ impl Model {
         outcome
     }
 
-    fn change(&mut self, name: RecipeName, change: CountChange) -> Outcome {
+    fn change(&mut self, name: RecipeName, change: CounterChange) -> Outcome {
         let existed = self.counters.iter().any(|(known, _)| *known == name);
         let now = self.counter(&name);
         let value = match change {
-            CountChange::Delete => {
+            CounterChange::Delete => {
                 self.counters.retain(|(known, _)| *known != name);
                 return yes(RecipeReply::Deleted { existed });
             }
-            CountChange::Add { amount } => {
+            CounterChange::Add { amount } => {
                 let sum = i128::from(now.value) + i128::from(amount);
                 let Ok(sum) = i64::try_from(sum) else {
                     return no(RecipeRejection::Overflow { value: now.value });
                 };
                 sum
             }
-            CountChange::Set { value, version } => {
+            CounterChange::Set { value, version } => {
                 if version.is_some_and(|version| version != now.version) {
                     return no(RecipeRejection::CounterVersion { actual: now.version });
                 }
