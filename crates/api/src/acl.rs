@@ -4,7 +4,7 @@
 
 use holdfast_types::{AclEntry, Identity, Perms};
 
-use crate::{ErrorCode, Param, ParamValue, Refusal};
+use crate::{ErrorCode, Param, ParamError, ParamValue};
 
 /// Letters of the permissions, as they are written.
 const LETTERS: [(char, Perms); 5] = [
@@ -18,8 +18,8 @@ const LETTERS: [(char, Perms); 5] = [
 /// Reads one entry. The id is what stands between the first colon and the last, and may be empty (`auth::cdrwa`).
 ///
 /// # Errors
-/// [`Refusal`] shows the form.
-pub fn parse_acl_entry(text: &str) -> Result<AclEntry, Refusal> {
+/// [`ParamError`] shows the form.
+pub fn parse_acl_entry(text: &str) -> Result<AclEntry, ParamError> {
     let (scheme, rest) = text.split_once(':').ok_or_else(|| malformed(text))?;
     let (id, letters) = rest.rsplit_once(':').ok_or_else(|| malformed(text))?;
     let perms = perms(letters).filter(|_| !scheme.is_empty()).ok_or_else(|| malformed(text))?;
@@ -32,7 +32,7 @@ pub fn format_acl_entry(entry: &AclEntry) -> String {
 }
 
 impl ParamValue for AclEntry {
-    fn parse(_: &Param, text: &str) -> Result<Self, Refusal> {
+    fn parse(_: &Param, text: &str) -> Result<Self, ParamError> {
         parse_acl_entry(text)
     }
 
@@ -55,10 +55,10 @@ fn perms(letters: &str) -> Option<Perms> {
     found
 }
 
-fn malformed(text: &str) -> Refusal {
+fn malformed(text: &str) -> ParamError {
     let shown = &text[..text.floor_char_boundary(64)];
     let detail = format!("'{shown}' is not an entry of an access list");
-    Refusal::of("acl", ErrorCode::InvalidArgument, detail)
+    ParamError::of("acl", ErrorCode::InvalidArgument, detail)
         .hint("write scheme:id:perms with letters of cdrwa, such as world:anyone:r, auth::cdrwa or ip:10.0.0.0/8:cr")
 }
 

@@ -10,7 +10,7 @@ use holdfast_types::{
 };
 
 use crate::escape_path;
-use crate::lock::{age, named, text};
+use crate::lock::{age, named_owner, text};
 
 /// Where the locks of elections are.
 const ELECTIONS: &str = "elections/";
@@ -73,7 +73,7 @@ impl ElectedBody {
             election,
             token: grant.token,
             session: grant.session,
-            owner: named(grant.owner),
+            owner: named_owner(grant.owner),
             value: shown(grant.value.as_ref()),
             expires_in_ms: holdfast_types::millis(expires_in),
             renewed: grant.renewed,
@@ -107,7 +107,7 @@ impl LeaderBody {
         token: FencingToken,
         value: Option<&Data>,
     ) -> Self {
-        Self { session, owner: named(owner), token, value: shown(value) }
+        Self { session, owner: named_owner(owner), token, value: shown(value) }
     }
 
     fn of(holder: HolderView) -> Self {
@@ -136,7 +136,7 @@ impl CandidateBody {
     fn new(waiter: WaiterView, now: Stamp) -> Self {
         Self {
             session: waiter.session,
-            owner: named(waiter.owner),
+            owner: named_owner(waiter.owner),
             value: shown(waiter.value.as_ref()),
             since_ms: age(waiter.since, now),
         }

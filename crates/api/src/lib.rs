@@ -1,39 +1,39 @@
-//! The words of the HTTP door: parameters, JSON bodies, error codes, durations and paths.
+//! The HTTP API as text: parameters, JSON bodies, error codes, durations and paths.
 //!
-//! Owns how a call looks as text, in both directions, so that the front-end, the client library and the command
-//! line cannot disagree: what the server parses is what the client prints. Everything is checked here once and
-//! turned into the nouns of `holdfast-types`; a [`Refusal`] says which code, which parameter and what to write instead.
-//!
-//! Refuses to know status codes, headers, sockets and clocks (ages are computed from a stamp handed in). Nothing
-//! here queues; the size of what is parsed is bounded by the caller's limit on heads and bodies.
+//! The server, the client library and the command line share these definitions: the server parses what clients write. A
+//! [`ParamError`] names the error code, the parameter, and what to write instead. Sockets, headers and clocks are elsewhere;
+//! ages are computed from a stamp that the caller passes in. Bound: the caller's limit on heads and bodies.
 
 mod acl;
-mod answer;
+mod acquire_stream;
 mod cluster;
 mod code;
 mod duration;
 mod election;
 mod escape;
-mod fields;
-mod knowing;
+mod explain;
 mod lock;
 mod param;
+mod param_error;
 mod param_value;
 pub mod parameters;
-mod params;
 mod path;
 mod problem;
+mod query;
+mod raw_params;
 mod recipe;
-mod refusal;
 #[cfg(feature = "schema")]
 mod schema;
 mod segments;
 mod session;
+mod session_events;
 mod time_of_day;
+mod txn;
+mod watch;
 mod znode;
 
 pub use acl::{format_acl_entry, parse_acl_entry};
-pub use answer::{ChangeBody, ChangeKind, OpBody, TxnBody, WatchBody, path_of};
+pub use acquire_stream::{AheadBody, EstimateBody, LostBody, QueuedBody, RenewedBody};
 pub use cluster::{CheckBody, ClusterBody, HealthBody, NodeBody, VersionBody};
 pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
@@ -42,37 +42,32 @@ pub use election::{
     election_of, election_path,
 };
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
-pub use fields::{Fields, JsonPairs, ParamList};
+pub use explain::{ContentionBody, ExplainedBody, HistoryBody, LinkBody, PastHoldBody, TimesBody};
 pub use holdfast_types::{CooldownCause, Mode, QueueOrder};
-pub use knowing::{
-    AheadBody, ContentionBody, EstimateBody, EventBody, EventKind, ExplainedBody, GapBody,
-    HistoryBody, KeptBody, KeptManyBody, LinkBody, LostBody, NewsBody, PastHoldBody, QueuedBody,
-    RenewedBody, TimesBody,
-};
 pub use lock::{
     AskedBody, BrokenBody, ClosedBody, FenceBody, GrantAllBody, GrantBody, HandedBody, HolderBody,
-    LockBody, LocksBody, PolicyBody, ReleaseRequestBody, WaiterBody,
+    LockBody, LocksBody, PolicyBody, ReleaseRequestBody, WaiterBody, named_owner,
 };
 pub use param::{Absent, Form, Param, object_schema};
-pub use param_value::{CallParams, ParamField, ParamValue, parse_word};
-pub use params::{
-    AcquireAllParams, AcquireParams, AskParams, BreakParams, CampaignParams, FenceModeParam,
-    FenceParams, HistoryParams, KEPT_ALIVE_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, ListParams,
-    Moment, PolicyParams, Query, ReadParams, ReleaseAllParams, ReleaseParams, ResignParams, Sort,
-    TermsParams, WAIT_MAX,
-};
+pub use param_error::{ParamError, nearest};
+pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue};
+pub use parameters::{KEPT_ALIVE_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
 pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
+pub use query::Query;
+pub use raw_params::{JsonPairs, ParamList, RawParams};
 pub use recipe::{
     BreachBody, CountDownBody, CounterBody, GateBody, LatchBody, LeftBody, PassedBody, RecipeFacts,
     barrier_path, counter_path, double_barrier_path, latch_path,
 };
-pub use refusal::{Refusal, nearest};
 #[cfg(feature = "schema")]
 pub use schema::Schemas;
 pub use segments::SegmentBody;
 pub use session::{HoldBody, SessionBody, SessionsBody};
+pub use session_events::{EventBody, EventKind, GapBody, KeptBody, KeptManyBody, NewsBody};
 pub use time_of_day::{format_time, parse_time};
+pub use txn::{OpBody, TxnBody, path_of};
+pub use watch::{ChangeBody, ChangeKind, WatchBody};
 pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBody, ZnodeBody};
 
 /// The media type of [`Problem`].

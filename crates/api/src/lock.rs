@@ -73,7 +73,7 @@ impl GrantBody {
             token: grant.token,
             floor: grant.floor,
             session: grant.session,
-            owner: named(grant.owner),
+            owner: named_owner(grant.owner),
             expires_in_ms: holdfast_types::millis(expires_in),
             renewed: grant.renewed,
             waited_ms: holdfast_types::millis(waited),
@@ -142,7 +142,7 @@ impl HolderBody {
     pub fn new(holder: HolderView, now: Stamp) -> Self {
         Self {
             session: holder.session,
-            owner: named(holder.owner),
+            owner: named_owner(holder.owner),
             token: holder.token,
             since_ms: age(holder.granted_at, now),
             entries: holder.hold_count,
@@ -208,7 +208,7 @@ impl WaiterBody {
     fn new(waiter: WaiterView, now: Stamp) -> Self {
         Self {
             session: waiter.session,
-            owner: named(waiter.owner),
+            owner: named_owner(waiter.owner),
             since_ms: age(waiter.since, now),
             labels: waiter.labels,
             mode: waiter.mode,
@@ -415,7 +415,7 @@ impl HandedBody {
     /// The body for the new hold.
     pub fn new(grant: Grant, revision: Revision) -> Self {
         let (lock, to, token) = (grant.lock, grant.session, grant.token);
-        Self { lock, to, to_owner: named(grant.owner), token, revision }
+        Self { lock, to, to_owner: named_owner(grant.owner), token, revision }
     }
 }
 
@@ -473,7 +473,7 @@ impl FenceBody {
 }
 
 /// The owner of a call that named none is not shown.
-pub(crate) fn named(owner: Owner) -> Option<Owner> {
+pub fn named_owner(owner: Owner) -> Option<Owner> {
     Some(owner).filter(|owner| *owner != Owner::unnamed())
 }
 

@@ -30,6 +30,11 @@ pub enum Form {
     },
     /// Any text but the empty one.
     Text,
+    /// Any text of 1 byte to so many.
+    BoundedText {
+        /// The longest, bytes.
+        bytes_max: usize,
+    },
     /// Any text, also the empty one.
     TextOrEmpty,
     /// A duration with its units.
@@ -91,6 +96,9 @@ impl Form {
                 json!({ "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": pattern })
             }
             Self::Text | Self::TextOrEmpty => json!({ "type": "string" }),
+            Self::BoundedText { bytes_max } => {
+                json!({ "type": "string", "minLength": 1, "maxLength": bytes_max })
+            }
             Self::Labels => {
                 json!({ "type": "object", "additionalProperties": { "type": "string" } })
             }
@@ -127,9 +135,9 @@ impl Form {
     /// The bounds in words; empty if there are none.
     pub fn bounds(&self) -> String {
         match self {
-            Self::Name { bytes_max } | Self::Path { bytes_max, .. } => {
-                format!("1 to {bytes_max} bytes")
-            }
+            Self::Name { bytes_max }
+            | Self::Path { bytes_max, .. }
+            | Self::BoundedText { bytes_max } => format!("1 to {bytes_max} bytes"),
             Self::Duration { min, max } => {
                 format!("{} to {}", format_duration(*min), format_duration(*max))
             }
@@ -155,7 +163,7 @@ impl Form {
         match self {
             Self::Name { .. } | Self::Locks => "name",
             Self::Path { .. } => "path",
-            Self::Text | Self::TextOrEmpty => "text",
+            Self::Text | Self::BoundedText { .. } | Self::TextOrEmpty => "text",
             Self::Labels => "labels",
             Self::Duration { .. } => "duration",
             Self::Number { .. } | Self::Limit { .. } | Self::Segment { .. } => "number",
@@ -236,6 +244,11 @@ impl Param {
     /// Any text, also the empty one.
     pub const fn text_or_empty(name: &'static str, about: &'static str) -> Self {
         Self::new(name, Form::TextOrEmpty, about)
+    }
+
+    /// Text of at most so many bytes.
+    pub const fn bounded_text(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
+        Self::new(name, Form::BoundedText { bytes_max }, about)
     }
 
     /// Any text.
@@ -346,6 +359,7 @@ impl Param {
             Form::Name { .. }
             | Form::Path { .. }
             | Form::Text
+            | Form::BoundedText { .. }
             | Form::TextOrEmpty
             | Form::Labels
             | Form::Duration { .. }

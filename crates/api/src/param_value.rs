@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use holdfast_types::{
     Attempt, FencingToken, Labels, LockName, Mode, Owner, QueueOrder, Reason, RecipeName,
-    RequestId, Revision, SessionId, SessionName, Ttl, ZnodePath,
+    RequestId, Revision, SegmentChoice, SessionId, SessionName, Ttl, ZnodePath,
 };
 
 use crate::duration::check_bounds;
 use crate::param::{Absent, Form, Param};
-use crate::{ErrorCode, Fields, ParamList, Refusal, format_duration, parse_duration};
+use crate::{ErrorCode, ParamError, ParamList, RawParams, format_duration, parse_duration};
 
 /// The parameters of one call. Implemented by [`params!`](crate::params).
 pub trait CallParams: Sized {
@@ -22,15 +22,15 @@ pub trait CallParams: Sized {
     /// Reads every parameter.
     ///
     /// # Errors
-    /// [`Refusal`] names the first parameter that is missing or invalid, and what to write instead.
-    fn read(fields: &Fields<'_>) -> Result<Self, Refusal>;
+    /// [`ParamError`] names the first parameter that is missing or invalid, and what to write instead.
+    fn read(fields: &RawParams<'_>) -> Result<Self, ParamError>;
 
     /// Reads every parameter from a query string.
     ///
     /// # Errors
-    /// As [`Fields::parse`] and [`CallParams::read`].
-    fn from_query(query: &str) -> Result<Self, Refusal> {
-        Self::read(&Fields::parse(Some(query), &Self::LIST)?)
+    /// As [`RawParams::parse`] and [`CallParams::read`].
+    fn from_query(query: &str) -> Result<Self, ParamError> {
+        Self::read(&RawParams::parse(Some(query), &Self::LIST)?)
     }
 }
 
@@ -50,7 +50,7 @@ macro_rules! params {
         impl $crate::CallParams for $name {
             const LIST: $crate::ParamList = $crate::ParamList::of_call(&[$($param,)*])$(.of($what))?;
 
-            fn read(fields: &$crate::Fields<'_>) -> Result<Self, $crate::Refusal> {
+            fn read(fields: &$crate::RawParams<'_>) -> Result<Self, $crate::ParamError> {
                 Ok(Self { $($field: $crate::ParamField::read(&$param, fields)?,)* })
             }
         }
@@ -60,8 +60,8 @@ macro_rules! params {
 /// A value that one parameter carries as text.
 pub trait ParamValue: Sized {
     /// # Errors
-    /// [`Refusal`] for text that is not such a value, or out of the bounds of `param`.
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal>;
+    /// [`ParamError`] for text that is not such a value, or out of the bounds of `param`.
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError>;
 
     /// The text that [`ParamValue::parse`] reads back.
     fn to_text(&self) -> String;
@@ -71,11 +71,11 @@ pub trait ParamValue: Sized {
 pub trait ParamField: Sized {
     /// # Errors
     /// As [`ParamValue::parse`]; and if a required parameter is missing.
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal>;
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError>;
 }
 
 impl<T: ParamValue> ParamField for T {
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
         match (fields.value(param.name), param.default()) {
             (Some(text), _) => T::parse(param, text),
             (None, Some(default)) => T::parse(param, &default),
@@ -85,20 +85,20 @@ impl<T: ParamValue> ParamField for T {
 }
 
 impl<T: ParamValue> ParamField for Option<T> {
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
         fields.value(param.name).map(|text| T::parse(param, text)).transpose()
     }
 }
 
 /// In the order given; empty if the parameter is absent.
 impl<T: ParamValue> ParamField for Vec<T> {
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
         fields.values(param.name).map(|text| T::parse(param, text)).collect()
     }
 }
 
 impl ParamField for bool {
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
         let set = fields.value(param.name).map(|text| text == "true");
         if param.is_needed() && set != Some(true) {
             return Err(missing(param));
@@ -109,18 +109,18 @@ impl ParamField for bool {
 
 /// A flag that leaves something unchanged when it is absent.
 impl ParamField for Option<bool> {
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
         Ok(fields.value(param.name).map(|text| text == "true"))
     }
 }
 
 impl ParamField for Labels {
-    fn read(_: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
-        Labels::new(fields.labels().clone()).map_err(|error| Refusal::bad_name("label", &error))
+    fn read(_: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
+        Labels::new(fields.labels().clone()).map_err(|error| ParamError::bad_name("label", &error))
     }
 }
 
-fn missing(param: &Param) -> Refusal {
+fn missing(param: &Param) -> ParamError {
     let example = if let Absent::Rejected(example) = param.absent {
         format!("add {}={example}", param.name)
     } else {
@@ -128,19 +128,19 @@ fn missing(param: &Param) -> Refusal {
     };
     let hint = if param.hint.is_empty() { example } else { param.hint.to_owned() };
     let detail = format!("'{}' is required", param.name);
-    Refusal::of(param.name, ErrorCode::InvalidArgument, detail).hint(hint)
+    ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(hint)
 }
 
-fn invalid(param: &Param, detail: String, hint: &str) -> Refusal {
+fn invalid(param: &Param, detail: String, hint: &str) -> ParamError {
     let hint = if param.hint.is_empty() { hint } else { param.hint };
-    Refusal::of(param.name, ErrorCode::InvalidArgument, detail).hint(hint)
+    ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(hint)
 }
 
 macro_rules! names {
     ($($name:ident),*) => {$(
         impl ParamValue for $name {
-            fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
-                $name::new(text).map_err(|error| Refusal::bad_name(param.name, &error))
+            fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+                $name::new(text).map_err(|error| ParamError::bad_name(param.name, &error))
             }
 
             fn to_text(&self) -> String {
@@ -153,8 +153,8 @@ macro_rules! names {
 names!(LockName, Owner, Reason, RecipeName, RequestId, SessionName, ZnodePath);
 
 impl ParamValue for String {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
-        if let Form::Name { bytes_max } = param.form
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        if let Form::Name { bytes_max } | Form::BoundedText { bytes_max } = param.form
             && text.len() > bytes_max
         {
             let detail = format!("'{}' is longer than {bytes_max} bytes", param.name);
@@ -169,9 +169,15 @@ impl ParamValue for String {
 }
 
 /// A whole number within the bounds of its parameter.
-fn number(param: &Param, text: &str) -> Result<u64, Refusal> {
-    let Form::Number { min, max } = param.form else {
-        return Err(invalid(param, format!("'{}' has no bounds", param.name), ""));
+fn number(param: &Param, text: &str) -> Result<u64, ParamError> {
+    let (min, max) = if let Form::Number { min, max } = param.form {
+        (min, max)
+    } else if let Form::Limit { max } = param.form {
+        (1, max)
+    } else if let Form::Segment { max } = param.form {
+        (0, max)
+    } else {
+        (0, u64::MAX)
     };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && (min..=max).contains(number)).ok_or_else(|| {
@@ -183,7 +189,7 @@ fn number(param: &Param, text: &str) -> Result<u64, Refusal> {
 macro_rules! numbers {
     ($($type:ty: $new:expr, $get:expr;)*) => {$(
         impl ParamValue for $type {
-            fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
+            fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
                 number(param, text).map($new)
             }
 
@@ -209,7 +215,7 @@ numbers! {
 }
 
 impl ParamValue for i64 {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         text.parse().map_err(|_| {
             let detail = format!("'{}' is not a whole number of 64 bits", param.name);
             invalid(param, detail, &format!("write {0}=5, or {0}=-5", param.name))
@@ -222,7 +228,7 @@ impl ParamValue for i64 {
 }
 
 impl ParamValue for Duration {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         let bounds = if let Form::Duration { min, max } = param.form {
             (min, max)
         } else {
@@ -231,7 +237,7 @@ impl ParamValue for Duration {
         let hint = if param.hint.is_empty() { "write one within the bounds" } else { param.hint };
         parse_duration(text)
             .and_then(|duration| check_bounds(text, duration, param.name, bounds, hint))
-            .map_err(|error| Refusal::bad_duration(param.name, &error))
+            .map_err(|error| ParamError::bad_duration(param.name, &error))
     }
 
     fn to_text(&self) -> String {
@@ -240,7 +246,7 @@ impl ParamValue for Duration {
 }
 
 impl ParamValue for Ttl {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         let ms = Duration::parse(param, text)?.as_millis();
         let ttl = u64::try_from(ms).ok().and_then(|ms| Ttl::from_millis(ms).ok());
         Ok(ttl.unwrap_or(Ttl::MAX))
@@ -251,42 +257,71 @@ impl ParamValue for Ttl {
     }
 }
 
-/// The one of `all` that `text` names.
-///
-/// # Errors
-/// [`Refusal`] lists the words that `param` takes.
-pub fn parse_word<T: Copy>(
-    param: &Param,
-    text: &str,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Result<T, Refusal> {
-    all.iter().copied().find(|value| name(*value) == text).ok_or_else(|| {
-        let words = all.iter().map(|value| name(*value)).collect::<Vec<_>>().join(", ");
+/// A count, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountOrNone(pub Option<u32>);
+
+impl ParamValue for CountOrNone {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        if text == "none" { Ok(Self(None)) } else { u32::parse(param, text).map(|n| Self(Some(n))) }
+    }
+
+    fn to_text(&self) -> String {
+        self.0.map_or("none".to_owned(), |count| count.to_string())
+    }
+}
+
+impl ParamValue for SegmentChoice {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        if text == "any" { Ok(Self::Any) } else { u32::parse(param, text).map(Self::At) }
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Self::Any => "any".to_owned(),
+            Self::At(index) => index.to_string(),
+        }
+    }
+}
+
+/// The word of the parameter that `text` is.
+fn word(param: &Param, text: &str) -> Result<&'static str, ParamError> {
+    let words = if let Form::Word(words) = param.form { words } else { &[] };
+    words.iter().copied().find(|word| *word == text).ok_or_else(|| {
+        let words = words.join(", ");
         let detail = format!("'{}' is not one of {words}", param.name);
         invalid(param, detail, &format!("write one of {words}"))
     })
 }
 
-impl ParamValue for Mode {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
-        parse_word(param, text, &Self::ALL, Self::as_str)
+/// One of the words of the parameter.
+impl ParamValue for &'static str {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        word(param, text)
     }
 
     fn to_text(&self) -> String {
-        self.as_str().to_owned()
+        (*self).to_owned()
     }
 }
 
-impl ParamValue for QueueOrder {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
-        parse_word(param, text, &Self::ALL, Self::as_str)
-    }
+macro_rules! words {
+    ($($type:ident),*) => {$(
+        impl ParamValue for $type {
+            fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+                let word = word(param, text)?;
+                let value = Self::ALL.into_iter().find(|value| value.as_str() == word);
+                value.ok_or_else(|| invalid(param, format!("'{word}' is not supported"), ""))
+            }
 
-    fn to_text(&self) -> String {
-        self.as_str().to_owned()
-    }
+            fn to_text(&self) -> String {
+                self.as_str().to_owned()
+            }
+        }
+    )*};
 }
+
+words!(Mode, QueueOrder);
 
 #[cfg(test)]
 mod tests;

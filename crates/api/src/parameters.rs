@@ -1,5 +1,7 @@
 //! Parameters that more than one call takes, or that clients write: one constant each.
 
+pub mod election;
+pub mod lock;
 pub mod recipe;
 pub mod session;
 pub mod tree;
@@ -10,7 +12,15 @@ use std::time::Duration;
 use holdfast_types::{Attempt, FencingToken, Owner, Ttl};
 
 use crate::param::{Absent, Form, Param};
-use crate::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
+
+/// The longest that one call waits.
+pub const WAIT_MAX: Duration = Duration::from_mins(5);
+/// Items of one page, unless the caller names another number.
+pub const LIST_LIMIT_DEFAULT: usize = 100;
+/// The most items of one page.
+pub const LIST_LIMIT_MAX: usize = 1_000;
+/// Sessions renewed by one call at most.
+pub const KEPT_ALIVE_MAX: usize = 1_000;
 
 pub const REDIRECT: Param =
     Param::flag("redirect", "Answer 307 to the leader instead of passing the call on");
@@ -19,7 +29,7 @@ pub const STALE: Param =
 pub const OWNER: Param = Param::name(
     "owner",
     Owner::MAX_LEN,
-    "Who within the session: two owners of one session exclude each other",
+    "The owner within the session: two owners of one session exclude each other",
 );
 pub const ATTEMPT: Param = Param::number(
     "attempt",

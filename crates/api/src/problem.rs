@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{Attempt, FencingToken, LockName, Revision, SessionName, ZnodePath};
 
-use crate::{ErrorCode, HolderBody, RecipeFacts, Refusal};
+use crate::{ErrorCode, HolderBody, ParamError, RecipeFacts};
 
 /// Why a call failed, for programs (`code`, `retryable`, the facts) and for people (`title`, `detail`, `hint`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ impl Problem {
     }
 
     /// The problem of a call that was refused before anything was done.
-    pub fn refused(refusal: Refusal, status: u16) -> Self {
+    pub fn refused(refusal: ParamError, status: u16) -> Self {
         let mut problem = Self::new(refusal.code, status, refusal.detail);
         problem.hint = refusal.hint.map(Cow::Owned);
         problem.facts.parameter = refusal.parameter;
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_refusal_becomes_a_problem_with_its_parameter() {
         let refusal =
-            Refusal::of("permits", ErrorCode::InvalidArgument, "unknown parameter 'permits'");
+            ParamError::of("permits", ErrorCode::InvalidArgument, "unknown parameter 'permits'");
         let problem = Problem::refused(refusal.hint("leave it out"), 400);
         assert_eq!(problem.facts.parameter.as_deref(), Some("permits"));
         assert_eq!((problem.status, problem.retryable), (400, false));

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{AcquireAllParams, ErrorCode, GrantBody, Problem};
+use holdfast_api::{ErrorCode, GrantAllBody, GrantBody, Problem};
 use holdfast_types::{Attempt, LockName};
 use tokio::sync::watch;
 
@@ -32,7 +32,7 @@ impl ClientLockRequest {
     ) -> Result<Vec<Guard>, Error> {
         let attempt =
             if self.handed_over { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
-        let segmented = self.terms.segments.is_some();
+        let segmented = self.options.is_segmented();
         let entry = |lock: &LockName| {
             Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, segmented))
         };
@@ -42,7 +42,7 @@ impl ClientLockRequest {
             let session = pending.session.session();
             pending.state = AcquireOutcome::InDoubt;
             let delivery = tokio::select! {
-                delivery = self.call(session, &pending.entries, wait) => delivery,
+                delivery = self.send(session, &pending.entries, wait) => delivery,
                 loss = session.lost() => return Err(Error::Lost(loss)),
                 // A renewal listed the locks as held: the node that keeps the call is behind, so another one is asked.
                 () = pending.granted_elsewhere() => continue,
@@ -67,29 +67,20 @@ impl ClientLockRequest {
         }
     }
 
-    async fn call(
+    async fn send(
         &self,
         session: &Session,
         entries: &[Arc<ClientQueueEntry>],
         wait: Duration,
     ) -> Delivery<Vec<GrantBody>> {
-        let (calls, name) = (session.calls.with_timeout(self.request_timeout), &session.name);
-        if let [entry] = entries {
-            let params = self.params(name, entry, self.mode, wait);
-            return calls.acquire(&entry.requested, &params).await.map(|grant| vec![grant]);
+        let calls = session.calls.with_timeout(self.request_timeout);
+        let attempt = entries.first().and_then(|entry| entry.attempt());
+        let call = self.call(&session.name, attempt, self.mode, wait);
+        let delivery = calls.deliver_waiting(&call).await;
+        match entries {
+            [_] => delivery.json().map(|grant| vec![grant]),
+            _ => delivery.json().map(|body: GrantAllBody| body.grants),
         }
-        let params = AcquireAllParams {
-            locks: self.locks.clone(),
-            session: Some(name.clone()),
-            owner: self.owner.clone(),
-            attempt: entries.first().and_then(|entry| entry.attempt()),
-            wait,
-            mode: self.mode,
-            max_hold: self.terms.max_hold,
-            labels: self.labels.clone(),
-            ..AcquireAllParams::default()
-        };
-        calls.acquire_many(&params).await.map(|body| body.grants)
     }
 
     /// Acquires the one lock of the request without queueing.
@@ -212,7 +203,8 @@ fn new_guard(
     counted_from: Moment,
     request: &ClientLockRequest,
 ) -> Guard {
-    let max_hold = request.terms.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
+    let max_hold =
+        request.options.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
     entry.limits.send_replace(HoldLimits::new(request.beacon, max_hold, Moment::now()));
     entry.set_segment(&grant.lock);
     entry.enter(Stage::Held(grant.token));

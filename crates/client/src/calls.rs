@@ -5,12 +5,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::TTL;
 use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, INCARNATION};
-use holdfast_api::{
-    AcquireAllParams, AcquireParams, GrantAllBody, GrantBody, HandedBody, NewsBody, Query,
-    ReleaseAllParams, ReleaseParams, SessionBody, WAIT_MAX, keepalive_path, lock_path,
-    session_path,
-};
-use holdfast_types::{Labels, LockName, Revision, SessionId, SessionName, Ttl, millis};
+use holdfast_api::{NewsBody, Query, SessionBody, WAIT_MAX, keepalive_path, session_path};
+use holdfast_types::{Labels, Revision, SessionId, SessionName, Ttl, millis};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
@@ -97,45 +93,6 @@ impl Calls {
         self.nodes.send(&Call::new(Method::POST, target), budget).await.json().result
     }
 
-    pub(crate) async fn acquire(
-        &self,
-        lock: &LockName,
-        params: &AcquireParams,
-    ) -> Delivery<GrantBody> {
-        let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.deliver_waiting(&Call::new(Method::PUT, target).wait(params.wait)).await.json()
-    }
-
-    /// Acquires all locks or none, as [`Calls::acquire`] does one.
-    pub(crate) async fn acquire_many(&self, params: &AcquireAllParams) -> Delivery<GrantAllBody> {
-        let target = format!("/v1/locks?{}", params.to_query());
-        self.deliver_waiting(&Call::new(Method::POST, target).wait(params.wait)).await.json()
-    }
-
-    pub(crate) async fn release(
-        &self,
-        lock: &LockName,
-        params: &ReleaseParams,
-    ) -> Result<(), Error> {
-        let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.send(&Call::new(Method::DELETE, target)).await
-    }
-
-    pub(crate) async fn release_many(&self, params: &ReleaseAllParams) -> Result<(), Error> {
-        let target = format!("/v1/locks?{}", params.to_query());
-        self.send(&Call::new(Method::DELETE, target)).await
-    }
-
-    /// Hands a hold to another session.
-    pub(crate) async fn hand_over(
-        &self,
-        lock: &LockName,
-        params: &ReleaseParams,
-    ) -> Delivery<HandedBody> {
-        let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.deliver(&Call::new(Method::DELETE, target)).await.json()
-    }
-
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         target: impl Into<String>,
@@ -163,7 +120,7 @@ impl Calls {
 
     /// Looks for a node within the request timeout, and leaves the call there for its wait, or for [`PER_NODE_WAITING`]
     /// if that is shorter. Then the result is [`Error::Unknown`], and the same call again keeps the place in the queue.
-    async fn deliver_waiting(&self, call: &Call) -> Delivery<HttpResponse> {
+    pub(crate) async fn deliver_waiting(&self, call: &Call) -> Delivery<HttpResponse> {
         let per_node = (call.wait + PER_NODE.min(self.request_timeout)).min(PER_NODE_WAITING);
         let start_until = Instant::now() + self.request_timeout;
         let budget = Budget { per_node, start_until, until: start_until + per_node };

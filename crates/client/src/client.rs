@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::{
-    AskParams, AskedBody, BreakParams, BrokenBody, ClusterBody, HandedBody, ListParams, LockBody,
-    LocksBody, PolicyBody, PolicyParams, ReleaseParams, SessionBody, lock_path, session_path,
-};
-use holdfast_types::{LockName, ReleaseTarget, SessionName};
+use holdfast_api::{ClusterBody, SessionBody, session_path};
+use holdfast_types::SessionName;
 use serde::de::DeserializeOwned;
 
 use crate::calls::Calls;
-use crate::http::{HttpClient, HttpResponse, Method, base_url};
+use crate::http::{HttpClient, HttpResponse, base_url};
 use crate::retry::{Call, Nodes};
 use crate::session::{SessionHandle, SessionUse};
 use crate::sessions::{SessionNaming, Sessions};
@@ -149,101 +146,6 @@ impl Client {
     /// See [`Error`]; in any case the sessions end after their time-to-live.
     pub async fn close(&self) -> Result<(), Error> {
         self.sessions.close().await
-    }
-
-    /// Releases a lock that a session holds by itself, or leaves its queue. A repeated call has no further effect.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] with the holder, if another session holds the lock; otherwise see [`Error`].
-    pub async fn release(&self, lock: &LockName, session: &SessionName) -> Result<(), Error> {
-        let params = self.release_params(lock, session).await?;
-        self.calls.release(lock, &params).await
-    }
-
-    /// Hands a lock that a session holds by itself to another open session, which holds it at once; see
-    /// [`Guard::hand_over`](crate::Guard::hand_over) for a guard of this program.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if the session does not hold it; [`Error::Lost`] if one of the sessions is not open; otherwise
-    /// see [`Error`]: after [`Error::Unknown`] read who holds it.
-    pub async fn hand_over(
-        &self,
-        lock: &LockName,
-        from: &SessionName,
-        to: &SessionName,
-    ) -> Result<HandedBody, Error> {
-        let params = self.release_params(lock, from).await?;
-        let params = ReleaseParams { to: Some((to.clone(), None)), ..params };
-        self.calls.hand_over(lock, &params).await.result.map(|answer| answer.body)
-    }
-
-    /// The release of the session's own hold by its token, so that a late copy of the call affects no later hold.
-    async fn release_params(
-        &self,
-        lock: &LockName,
-        session: &SessionName,
-    ) -> Result<ReleaseParams, Error> {
-        let body = self.look(lock).await?;
-        let mut holders = body.holders.iter();
-        let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
-        let target = hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default();
-        let session = session.clone();
-        Ok(ReleaseParams { session, owner: None, target, to: None, redirect: false })
-    }
-
-    /// The holders and the queue of a lock.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn look(&self, lock: &LockName) -> Result<LockBody, Error> {
-        self.calls.get(lock_path(lock)).await
-    }
-
-    /// Breaks a lock: takes it from its holders. With a token the call may be repeated: it affects no later holder.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn break_lock(
-        &self,
-        lock: &LockName,
-        params: &BreakParams,
-    ) -> Result<BrokenBody, Error> {
-        let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.calls.json(&Call::new(Method::DELETE, target)).await
-    }
-
-    /// Asks the holders of a lock to release it.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if the named session does not hold it; otherwise see [`Error`].
-    pub async fn ask_for_release(
-        &self,
-        lock: &LockName,
-        params: &AskParams,
-    ) -> Result<AskedBody, Error> {
-        let target = format!("{}?{}", lock_path(lock), params.to_query());
-        self.calls.json(&Call::new(Method::POST, target)).await
-    }
-
-    /// Changes the policy of a lock for all callers and at once. A value of `None` stays as it is. Returns the policy.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if a lock in use would become a semaphore, or the reverse; otherwise see [`Error`].
-    pub async fn set_policy(
-        &self,
-        lock: &LockName,
-        policy: &PolicyParams,
-    ) -> Result<PolicyBody, Error> {
-        let target = format!("{}?{}", lock_path(lock), policy.to_query());
-        self.calls.json(&Call::new(Method::PATCH, target)).await
-    }
-
-    /// One page of locks.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn locks(&self, params: &ListParams) -> Result<LocksBody, Error> {
-        self.calls.get(format!("/v1/locks?{}", params.to_query())).await
     }
 
     /// The cluster as the answering node sees it.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use holdfast_api::{ElectionBody, LeaderBody, election_lock, election_path};
+use holdfast_api::{ElectionBody, GrantBody, LeaderBody, election_lock, election_path};
 use holdfast_types::LockName;
 
 use crate::error::argument;
@@ -125,7 +125,7 @@ impl std::ops::Deref for Leadership {
 impl Leadership {
     /// The value that everybody can read.
     pub fn value(&self) -> &str {
-        self.0.request.terms.value.as_deref().unwrap_or_default()
+        self.0.request.options.value.as_deref().unwrap_or_default()
     }
 
     /// Replaces the value, with the same token. Observers get the change.
@@ -157,10 +157,10 @@ impl Guard {
         self.ensure()?;
         let session = self.session.session().clone();
         let mut request = self.request.clone();
-        request.terms.value = Some(value);
-        let params = request.params(&session.name, &self.entry, None, Duration::ZERO);
+        request.options.value = Some(value);
+        let call = request.call(&session.name, self.entry.attempt(), None, Duration::ZERO);
         let delivery = tokio::select! {
-            delivery = session.calls.acquire(self.lock(), &params) => delivery,
+            delivery = session.calls.deliver_waiting(&call) => delivery.json::<GrantBody>(),
             loss = self.hold.lost() => return Err(Error::Lost(loss)),
         };
         let loss = match delivery.result {

@@ -7,20 +7,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_api::parameters::lock::{TO, TO_OWNER};
 use holdfast_api::parameters::watch;
 use holdfast_api::{
-    ErrorCode, HolderBody, LockBody, Query, ReleaseParams, TermsParams, WAIT_MAX, WatchBody,
-    lock_path,
+    ErrorCode, HandedBody, HolderBody, LockBody, Query, WAIT_MAX, WatchBody, lock_path,
 };
-use holdfast_types::{FencingToken, Owner, ReleaseTarget, Revision, SessionName, ZnodePath};
+use holdfast_types::{
+    FencingToken, LockName, Owner, ReleaseTarget, Revision, SessionName, ZnodePath,
+};
 use thiserror::Error as ThisError;
 
 use crate::acquire::leaves_nothing_behind;
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::hold_limits::HoldLimits;
-use crate::lock_request::{ClientLockRequest, WaitLimit};
-use crate::queue_entry::{ClientQueueEntry, Stage};
+use crate::http::Method;
+use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
+use crate::queue_entry::{ClientQueueEntry, Stage, release_query};
 use crate::retry::{Call, Delivery};
 use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Hold, Lock, Loss};
@@ -77,14 +80,11 @@ impl Guard {
             return Err(NotHandedOver::kept(error, self));
         }
         let limits = self.give_up();
-        let params = ReleaseParams {
-            session: session.name.clone(),
-            owner: self.entry.owner.clone(),
-            target: ReleaseTarget::Hold(self.token()),
-            to: Some((to.clone(), owner)),
-            redirect: false,
-        };
-        let Delivery { result, in_doubt } = session.calls.hand_over(self.lock(), &params).await;
+        let target = ReleaseTarget::Hold(self.token());
+        let owned_by = self.entry.owner.as_ref();
+        let query = release_query(Query::default(), &session.name, owned_by, target);
+        let call = handover_call(self.lock(), query, to, owner.as_ref());
+        let Delivery { result, in_doubt } = session.calls.deliver(&call).await.json::<HandedBody>();
         match result {
             Ok(answer) => {
                 self.forget();
@@ -222,9 +222,9 @@ impl Lock {
     /// The request for a hold that no attempt of this client acquired.
     fn handover_request(&self) -> Result<ClientLockRequest, Error> {
         let request = self.request()?;
-        let terms = TermsParams { value: request.terms.value.clone(), ..TermsParams::default() };
+        let options = HoldOptions { value: request.options.value, ..HoldOptions::default() };
         let owner = request.owner.clone().filter(|_| self.names_an_owner());
-        Ok(ClientLockRequest { owner, handed_over: true, mode: None, terms, ..request })
+        Ok(ClientLockRequest { owner, handed_over: true, mode: None, options, ..request })
     }
 }
 
@@ -247,6 +247,17 @@ impl ClientLockRequest {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The call that hands the hold of a release over to another session.
+pub(crate) fn handover_call(
+    lock: &LockName,
+    release: Query,
+    to: &SessionName,
+    to_owner: Option<&Owner>,
+) -> Call {
+    let query = release.with(&TO, to).with_some(&TO_OWNER, to_owner);
+    Call::new(Method::DELETE, query.target(&lock_path(lock)))
 }
 
 fn token_of(body: &LockBody, session: &Session, owner: Option<&Owner>) -> Option<FencingToken> {

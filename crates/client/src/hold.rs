@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::{GrantBody, lock_path};
+use holdfast_api::GrantBody;
 use holdfast_types::{FencingToken, LockName, Mode, SessionName};
 use tokio::sync::watch;
 
@@ -14,7 +14,7 @@ use crate::calls::timer;
 use crate::clock::Moment;
 use crate::hold_limits::HoldLimits;
 use crate::lease::Lease;
-use crate::queue_entry::ClientQueueEntry;
+use crate::queue_entry::{ClientQueueEntry, release_call};
 use crate::session::Session;
 use crate::{Loss, ReleaseRequest};
 
@@ -199,8 +199,7 @@ impl Hold {
     /// Path and query of the `DELETE` that releases this hold and no other, for a process that releases it on behalf of a
     /// killed one.
     pub fn release_target(&self) -> String {
-        let params = self.entry.release_params(&self.session.name);
-        format!("{}?{}", lock_path(self.lock()), params.to_query())
+        release_call(std::slice::from_ref(&self.entry), &self.session.name).target
     }
 
     pub(crate) fn changes(&self) -> DeadlineChanges {

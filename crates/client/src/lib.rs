@@ -38,6 +38,7 @@ mod lease;
 #[cfg(feature = "load")]
 pub mod load;
 mod lock;
+mod lock_calls;
 mod lock_request;
 mod loss;
 mod mode_change;
@@ -64,12 +65,14 @@ pub use error::Error;
 pub use guard::Guard;
 pub use handover::NotHandedOver;
 pub use hold::Hold;
-pub use holdfast_api::{ElectionBody, LeaderBody, PolicyParams};
+pub use holdfast_api::{ElectionBody, LeaderBody};
 pub use holdfast_types::{
-    FencingToken, LockName, Mode, QueueOrder, Revision, SessionName, ZnodePath,
+    FencingToken, LockName, Mode, PolicyChange, QueueOrder, Reason, RequestRelease, Revision,
+    SessionName, ZnodePath,
 };
 pub use http::EndpointError;
 pub use lock::{Lock, Many, MultiLock, One};
+pub use lock_calls::LockQuery;
 pub use loss::Loss;
 pub use multi_guard::MultiGuard;
 pub use observer::{Observed, Observer};

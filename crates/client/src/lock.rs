@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use holdfast_api::{PolicyParams, TermsParams};
-use holdfast_types::{Labels, LockName, Mode, Owner, SegmentChoice, Segments};
+use holdfast_types::{Labels, LockName, Mode, Owner, PolicyChange};
 
 use crate::acquire::only;
 use crate::error::argument;
-use crate::lock_request::{ClientLockRequest, WaitLimit};
+use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::queue_entry::generated_owner;
 use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, random};
 
@@ -56,7 +55,7 @@ pub struct Lock<T = One> {
     labels: BTreeMap<String, String>,
     beacon: Option<Duration>,
     mode: Option<Mode>,
-    terms: TermsParams,
+    options: HoldOptions,
     count: PhantomData<T>,
 }
 
@@ -112,7 +111,7 @@ impl<T> Lock<T> {
             labels: BTreeMap::new(),
             beacon: None,
             mode: None,
-            terms: TermsParams::default(),
+            options: HoldOptions::default(),
             count: PhantomData,
         }
     }
@@ -153,7 +152,7 @@ impl<T> Lock<T> {
     /// Ends the hold after `max`, however often it is renewed. The guard ends first, the cluster a moment later. From
     /// 1 ms to 30 days.
     pub fn max_hold(mut self, max: Duration) -> Self {
-        self.terms.max_hold = Some(max);
+        self.options.max_hold = Some(max);
         self
     }
 
@@ -212,7 +211,7 @@ impl<T> Lock<T> {
             labels: Labels::new(labels).map_err(argument)?,
             beacon: self.beacon,
             mode: self.mode,
-            terms: self.terms.clone(),
+            options: self.options.clone(),
             request_timeout: self.client.calls().request_timeout,
         })
     }
@@ -229,7 +228,7 @@ impl Lock {
     /// Keeps the lock from other holders for `min` after the grant, even if it is released before: for a job that must
     /// not run twice in that time. From 1 ms to 30 days.
     pub fn min_hold(mut self, min: Duration) -> Self {
-        self.terms.min_hold = Some(min);
+        self.options.min_hold = Some(min);
         self
     }
 
@@ -242,13 +241,13 @@ impl Lock {
 
     /// The limit of a semaphore; the first acquire with a limit creates it. See [`Client::semaphore`].
     pub fn limit(mut self, limit: u32) -> Self {
-        self.terms.limit = Some(limit);
+        self.options.limit = Some(limit);
         self
     }
 
     /// Acquires this many permits of a semaphore at once, or none; by default one.
     pub fn permits(mut self, permits: u32) -> Self {
-        self.terms.permits = Some(permits);
+        self.options.permits = Some(permits);
         self
     }
 
@@ -256,34 +255,32 @@ impl Lock {
     /// already, else a free one, else the one with the shortest queue. The first acquire sets the count; later ones must
     /// name the same. [`Hold::segment`] returns the number of the segment.
     pub fn segments(mut self, count: u32) -> Self {
-        let choice = self.terms.segments.map(|segments| segments.choice).unwrap_or_default();
-        self.terms.segments = Some(Segments { count: Some(count), choice });
+        self.options.segments = Some(count);
         self
     }
 
     /// Acquires this segment, from 0; without [`segments`](Lock::segments), of the existing number.
     pub fn segment(mut self, segment: u32) -> Self {
-        let count = self.terms.segments.and_then(|segments| segments.count);
-        self.terms.segments = Some(Segments { count, choice: SegmentChoice::At(segment) });
+        self.options.segment = Some(segment);
         self
     }
 
     /// The priority in the queue, from 0 to 9. A level counts as ten seconds of waiting unless the lock's policy says
     /// otherwise, so no waiter starves.
     pub fn priority(mut self, priority: u8) -> Self {
-        self.terms.priority = priority;
+        self.options.priority = Some(priority);
         self
     }
 
     /// Rejects the acquire if the [owner](Lock::owner) holds the lock already, instead of re-entering it.
     pub fn not_reentrant(mut self) -> Self {
-        self.terms.reentrant = false;
+        self.options.not_reentrant = true;
         self
     }
 
     /// A text that is shown beside the queue entry: an address, the number of a job. At most 4 KiB.
     pub fn value(mut self, value: impl Into<String>) -> Self {
-        self.terms.value = Some(value.into());
+        self.options.value = Some(value.into());
         self
     }
 
@@ -293,7 +290,7 @@ impl Lock {
     /// # Errors
     /// [`Error::Refused`] for a lock in use that is not a semaphore; otherwise see [`Error`].
     pub async fn set_limit(&self, limit: u32) -> Result<(), Error> {
-        let policy = PolicyParams { limit: Some(Some(limit)), ..PolicyParams::default() };
+        let policy = PolicyChange { limit: Some(Some(limit)), ..PolicyChange::default() };
         for name in &self.names {
             self.client.set_policy(&LockName::new(name).map_err(argument)?, &policy).await?;
         }

@@ -2,10 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{AcquireParams, TermsParams, WAIT_MAX};
-use holdfast_types::{Labels, LockName, Mode, Owner, SessionName, millis};
+use holdfast_api::parameters::lock::{
+    LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, REENTRANT, SEGMENT, SEGMENTS,
+    SESSION, VALUE,
+};
+use holdfast_api::parameters::{ATTEMPT, OWNER, WAIT};
+use holdfast_api::{Query, WAIT_MAX, lock_path};
+use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SegmentChoice, SessionName, millis};
 
-use crate::queue_entry::ClientQueueEntry;
+use crate::http::Method;
+use crate::retry::Call;
+
+/// The path of a call for several locks.
+pub(crate) const LOCKS_PATH: &str = "/v1/locks";
 
 /// How long to wait in the queue.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +45,29 @@ impl WaitLimit {
     }
 }
 
+/// Options of a hold. `None` leaves the default of the cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HoldOptions {
+    pub(crate) permits: Option<u32>,
+    pub(crate) limit: Option<u32>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) not_reentrant: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+    pub(crate) value: Option<String>,
+    /// The number of segments of a sharded lock.
+    pub(crate) segments: Option<u32>,
+    /// The number of the segment.
+    pub(crate) segment: Option<u32>,
+}
+
+impl HoldOptions {
+    /// Whether the request is for one segment of a sharded lock.
+    pub(crate) fn is_segmented(&self) -> bool {
+        self.segments.is_some() || self.segment.is_some()
+    }
+}
+
 /// A checked request for one lock, or for several locks that are granted together.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientLockRequest {
@@ -49,7 +81,7 @@ pub(crate) struct ClientLockRequest {
     /// `None`: exclusive, or the mode of the existing hold.
     pub(crate) mode: Option<Mode>,
     /// Several locks support `max_hold` alone.
-    pub(crate) terms: TermsParams,
+    pub(crate) options: HoldOptions,
     pub(crate) request_timeout: Duration,
 }
 
@@ -59,22 +91,37 @@ impl ClientLockRequest {
         Self { handed_over: false, mode: None, ..self.clone() }
     }
 
-    pub(crate) fn params(
+    /// The call that acquires the locks, or renews the hold that the attempt has.
+    pub(crate) fn call(
         &self,
         session: &SessionName,
-        entry: &ClientQueueEntry,
+        attempt: Option<Attempt>,
         mode: Option<Mode>,
         wait: Duration,
-    ) -> AcquireParams {
-        AcquireParams {
-            session: Some(session.clone()),
-            owner: self.owner.clone(),
-            attempt: entry.attempt(),
-            wait,
-            mode,
-            labels: self.labels.clone(),
-            terms: self.terms.clone(),
-            ..AcquireParams::default()
-        }
+    ) -> Call {
+        let options = &self.options;
+        let names = if self.locks.len() == 1 { &[][..] } else { &self.locks };
+        let query = Query::default()
+            .with_each(&NAMES, names)
+            .with(&SESSION, session)
+            .with_some(&OWNER, self.owner.as_ref())
+            .with_some(&ATTEMPT, attempt.as_ref())
+            .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()))
+            .with_some(&MODE, mode.as_ref())
+            .with_some(&PERMITS, options.permits.as_ref())
+            .with_some(&LIMIT, options.limit.as_ref())
+            .with_some(&PRIORITY, options.priority.as_ref())
+            .with_flag(&REENTRANT, !options.not_reentrant)
+            .with_some(&MAX_HOLD, options.max_hold.as_ref())
+            .with_some(&MIN_HOLD, options.min_hold.as_ref())
+            .with_some(&VALUE, options.value.as_ref())
+            .with_some(&SEGMENTS, options.segments.as_ref())
+            .with_some(&SEGMENT, options.segment.map(SegmentChoice::At).as_ref())
+            .with_labels(&self.labels);
+        let call = match self.locks.as_slice() {
+            [lock] => Call::new(Method::PUT, query.target(&lock_path(lock))),
+            _ => Call::new(Method::POST, query.target(LOCKS_PATH)),
+        };
+        call.wait(wait)
     }
 }

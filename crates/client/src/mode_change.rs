@@ -98,11 +98,11 @@ impl ModeChange {
     /// The loss of the hold meanwhile.
     async fn call(&self, mode: Mode, wait: Duration) -> Result<Delivery<GrantBody>, Error> {
         let (session, entry) = (&self.hold.session, &self.hold.entry);
-        let params = self.request.params(&session.name, entry, Some(mode), wait);
+        let call = self.request.call(&session.name, entry.attempt(), Some(mode), wait);
         let calls = session.calls.with_timeout(self.request.request_timeout);
         loop {
             tokio::select! {
-                delivery = calls.acquire(&entry.requested, &params) => return Ok(delivery),
+                delivery = calls.deliver_waiting(&call) => return Ok(delivery.json()),
                 loss = self.hold.lost() => return Err(Error::Lost(loss)),
                 // A renewal listed the new token: the node that keeps the call is behind.
                 () = entry.granted_elsewhere.notified() => {}

@@ -7,7 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use holdfast_api::{ReleaseAllParams, ReleaseParams};
+use holdfast_api::parameters::lock::{NAMES, RELEASED_SESSION};
+use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN};
+use holdfast_api::{Query, lock_path};
 use holdfast_types::{
     Attempt, FencingToken, LockName, Owner, ReleaseTarget, Segments, SessionName,
 };
@@ -16,7 +18,10 @@ use tokio::sync::{Notify, watch};
 use crate::Loss;
 use crate::clock::Moment;
 use crate::hold_limits::HoldLimits;
+use crate::http::Method;
+use crate::lock_request::LOCKS_PATH;
 use crate::release_request::ReleaseRequest;
+use crate::retry::Call;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -133,27 +138,41 @@ impl ClientQueueEntry {
         self.release_request.send_replace(Some(request));
     }
 
-    /// The parameters of a release of this entry alone, which affects no later hold.
-    pub(crate) fn release_params(&self, session: &SessionName) -> ReleaseParams {
+    /// What a release of this entry alone gives up: no later hold.
+    fn release_target(&self) -> ReleaseTarget {
         let hold = || unpoisoned(&self.token).map(ReleaseTarget::Hold);
-        let target = self.attempt().map(ReleaseTarget::Attempt).or_else(hold).unwrap_or_default();
-        let (session, owner) = (session.clone(), self.owner.clone());
-        ReleaseParams { session, owner, target, to: None, redirect: false }
+        self.attempt().map(ReleaseTarget::Attempt).or_else(hold).unwrap_or_default()
     }
 }
 
-/// The parameters of a release of several entries of one owner and one attempt.
-pub(crate) fn release_many_params(
-    entries: &[Arc<ClientQueueEntry>],
-    session: &SessionName,
-) -> ReleaseAllParams {
+/// The call that releases entries of one owner and one attempt.
+pub(crate) fn release_call(entries: &[Arc<ClientQueueEntry>], session: &SessionName) -> Call {
+    let locks: Vec<LockName> = entries.iter().map(|entry| entry.lock().clone()).collect();
     let first = entries.first();
-    ReleaseAllParams {
-        locks: entries.iter().map(|entry| entry.lock().clone()).collect(),
-        session: session.clone(),
-        owner: first.and_then(|entry| entry.owner.clone()),
-        attempt: first.and_then(|entry| entry.attempt()),
-        redirect: false,
+    let owner = first.and_then(|entry| entry.owner.as_ref());
+    let target = first.map_or(ReleaseTarget::AnyPlace, |entry| entry.release_target());
+    let target = match locks.as_slice() {
+        [lock] => release_query(Query::default(), session, owner, target).target(&lock_path(lock)),
+        locks => {
+            let names = Query::default().with_each(&NAMES, locks);
+            release_query(names, session, owner, target).target(LOCKS_PATH)
+        }
+    };
+    Call::new(Method::DELETE, target)
+}
+
+/// Adds the parameters of a release.
+pub(crate) fn release_query(
+    query: Query,
+    session: &SessionName,
+    owner: Option<&Owner>,
+    target: ReleaseTarget,
+) -> Query {
+    let query = query.with(&RELEASED_SESSION, session).with_some(&OWNER, owner);
+    match target {
+        ReleaseTarget::AnyPlace => query,
+        ReleaseTarget::Attempt(attempt) => query.with(&RELEASED_ATTEMPT, &attempt),
+        ReleaseTarget::Hold(token) => query.with(&RELEASED_TOKEN, &token),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::calls::{Calls, timer};
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::lease::{Acknowledged, Lease};
-use crate::queue_entry::{ClientQueueEntry, QueueEntries, Stage, release_many_params};
+use crate::queue_entry::{ClientQueueEntry, QueueEntries, Stage, release_call};
 use crate::{Error, Loss, random};
 
 #[derive(Clone, Copy, Debug)]
@@ -119,11 +119,10 @@ impl Session {
     /// Releases entries of one owner and one attempt. If the outcome is uncertain, they stay listed.
     pub(crate) async fn release(&self, entries: &[Arc<ClientQueueEntry>]) -> Result<(), Error> {
         enter_leaving(entries);
-        let released = match entries {
-            [] => return Ok(()),
-            [entry] => self.calls.release(entry.lock(), &entry.release_params(&self.name)).await,
-            many => self.calls.release_many(&release_many_params(many, &self.name)).await,
-        };
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let released = self.calls.send(&release_call(entries, &self.name)).await;
         if !released.as_ref().is_err_and(Error::is_uncertain) {
             self.entries.remove_all(entries);
         }

@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    EventBody, EventKind, FenceBody, HoldBody, HolderBody, LockBody, NewsBody, ReleaseParams,
-    fence_path, lock_path,
+    EventBody, EventKind, FenceBody, HoldBody, HolderBody, LockBody, NewsBody, Query, fence_path,
+    lock_path,
 };
 use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision};
 
 use crate::calls::Calls;
 use crate::clock::Moment;
-use crate::queue_entry::{ClientQueueEntry, Match, Stage, is_generated_owner};
+use crate::http::Method;
+use crate::queue_entry::{ClientQueueEntry, Match, Stage, is_generated_owner, release_query};
 use crate::release_request::ReleaseRequest;
-use crate::retry::Answer;
+use crate::retry::{Answer, Call};
 use crate::session::Session;
 use crate::{Error, Loss, random};
 
@@ -275,14 +276,10 @@ async fn release_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
     let is_unknown = matches!(session.entries.matching(&hold.lock, hold.token), Match::Unknown)
         && !session.entries.has_owner(&hold.lock, holder.owner.as_ref());
     if is_unknown {
-        let params = ReleaseParams {
-            session: session.name.clone(),
-            owner: holder.owner.clone(),
-            target: ReleaseTarget::Hold(hold.token),
-            to: None,
-            redirect: false,
-        };
+        let target = ReleaseTarget::Hold(hold.token);
+        let owner = holder.owner.as_ref();
+        let query = release_query(Query::default(), &session.name, owner, target);
         // If no node answers, the next examination finds the hold again.
-        drop(calls.release(&hold.lock, &params).await);
+        drop(calls.send(&Call::new(Method::DELETE, query.target(&lock_path(&hold.lock)))).await);
     }
 }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
-use holdfast_api::{CallParams, ErrorCode, Fields, JsonPairs, ParamList, Refusal, unescape_path};
+use holdfast_api::{CallParams, ErrorCode, JsonPairs, ParamError, RawParams, unescape_path};
 use holdfast_service::{
     Failure, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
@@ -18,7 +18,7 @@ use crate::body::BodyKind;
 use crate::front::Front;
 use crate::operation::Operation;
 use crate::reply::Reply;
-use crate::status::{ErrorContext, HttpError, of_failure, of_refusal};
+use crate::status::{ErrorContext, HttpError, of_failure, of_param_error};
 
 /// One request and what its handler needs to answer it.
 pub(crate) struct CallContext<'a> {
@@ -28,7 +28,7 @@ pub(crate) struct CallContext<'a> {
     /// Empty for calls that take none.
     pub(crate) body: Bytes,
     /// The parameters as text, from the query and the body.
-    fields: Fields<'a>,
+    fields: RawParams<'a>,
     pub(crate) context: RequestContext,
     pub(crate) log_fields: LogFields,
 }
@@ -50,16 +50,16 @@ impl<'a> CallContext<'a> {
         parts: &'a Parts,
         context: RequestContext,
     ) -> Self {
-        let (body, fields, log_fields) = (Bytes::new(), Fields::default(), LogFields::default());
+        let (body, fields, log_fields) = (Bytes::new(), RawParams::default(), LogFields::default());
         Self { front, operation, parts, body, fields, context, log_fields }
     }
 
     /// Reads the parameters as text.
     pub(crate) fn read_fields(&mut self) -> Result<(), HttpError> {
         let list = &self.operation.params;
-        let mut fields = Fields::parse(self.parts.uri.query(), list).map_err(of_refusal)?;
+        let mut fields = RawParams::parse(self.parts.uri.query(), list).map_err(of_param_error)?;
         if self.operation.body == BodyKind::Fields && !self.body.is_empty() {
-            fields.merge_json(&self.body, list).map_err(of_refusal)?;
+            fields.merge_json(&self.body, list).map_err(of_param_error)?;
         }
         self.fields = fields;
         Ok(())
@@ -67,12 +67,12 @@ impl<'a> CallContext<'a> {
 
     /// Adds parameters that the handler found in the body.
     pub(crate) fn add_fields(&mut self, pairs: JsonPairs) -> Result<(), HttpError> {
-        self.fields.merge_pairs(pairs, &self.operation.params).map_err(of_refusal)
+        self.fields.merge_pairs(pairs, &self.operation.params).map_err(of_param_error)
     }
 
     /// The parameters of the call.
     pub(crate) fn params<P: CallParams>(&self) -> Result<P, HttpError> {
-        P::read(&self.fields).map_err(of_refusal)
+        P::read(&self.fields).map_err(of_param_error)
     }
 
     /// A 307 to the leader, if the caller asks for it and another node leads. Without a leader this node answers.
@@ -88,20 +88,6 @@ impl<'a> CallContext<'a> {
 }
 
 impl CallContext<'_> {
-    /// The parameters, from the query and the body.
-    pub(crate) fn fields(&self, keys: &ParamList) -> Result<Fields<'_>, HttpError> {
-        let mut fields = Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)?;
-        if !self.body.is_empty() {
-            fields.merge_json(&self.body, keys).map_err(of_refusal)?;
-        }
-        Ok(fields)
-    }
-
-    /// The parameters of a call whose body is something else.
-    pub(crate) fn query(&self, keys: &ParamList) -> Result<Fields<'_>, HttpError> {
-        Fields::parse(self.parts.uri.query(), keys).map_err(of_refusal)
-    }
-
     /// The node of the tree that the path names. Decoded once, then checked, never normalised.
     pub(crate) fn znode(&mut self) -> Result<ZnodePath, HttpError> {
         let raw = self.parts.uri.path().strip_prefix("/v1/tree").unwrap_or_default();
@@ -111,19 +97,22 @@ impl CallContext<'_> {
         Ok(path)
     }
 
-    /// The lock named by the path behind a prefix. Decoded once, then checked, never normalised.
-    pub(crate) fn lock(&mut self, prefix: &str) -> Result<LockName, HttpError> {
-        let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
-        let lock = name_in_path(raw, "the lock name", |name| LockName::new(name))?;
+    /// The lock that the path names. Decoded once, then checked, never normalised.
+    pub(crate) fn lock(&mut self) -> Result<LockName, HttpError> {
+        let lock = name_in_path(self.rest_of_path(), "the lock name", |name| LockName::new(name))?;
         self.log_fields.lock = Some(lock.clone());
         Ok(lock)
     }
 
     /// The latch, barrier or counter that the path names. Decoded once, then checked, never normalised.
     pub(crate) fn recipe(&self) -> Result<RecipeName, HttpError> {
+        name_in_path(self.rest_of_path(), "the name", |name| RecipeName::new(name))
+    }
+
+    /// The path behind the part that the route fixes.
+    fn rest_of_path(&self) -> &str {
         let prefix = self.operation.route.prefix();
-        let raw = self.parts.uri.path().strip_prefix(prefix).unwrap_or_default();
-        name_in_path(raw, "the name", |name| RecipeName::new(name))
+        self.parts.uri.path().strip_prefix(prefix).unwrap_or_default()
     }
 
     /// The session named by the path.
@@ -193,8 +182,9 @@ fn name_in_path<T>(
     new: impl for<'n> FnOnce(&'n str) -> Result<T, NameError>,
 ) -> Result<T, HttpError> {
     let name = unescape_path(raw)
-        .map_err(|error| of_refusal(Refusal::bad_escape(what, error, ErrorCode::BadName)))?;
-    new(&name).map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))
+        .map_err(|error| of_param_error(ParamError::bad_escape(what, error, ErrorCode::BadName)))?;
+    new(&name)
+        .map_err(|error| of_param_error(ParamError::new(ErrorCode::BadName, error.to_string())))
 }
 
 #[cfg(test)]

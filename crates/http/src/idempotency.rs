@@ -2,13 +2,13 @@
 //! remembers the answer to it.
 
 use axum::http::HeaderName;
-use holdfast_api::{ErrorCode, IDEMPOTENCY_KEY, Refusal};
+use holdfast_api::{ErrorCode, IDEMPOTENCY_KEY, ParamError};
 use holdfast_types::{Caller, RequestId, SessionName};
 
 use crate::call::CallContext;
 use crate::head::only;
 use crate::operation::Header;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 /// The header in the description of a call.
 pub(crate) const KEY: Header =
@@ -23,7 +23,7 @@ pub(crate) fn request_id(
     param: Option<RequestId>,
 ) -> Result<Option<RequestId>, HttpError> {
     let header = only(&call.parts.headers, &HeaderName::from_static(IDEMPOTENCY_KEY))?;
-    one_id(param, header).map_err(of_refusal)
+    one_id(param, header).map_err(of_param_error)
 }
 
 /// The caller of a change of the tree or of a counter. Its session becomes part of the log line.
@@ -37,25 +37,30 @@ pub(crate) fn caller(
 ) -> Result<Caller, HttpError> {
     let request = request_id(call, request)?;
     call.log_fields.session.clone_from(&session);
-    remembered(session, request).map_err(of_refusal)
+    remembered(session, request).map_err(of_param_error)
 }
 
-fn one_id(param: Option<RequestId>, header: Option<&str>) -> Result<Option<RequestId>, Refusal> {
+fn one_id(param: Option<RequestId>, header: Option<&str>) -> Result<Option<RequestId>, ParamError> {
     let Some(text) = header else { return Ok(param) };
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let header = RequestId::new(quoted.unwrap_or(text))
-        .map_err(|error| Refusal::bad_name("request", &error))?;
+        .map_err(|error| ParamError::bad_name("request", &error))?;
     if param.is_some() {
         let detail = "the request id is given twice: as 'request' and as Idempotency-Key";
-        return Err(Refusal::of("request", ErrorCode::InvalidArgument, detail).hint("give it once"));
+        return Err(
+            ParamError::of("request", ErrorCode::InvalidArgument, detail).hint("give it once")
+        );
     }
     Ok(Some(header))
 }
 
-fn remembered(session: Option<SessionName>, request: Option<RequestId>) -> Result<Caller, Refusal> {
+fn remembered(
+    session: Option<SessionName>,
+    request: Option<RequestId>,
+) -> Result<Caller, ParamError> {
     if request.is_some() && session.is_none() {
         let detail = "a request id is remembered by a session, and none is named";
-        return Err(Refusal::of("session", ErrorCode::InvalidArgument, detail)
+        return Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
             .hint("add ?session=ID of an open session, or leave the request id out"));
     }
     Ok(Caller { session, request, ..Caller::default() })

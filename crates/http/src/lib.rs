@@ -8,16 +8,12 @@
 //! at most one call in flight. [`HttpConfig`] bounds heads, bodies, idle times, large bodies and watches. A stream holds
 //! at most the changes of one revision beside the service's own bound.
 
-mod acquiring;
 mod activity;
 mod body;
 mod call;
 mod config;
 mod connection;
-mod custody;
 mod elections;
-mod explain;
-mod fence;
 mod front;
 mod head;
 mod idempotency;
@@ -37,7 +33,6 @@ mod request_id;
 mod routes;
 mod server;
 mod sessions;
-mod several;
 mod sse;
 mod status;
 mod tree;

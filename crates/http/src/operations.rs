@@ -1,29 +1,25 @@
 //! Every call of the API: one row each, in the order of the description.
 
-mod elections;
-mod locks;
-mod several;
-
 use crate::operation::Operation;
-use crate::{node, pages, recipes, sessions, tree};
+use crate::{elections, locks, node, pages, recipes, sessions, tree};
 
 pub(crate) use crate::node::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 
 pub(crate) static OPERATIONS: &[&Operation] = &[
-    &locks::ACQUIRE,
-    &locks::RELEASE,
-    &locks::SET_POLICY,
-    &locks::ASK_RELEASE,
-    &several::ACQUIRE,
-    &several::RELEASE,
-    &locks::READ_LOCK,
-    &locks::LIST_LOCKS,
-    &locks::FENCE,
+    &locks::acquire::OPERATION,
+    &locks::release::OPERATION,
+    &locks::set_policy::OPERATION,
+    &locks::request_release::OPERATION,
+    &locks::acquire_many::OPERATION,
+    &locks::release_many::OPERATION,
+    &locks::read::OPERATION,
+    &locks::list::OPERATION,
+    &locks::check_token::OPERATION,
     &sessions::create::OPERATION,
     &sessions::open::OPERATION,
     &sessions::keep_alive::OPERATION,
     &sessions::keep_many_alive::OPERATION,
-    &locks::HISTORY,
+    &locks::history::OPERATION,
     &sessions::close::OPERATION,
     &sessions::read::OPERATION,
     &sessions::list::OPERATION,
@@ -47,9 +43,9 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &recipes::counter::add::OPERATION,
     &recipes::counter::set::OPERATION,
     &recipes::counter::delete::OPERATION,
-    &elections::CAMPAIGN,
-    &elections::READ,
-    &elections::RESIGN,
+    &elections::campaign::OPERATION,
+    &elections::read::OPERATION,
+    &elections::resign::OPERATION,
     &node::cluster::OPERATION,
     &node::health::LIVE,
     &node::health::READY,

@@ -12,14 +12,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdfast_api::parameters::watch::SINCE;
-use holdfast_api::{ErrorCode, ParamValue as _, Refusal};
+use holdfast_api::{ErrorCode, ParamError, ParamValue as _};
 use holdfast_types::Revision;
 use tokio::sync::watch;
 
 use crate::connection::Closing;
 use crate::head::only;
 use crate::reply::Reply;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const EVENT_STREAM: &str = "text/event-stream";
@@ -48,13 +48,13 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
 /// `invalid-argument` for a header that is not a revision.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<Revision>, HttpError> {
     let id = only(headers, &HeaderName::from_static(LAST_EVENT_ID))?;
-    id.map(revision).transpose().map_err(of_refusal)
+    id.map(revision).transpose().map_err(of_param_error)
 }
 
-fn revision(id: &str) -> Result<Revision, Refusal> {
+fn revision(id: &str) -> Result<Revision, ParamError> {
     let revision = Revision::parse(&SINCE, id);
     revision.map_err(|_| {
-        Refusal::of(
+        ParamError::of(
             "Last-Event-ID",
             ErrorCode::InvalidArgument,
             "'Last-Event-ID' is not a revision",

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, Refusal, format_duration};
+use holdfast_api::{ErrorCode, Facts, HolderBody, ParamError, Problem, format_duration};
 use holdfast_service::Failure;
 use holdfast_types::{
     Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, Rejection,
@@ -95,7 +95,7 @@ pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> HttpError {
 }
 
 /// A call that was refused before anything was asked of the cluster.
-pub(crate) fn of_refusal(refusal: Refusal) -> HttpError {
+pub(crate) fn of_param_error(refusal: ParamError) -> HttpError {
     with_status(Problem::refused(refusal, 0))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_types::{Owner, Recipe, RequestId, SessionName};
 
-use crate::WAIT_MAX;
+use super::WAIT_MAX;
 use crate::param::{Absent, Form, Param};
 
 pub const COUNT: Param = Param::number(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_types::FencingToken;
 
-use crate::WAIT_MAX;
+use super::WAIT_MAX;
 use crate::param::{Absent, Param};
 
 /// The longest reason of a forced close, bytes.
@@ -24,7 +24,7 @@ pub const EVENTS_SINCE: Param = Param::number(
 )
 .hint("give back the \"revision\" of an answer");
 pub const FORCE: Param = Param::flag("force", "Close a session of another client. Needs reason");
-pub const REASON: Param = Param::name(
+pub const REASON: Param = Param::bounded_text(
     "reason",
     REASON_BYTES_MAX,
     "Why an operator closes a session of another client; written into the audit trail. Needs force",

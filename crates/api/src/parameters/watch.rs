@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_types::{FencingToken, ZnodePath};
 
-use crate::WAIT_MAX;
+use super::WAIT_MAX;
 use crate::param::{Absent, Param};
 
 pub const PREFIX: Param = Param::text(

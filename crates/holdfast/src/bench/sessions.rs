@@ -4,8 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{LIST_LIMIT_MAX, ListParams};
-use holdfast_client::Client;
+use holdfast_client::{Client, LockQuery};
 
 use super::bulk::Bulk;
 use super::footprint;
@@ -55,19 +54,8 @@ fn acquire(number: u32) -> Result<Vec<u8>, String> {
 /// Locks held, read through the front door.
 async fn count_held(endpoints: Vec<String>) -> Result<u64, String> {
     let client = Client::new(endpoints).map_err(|error| error.to_string())?;
-    let mut params = ListParams {
-        prefix: PREFIX.to_owned(),
-        held: true,
-        limit: LIST_LIMIT_MAX,
-        ..ListParams::default()
-    };
+    let query = LockQuery { prefix: Some(PREFIX.to_owned()), held: true, ..LockQuery::default() };
     let mut held = 0;
-    loop {
-        let page = client.locks(&params).await.map_err(|error| error.to_string())?;
-        held += u64::try_from(page.locks.len()).unwrap_or(0);
-        params.page_token = page.next_page_token;
-        if params.page_token.is_none() {
-            return Ok(held);
-        }
-    }
+    client.each_lock(query, |_| held += 1).await.map_err(|error| error.to_string())?;
+    Ok(held)
 }

@@ -3,11 +3,8 @@
 //! Owns what is shown of elections. Leading is holding the lock `elections/NAME`, so the command is run as `holdfast run`
 //! runs it, on the same leash.
 
-use holdfast_api::{
-    CandidateBody, ElectionBody, LIST_LIMIT_MAX, LeaderBody, ListParams, LockBody, election_lock,
-    election_of,
-};
-use holdfast_client::{Client, Observed};
+use holdfast_api::{CandidateBody, ElectionBody, LeaderBody, LockBody, election_lock, election_of};
+use holdfast_client::{Client, LockQuery, Observed};
 use holdfast_types::LockName;
 use serde::Serialize;
 
@@ -116,16 +113,11 @@ async fn ls(args: &ElectLsArgs) -> Result<(), Stop> {
 
 async fn all(client: &Client, prefix: &str, target: &Target) -> Result<Vec<Listed>, Stop> {
     let prefix = format!("elections/{prefix}");
-    let mut params = ListParams { prefix, limit: LIST_LIMIT_MAX, ..ListParams::default() };
+    let query = LockQuery { prefix: Some(prefix), ..LockQuery::default() };
     let mut all = Vec::new();
-    loop {
-        let page = client.locks(&params).await.map_err(|error| stop(target, &error))?;
-        all.extend(page.locks.into_iter().filter_map(listed));
-        params.page_token = page.next_page_token;
-        if params.page_token.is_none() {
-            return Ok(all);
-        }
-    }
+    let visited = client.each_lock(query, |lock| all.extend(listed(lock))).await;
+    visited.map_err(|error| stop(target, &error))?;
+    Ok(all)
 }
 
 /// An election that nobody leads or stands for is of no interest.

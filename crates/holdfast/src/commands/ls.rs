@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use holdfast_api::{LIST_LIMIT_MAX, ListParams, LockBody};
+use holdfast_api::LockBody;
+use holdfast_client::LockQuery;
 use holdfast_types::SessionName;
 
 use super::naming::{holders_in_short, holders_total, longest_held};
@@ -17,23 +18,20 @@ const TOKENS_MAX: usize = 3;
 pub(super) async fn run(args: &LsArgs) -> Result<(), Stop> {
     let client = connect(&args.target)?.request_timeout(LOOK_MAX);
     let session = args.session.as_ref().map(SessionName::new).transpose().map_err(Stop::usage)?;
-    let mut params = ListParams {
-        prefix: args.prefix.clone().unwrap_or_default(),
+    let query = LockQuery {
+        prefix: args.prefix.clone(),
         held: args.held,
         waiting: args.waiting,
         session,
-        limit: LIST_LIMIT_MAX,
-        ..ListParams::default()
+        ..LockQuery::default()
     };
     let mut locks: Vec<LockBody> = Vec::new();
-    loop {
-        let page = client.locks(&params).await.map_err(|error| stop(&args.target, &error))?;
-        locks.extend(page.locks.into_iter().filter(is_of_interest));
-        params.page_token = page.next_page_token;
-        if params.page_token.is_none() {
-            break;
+    let visited = client.each_lock(query, |lock| {
+        if is_of_interest(&lock) {
+            locks.push(lock);
         }
-    }
+    });
+    visited.await.map_err(|error| stop(&args.target, &error))?;
     sort(&mut locks, args.sort);
     locks.truncate(args.count.unwrap_or(usize::MAX));
     let name = |lock: &LockBody| lock.lock.to_string();

@@ -2,7 +2,10 @@
 //!
 //! Owns what of a semaphore is shown. To take permits is to take a lock, and is done there.
 
-use holdfast_api::{HolderBody, LockBody, PolicyBody, PolicyParams, lock_path};
+use holdfast_api::parameters::lock::{
+    AGEING, COOLDOWN, DETECT_DEADLOCKS, LOCK_DELAY, ORDER, POLICY_LIMIT,
+};
+use holdfast_api::{CountOrNone, HolderBody, LockBody, PolicyBody, Query, lock_path};
 use holdfast_types::{LockPolicy, QueueOrder};
 use reqwest::Method;
 
@@ -76,8 +79,8 @@ fn show(body: &LockBody) -> String {
 
 async fn set(args: &SemSetArgs) -> Result<(), Stop> {
     let lock = lock_name(&args.name)?;
-    let rules = PolicyParams { limit: Some(Some(args.limit)), ..PolicyParams::default() };
-    let target = format!("{}?{}", lock_path(&lock), rules.to_query());
+    let limit = CountOrNone(Some(args.limit));
+    let target = Query::default().with(&POLICY_LIMIT, &limit).target(&lock_path(&lock));
     let ask = Ask { method: Method::PATCH, ..Ask::get(target) };
     let body: PolicyBody = Asking::new(&args.target, None)?.json(&ask).await?;
     let limit = || body.limit.unwrap_or_default().to_string();
@@ -93,21 +96,21 @@ pub(super) async fn rules(args: &RulesArgs) -> Result<(), Stop> {
         Order::WriterFirst => QueueOrder::WriterFirst,
         Order::ReaderFirst => QueueOrder::ReaderFirst,
     });
-    let rules = PolicyParams {
-        order,
-        ageing: args.ageing,
-        lock_delay: args.lock_delay,
-        cooldown: args.cooldown,
-        detect_deadlocks: args.detect_deadlocks,
-        ..PolicyParams::default()
-    };
+    let mut query = Query::default()
+        .with_some(&ORDER, order.as_ref())
+        .with_some(&AGEING, args.ageing.as_ref())
+        .with_some(&LOCK_DELAY, args.lock_delay.as_ref())
+        .with_some(&COOLDOWN, args.cooldown.as_ref());
+    if let Some(detect) = args.detect_deadlocks {
+        query = query.with_flag(&DETECT_DEADLOCKS, detect);
+    }
+    let (path, target) = (lock_path(&lock), query.target(&lock_path(&lock)));
     let mut asking = Asking::new(&args.target, None)?;
-    let body = if rules == PolicyParams::default() {
+    let body = if target == path {
         // To look must not make a lock of it.
-        let body: LockBody = asking.json(&Ask::get(lock_path(&lock))).await?;
+        let body: LockBody = asking.json(&Ask::get(path)).await?;
         body.policy.unwrap_or_else(|| PolicyBody::new(LockPolicy::DEFAULT))
     } else {
-        let target = format!("{}?{}", lock_path(&lock), rules.to_query());
         asking.json(&Ask { method: Method::PATCH, ..Ask::get(target) }).await?
     };
     let order = || body.order.as_str().to_owned();

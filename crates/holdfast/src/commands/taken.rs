@@ -1,8 +1,8 @@
 //! `holdfast unlock --force` and `holdfast ask`: a lock is taken from those who hold it, or asked for. For operators.
 
-use holdfast_api::{AskParams, BreakParams, LockBody};
+use holdfast_api::LockBody;
 use holdfast_client::Error;
-use holdfast_types::{LockName, Reason, SessionName};
+use holdfast_types::{LockName, Owner, Reason, RequestRelease, SessionName, millis};
 
 use super::{connect, for_people, lock_name, name_of, stop};
 use crate::cli::{AskArgs, UnlockArgs};
@@ -21,9 +21,8 @@ pub(super) async fn force(args: &UnlockArgs, reason: &str) -> Result<(), Stop> {
         return Ok(());
     }
     for holder in &body.holders {
-        let token = Some(holder.token);
-        let params = BreakParams { reason: reason.clone(), token, redirect: false };
-        let broken = client.break_lock(&lock, &params).await.map_err(failed)?.broken;
+        let broken = client.break_lock(&lock, Some(holder.token), &reason).await;
+        let broken = broken.map_err(failed)?.broken;
         let (who, since) = (name_of(holder), for_people(holder.since_ms));
         let told = match broken {
             0 => format!("{who} no longer held {lock} under the token {}", holder.token),
@@ -41,23 +40,21 @@ pub(super) async fn ask(args: &AskArgs) -> Result<(), Stop> {
     let lock: LockName = lock_name(&args.name)?;
     let session = args.session.as_deref().map(SessionName::new).transpose();
     let reason = args.reason.as_deref().map(Reason::new).transpose();
-    let params = AskParams {
-        session: session.map_err(Stop::usage)?,
-        owner: None,
+    let request = RequestRelease {
+        lock: lock.clone(),
+        holder: session.map_err(Stop::usage)?.map(|session| (session, Owner::unnamed())),
         reason: reason.map_err(Stop::usage)?,
-        deadline: args.deadline,
+        deadline_ms: millis(args.deadline),
         revoke: args.revoke,
-        redirect: false,
     };
     let client = connect(&args.target)?;
-    let asked = client.ask_for_release(&lock, &params).await.map_err(|error| {
-        match (error, &args.session) {
+    let asked =
+        client.request_release(&request).await.map_err(|error| match (error, &args.session) {
             (Error::Lost(_), Some(session)) => {
                 Stop::failed(format!("no session {session} is open, it has ended or never was"))
             }
             (error, _) => stop(&args.target, &error),
-        }
-    });
+        });
     match usize::try_from(asked?.asked).unwrap_or(usize::MAX) {
         0 => complain(&format!("holdfast: nobody holds {lock}")),
         asked => match client.look(&lock).await {

@@ -3,7 +3,9 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use holdfast_api::{ContentionBody, ExplainedBody, ListParams, Sort, TimesBody};
+use holdfast_api::parameters::LIMIT;
+use holdfast_api::parameters::lock::{PREFIX, SORT};
+use holdfast_api::{ContentionBody, ExplainedBody, Query, TimesBody};
 
 use super::asking::{Ask, Asking};
 use super::for_people;
@@ -18,13 +20,11 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(super) async fn run(args: &TopArgs) -> Result<(), Stop> {
     let mut asking = Asking::new(&args.target, None)?;
-    let params = ListParams {
-        prefix: args.prefix.clone().unwrap_or_default(),
-        limit: args.count,
-        sort: Sort::Contention,
-        ..ListParams::default()
-    };
-    let ask = Ask::get(format!("/v1/locks?{}", params.to_query()));
+    let query = Query::default()
+        .with(&SORT, &"contention")
+        .with(&LIMIT, &args.count)
+        .with_some(&PREFIX, args.prefix.as_ref().filter(|prefix| !prefix.is_empty()));
+    let ask = Ask::get(query.target("/v1/locks"));
     let live = args.target.output == Format::Table && std::io::stdout().is_terminal();
     let mut ticks = tokio::time::interval(EVERY);
     loop {

@@ -4,14 +4,14 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::session::{FORCE, INCARNATION, REASON};
-use holdfast_api::{CallParams as _, ErrorCode, Refusal, params};
+use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
 use holdfast_types::SessionId;
 
 use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::SESSION;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Close a session and release everything it holds",
@@ -36,7 +36,7 @@ async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = call.session()?;
     let params: CloseParams = call.params()?;
     let incarnation = params.incarnation;
-    let closed = match operator_reason(params).map_err(of_refusal)? {
+    let closed = match operator_reason(params).map_err(of_param_error)? {
         Some(reason) => {
             let ended = call.service().end_session(&call.context, session, incarnation, reason);
             call.run(ended).await?
@@ -47,9 +47,9 @@ async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 }
 
 /// The reason of a forced close, or `None` if the client closes its own session.
-fn operator_reason(params: CloseParams) -> Result<Option<String>, Refusal> {
+fn operator_reason(params: CloseParams) -> Result<Option<String>, ParamError> {
     let refuse = |detail: &str, hint: &str| {
-        Err(Refusal::of("reason", ErrorCode::InvalidArgument, detail).hint(hint))
+        Err(ParamError::of("reason", ErrorCode::InvalidArgument, detail).hint(hint))
     };
     match (params.force, params.reason) {
         (true, None) => {
@@ -64,7 +64,7 @@ fn operator_reason(params: CloseParams) -> Result<Option<String>, Refusal> {
 mod tests {
     use super::*;
 
-    fn close(query: &str) -> Result<Option<String>, Refusal> {
+    fn close(query: &str) -> Result<Option<String>, ParamError> {
         operator_reason(CloseParams::from_query(query)?)
     }
 

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::{
-    CallParams as _, ErrorCode, KEPT_ALIVE_MAX, KeptBody, KeptManyBody, Refusal, Schemas, params,
+    CallParams as _, ErrorCode, KEPT_ALIVE_MAX, KeptBody, KeptManyBody, ParamError, Schemas, params,
 };
 use holdfast_service::{KeptAlive, Response};
 use holdfast_types::SessionName;
@@ -14,7 +14,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::KEEP_MANY_ALIVE;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Renew many sessions at once",
@@ -38,7 +38,7 @@ params! {
 }
 
 async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let sessions = session_ids(&call.body).map_err(of_refusal)?;
+    let sessions = session_ids(&call.body).map_err(of_param_error)?;
     let kept = call.run(call.service().keep_many_alive(sessions)).await?;
     let Response { value: kept, revision, .. } = kept;
     let result = |KeptAlive { session, renewed }| match renewed {
@@ -49,17 +49,18 @@ async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-fn session_ids(body: &[u8]) -> Result<Vec<SessionName>, Refusal> {
+fn session_ids(body: &[u8]) -> Result<Vec<SessionName>, ParamError> {
     const HINT: &str = r#"send a JSON list of session ids as the body: ["me", "you"]"#;
     let ids: Vec<String> = serde_json::from_slice(body).map_err(|error| {
         let detail = format!("the body is not a list of session ids: {error}");
-        Refusal::of("body", ErrorCode::InvalidArgument, detail).hint(HINT)
+        ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT)
     })?;
     if ids.is_empty() || ids.len() > KEPT_ALIVE_MAX {
         let detail = format!("{} sessions: 1 to {KEPT_ALIVE_MAX} at once", ids.len());
-        return Err(Refusal::of("body", ErrorCode::InvalidArgument, detail).hint(HINT));
+        return Err(ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT));
     }
-    let session = |id| SessionName::new(id).map_err(|error| Refusal::bad_name("session", &error));
+    let session =
+        |id| SessionName::new(id).map_err(|error| ParamError::bad_name("session", &error));
     ids.into_iter().map(session).collect()
 }
 

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::http::header::ETAG;
 use holdfast_api::parameters::tree::ACL;
 use holdfast_api::{
-    ErrorCode, Fields, Param, ParamField, ParamList, ParamValue as _, Refusal, ZnodeBody,
+    ErrorCode, Param, ParamError, ParamField, ParamList, ParamValue as _, RawParams, ZnodeBody,
 };
 use holdfast_types::{AclEntry, Caller, Op, OpReply, ZnodePath};
 
@@ -12,7 +12,7 @@ use super::{change, unexpected_reply};
 use crate::call::CallContext;
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 /// The parameter `acl` of a `PUT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum AclParam {
 }
 
 impl ParamField for AclParam {
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
         if fields.bare(param.name) {
             return Ok(Self::InBody);
         }
@@ -40,7 +40,7 @@ pub(super) async fn replace(
     path: ZnodePath,
     caller: Caller,
 ) -> Result<Reply, HttpError> {
-    let acl = entries(&call.body).map_err(of_refusal)?;
+    let acl = entries(&call.body).map_err(of_param_error)?;
     let version = Precondition::of(&call.parts.headers)?.version()?;
     match change(call, caller, Op::SetAcl { path: path.clone(), acl, version }).await? {
         (OpReply::AclSet { stat }, revision) => {
@@ -51,9 +51,9 @@ pub(super) async fn replace(
     }
 }
 
-fn entries(body: &[u8]) -> Result<Vec<AclEntry>, Refusal> {
+fn entries(body: &[u8]) -> Result<Vec<AclEntry>, ParamError> {
     const BODY: ParamList = ParamList { what: "an access list", params: &[ACL] };
-    let mut fields = Fields::default();
+    let mut fields = RawParams::default();
     fields.merge_json(body, &BODY)?;
     fields.values(ACL.name).map(|text| AclEntry::parse(&ACL, text)).collect()
 }
@@ -61,10 +61,10 @@ fn entries(body: &[u8]) -> Result<Vec<AclEntry>, Refusal> {
 /// Checks that a call which replaces a list has no parameter of a new node.
 ///
 /// # Errors
-/// [`Refusal`] names the first of `given` that is set.
-pub(super) fn check_alone(given: &[(&str, bool)]) -> Result<(), Refusal> {
+/// [`ParamError`] names the first of `given` that is set.
+pub(super) fn check_alone(given: &[(&str, bool)]) -> Result<(), ParamError> {
     let Some((param, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
     let detail = format!("'{param}' is for a new node, and 'acl' without a value replaces a list");
-    Err(Refusal::of(param, ErrorCode::InvalidArgument, detail)
+    Err(ParamError::of(param, ErrorCode::InvalidArgument, detail)
         .hint(format!("leave {param} out, or create the node with acl=scheme:id:perms")))
 }

@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{CHILDREN, RECURSIVE, STAT};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
 use holdfast_api::{
-    AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Param, Refusal, Schemas,
-    StatBody, SubtreeBody, ZnodeBody, node_headers, params,
+    AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Param, ParamError,
+    Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
 };
 use holdfast_service::{Acl, Response, ZnodeContents};
 use holdfast_types::{Revision, Stat, ZnodePath};
@@ -18,7 +18,7 @@ use crate::operation::{Answer, Content, Header, Operation};
 use crate::precondition::tag;
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 const ACL: Param = Param::flag("acl", "The node's access list");
 
@@ -86,7 +86,7 @@ fn answers() -> Vec<Answer> {
 async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let path = call.znode()?;
     let params: GetParams = call.params()?;
-    let aspect = aspect(&params).map_err(of_refusal)?;
+    let aspect = aspect(&params).map_err(of_param_error)?;
     let read = read_mode(params.stale);
     let (service, context) = (call.service(), &call.context);
     let limit = params.limit.unwrap_or(LIST_LIMIT_DEFAULT);
@@ -108,7 +108,7 @@ async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
             }))
         }
         Aspect::Subtree => {
-            let after = page_path(&params).map_err(of_refusal)?;
+            let after = page_path(&params).map_err(of_param_error)?;
             let found = service.subtree(context, &path, after.as_ref(), limit, read);
             let found = call.run(found).await?;
             Ok(read_reply(found, |page, _| {
@@ -135,7 +135,7 @@ enum Aspect {
     Acl,
 }
 
-fn aspect(params: &GetParams) -> Result<Aspect, Refusal> {
+fn aspect(params: &GetParams) -> Result<Aspect, ParamError> {
     let flags = [
         ("stat", params.stat, Aspect::Stat),
         ("children", params.children, Aspect::Children),
@@ -148,7 +148,7 @@ fn aspect(params: &GetParams) -> Result<Aspect, Refusal> {
         (Some((_, _, aspect)), None) => aspect,
         (Some((one, ..)), Some((other, ..))) => {
             let detail = format!("'{one}' and '{other}' exclude each other");
-            return Err(Refusal::of(other, ErrorCode::InvalidArgument, detail)
+            return Err(ParamError::of(other, ErrorCode::InvalidArgument, detail)
                 .hint("read them in two calls"));
         }
     };
@@ -157,7 +157,7 @@ fn aspect(params: &GetParams) -> Result<Aspect, Refusal> {
     match page.into_iter().find(|(_, given)| *given) {
         Some((param, _)) if !paged => {
             let detail = format!("'{param}' belongs to a list");
-            Err(Refusal::of(param, ErrorCode::InvalidArgument, detail)
+            Err(ParamError::of(param, ErrorCode::InvalidArgument, detail)
                 .hint("add ?children or ?recursive, or leave it out"))
         }
         Some(_) | None => Ok(aspect),
@@ -165,9 +165,9 @@ fn aspect(params: &GetParams) -> Result<Aspect, Refusal> {
 }
 
 /// The path after which the page of a subtree begins.
-fn page_path(params: &GetParams) -> Result<Option<ZnodePath>, Refusal> {
+fn page_path(params: &GetParams) -> Result<Option<ZnodePath>, ParamError> {
     let path = params.page_token.as_deref().map(ZnodePath::new);
-    path.transpose().map_err(|error| Refusal::bad_name("page_token", &error))
+    path.transpose().map_err(|error| ParamError::bad_name("page_token", &error))
 }
 
 /// The reply with its revision and, if the read is stale, its age.
@@ -206,7 +206,7 @@ fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
 mod tests {
     use super::*;
 
-    fn get(query: &str) -> Result<GetParams, Refusal> {
+    fn get(query: &str) -> Result<GetParams, ParamError> {
         let params = GetParams::from_query(query)?;
         aspect(&params).map(|_| params)
     }

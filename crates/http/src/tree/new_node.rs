@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_api::{ErrorCode, Refusal};
+use holdfast_api::{ErrorCode, ParamError};
 use holdfast_types::{AclEntry, Create, CreateKind, Data, ZnodePath};
 
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 /// The options of a call that creates a node.
 #[derive(Clone, Debug)]
@@ -23,8 +23,9 @@ impl NewNode {
     /// # Errors
     /// `bad-name` for a path at which no node can be created.
     pub(super) fn at(self, path: &ZnodePath, data: Data) -> Result<Create, HttpError> {
-        let (directory, name) = ZnodePath::for_create(path.as_str(), false)
-            .map_err(|error| of_refusal(Refusal::new(ErrorCode::BadName, error.to_string())))?;
+        let (directory, name) = ZnodePath::for_create(path.as_str(), false).map_err(|error| {
+            of_param_error(ParamError::new(ErrorCode::BadName, error.to_string()))
+        })?;
         Ok(self.named(directory, name, data, false))
     }
 
@@ -54,8 +55,8 @@ impl KindParams {
     /// The kind, or `None` if no parameter chooses one.
     ///
     /// # Errors
-    /// [`Refusal`] for two kinds, and for an ephemeral node without a session.
-    pub(super) fn kind(self, has_session: bool) -> Result<Option<CreateKind>, Refusal> {
+    /// [`ParamError`] for two kinds, and for an ephemeral node without a session.
+    pub(super) fn kind(self, has_session: bool) -> Result<Option<CreateKind>, ParamError> {
         let ephemeral = self.ephemeral.then_some(("ephemeral", CreateKind::Ephemeral));
         let container = self.container.then_some(("container", CreateKind::Container));
         let ttl = self.ttl.map(|ttl| ("ttl", CreateKind::Ttl { ms: holdfast_types::millis(ttl) }));
@@ -64,7 +65,7 @@ impl KindParams {
             (None, _) => Ok(None),
             (Some((_, CreateKind::Ephemeral)), None) if !has_session => {
                 let detail = "an ephemeral node needs the session that owns it";
-                Err(Refusal::of("session", ErrorCode::InvalidArgument, detail)
+                Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
                     .hint("add ?session=ID of an open session (PUT /v1/sessions/ID opens one)"))
             }
             (Some((_, kind)), None) => Ok(Some(kind)),
@@ -76,7 +77,7 @@ impl KindParams {
                     }
                     _ => "choose one",
                 };
-                Err(Refusal::of(other, ErrorCode::InvalidArgument, detail).hint(hint))
+                Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(hint))
             }
         }
     }

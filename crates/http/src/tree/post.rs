@@ -8,7 +8,7 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::tree::{
     ACL, CONTAINER, EPHEMERAL, NAME, PARENTS, REQUEST, SEQUENTIAL, SESSION, TTL,
 };
-use holdfast_api::{CallParams as _, ErrorCode, Refusal, Schemas, ZnodeBody, params};
+use holdfast_api::{CallParams as _, ErrorCode, ParamError, Schemas, ZnodeBody, params};
 use holdfast_types::{AclEntry, Data, Op, OpReply, RequestId, SessionName, ZnodePath};
 
 use super::new_node::{KindParams, NewNode};
@@ -20,7 +20,7 @@ use crate::operation::{Answer, Method, Operation};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Create a child whose name gets the directory's next number",
@@ -58,13 +58,13 @@ async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let PostParams { name, session, request, ephemeral, container, ttl, acl, parents, .. } = params;
     let caller = idempotency::caller(call, session, request)?;
     let kind = KindParams { ephemeral, container, ttl }.kind(caller.session.is_some());
-    let kind = kind.map_err(of_refusal)?;
+    let kind = kind.map_err(of_param_error)?;
     // A node that does not exist yet has no version.
     if Precondition::of(&call.parts.headers)? != Precondition::None {
         return Err(contradiction());
     }
     let name = name.unwrap_or_default();
-    check_name(&directory, &name).map_err(of_refusal)?;
+    check_name(&directory, &name).map_err(of_param_error)?;
     let acl = Some(acl).filter(|acl| !acl.is_empty());
     let data = Data::from(&call.body[..]);
     let create = NewNode { kind, acl, parents }.named(directory, name, data, true);
@@ -74,14 +74,14 @@ async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
 }
 
-fn check_name(directory: &ZnodePath, name: &str) -> Result<(), Refusal> {
+fn check_name(directory: &ZnodePath, name: &str) -> Result<(), ParamError> {
     if name.contains('/') {
         let detail = "'name' is the beginning of one name and contains no '/'";
-        return Err(Refusal::of("name", ErrorCode::BadName, detail)
+        return Err(ParamError::of("name", ErrorCode::BadName, detail)
             .hint("the directory is in the path of the call"));
     }
     let numbered = directory.child(&format!("{name}0"));
-    numbered.map(drop).map_err(|error| Refusal::bad_name("name", &error))
+    numbered.map(drop).map_err(|error| ParamError::bad_name("name", &error))
 }
 
 #[cfg(test)]

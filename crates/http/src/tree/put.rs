@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::tree::{ACL, CONTAINER, EPHEMERAL, PARENTS, REQUEST, SESSION, TTL};
 use holdfast_api::{
-    CallParams as _, ErrorCode, Facts, Problem, Refusal, Schemas, ZnodeBody, params,
+    CallParams as _, ErrorCode, Facts, ParamError, Problem, Schemas, ZnodeBody, params,
 };
 use holdfast_service::ReadMode;
 use holdfast_types::{
@@ -30,7 +30,7 @@ use crate::operation::{Answer, Header, Method, Operation};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::{HttpError, of_refusal, with_status};
+use crate::status::{HttpError, of_param_error, with_status};
 
 /// Data up to this many bytes is sent to the log for both cases at once.
 const BOTH_CASES_BYTES_MAX: usize = 16 * 1024;
@@ -85,7 +85,7 @@ async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let mut params: PutParams = call.params()?;
     let (session, request) = (params.session.take(), params.request.take());
     let caller = idempotency::caller(call, session, request)?;
-    match put_kind(params, caller.session.is_some()).map_err(of_refusal)? {
+    match put_kind(params, caller.session.is_some()).map_err(of_param_error)? {
         PutKind::ReplaceAcl => acl::replace(call, path, caller).await,
         PutKind::Create(new) => create(call, path, caller, new).await,
         PutKind::CreateOrReplace(new) => create_or_replace(call, path, caller, new).await,
@@ -100,7 +100,7 @@ enum PutKind {
     CreateOrReplace(NewNode),
 }
 
-fn put_kind(params: PutParams, has_session: bool) -> Result<PutKind, Refusal> {
+fn put_kind(params: PutParams, has_session: bool) -> Result<PutKind, ParamError> {
     let PutParams { ephemeral, container, ttl, acl, parents, .. } = params;
     let acl = match acl {
         AclParam::InBody => {
@@ -237,7 +237,7 @@ async fn run_one(
 fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
     let hash = URL_SAFE_NO_PAD.encode(Sha1::digest(id.as_str().as_bytes()));
     RequestId::new(format!("again-{hash}"))
-        .map_err(|error| of_refusal(Refusal::bad_name("request", &error)))
+        .map_err(|error| of_param_error(ParamError::bad_name("request", &error)))
 }
 
 fn root_exists() -> HttpError {
@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    fn put(query: &str) -> Result<PutKind, Refusal> {
+    fn put(query: &str) -> Result<PutKind, ParamError> {
         let params = PutParams::from_query(query)?;
         let has_session = params.session.is_some();
         put_kind(params, has_session)

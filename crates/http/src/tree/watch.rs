@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::watch::{PATH, PREFIX, SINCE, WAIT};
 use holdfast_api::{
-    CallParams as _, ChangeBody, ChangeKind, ErrorCode, Refusal, Schemas, WatchBody, params,
+    CallParams as _, ChangeBody, ChangeKind, ErrorCode, ParamError, Schemas, WatchBody, params,
 };
 use holdfast_service::{
     ChangeKind as NodeChange, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched,
@@ -25,7 +25,7 @@ use crate::operation::{Answer, Content, Header, Operation};
 use crate::reply::Reply;
 use crate::routes::WATCH;
 use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, closed, last_event_id};
-use crate::status::{HttpError, compacted, of_refusal, shutting_down};
+use crate::status::{HttpError, compacted, of_param_error, shutting_down};
 
 /// A long poll is answered when it has so many changes, and no revision is incomplete.
 const POLL_CHANGES_MAX: usize = 1_000;
@@ -63,7 +63,7 @@ params! {
 async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let headers = &call.parts.headers;
     let WatchParams { prefix, path, since, wait } = call.params()?;
-    let filter = filter(prefix, path).map_err(of_refusal)?;
+    let filter = filter(prefix, path).map_err(of_param_error)?;
     // A client that reconnects repeats its first URL.
     let since = last_event_id(headers)?.or(since);
     let request = WatchRequest { filter, since, identities: call.identities() };
@@ -77,19 +77,19 @@ async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     poll(watch, resume, Instant::now() + wait).await
 }
 
-fn filter(prefix: Option<String>, path: Option<String>) -> Result<WatchFilter, Refusal> {
+fn filter(prefix: Option<String>, path: Option<String>) -> Result<WatchFilter, ParamError> {
     match (prefix, path) {
         (Some(prefix), None) => Ok(WatchFilter::Prefix(rooted(prefix))),
         (None, Some(path)) => match ZnodePath::new(rooted(path)) {
             Ok(path) => Ok(WatchFilter::Node(path)),
-            Err(error) => Err(Refusal::bad_name("path", &error)),
+            Err(error) => Err(ParamError::bad_name("path", &error)),
         },
         (Some(_), Some(_)) => {
             let detail = "'prefix' and 'path' exclude each other";
-            Err(Refusal::of("path", ErrorCode::InvalidArgument, detail)
+            Err(ParamError::of("path", ErrorCode::InvalidArgument, detail)
                 .hint("leave one of them out"))
         }
-        (None, None) => Err(Refusal::of(
+        (None, None) => Err(ParamError::of(
             "prefix",
             ErrorCode::InvalidArgument,
             "'prefix' or 'path' is required",
@@ -214,7 +214,7 @@ impl From<WatchItem> for ClientEvent {
 mod tests {
     use super::*;
 
-    fn watch(query: &str) -> Result<(WatchFilter, WatchParams), Refusal> {
+    fn watch(query: &str) -> Result<(WatchFilter, WatchParams), ParamError> {
         let params = WatchParams::from_query(query)?;
         let filter = filter(params.prefix.clone(), params.path.clone())?;
         Ok((filter, params))

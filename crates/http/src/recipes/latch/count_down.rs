@@ -4,10 +4,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::{ENDING_SESSION, KEY, KEY_REQUEST, ON_DEATH};
-use holdfast_api::{
-    CallParams as _, CountDownBody, ErrorCode, Param, ParamValue, Refusal, Schemas, params,
-    parse_word,
-};
+use holdfast_api::{CallParams as _, CountDownBody, ErrorCode, ParamError, Schemas, params};
 use holdfast_service::{CountedDown, Response};
 use holdfast_types::{RequestId, SessionName};
 
@@ -16,7 +13,7 @@ use crate::idempotency;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LATCH;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Count a latch down",
@@ -36,24 +33,8 @@ params! {
         key: Option<RequestId> = KEY,
         request: Option<RequestId> = KEY_REQUEST,
         session: Option<SessionName> = ENDING_SESSION,
-        on_death: Option<OnDeath> = ON_DEATH,
+        on_death: Option<&'static str> = ON_DEATH,
         _redirect: bool = REDIRECT,
-    }
-}
-
-/// What happens when the session ends.
-#[derive(Clone, Copy, Debug)]
-enum OnDeath {
-    Count,
-}
-
-impl ParamValue for OnDeath {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
-        parse_word(param, text, &[Self::Count], |Self::Count| "count")
-    }
-
-    fn to_text(&self) -> String {
-        "count".to_owned()
     }
 }
 
@@ -64,8 +45,8 @@ async fn count_down(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         Some(_) => None,
         None => idempotency::request_id(call, params.request.clone())?,
     };
-    let key = key(&params, request).map_err(of_refusal)?;
-    let when_ended = ending_session(params).map_err(of_refusal)?;
+    let key = key(&params, request).map_err(of_param_error)?;
+    let when_ended = ending_session(params).map_err(of_param_error)?;
     call.log_fields.session.clone_from(&when_ended);
     let counted = call.service().count_down(latch.clone(), key.clone(), when_ended);
     let counted = call.run(counted).await?;
@@ -74,22 +55,22 @@ async fn count_down(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-fn key(params: &CountDownParams, request: Option<RequestId>) -> Result<RequestId, Refusal> {
+fn key(params: &CountDownParams, request: Option<RequestId>) -> Result<RequestId, ParamError> {
     params.key.clone().or(request).ok_or_else(|| {
         let detail = "a latch is counted down once for each key, and none is given";
-        Refusal::of("key", ErrorCode::InvalidArgument, detail)
+        ParamError::of("key", ErrorCode::InvalidArgument, detail)
             .hint("add ?key=ID that names what is done, or the header Idempotency-Key")
     })
 }
 
 /// The session whose end is counted, or `None` to count now.
-fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, Refusal> {
+fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, ParamError> {
     match (params.on_death, params.session) {
         (None, _) => Ok(None),
-        (Some(OnDeath::Count), Some(session)) => Ok(Some(session)),
-        (Some(OnDeath::Count), None) => {
+        (Some(_), Some(session)) => Ok(Some(session)),
+        (Some(_), None) => {
             let detail = "'on_death' needs 'session'";
-            Err(Refusal::of("session", ErrorCode::InvalidArgument, detail)
+            Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
                 .hint("add &session=ID of an open session"))
         }
     }

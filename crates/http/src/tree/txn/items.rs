@@ -10,8 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_api::parameters::tree::TTL;
 use holdfast_api::{
-    CallParams, ErrorCode, Fields, Form, JsonPairs, Param, ParamList, ParamValue, Refusal, nearest,
-    object_schema, params,
+    CallParams, ErrorCode, Form, JsonPairs, Param, ParamError, ParamList, ParamValue, RawParams,
+    nearest, object_schema, params,
 };
 use holdfast_types::{
     AclEntry, Condition, Data, FencingToken, LockName, Op, SessionName, ZnodePath,
@@ -131,7 +131,7 @@ const OPERATIONS: [(&str, ParamList); 5] = [
     ("check", CheckOp::LIST),
 ];
 
-pub(super) fn condition(pairs: JsonPairs) -> Result<Condition, Refusal> {
+pub(super) fn condition(pairs: JsonPairs) -> Result<Condition, ParamError> {
     match subject(&pairs, &CONDITIONS.map(|(key, _)| key), "a condition")? {
         "lock" => {
             let LockCondition { lock, holds } = read(pairs)?;
@@ -145,7 +145,7 @@ pub(super) fn condition(pairs: JsonPairs) -> Result<Condition, Refusal> {
     }
 }
 
-fn on_path(pairs: JsonPairs) -> Result<Condition, Refusal> {
+fn on_path(pairs: JsonPairs) -> Result<Condition, ParamError> {
     let aspects = ["exists", "version", "data", "data_base64"];
     let aspect = subject(&pairs, &aspects, "a condition on a path")?;
     let PathCondition { path, version, data_base64, data, exists } = read(pairs)?;
@@ -159,10 +159,10 @@ fn on_path(pairs: JsonPairs) -> Result<Condition, Refusal> {
     })
 }
 
-pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, Refusal> {
+pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, ParamError> {
     let missing = |verb: &str, key: &str, hint: &str| {
         let detail = format!("'{verb}' without '{key}'");
-        Refusal::of(key, ErrorCode::InvalidArgument, detail).hint(hint)
+        ParamError::of(key, ErrorCode::InvalidArgument, detail).hint(hint)
     };
     match subject(&pairs, &OPERATIONS.map(|(key, _)| key), "an operation")? {
         "create" => create(read(pairs)?, has_session),
@@ -192,29 +192,33 @@ pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, Refus
     }
 }
 
-fn create(op: CreateOp, has_session: bool) -> Result<Op, Refusal> {
+fn create(op: CreateOp, has_session: bool) -> Result<Op, ParamError> {
     let CreateOp { create, sequential, ephemeral, container, ttl, parents, .. } = op;
     let (directory, name) = ZnodePath::for_create(&create, sequential)
-        .map_err(|error| Refusal::bad_name("create", &error))?;
+        .map_err(|error| ParamError::bad_name("create", &error))?;
     let data = node_data(op.data, op.data_base64)?.unwrap_or_default();
     let kind = KindParams { ephemeral, container, ttl }.kind(has_session)?;
     let acl = Some(op.acl).filter(|acl| !acl.is_empty());
     Ok(Op::Create(NewNode { kind, acl, parents }.named(directory, name, data, sequential)))
 }
 
-fn read<T: CallParams>(pairs: JsonPairs) -> Result<T, Refusal> {
-    T::read(&Fields::from_pairs(pairs, &T::LIST)?)
+fn read<T: CallParams>(pairs: JsonPairs) -> Result<T, ParamError> {
+    T::read(&RawParams::from_pairs(pairs, &T::LIST)?)
 }
 
 /// The one of `keys` that the object has.
-fn subject(pairs: &JsonPairs, keys: &[&'static str], what: &str) -> Result<&'static str, Refusal> {
+fn subject(
+    pairs: &JsonPairs,
+    keys: &[&'static str],
+    what: &str,
+) -> Result<&'static str, ParamError> {
     let mut found = keys.iter().filter(|key| pairs.keys().any(|written| written == **key));
     let listed = || format!("{what} has one of {}", keys.join(", "));
     match (found.next(), found.next()) {
         (Some(key), None) => Ok(key),
         (Some(one), Some(other)) => {
             let detail = format!("'{one}' and '{other}' in one object");
-            Err(Refusal::of(other, ErrorCode::InvalidArgument, detail).hint(listed()))
+            Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(listed()))
         }
         (None, _) => {
             let near = pairs.keys().find_map(|key| nearest(key, keys.iter().copied()));
@@ -223,7 +227,7 @@ fn subject(pairs: &JsonPairs, keys: &[&'static str], what: &str) -> Result<&'sta
                 None => listed(),
             };
             let detail = format!("{what} without its subject");
-            Err(Refusal::new(ErrorCode::InvalidArgument, detail).hint(hint))
+            Err(ParamError::new(ErrorCode::InvalidArgument, detail).hint(hint))
         }
     }
 }
@@ -233,10 +237,10 @@ fn subject(pairs: &JsonPairs, keys: &[&'static str], what: &str) -> Result<&'sta
 struct Base64(Vec<u8>);
 
 impl ParamValue for Base64 {
-    fn parse(param: &Param, text: &str) -> Result<Self, Refusal> {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         STANDARD.decode(text).map(Self).map_err(|error| {
             let detail = format!("'{}' is not base 64: {error}", param.name);
-            Refusal::of(param.name, ErrorCode::InvalidArgument, detail)
+            ParamError::of(param.name, ErrorCode::InvalidArgument, detail)
                 .hint("use the standard alphabet with padding, or send text as \"data\"")
         })
     }
@@ -246,11 +250,11 @@ impl ParamValue for Base64 {
     }
 }
 
-fn node_data(text: Option<String>, bytes: Option<Base64>) -> Result<Option<Data>, Refusal> {
+fn node_data(text: Option<String>, bytes: Option<Base64>) -> Result<Option<Data>, ParamError> {
     match (text, bytes) {
         (Some(_), Some(_)) => {
             let detail = "'data' and 'data_base64' exclude each other";
-            Err(Refusal::of("data_base64", ErrorCode::InvalidArgument, detail)
+            Err(ParamError::of("data_base64", ErrorCode::InvalidArgument, detail)
                 .hint("leave one of them out"))
         }
         (Some(text), None) => Ok(Some(text.into_bytes().into())),

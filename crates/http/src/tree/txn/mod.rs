@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::tree::{REQUEST, SESSION};
 use holdfast_api::{
-    CallParams as _, ErrorCode, Fields, Form, JsonPairs, OpBody, Param, ParamField, Refusal,
+    CallParams as _, ErrorCode, Form, JsonPairs, OpBody, Param, ParamError, ParamField, RawParams,
     Schemas, TxnBody, params, path_of,
 };
 use holdfast_service::Response;
@@ -20,7 +20,7 @@ use crate::idempotency;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::TXN;
-use crate::status::{HttpError, of_refusal};
+use crate::status::{HttpError, of_param_error};
 
 pub(crate) use items::{condition_schema, operation_schema};
 
@@ -71,12 +71,12 @@ params! {
 struct InBody;
 
 impl ParamField for InBody {
-    fn read(param: &Param, fields: &Fields<'_>) -> Result<Self, Refusal> {
+    fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError> {
         if fields.value(param.name).is_none() {
             return Ok(Self);
         }
         let detail = format!("'{}' belongs into the body", param.name);
-        Err(Refusal::of(param.name, ErrorCode::InvalidArgument, detail).hint(FORM))
+        Err(ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(FORM))
     }
 }
 
@@ -104,7 +104,7 @@ struct Items {
 async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     // The body may be large: it is dropped before the transaction waits for the log.
     let body = std::mem::take(&mut call.body);
-    let mut lists = lists(&body).map_err(of_refusal)?;
+    let mut lists = lists(&body).map_err(of_param_error)?;
     drop(body);
     call.add_fields(std::mem::take(&mut lists.rest))?;
     if let Some(redirect) = call.redirect_to_leader() {
@@ -112,7 +112,7 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let TxnParams { session, request, .. } = call.params()?;
     let caller = idempotency::caller(call, session, request)?;
-    let items = items(lists, caller.session.is_some()).map_err(of_refusal)?;
+    let items = items(lists, caller.session.is_some()).map_err(of_param_error)?;
     let Items { conditions, then, otherwise } = items;
     let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));
     let multi = Multi { caller, conditions, then, otherwise };
@@ -124,22 +124,22 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-fn lists(body: &[u8]) -> Result<Lists, Refusal> {
+fn lists(body: &[u8]) -> Result<Lists, ParamError> {
     let lists: Lists = serde_json::from_slice(body).map_err(|error| {
         let detail = format!("the body is not a transaction: {error}");
-        Refusal::new(ErrorCode::InvalidArgument, detail).hint(FORM)
+        ParamError::new(ErrorCode::InvalidArgument, detail).hint(FORM)
     })?;
     if [&lists.conditions, &lists.then, &lists.otherwise].iter().all(|list| list.is_none())
         && lists.rest.keys().all(|key| TxnParams::LIST.takes(key))
     {
         let detail = "a transaction without 'if', 'then' and 'else' does nothing";
-        return Err(Refusal::new(ErrorCode::InvalidArgument, detail).hint(FORM));
+        return Err(ParamError::new(ErrorCode::InvalidArgument, detail).hint(FORM));
     }
     Ok(lists)
 }
 
 /// Reads each item. `has_session`: the transaction names a session, which owns its ephemeral nodes.
-fn items(lists: Lists, has_session: bool) -> Result<Items, Refusal> {
+fn items(lists: Lists, has_session: bool) -> Result<Items, ParamError> {
     let operation = |pairs| items::operation(pairs, has_session);
     Ok(Items {
         conditions: each("if", lists.conditions, items::condition)?,
@@ -152,10 +152,10 @@ fn items(lists: Lists, has_session: bool) -> Result<Items, Refusal> {
 fn each<T>(
     list: &str,
     items: Option<Vec<JsonPairs>>,
-    read: impl Fn(JsonPairs) -> Result<T, Refusal>,
-) -> Result<Vec<T>, Refusal> {
+    read: impl Fn(JsonPairs) -> Result<T, ParamError>,
+) -> Result<Vec<T>, ParamError> {
     let located = |(index, item)| {
-        read(item).map_err(|mut refusal: Refusal| {
+        read(item).map_err(|mut refusal: ParamError| {
             refusal.detail = format!("{list}[{index}]: {}", refusal.detail);
             refusal
         })

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn parse(body: &str) -> Result<Items, Refusal> {
+fn parse(body: &str) -> Result<Items, ParamError> {
     read(None, body).map(|(_, items)| items)
 }
 
-fn read(query: Option<&str>, body: &str) -> Result<(TxnParams, Items), Refusal> {
-    let mut fields = Fields::parse(query, &TxnParams::LIST)?;
+fn read(query: Option<&str>, body: &str) -> Result<(TxnParams, Items), ParamError> {
+    let mut fields = RawParams::parse(query, &TxnParams::LIST)?;
     let mut lists = lists(body.as_bytes())?;
     fields.merge_pairs(std::mem::take(&mut lists.rest), &TxnParams::LIST)?;
     let params = TxnParams::read(&fields)?;

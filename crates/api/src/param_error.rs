@@ -9,7 +9,7 @@ use crate::{DurationError, ErrorCode, EscapeError};
 /// A call that cannot be understood as it stands. Nothing was done; the caller must change the call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{detail}{}", .hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
-pub struct Refusal {
+pub struct ParamError {
     /// Which kind.
     pub code: ErrorCode,
     /// What is wrong, for a person.
@@ -20,7 +20,7 @@ pub struct Refusal {
     pub parameter: Option<String>,
 }
 
-impl Refusal {
+impl ParamError {
     /// A refusal that blames nothing in particular.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), hint: None, parameter: None }

@@ -12,8 +12,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::param::{Form, Param};
-use crate::refusal::nearest;
-use crate::{ErrorCode, EscapeError, Refusal, unescape_query};
+use crate::param_error::nearest;
+use crate::{ErrorCode, EscapeError, ParamError, unescape_query};
 
 /// Before the key of a label: `label.host=web3`.
 const LABEL: &str = "label.";
@@ -68,17 +68,17 @@ impl ParamList {
 
 /// The parameters of one call, each at most once.
 #[derive(Debug, Default)]
-pub struct Fields<'a> {
+pub struct RawParams<'a> {
     items: Vec<(&'static str, Cow<'a, str>)>,
     labels: BTreeMap<String, String>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> RawParams<'a> {
     /// Reads a query string, without its `?`.
     ///
     /// # Errors
-    /// [`Refusal`] names the parameter that is unknown, unsupported, empty, given twice or badly encoded.
-    pub fn parse(query: Option<&'a str>, list: &ParamList) -> Result<Self, Refusal> {
+    /// [`ParamError`] names the parameter that is unknown, unsupported, empty, given twice or badly encoded.
+    pub fn parse(query: Option<&'a str>, list: &ParamList) -> Result<Self, ParamError> {
         let mut fields = Self::default();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = match pair.split_once('=') {
@@ -95,8 +95,8 @@ impl<'a> Fields<'a> {
     /// Adds the fields of a JSON object.
     ///
     /// # Errors
-    /// As [`Fields::parse`]; and for a body that is not such an object, or repeats what the query says.
-    pub fn merge_json(&mut self, body: &[u8], list: &ParamList) -> Result<(), Refusal> {
+    /// As [`RawParams::parse`]; and for a body that is not such an object, or repeats what the query says.
+    pub fn merge_json(&mut self, body: &[u8], list: &ParamList) -> Result<(), ParamError> {
         let pairs = serde_json::from_slice(body).map_err(|error| bad_body(&error, list))?;
         self.merge_pairs(pairs, list)
     }
@@ -104,8 +104,8 @@ impl<'a> Fields<'a> {
     /// Reads a JSON object.
     ///
     /// # Errors
-    /// As [`Fields::merge_json`].
-    pub fn from_pairs(pairs: JsonPairs, list: &ParamList) -> Result<Self, Refusal> {
+    /// As [`RawParams::merge_json`].
+    pub fn from_pairs(pairs: JsonPairs, list: &ParamList) -> Result<Self, ParamError> {
         let mut fields = Self::default();
         fields.merge_pairs(pairs, list)?;
         Ok(fields)
@@ -114,8 +114,8 @@ impl<'a> Fields<'a> {
     /// Adds the fields of a JSON object.
     ///
     /// # Errors
-    /// As [`Fields::merge_json`].
-    pub fn merge_pairs(&mut self, pairs: JsonPairs, list: &ParamList) -> Result<(), Refusal> {
+    /// As [`RawParams::merge_json`].
+    pub fn merge_pairs(&mut self, pairs: JsonPairs, list: &ParamList) -> Result<(), ParamError> {
         for (key, value) in pairs.0 {
             let repeated = list.find(&key).filter(|param| param.form.is_repeated());
             if let (LABELS, true, Value::Object(labels)) =
@@ -164,7 +164,7 @@ impl<'a> Fields<'a> {
         &self.labels
     }
 
-    fn put_json(&mut self, key: &str, value: Value, list: &ParamList) -> Result<(), Refusal> {
+    fn put_json(&mut self, key: &str, value: Value, list: &ParamList) -> Result<(), ParamError> {
         let known = list.find(key).is_some() || (list.takes_labels() && key.starts_with(LABEL));
         // The value of an unknown field does not matter: the error names the field.
         let value = if known { scalar(key, value)? } else { String::new() };
@@ -176,7 +176,7 @@ impl<'a> Fields<'a> {
         key: &str,
         value: Option<Cow<'a, str>>,
         list: &ParamList,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ParamError> {
         if let Some(label) = key.strip_prefix(LABEL).filter(|_| list.takes_labels()) {
             return self.put_label(key, label, value);
         }
@@ -201,7 +201,7 @@ impl<'a> Fields<'a> {
         self.put_once(name, value)
     }
 
-    fn put_once(&mut self, key: &'static str, value: Cow<'a, str>) -> Result<(), Refusal> {
+    fn put_once(&mut self, key: &'static str, value: Cow<'a, str>) -> Result<(), ParamError> {
         if self.value(key).is_some() {
             return Err(twice(key));
         }
@@ -214,7 +214,7 @@ impl<'a> Fields<'a> {
         key: &str,
         label: &str,
         value: Option<Cow<'a, str>>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ParamError> {
         let value = value.filter(|v| !v.is_empty()).ok_or_else(|| empty(key))?;
         match self.labels.insert(label.to_owned(), value.into_owned()) {
             None => Ok(()),
@@ -256,62 +256,62 @@ impl<'de> Deserialize<'de> for JsonPairs {
 }
 
 /// A field's text as the query would spell it: a bare number stays bare, and is refused where a unit is due.
-fn scalar(key: &str, value: Value) -> Result<String, Refusal> {
+fn scalar(key: &str, value: Value) -> Result<String, ParamError> {
     match value {
         Value::String(text) => Ok(text),
         Value::Bool(flag) => Ok(flag.to_string()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => {
             let detail = format!("'{}' in the body is not a string", shown(key));
-            Err(Refusal::of(key, ErrorCode::InvalidArgument, detail)
+            Err(ParamError::of(key, ErrorCode::InvalidArgument, detail)
                 .hint("leave out what you do not want to say"))
         }
     }
 }
 
 /// An empty list says neither "nobody" nor "everybody", so it is not taken for one of them.
-fn empty_list(key: &'static str) -> Refusal {
-    Refusal::of(key, ErrorCode::InvalidArgument, format!("'{key}' in the body is an empty list"))
+fn empty_list(key: &'static str) -> ParamError {
+    ParamError::of(key, ErrorCode::InvalidArgument, format!("'{key}' in the body is an empty list"))
         .hint("leave it out, or name at least one")
 }
 
-fn bad_body(error: &serde_json::Error, list: &ParamList) -> Refusal {
+fn bad_body(error: &serde_json::Error, list: &ParamList) -> ParamError {
     let detail = format!("the body is not a JSON object: {error}");
-    Refusal::new(ErrorCode::InvalidArgument, detail)
+    ParamError::new(ErrorCode::InvalidArgument, detail)
         .hint(format!("send no body, or an object with the fields of the query; {}", list.listed()))
 }
 
-fn in_query(what: &str, error: EscapeError) -> Refusal {
+fn in_query(what: &str, error: EscapeError) -> ParamError {
     let what = format!("'{}' in the query", shown(what));
-    Refusal::bad_escape(&what, error, ErrorCode::InvalidArgument)
+    ParamError::bad_escape(&what, error, ErrorCode::InvalidArgument)
 }
 
-fn empty(key: &str) -> Refusal {
+fn empty(key: &str) -> ParamError {
     let detail = format!("'{}' has no value", shown(key));
-    Refusal::of(key, ErrorCode::InvalidArgument, detail)
+    ParamError::of(key, ErrorCode::InvalidArgument, detail)
         .hint(format!("write {0}=VALUE, or leave {0} out", shown(key)))
 }
 
-fn twice(key: &str) -> Refusal {
+fn twice(key: &str) -> ParamError {
     let detail = format!("'{}' is given twice", shown(key));
-    Refusal::of(key, ErrorCode::InvalidArgument, detail)
+    ParamError::of(key, ErrorCode::InvalidArgument, detail)
         .hint("give it once, in the query or in the body")
 }
 
-fn not_a_flag(key: &str) -> Refusal {
+fn not_a_flag(key: &str) -> ParamError {
     let detail = format!("'{key}' is neither true nor false");
-    Refusal::of(key, ErrorCode::InvalidArgument, detail)
+    ParamError::of(key, ErrorCode::InvalidArgument, detail)
         .hint(format!("write {key}, or leave it out"))
 }
 
-fn unknown(key: &str, list: &ParamList) -> Refusal {
+fn unknown(key: &str, list: &ParamList) -> ParamError {
     let listed = list.listed();
     let hint = match nearest(key, list.params.iter().map(|param| param.name)) {
         Some(near) => format!("did you mean '{near}'? {listed}"),
         None => listed,
     };
     let detail = format!("unknown parameter '{}'", shown(key));
-    Refusal::of(shown(key), ErrorCode::InvalidArgument, detail).hint(hint)
+    ParamError::of(shown(key), ErrorCode::InvalidArgument, detail).hint(hint)
 }
 
 /// At most 64 bytes of a key, for a message.
@@ -340,21 +340,21 @@ mod tests {
     ]);
 
     #[track_caller]
-    fn refused(query: &str) -> Refusal {
-        Fields::parse(Some(query), &KEYS).unwrap_err()
+    fn refused(query: &str) -> ParamError {
+        RawParams::parse(Some(query), &KEYS).unwrap_err()
     }
 
     #[test]
     fn values_flags_and_labels_are_read() {
         let query = "session=me&ttl=30s&stale&label.host=web%203&&";
-        let fields = Fields::parse(Some(query), &KEYS).unwrap();
+        let fields = RawParams::parse(Some(query), &KEYS).unwrap();
         assert_eq!(fields.value("session"), Some("me"));
         assert_eq!(fields.value("wait"), None);
         assert!(fields.flag("stale"));
         let labels = fields.labels();
         assert_eq!(labels.get("host").map(String::as_str), Some("web 3"));
-        assert!(!Fields::parse(Some("stale=false"), &KEYS).unwrap().flag("stale"));
-        assert!(Fields::parse(None, &KEYS).unwrap().value("ttl").is_none());
+        assert!(!RawParams::parse(Some("stale=false"), &KEYS).unwrap().flag("stale"));
+        assert!(RawParams::parse(None, &KEYS).unwrap().value("ttl").is_none());
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
         let hint = "did you mean 'session'? this call takes session, ttl, wait, data, acl, stale, label.KEY";
         assert_eq!(refusal.hint.as_deref(), Some(hint));
         assert_eq!(refused("q=1").hint.unwrap(), hint.split_once("? ").unwrap().1);
-        let none = Fields::parse(Some("a=1"), &ParamList::of_call(&[])).unwrap_err();
+        let none = RawParams::parse(Some("a=1"), &ParamList::of_call(&[])).unwrap_err();
         assert_eq!(none.hint.as_deref(), Some("this call takes no parameters"));
     }
 
@@ -385,15 +385,15 @@ mod tests {
 
     #[test]
     fn some_are_given_often_and_some_may_be_empty() {
-        let fields = Fields::parse(Some("acl=a&data=&acl=b"), &KEYS).unwrap();
+        let fields = RawParams::parse(Some("acl=a&data=&acl=b"), &KEYS).unwrap();
         assert_eq!(fields.values("acl").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((fields.value("data"), fields.bare("acl")), (Some(""), false));
-        assert!(Fields::parse(Some("acl"), &KEYS).unwrap().bare("acl"));
-        let mut fields = Fields::default();
+        assert!(RawParams::parse(Some("acl"), &KEYS).unwrap().bare("acl"));
+        let mut fields = RawParams::default();
         fields.merge_json(br#"{"acl":["a","b"],"data":""}"#, &KEYS).unwrap();
         assert_eq!(fields.values("acl").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(fields.value("data"), Some(""));
-        let nested = Fields::default().merge_json(br#"{"acl":[["a"]]}"#, &KEYS).unwrap_err();
+        let nested = RawParams::default().merge_json(br#"{"acl":[["a"]]}"#, &KEYS).unwrap_err();
         assert_eq!(nested.parameter.as_deref(), Some("acl"));
     }
 
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_body_says_the_same_as_a_query() {
-        let mut fields = Fields::parse(Some("session=me"), &KEYS).unwrap();
+        let mut fields = RawParams::parse(Some("session=me"), &KEYS).unwrap();
         let body = br#"{"ttl":"30s","stale":true,"labels":{"host":"web3"},"label.pid":812}"#;
         fields.merge_json(body, &KEYS).unwrap();
         assert_eq!((fields.value("ttl"), fields.flag("stale")), (Some("30s"), true));
@@ -417,11 +417,11 @@ mod tests {
 
     #[test]
     fn a_field_in_both_query_and_body_is_refused() {
-        let mut fields = Fields::parse(Some("ttl=30s"), &KEYS).unwrap();
+        let mut fields = RawParams::parse(Some("ttl=30s"), &KEYS).unwrap();
         let refusal = fields.merge_json(br#"{"ttl":"30s"}"#, &KEYS).unwrap_err();
         assert_eq!(refusal.detail, "'ttl' is given twice");
         let refusal =
-            Fields::default().merge_json(br#"{"ttl":"1s","ttl":"1s"}"#, &KEYS).unwrap_err();
+            RawParams::default().merge_json(br#"{"ttl":"1s","ttl":"1s"}"#, &KEYS).unwrap_err();
         assert_eq!(refusal.detail, "'ttl' is given twice");
     }
 
@@ -440,24 +440,24 @@ mod tests {
             r#"{"labels":{"a":{}}}"#,
             "{} {}",
         ] {
-            let refusal = Fields::default().merge_json(body.as_bytes(), &KEYS).unwrap_err();
+            let refusal = RawParams::default().merge_json(body.as_bytes(), &KEYS).unwrap_err();
             assert_eq!(refusal.code, ErrorCode::InvalidArgument, "{body}");
         }
         let deep = "[".repeat(100_000);
-        assert!(Fields::default().merge_json(deep.as_bytes(), &KEYS).is_err());
+        assert!(RawParams::default().merge_json(deep.as_bytes(), &KEYS).is_err());
     }
 
     proptest! {
         #[test]
         fn any_query_is_read_or_refused_in_few_words(query in "\\PC*|([a-z%.]{0,8}=?[0-9a-z%+]{0,8}&?){0,6}") {
-            if let Err(refusal) = Fields::parse(Some(&query), &KEYS) {
+            if let Err(refusal) = RawParams::parse(Some(&query), &KEYS) {
                 prop_assert!(refusal.detail.len() < 300 && refusal.hint.map_or(0, |h| h.len()) < 300);
             }
         }
 
         #[test]
         fn any_body_is_read_or_refused(body in proptest::collection::vec(any::<u8>(), 0..64)) {
-            drop(Fields::default().merge_json(&body, &KEYS));
+            drop(RawParams::default().merge_json(&body, &KEYS));
         }
     }
 }

@@ -1,0 +1,182 @@
+//! Calls about a lock that need no guard: read, release, hand over, break, request a release, set the policy, list.
+
+use std::time::Duration;
+
+use holdfast_api::parameters::lock::{
+    AGEING, ASK, ASK_REASON, ASKED_OWNER, ASKED_SESSION, BREAK_REASON, COOLDOWN, DEADLINE,
+    DETECT_DEADLOCKS, FORCE, HELD, LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SEGMENTS,
+    PREFIX, REVOKE, WAITING,
+};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, RELEASED_TOKEN};
+use holdfast_api::{
+    AskedBody, BrokenBody, CountOrNone, HandedBody, LIST_LIMIT_MAX, LockBody, LocksBody,
+    PolicyBody, Query, lock_path, named_owner,
+};
+use holdfast_types::{
+    FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, SessionName,
+};
+
+use crate::handover::handover_call;
+use crate::http::Method;
+use crate::lock_request::LOCKS_PATH;
+use crate::queue_entry::release_query;
+use crate::retry::Call;
+use crate::{Client, Error};
+
+/// Which locks to list, for [`Client::locks`]. By default all of them, in pages of the largest size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockQuery {
+    /// Only locks whose names begin with this text.
+    pub prefix: Option<String>,
+    /// Only locks that this session holds or waits for.
+    pub session: Option<SessionName>,
+    /// Only locks with a holder.
+    pub held: bool,
+    /// Only locks with a queued waiter.
+    pub waiting: bool,
+    /// Locks of one page, 1 to 1,000.
+    pub limit: Option<usize>,
+    /// The `next_page_token` of the page before.
+    pub page_token: Option<String>,
+}
+
+impl Client {
+    /// Releases a lock that a session holds by itself, or leaves its queue. A repeated call has no further effect.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the holder, if another session holds the lock; otherwise see [`Error`].
+    pub async fn release(&self, lock: &LockName, session: &SessionName) -> Result<(), Error> {
+        let query = self.release_of_hold(lock, session).await?;
+        self.calls().send(&Call::new(Method::DELETE, query.target(&lock_path(lock)))).await
+    }
+
+    /// Hands a lock that a session holds by itself to another open session, which holds it at once; see
+    /// [`Guard::hand_over`](crate::Guard::hand_over) for a guard of this program.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the session does not hold it; [`Error::Lost`] if one of the sessions is not open; otherwise
+    /// see [`Error`]: after [`Error::Unknown`] read who holds it.
+    pub async fn hand_over(
+        &self,
+        lock: &LockName,
+        from: &SessionName,
+        to: &SessionName,
+    ) -> Result<HandedBody, Error> {
+        let release = self.release_of_hold(lock, from).await?;
+        self.calls().json(&handover_call(lock, release, to, None)).await
+    }
+
+    /// The release of the session's own hold by its token, so that a late copy of the call affects no later hold.
+    async fn release_of_hold(
+        &self,
+        lock: &LockName,
+        session: &SessionName,
+    ) -> Result<Query, Error> {
+        let body = self.look(lock).await?;
+        let mut holders = body.holders.iter();
+        let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
+        let target = hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default();
+        Ok(release_query(Query::default(), session, None, target))
+    }
+
+    /// The holders and the queue of a lock.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn look(&self, lock: &LockName) -> Result<LockBody, Error> {
+        self.calls().get(lock_path(lock)).await
+    }
+
+    /// Breaks a lock: takes it from its holders, or from the hold of a token. With a token the call may be repeated: it
+    /// affects no later holder.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn break_lock(
+        &self,
+        lock: &LockName,
+        token: Option<FencingToken>,
+        reason: &Reason,
+    ) -> Result<BrokenBody, Error> {
+        let query = Query::default()
+            .with_flag(&FORCE, true)
+            .with(&BREAK_REASON, reason)
+            .with_some(&RELEASED_TOKEN, token.as_ref());
+        self.calls().json(&Call::new(Method::DELETE, query.target(&lock_path(lock)))).await
+    }
+
+    /// Asks the holders of a lock to release it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the named session does not hold it; otherwise see [`Error`].
+    pub async fn request_release(&self, request: &RequestRelease) -> Result<AskedBody, Error> {
+        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = request;
+        let (session, owner) = holder.clone().unzip();
+        let query = Query::default()
+            .with(&ASK, &"release")
+            .with_some(&ASKED_SESSION, session.as_ref())
+            .with_some(&ASKED_OWNER, owner.and_then(named_owner).as_ref())
+            .with_some(&ASK_REASON, reason.as_ref())
+            .with(&DEADLINE, &Duration::from_millis(*deadline_ms))
+            .with_flag(&REVOKE, *revoke);
+        self.calls().json(&Call::new(Method::POST, query.target(&lock_path(lock)))).await
+    }
+
+    /// Changes the policy of a lock for all callers and at once. A value of `None` stays as it is. Returns the policy.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a lock in use would become a semaphore, or the reverse; otherwise see [`Error`].
+    pub async fn set_policy(
+        &self,
+        lock: &LockName,
+        change: &PolicyChange,
+    ) -> Result<PolicyBody, Error> {
+        let duration = |ms: Option<u64>| ms.map(Duration::from_millis);
+        let mut query = Query::default()
+            .with_some(&POLICY_LIMIT, change.limit.map(CountOrNone).as_ref())
+            .with_some(&ORDER, change.order.as_ref())
+            .with_some(&AGEING, duration(change.ageing_ms).as_ref())
+            .with_some(&LOCK_DELAY, duration(change.lock_delay_ms).as_ref())
+            .with_some(&COOLDOWN, duration(change.cooldown_ms).as_ref())
+            .with_some(&POLICY_SEGMENTS, change.segments.map(CountOrNone).as_ref());
+        if let Some(detect) = change.detect_deadlocks {
+            query = query.with_flag(&DETECT_DEADLOCKS, detect);
+        }
+        self.calls().json(&Call::new(Method::PATCH, query.target(&lock_path(lock)))).await
+    }
+
+    /// One page of locks.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn locks(&self, query: &LockQuery) -> Result<LocksBody, Error> {
+        let LockQuery { prefix, session, held, waiting, limit, page_token } = query;
+        let query = Query::default()
+            .with_some(&PREFIX, prefix.as_ref().filter(|prefix| !prefix.is_empty()))
+            .with_some(&LIST_SESSION, session.as_ref())
+            .with_flag(&HELD, *held)
+            .with_flag(&WAITING, *waiting)
+            .with(&LIMIT, &limit.unwrap_or(LIST_LIMIT_MAX))
+            .with_some(&PAGE_TOKEN, page_token.as_ref());
+        self.calls().get(query.target(LOCKS_PATH)).await
+    }
+
+    /// Visits every lock of a query, from its page on, page by page.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn each_lock(
+        &self,
+        mut query: LockQuery,
+        mut visit: impl FnMut(LockBody),
+    ) -> Result<(), Error> {
+        loop {
+            let page = self.locks(&query).await?;
+            page.locks.into_iter().for_each(&mut visit);
+            query.page_token = page.next_page_token;
+            if query.page_token.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `PUT /v1/elections/{name}`: campaign for an election, renew the leadership, or replace the value.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::election::{SESSION, VALUE};
+use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
+use holdfast_api::{
+    CallParams as _, ElectedBody, ErrorCode, ParamError, ParamValue as _, Schemas, params,
+};
+use holdfast_service::{Granted, Response};
+use holdfast_types::{Acquire, Attempt, Data, Labels, Owner, SessionName, Ttl};
+
+use super::election;
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::locks::{
+    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
+};
+use crate::operation::{Answer, Content, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::ELECTION;
+use crate::status::{HttpError, of_param_error};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Campaign for an election, renew the leadership, or replace the value",
+    description: "2xx means that the caller leads, 423 that it does not. The same call sent again renews, with the same token; \
+        another value replaces the one that everybody sees, and without a value it stays. Accept: text/plain answers just \
+        the token.",
+    params: CampaignParams::LIST,
+    body: BodyKind::Value,
+    answers: || {
+        vec![
+            Answer::json(StatusCode::OK, "The caller leads", Schemas::of::<ElectedBody>)
+                .or("text/plain", Content::Text)
+                .with(&[GRANTED_TOKEN]),
+        ]
+    },
+    errors: ACQUIRE_ERRORS,
+    ..Operation::write("campaign", Method::Put, &ELECTION, |call| campaign(call).boxed())
+};
+
+params! {
+    struct CampaignParams as "a campaign" {
+        session: Option<SessionName> = SESSION,
+        owner: Option<Owner> = OWNER,
+        attempt: Option<Attempt> = ATTEMPT,
+        ttl: Option<Ttl> = TTL,
+        wait: Duration = WAIT,
+        value: Option<String> = VALUE,
+        _redirect: bool = REDIRECT,
+        labels: Labels = LABELS,
+    }
+}
+
+async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let (election, lock) = election(call)?;
+    let params: CampaignParams = call.params()?;
+    let value = value(params.value, &call.body).map_err(of_param_error)?;
+    call.log_fields.wait = params.wait;
+    let (attempt, ttl) = (params.attempt, params.ttl);
+    let open = acquiring_session(call, params.session, attempt, ttl, params.labels)?;
+    let acquire = Acquire::new(lock, open, owner_or_unnamed(params.owner)).waiting(params.wait);
+    let value = value.map(|value| Data::from(value.into_bytes()));
+    let acquire = Acquire { attempt, value, ..acquire };
+    let granted = call.run(call.service().acquire(&call.context, acquire)).await?;
+    let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
+    let token = grant.token;
+    let body = ElectedBody::new(election, grant, (waited, expires_in), revision);
+    Ok(grant_reply(call, token, &body, revision))
+}
+
+/// The value, from the parameter or from the body.
+fn value(value: Option<String>, body: &[u8]) -> Result<Option<String>, ParamError> {
+    let invalid = |detail: &str, hint: &str| {
+        Err(ParamError::of("value", ErrorCode::InvalidArgument, detail).hint(hint))
+    };
+    match (value, body) {
+        (value, []) => Ok(value),
+        (Some(_), _) => invalid("'value' is given twice", "give it as the body, or with ?value="),
+        (None, body) => match std::str::from_utf8(body) {
+            Ok(text) => String::parse(&VALUE, text).map(Some),
+            Err(_) => invalid("the value is not UTF-8", "send text, e.g. an address or a name"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str, body: &[u8]) -> Result<Option<String>, ParamError> {
+        value(CampaignParams::from_query(query)?.value, body)
+    }
+
+    #[test]
+    fn the_value_is_the_parameter_or_the_body() {
+        assert_eq!(read("", b"").unwrap(), None);
+        assert_eq!(read("value=10.0.0.7%3A5432", b"").unwrap().as_deref(), Some("10.0.0.7:5432"));
+        assert_eq!(read("", b"10.0.0.7").unwrap().as_deref(), Some("10.0.0.7"));
+        assert_eq!(read("", &[b'x'; 4_096]).unwrap().map(|value| value.len()), Some(4_096));
+    }
+
+    #[test]
+    fn two_values_long_ones_and_other_encodings_are_rejected() {
+        let long = format!("value={}", "x".repeat(4_097));
+        for (query, body, detail) in [
+            ("value=a", &b"b"[..], "given twice"),
+            ("value=a&value=b", b"", "given twice"),
+            ("", &[0xff], "not UTF-8"),
+            ("value=%ff", b"", "UTF-8"),
+            ("value=", b"", "no value"),
+            (long.as_str(), b"", "longer than 4096 bytes"),
+            ("", &[b'x'; 4_097], "longer than 4096 bytes"),
+        ] {
+            let error = read(query, body).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");
+            assert!(error.detail.contains(detail), "{query}: {error}");
+        }
+    }
+}

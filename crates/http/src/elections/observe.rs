@@ -1,0 +1,172 @@
+//! The stream of an election: the leader, then every change of it.
+//!
+//! Each revision is one event, so that a leader that is replaced in the same revision is not reported as a vacancy. A
+//! resumed stream has only what changed since; if some of that is forgotten, a `gap` and the present leader come first.
+//! Bound: one event in memory.
+
+use tokio::sync::watch as signal;
+
+use holdfast_api::{GapBody, LeaderBody, LeadershipBody};
+use holdfast_service::{
+    Failure, ReadMode, Response, Service, WatchFilter, WatchItem, WatchRequest, WatchStream,
+    Watched,
+};
+use holdfast_types::{LockName, LockView, Revision, ZnodePath};
+
+use crate::call::CallContext;
+use crate::connection::Closing;
+use crate::reply::Reply;
+use crate::sse::{self, EventSource, closed, last_event_id};
+use crate::status::{ErrorContext, HttpError, of_failure, shutting_down};
+
+pub(super) async fn observe(
+    call: &CallContext<'_>,
+    (election, lock): (LockName, LockName),
+    read: ReadMode,
+) -> Result<Reply, HttpError> {
+    let since = last_event_id(&call.parts.headers)?;
+    let (watch, gap) = match watch(call, &lock, since) {
+        Err(Failure::Compacted { .. }) => (watch(call, &lock, None), true),
+        watch => (watch, false),
+    };
+    let mut stream = ElectionStream {
+        service: call.service().clone(),
+        watch: watch.map_err(|failure| call.error(failure))?,
+        closing: call.front.closing(),
+        election,
+        lock,
+        seen: since.unwrap_or_default(),
+        leader: None,
+        changed: None,
+        gap,
+        first: None,
+        ended: false,
+    };
+    if since.is_none() {
+        // The watch began before the read: a change in between is in both, and is reported once.
+        let Response { value: view, revision, .. } =
+            call.run(call.service().lock(&stream.lock, read)).await?;
+        stream.first = Some(stream.begin(view, revision));
+    }
+    Ok(sse::stream("leaders follow", call.front.config().stream_comment, stream))
+}
+
+fn watch(
+    call: &CallContext<'_>,
+    lock: &LockName,
+    since: Option<Revision>,
+) -> Result<WatchStream, Failure> {
+    let filter = WatchFilter::Node(ZnodePath::of_lock(lock));
+    call.service().watch(WatchRequest { filter, since, identities: call.identities() })
+}
+
+struct ElectionStream {
+    service: Service,
+    watch: WatchStream,
+    closing: signal::Receiver<Closing>,
+    election: LockName,
+    lock: LockName,
+    /// Everything up to this revision was reported, or was known to the client.
+    seen: Revision,
+    /// `None` also if the leader is not known: a resumed stream reads only changes.
+    leader: Option<LeaderBody>,
+    /// A revision that is not reported yet, because more of it may come.
+    changed: Option<Revision>,
+    /// Changes are missing: a `gap` and the present leader come next.
+    gap: bool,
+    first: Option<String>,
+    ended: bool,
+}
+
+impl EventSource for ElectionStream {
+    async fn next_event(&mut self) -> Option<String> {
+        if self.ended {
+            return None;
+        }
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        loop {
+            if self.gap {
+                return Some(self.report_gap().await);
+            }
+            let watched = tokio::select! {
+                watched = self.watch.next() => watched,
+                () = closed(&mut self.closing) => return Some(self.end(&shutting_down())),
+            };
+            if let Some(text) = self.receive(watched) {
+                return Some(text);
+            }
+        }
+    }
+}
+
+impl ElectionStream {
+    /// Reports the leader at a revision. Later changes are reported from there on.
+    fn begin(&mut self, view: LockView, at: Revision) -> String {
+        let leader = view.holders.into_iter().next();
+        self.leader = leader.map(|holder| {
+            LeaderBody::new((holder.session, holder.owner), holder.token, holder.value.as_ref())
+        });
+        (self.seen, self.changed, self.gap) = (at, None, false);
+        self.event(at)
+    }
+
+    /// The gap and the present leader, in one piece so that no client resumes between the two.
+    async fn report_gap(&mut self) -> String {
+        // This node's state is never older than what it has reported.
+        match self.service.lock(&self.lock, ReadMode::Stale).await {
+            Ok(Response { value: view, revision, .. }) => {
+                let gap = sse::event("gap", &GapBody { until: revision });
+                format!("{gap}{}", self.begin(view, revision))
+            }
+            Err(failure) => {
+                let (lock, session, now) = (Some(&self.lock), None, self.service.log_time());
+                let problem = of_failure(failure, &ErrorContext { lock, session, now });
+                self.end(&problem)
+            }
+        }
+    }
+
+    /// The event after an item, once the last item of its revision has come.
+    fn receive(&mut self, Watched { resume, item }: Watched) -> Option<String> {
+        match item {
+            WatchItem::Granted { revision, token, session, owner, value, .. }
+            | WatchItem::ValueSet { revision, token, session, owner, value, .. } => {
+                if revision > self.seen {
+                    self.leader = Some(LeaderBody::new((session, owner), token, value.as_ref()));
+                    self.changed = Some(revision);
+                }
+            }
+            WatchItem::Lost { revision, token, .. } => {
+                let leads = self.leader.as_ref().is_none_or(|leader| leader.token == token);
+                if revision > self.seen && leads {
+                    (self.leader, self.changed) = (None, Some(revision));
+                }
+            }
+            WatchItem::Bookmark { revision } => {
+                self.seen = self.seen.max(revision);
+                let body = serde_json::json!({ "revision": self.seen });
+                return Some(sse::numbered(self.seen, "bookmark", &body));
+            }
+            WatchItem::Compacted { .. } => self.gap = true,
+            WatchItem::ShuttingDown => return Some(self.end(&shutting_down())),
+            WatchItem::Change { .. } | WatchItem::ReleaseRequested { .. } => {}
+        }
+        let changed = self.changed.filter(|changed| resume >= *changed && !self.gap)?;
+        (self.seen, self.changed) = (changed, None);
+        Some(self.event(changed))
+    }
+
+    fn event(&self, revision: Revision) -> String {
+        let (election, leader) = (self.election.clone(), self.leader.clone());
+        let name = if leader.is_some() { "leader" } else { "vacant" };
+        sse::numbered(revision, name, &LeadershipBody { election, leader, revision })
+    }
+
+    /// The last event: a problem without an id, so that the client resumes from what it has.
+    fn end(&mut self, problem: &HttpError) -> String {
+        self.ended = true;
+        sse::event("reconnect", problem)
+    }
+}

@@ -1,0 +1,219 @@
+//! `PUT /v1/locks/{name}`: acquire a lock or renew it. With `Accept: text/event-stream` the answer is a stream.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::lock::{
+    HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, REENTRANT, SEGMENT, SEGMENTS,
+    SESSION, VALUE,
+};
+use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
+use holdfast_api::{CallParams as _, ErrorCode, GrantBody, ParamError, Schemas, params};
+use holdfast_service::{Granted, Response};
+use holdfast_types::{
+    Acquire, Attempt, Data, Labels, Mode, Owner, SegmentChoice, Segments, SessionName, Ttl, millis,
+};
+
+use super::acquire_stream::stream;
+use super::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed};
+use crate::call::CallContext;
+use crate::operation::{Answer, Content, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LOCK;
+use crate::sse::accepts_events;
+use crate::status::{HttpError, of_param_error};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Acquire a lock, or renew it",
+    description: "2xx means that the caller holds the lock, 423 that it does not. The same call may be sent again at any \
+        time: it renews, with the same token. Accept: text/plain answers just the token. With segments the answer names \
+        the segment.",
+    params: AcquireParams::LIST,
+    answers: || {
+        vec![
+            Answer::json(StatusCode::OK, "The caller holds the lock", Schemas::of::<GrantBody>)
+                .or("text/plain", Content::Text)
+                .or("text/event-stream", Content::Text)
+                .with(&[GRANTED_TOKEN]),
+        ]
+    },
+    errors: ACQUIRE_ERRORS,
+    ..Operation::write("acquireLock", Method::Put, &LOCK, |call| acquire(call).boxed())
+};
+
+params! {
+    struct AcquireParams {
+        session: Option<SessionName> = SESSION,
+        owner: Option<Owner> = OWNER,
+        attempt: Option<Attempt> = ATTEMPT,
+        ttl: Option<Ttl> = TTL,
+        wait: Duration = WAIT,
+        mode: Option<Mode> = MODE,
+        hold: Option<&'static str> = HOLD,
+        permits: Option<u32> = PERMITS,
+        limit: Option<u32> = LIMIT,
+        priority: u8 = PRIORITY,
+        reentrant: bool = REENTRANT,
+        max_hold: Option<Duration> = MAX_HOLD,
+        min_hold: Option<Duration> = MIN_HOLD,
+        value: Option<String> = VALUE,
+        segments: Option<u32> = SEGMENTS,
+        segment: Option<SegmentChoice> = SEGMENT,
+        _redirect: bool = REDIRECT,
+        labels: Labels = LABELS,
+    }
+}
+
+async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock()?;
+    let params: AcquireParams = call.params()?;
+    let for_connection = is_for_connection(&params).map_err(of_param_error)?;
+    let segments = segments(&params).map_err(of_param_error)?;
+    call.log_fields.wait = params.wait;
+    let AcquireParams { session, owner, attempt, ttl, labels, .. } = params;
+    let open = acquiring_session(call, session, attempt, ttl, labels)?;
+    let acquire = Acquire::new(lock.clone(), open, owner_or_unnamed(owner)).waiting(params.wait);
+    let acquire = Acquire {
+        attempt,
+        mode: params.mode,
+        permits: params.permits,
+        limit: params.limit,
+        priority: params.priority,
+        reentrant: params.reentrant,
+        max_hold_ms: params.max_hold.map(millis),
+        min_hold_ms: params.min_hold.map(millis),
+        value: params.value.map(|value| Data::from(value.into_bytes())),
+        segments,
+        ..acquire
+    };
+    if for_connection || accepts_events(&call.parts.headers) {
+        return stream(call, acquire, for_connection).await;
+    }
+    let granted = call.run(call.service().acquire(&call.context, acquire)).await?;
+    let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
+    let token = grant.token;
+    let body = GrantBody::new(grant, (waited, expires_in), call.now(), revision);
+    let body = if segments.is_some() { body.of_whole(&lock) } else { body };
+    Ok(grant_reply(call, token, &body, revision))
+}
+
+fn is_for_connection(params: &AcquireParams) -> Result<bool, ParamError> {
+    let others = [
+        ("session", params.session.is_some()),
+        ("owner", params.owner.is_some()),
+        ("attempt", params.attempt.is_some()),
+    ];
+    match (params.hold, others.into_iter().find(|(_, is_given)| *is_given)) {
+        (Some(_), Some((other, _))) => {
+            let detail = format!("'{other}' and 'hold=connection' exclude each other");
+            Err(ParamError::of(other, ErrorCode::InvalidArgument, detail)
+                .hint("the connection is the holder: leave one of them out"))
+        }
+        (hold, _) => Ok(hold.is_some()),
+    }
+}
+
+fn segments(params: &AcquireParams) -> Result<Option<Segments>, ParamError> {
+    match (params.segments, params.segment) {
+        (None, None) => Ok(None),
+        (Some(count), Some(SegmentChoice::At(index))) if index >= count => {
+            let detail = format!("there is no segment {index} of {count}");
+            Err(ParamError::of("segment", ErrorCode::InvalidArgument, detail)
+                .hint(format!("segments are numbered from 0 to {}", count.saturating_sub(1))))
+        }
+        (count, choice) => Ok(Some(Segments { count, choice: choice.unwrap_or_default() })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locks::check_attempt;
+
+    fn read(query: &str) -> Result<AcquireParams, ParamError> {
+        let params = AcquireParams::from_query(query)?;
+        is_for_connection(&params)?;
+        segments(&params)?;
+        check_attempt(params.attempt, params.session.as_ref())?;
+        Ok(params)
+    }
+
+    #[track_caller]
+    fn rejected(query: &str) -> (ErrorCode, String) {
+        let error = read(query).unwrap_err();
+        (error.code, error.detail)
+    }
+
+    #[test]
+    fn a_call_without_parameters_takes_the_defaults() {
+        let params = read("").unwrap();
+        assert_eq!((params.mode, params.wait, params.priority), (None, Duration::ZERO, 0));
+        assert_eq!((params.reentrant, params.hold, params.ttl), (true, None, None));
+        assert_eq!(read("mode=upgradable").unwrap().mode, Some(Mode::Upgradable));
+        assert!(!read("reentrant=false").unwrap().reentrant);
+        assert_eq!(read("max_hold=720h").unwrap().max_hold, Some(Duration::from_hours(720)));
+        assert_eq!(read("value=web-3%3A8080").unwrap().value.as_deref(), Some("web-3:8080"));
+    }
+
+    #[test]
+    fn values_out_of_bounds_are_rejected() {
+        let (longest, longer) = ("x".repeat(4_096), "x".repeat(4_097));
+        assert!(read(&format!("value={longest}")).is_ok());
+        assert!(rejected(&format!("value={longer}")).1.contains("longer than 4096 bytes"));
+        assert!(read("permits=10000&limit=8&priority=9&segments=1024&segment=1023").is_ok());
+        for query in [
+            "permits=0",
+            "permits=10001",
+            "permits=-1",
+            "limit=0",
+            "limit=many",
+            "priority=10",
+            "mode=odd",
+            "segments=0",
+            "segments=1025",
+            "segment=1024",
+            "segment=best",
+            "session=me&attempt=0",
+            "session=me&attempt=x",
+        ] {
+            assert_eq!(rejected(query).0, ErrorCode::InvalidArgument, "{query}");
+        }
+        for query in ["max_hold=0s", "max_hold=720h1ms", "min_hold=5", "ttl=30", "wait=5m1ms"] {
+            assert_eq!(rejected(query).0, ErrorCode::BadDuration, "{query}");
+        }
+        let long = format!("session={}", "a".repeat(129));
+        for query in ["session=a/b", "owner=a%20b", "label.a/b=1", long.as_str()] {
+            assert_eq!(rejected(query).0, ErrorCode::BadName, "{query}");
+        }
+        let many: Vec<String> = (0..17).map(|i| format!("label.k{i}=v")).collect();
+        assert_eq!(rejected(&many.join("&")).1, "17 labels: at most 16 are allowed");
+    }
+
+    #[test]
+    fn a_segment_is_a_number_below_their_count_or_any() {
+        let read = |query: &str| segments(&read(query).unwrap()).unwrap();
+        let of = |count, choice| Some(Segments { count, choice });
+        assert_eq!(read("session=me"), None);
+        assert_eq!(read("segments=8"), of(Some(8), SegmentChoice::Any));
+        assert_eq!(read("segments=8&segment=any"), of(Some(8), SegmentChoice::Any));
+        assert_eq!(read("segments=1024&segment=1023"), of(Some(1_024), SegmentChoice::At(1_023)));
+        assert_eq!(read("segment=3"), of(None, SegmentChoice::At(3)));
+        assert_eq!(read("segment=any"), of(None, SegmentChoice::Any));
+        assert_eq!(rejected("segments=8&segment=8").1, "there is no segment 8 of 8");
+    }
+
+    #[test]
+    fn a_connection_that_holds_needs_no_session() {
+        assert!(read("hold=connection&ttl=5s&label.host=a").unwrap().hold.is_some());
+        for query in ["hold=connection&session=me", "hold=session", "hold=connection&attempt=1"] {
+            assert_eq!(rejected(query).0, ErrorCode::InvalidArgument, "{query}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_needs_a_session() {
+        assert_eq!(rejected("attempt=1").1, "'attempt' needs 'session'");
+        assert!(read("session=me&attempt=9223372036854775807").is_ok());
+    }
+}

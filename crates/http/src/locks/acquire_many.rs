@@ -1,0 +1,120 @@
+//! `POST /v1/locks`: acquire several locks, all or none.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::lock::{MAX_HOLD, MULTI_LOCK_MODE, NAMES, SESSION};
+use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
+use holdfast_api::{
+    CallParams as _, ErrorCode, GrantAllBody, GrantBody, ParamError, Schemas, params,
+};
+use holdfast_service::{GrantedMany, Response};
+use holdfast_types::{
+    AcquireAll, Attempt, Labels, LockName, Mode, Owner, SessionName, Ttl, millis, queue_fields,
+};
+
+use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
+use crate::call::CallContext;
+use crate::operation::{Answer, Content, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LOCKS;
+use crate::status::{HttpError, of_param_error};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Acquire several locks at once, all or none",
+    description: "The call has one place in every queue and is granted when it is first in all of them: such calls never \
+        deadlock with each other, and calls for fewer locks do not starve them. Every lock has its own token. The same call \
+        sent again renews.",
+    params: AcquireManyParams::LIST,
+    answers: || {
+        let about = "The caller holds all of them";
+        let granted = Answer::json(StatusCode::OK, about, Schemas::of::<GrantAllBody>);
+        vec![granted.or("text/plain", Content::Text)]
+    },
+    errors: ACQUIRE_ERRORS,
+    ..Operation::write("acquireLocks", Method::Post, &LOCKS, |call| acquire(call).boxed())
+};
+
+params! {
+    struct AcquireManyParams {
+        names: Vec<LockName> = NAMES,
+        session: Option<SessionName> = SESSION,
+        owner: Option<Owner> = OWNER,
+        attempt: Option<Attempt> = ATTEMPT,
+        ttl: Option<Ttl> = TTL,
+        wait: Duration = WAIT,
+        mode: Option<Mode> = MULTI_LOCK_MODE,
+        max_hold: Option<Duration> = MAX_HOLD,
+        _redirect: bool = REDIRECT,
+        labels: Labels = LABELS,
+    }
+}
+
+async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let params: AcquireManyParams = call.params()?;
+    let locks = checked_names(params.names).map_err(of_param_error)?;
+    call.log_fields.wait = params.wait;
+    let (wait, wait_ms) = queue_fields(params.wait);
+    let (attempt, labels) = (params.attempt, params.labels);
+    let acquire = AcquireAll {
+        locks,
+        open: acquiring_session(call, params.session, attempt, params.ttl, labels)?,
+        owner: owner_or_unnamed(params.owner),
+        wait,
+        wait_ms,
+        mode: params.mode.unwrap_or_default(),
+        max_hold_ms: params.max_hold.map(millis),
+        attempt,
+    };
+    let granted = call.run(call.service().acquire_many(&call.context, acquire)).await?;
+    let Response { value: GrantedMany { grants, waited, expires_in }, revision, .. } = granted;
+    if call.wants_text() {
+        let line = |grant: &holdfast_types::Grant| format!("{} {}\n", grant.lock, grant.token);
+        let tokens: String = grants.iter().map(line).collect();
+        return Ok(Reply::text(StatusCode::OK, tokens).at(revision));
+    }
+    let now = call.now();
+    let body = |grant| GrantBody::new(grant, (waited, expires_in), now, revision);
+    let body = GrantAllBody { grants: grants.into_iter().map(body).collect(), revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+/// The locks of a call: at least one, each once, and no more than one call may name.
+pub(super) fn checked_names(names: Vec<LockName>) -> Result<Vec<LockName>, ParamError> {
+    let repeated = (1..names.len()).find(|index| names[..*index].contains(&names[*index]));
+    let detail = match repeated {
+        Some(index) => format!("'name' states '{}' twice", names[index]),
+        None if names.is_empty() => "'name' is required".to_owned(),
+        None if names.len() > AcquireAll::LOCKS_MAX => {
+            format!("'name' is given more than {} times", AcquireAll::LOCKS_MAX)
+        }
+        None => return Ok(names),
+    };
+    Err(ParamError::of("name", ErrorCode::InvalidArgument, detail)
+        .hint("name each lock once: ?name=a&name=b"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lock_is_named_once() {
+        let read = |query: &str| checked_names(AcquireManyParams::from_query(query)?.names);
+        assert_eq!(read("name=b&name=a").unwrap().len(), 2);
+        let many = |count| (0..count).map(|i| format!("name=l{i}")).collect::<Vec<_>>().join("&");
+        assert_eq!(read(&many(16)).unwrap().len(), 16);
+        for query in ["", "name=a&name=b&name=a", many(17).as_str()] {
+            let error = read(query).unwrap_err();
+            assert_eq!(error.parameter.as_deref(), Some("name"), "{query}");
+        }
+        assert_eq!(read("name=a&name=").unwrap_err().code, ErrorCode::BadName);
+    }
+
+    #[test]
+    fn only_one_lock_at_a_time_is_upgradable() {
+        let error = AcquireManyParams::from_query("name=a&mode=upgradable").unwrap_err();
+        assert_eq!(error.detail, "'mode' is not one of exclusive, shared");
+    }
+}

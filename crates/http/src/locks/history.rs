@@ -1,0 +1,126 @@
+//! `GET /v1/history/{name}`: who held a lock before.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::LIMIT;
+use holdfast_api::parameters::lock::AT;
+use holdfast_api::{
+    CallParams as _, ErrorCode, HistoryBody, Param, ParamError, ParamValue, PastHoldBody, Schemas,
+    format_duration, named_owner, params, parse_duration, parse_time,
+};
+use holdfast_service::{HistoryRequest, LockHistory, PastHold, Response};
+use holdfast_types::{HolderView, Stamp, millis};
+
+use crate::call::CallContext;
+use crate::operation::{Answer, Operation};
+use crate::reply::Reply;
+use crate::routes::HISTORY;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Who held a lock when, with which token, and why it ended",
+    description: "The answer has what this node remembers. No hold that ended after the revision complete_after is missing.",
+    params: HistoryParams::LIST,
+    answers: || vec![Answer::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
+    ..Operation::read("readHistory", &HISTORY, |call| history(call).boxed())
+};
+
+params! {
+    struct HistoryParams {
+        at: Option<HistoryTime> = AT,
+        limit: usize = LIMIT,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HistoryTime {
+    At(Stamp),
+    Ago(Duration),
+}
+
+impl HistoryTime {
+    fn stamp(self, now: Stamp) -> Stamp {
+        match self {
+            Self::At(stamp) => stamp,
+            Self::Ago(ago) => Stamp(now.0.saturating_sub(millis(ago))),
+        }
+    }
+}
+
+impl ParamValue for HistoryTime {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        let stamp = text.parse().ok().map(Stamp).or_else(|| parse_time(text));
+        let time = stamp.map(Self::At).or_else(|| parse_duration(text).ok().map(Self::Ago));
+        time.ok_or_else(|| {
+            let detail = format!("'{}' is not a valid time", param.name);
+            ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(param.hint)
+        })
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Self::At(stamp) => stamp.0.to_string(),
+            Self::Ago(ago) => format_duration(*ago),
+        }
+    }
+}
+
+async fn history(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock()?;
+    let HistoryParams { at, limit } = call.params()?;
+    let at = at.map(|at| at.stamp(call.now()));
+    let history = call.run(call.service().history(HistoryRequest { lock, at, limit })).await?;
+    let Response { value: LockHistory { lock, holders, holds, complete_after }, revision, .. } =
+        history;
+    let present = holders.into_iter().map(present_hold);
+    let holds = present.chain(holds.into_iter().map(past_hold)).collect();
+    let body = HistoryBody { lock, holds, complete_after, revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+fn present_hold(holder: HolderView) -> PastHoldBody {
+    PastHoldBody {
+        token: holder.token,
+        session: holder.session,
+        owner: named_owner(holder.owner),
+        since_at_ms: holder.granted_at.0,
+        until_at_ms: None,
+        until_revision: None,
+        cause: None,
+    }
+}
+
+fn past_hold(hold: PastHold) -> PastHoldBody {
+    PastHoldBody {
+        token: hold.token,
+        session: hold.session,
+        owner: named_owner(hold.owner),
+        since_at_ms: hold.since.0,
+        until_at_ms: Some(hold.until.0),
+        until_revision: Some(hold.ended_in),
+        cause: Some(hold.cause.as_str().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_stamp_a_date_or_so_long_ago() {
+        let read = |query: &str| HistoryParams::from_query(query).map(|params| params.at);
+        assert_eq!(read("at=1500").unwrap(), Some(HistoryTime::At(Stamp(1_500))));
+        assert_eq!(read("at=1970-01-01T00:00:02Z").unwrap(), Some(HistoryTime::At(Stamp(2_000))));
+        let ago = read("at=5m").unwrap().unwrap();
+        assert_eq!(ago.stamp(Stamp(301_000)), Stamp(1_000));
+        assert_eq!(read("").unwrap(), None);
+        for query in ["at=yesterday", "at=-1", "limit=0"] {
+            assert_eq!(read(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+        }
+        for time in [HistoryTime::At(Stamp(7)), HistoryTime::Ago(Duration::from_secs(90))] {
+            assert_eq!(HistoryTime::parse(&AT, &time.to_text()).unwrap(), time);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `GET /v1/locks`: locks page by page, or with `sort=contention` those with the longest queues.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::lock::{HELD, LIST_SESSION, PREFIX, SORT, WAITING};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
+use holdfast_api::{
+    CallParams as _, ContentionBody, ErrorCode, LockBody, LocksBody, ParamError, Schemas, params,
+};
+use holdfast_service::{ContendedLock, LockFilter, Response};
+use holdfast_types::SessionName;
+
+use super::read::with_times;
+use crate::call::{CallContext, read_mode};
+use crate::operation::{Answer, Content, Operation};
+use crate::reply::Reply;
+use crate::routes::LOCKS;
+use crate::status::{HttpError, of_param_error};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Many locks, in order of their names",
+    description: "If there are more, give next_page_token back as page_token. sort=contention answers one page: the locks with \
+        the longest queues, with recent wait and hold times.",
+    params: ListParams::LIST,
+    answers: || {
+        vec![
+            Answer::json(StatusCode::OK, "A page of locks", Schemas::of::<LocksBody>)
+                .or("application/json", Content::Json(Schemas::of::<ContentionBody>)),
+        ]
+    },
+    ..Operation::read("listLocks", &LOCKS, |call| list(call).boxed())
+};
+
+params! {
+    struct ListParams {
+        prefix: Option<String> = PREFIX,
+        session: Option<SessionName> = LIST_SESSION,
+        limit: usize = LIMIT,
+        page_token: Option<String> = PAGE_TOKEN,
+        sort: &'static str = SORT,
+        held: bool = HELD,
+        waiting: bool = WAITING,
+        stale: bool = STALE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let params: ListParams = call.params()?;
+    if sorts_by_contention(&params).map_err(of_param_error)? {
+        return contention(call, params).await;
+    }
+    let ListParams { prefix, session, limit, page_token, held, waiting, stale, .. } = params;
+    let filter = LockFilter { prefix: prefix.unwrap_or_default(), held, waiting, session };
+    let locks = call.service().locks(&filter, page_token.as_deref(), limit, read_mode(stale));
+    let Response { value: page, revision, leader_contact } = call.run(locks).await?;
+    let body = LocksBody::new(page, call.now());
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+}
+
+async fn contention(call: &CallContext<'_>, params: ListParams) -> Result<Reply, HttpError> {
+    let ListParams { prefix, limit, stale, .. } = params;
+    let contention = call.service().contention(prefix.unwrap_or_default(), limit, read_mode(stale));
+    let Response { value: found, revision, leader_contact } = call.run(contention).await?;
+    let now = call.now();
+    let body =
+        |ContendedLock { view, times }| with_times(LockBody::new(view, now, None), times.as_ref());
+    let body = ContentionBody { locks: found.into_iter().map(body).collect(), revision };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+}
+
+fn sorts_by_contention(params: &ListParams) -> Result<bool, ParamError> {
+    if params.sort != "contention" {
+        return Ok(false);
+    }
+    let others = [
+        ("session", params.session.is_some()),
+        ("page_token", params.page_token.is_some()),
+        ("held", params.held),
+        ("waiting", params.waiting),
+    ];
+    match others.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(true),
+        Some((other, _)) => {
+            let detail = format!("'{other}' and 'sort=contention' exclude each other");
+            Err(ParamError::of(other, ErrorCode::InvalidArgument, detail)
+                .hint("sort=contention takes prefix, limit and stale"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contention_is_one_page_of_all_locks() {
+        let read = |query: &str| sorts_by_contention(&ListParams::from_query(query)?);
+        assert!(!read("held&session=me&limit=1000").unwrap() && !read("sort=name").unwrap());
+        assert!(read("sort=contention&prefix=a&limit=5&stale").unwrap());
+        for query in [
+            "sort=contention&held",
+            "sort=contention&waiting",
+            "sort=contention&session=me",
+            "sort=contention&page_token=a",
+            "sort=age",
+            "limit=1001",
+        ] {
+            assert_eq!(read(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+        }
+    }
+}

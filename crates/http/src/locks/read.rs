@@ -1,0 +1,99 @@
+//! `GET /v1/locks/{name}`: who holds a lock, who waits for it, and why it is not free.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::{REDIRECT, STALE};
+use holdfast_api::{
+    CallParams as _, ExplainedBody, LinkBody, LockBody, Schemas, TimesBody, named_owner, params,
+};
+use holdfast_service::{
+    BlockingLink, DurationHistogram, Explanation, LeaseView, LockTimes, Response,
+};
+use holdfast_types::{LockName, Stamp};
+
+use crate::call::{CallContext, read_mode};
+use crate::operation::{Answer, Content, Operation};
+use crate::reply::Reply;
+use crate::routes::LOCK;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Who holds a lock and who waits for it",
+    description: "A lock that nobody ever acquired is free, not missing. Of a sharded lock every segment is listed.",
+    params: ReadParams::LIST,
+    answers: || {
+        vec![
+            Answer::json(StatusCode::OK, "The lock", Schemas::of::<ExplainedBody>)
+                .or("application/json", Content::Json(Schemas::of::<LockBody>)),
+        ]
+    },
+    ..Operation::read("readLock", &LOCK, |call| read(call).boxed())
+};
+
+params! {
+    struct ReadParams {
+        stale: bool = STALE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock()?;
+    let ReadParams { stale, .. } = call.params()?;
+    if !stale {
+        return explain(call, lock).await;
+    }
+    let response = call.run(call.service().lock(&lock, read_mode(stale))).await?;
+    let Response { value: view, revision, leader_contact } = response;
+    let body = LockBody::new(view, call.now(), Some(revision));
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
+}
+
+async fn explain(call: &CallContext<'_>, lock: LockName) -> Result<Reply, HttpError> {
+    let explained = call.run(call.service().explain(&lock)).await?;
+    let Response { value: Explanation { view, leases, chain, times }, revision, .. } = explained;
+    let now = call.now();
+    let mut lock = LockBody::new(view, now, Some(revision));
+    for (holder, lease) in lock.holders.iter_mut().zip(&leases) {
+        holder.renewed_ms_ago = lease.map(|lease| lease.renewed_ago_ms());
+        holder.expires_in_ms = lease.map(|lease| lease.left_ms);
+    }
+    let body = ExplainedBody {
+        free_if_dead_in_ms: last_to_expire(&leases),
+        blocked_by: chain.into_iter().map(|link| link_body(link, now)).collect(),
+        ..with_times(lock, times.as_ref())
+    };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+/// When the last holder's session expires if no holder renews; unknown if one lease is.
+fn last_to_expire(leases: &[Option<LeaseView>]) -> Option<u64> {
+    let left: Option<Vec<u64>> = leases.iter().map(|lease| Some(lease.as_ref()?.left_ms)).collect();
+    left?.into_iter().max()
+}
+
+/// A lock with the recent wait and hold times that this node has seen.
+pub(super) fn with_times(lock: LockBody, times: Option<&LockTimes>) -> ExplainedBody {
+    let body = |times: &DurationHistogram| {
+        (times.count() > 0).then(|| TimesBody {
+            count: times.count(),
+            p50_ms: times.percentile_ms(50),
+            p99_ms: times.percentile_ms(99),
+            max_ms: times.longest_ms(),
+        })
+    };
+    let wait = times.and_then(|times| body(&times.waits));
+    let hold = times.and_then(|times| body(&times.holds));
+    ExplainedBody { wait, hold, ..ExplainedBody::of(lock) }
+}
+
+fn link_body(link: BlockingLink, now: Stamp) -> LinkBody {
+    LinkBody {
+        session: link.session,
+        owner: named_owner(link.owner),
+        waits_for: link.waits_for,
+        since_ms: now.0.saturating_sub(link.since.0),
+        held_by: link.held_by,
+        deadlock: link.cycle,
+    }
+}

@@ -1,0 +1,45 @@
+//! `DELETE /v1/locks`: release several locks, or leave their queues.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::lock::{NAMES, RELEASED_MULTI_LOCK_SESSION};
+use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT};
+use holdfast_api::{CallParams as _, params};
+use holdfast_types::{Attempt, LockName, Owner, ReleaseAll, SessionName};
+
+use super::acquire_many::checked_names;
+use super::{RELEASE_ERRORS, owner_or_unnamed};
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LOCKS;
+use crate::status::{HttpError, of_param_error};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Release several locks, or leave their queues",
+    description: "With attempt a copy of the call that arrives late changes nothing. Without it the call gives up whatever \
+        places the owner has when it arrives.",
+    params: ReleaseManyParams::LIST,
+    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The places are given up")],
+    errors: RELEASE_ERRORS,
+    ..Operation::write("releaseLocks", Method::Delete, &LOCKS, |call| release(call).boxed())
+};
+
+params! {
+    struct ReleaseManyParams {
+        names: Vec<LockName> = NAMES,
+        session: SessionName = RELEASED_MULTI_LOCK_SESSION,
+        owner: Option<Owner> = OWNER,
+        attempt: Option<Attempt> = RELEASED_ATTEMPT,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let ReleaseManyParams { names, session, owner, attempt, .. } = call.params()?;
+    let locks = checked_names(names).map_err(of_param_error)?;
+    call.log_fields.session = Some(session.clone());
+    let release = ReleaseAll { locks, session, owner: owner_or_unnamed(owner), attempt };
+    let released = call.run(call.service().release_many(release)).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))
+}

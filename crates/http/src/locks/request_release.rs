@@ -1,0 +1,98 @@
+//! `POST /v1/locks/{name}`: ask the holders of a lock to release it.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::lock::{
+    ASK, ASK_REASON, ASKED_OWNER, ASKED_SESSION, DEADLINE, REVOKE,
+};
+use holdfast_api::{AskedBody, CallParams as _, ErrorCode, ParamError, Schemas, params};
+use holdfast_service::Response;
+use holdfast_types::{Owner, Reason, RequestRelease, SessionName, millis};
+
+use super::owner_or_unnamed;
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LOCK;
+use crate::status::{HttpError, of_param_error};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Ask the holders of a lock to release it",
+    description: "The call requires ask=release and does not acquire the lock: PUT acquires it. A holder learns of the request \
+        from a keepalive that waits for events. With revoke the hold ends at the deadline. A second request replaces the \
+        first.",
+    params: RequestReleaseParams::LIST,
+    answers: || {
+        let about = "The number of holders that were asked";
+        vec![Answer::json(StatusCode::OK, about, Schemas::of::<AskedBody>)]
+    },
+    errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
+    ..Operation::write("askForRelease", Method::Post, &LOCK, |call| request_release(call).boxed())
+};
+
+params! {
+    struct RequestReleaseParams as "PUT acquires a lock, POST asks its holders to release it; POST" {
+        _ask: &'static str = ASK,
+        session: Option<SessionName> = ASKED_SESSION,
+        owner: Option<Owner> = ASKED_OWNER,
+        reason: Option<Reason> = ASK_REASON,
+        deadline: Duration = DEADLINE,
+        revoke: bool = REVOKE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock()?;
+    let RequestReleaseParams { session, owner, reason, deadline, revoke, .. } = call.params()?;
+    call.log_fields.session.clone_from(&session);
+    let holder = holder(session, owner).map_err(of_param_error)?;
+    let deadline_ms = millis(deadline);
+    let request = RequestRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
+    let asked = call.run(call.service().ask_release(request)).await?;
+    let Response { value: asked, revision, .. } = asked;
+    Ok(Reply::json(StatusCode::OK, &AskedBody { lock, asked, revision }).at(revision))
+}
+
+fn holder(
+    session: Option<SessionName>,
+    owner: Option<Owner>,
+) -> Result<Option<(SessionName, Owner)>, ParamError> {
+    if session.is_none() && owner.is_some() {
+        let detail = "'owner' needs 'session'";
+        return Err(ParamError::of("owner", ErrorCode::InvalidArgument, detail)
+            .hint("name the session of the owner, or leave owner out to ask every holder"));
+    }
+    Ok(session.map(|session| (session, owner_or_unnamed(owner))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> Result<RequestReleaseParams, ParamError> {
+        let params = RequestReleaseParams::from_query(query)?;
+        holder(params.session.clone(), params.owner.clone())?;
+        Ok(params)
+    }
+
+    #[test]
+    fn a_post_that_does_not_ask_for_a_release_is_told_how_to_acquire() {
+        assert_eq!(read("ask=release").unwrap().deadline, Duration::from_secs(30));
+        for query in ["", "session=me", "ask=acquire", "ttl=30s"] {
+            let error = read(query).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");
+            assert!(error.hint.unwrap().contains("PUT"), "{query}");
+        }
+    }
+
+    #[test]
+    fn an_owner_needs_a_session_and_a_deadline_has_bounds() {
+        assert!(read("ask=release&session=me&owner=o&reason=please&deadline=5s&revoke").is_ok());
+        assert_eq!(read("ask=release&owner=o").unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(read("ask=release&deadline=0s").unwrap_err().code, ErrorCode::BadDuration);
+    }
+}

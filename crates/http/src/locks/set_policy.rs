@@ -1,0 +1,106 @@
+//! `PATCH /v1/locks/{name}`: change the policy of a lock.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::lock::{
+    AGEING, COOLDOWN, DETECT_DEADLOCKS, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SEGMENTS,
+};
+use holdfast_api::{
+    CallParams as _, CountOrNone, ErrorCode, ParamError, PolicyBody, Schemas, params,
+};
+use holdfast_service::Response;
+use holdfast_types::{PolicyChange, QueueOrder, millis};
+
+use crate::call::CallContext;
+use crate::operation::{Answer, Method, Operation};
+use crate::reply::Reply;
+use crate::routes::LOCK;
+use crate::status::{HttpError, of_param_error};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Change the policy of a lock, while it is in use",
+    description: "A value that the call does not name stays as it is. No holder loses the lock. The answer is the whole policy. \
+        A call that changes nothing is rejected: GET shows the policy.",
+    params: PolicyParams::LIST,
+    answers: || vec![Answer::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
+    errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
+    ..Operation::write("setPolicy", Method::Patch, &LOCK, |call| set_policy(call).boxed())
+};
+
+params! {
+    struct PolicyParams as "PUT acquires a lock, PATCH changes its policy; PATCH" {
+        limit: Option<CountOrNone> = POLICY_LIMIT,
+        order: Option<QueueOrder> = ORDER,
+        ageing: Option<Duration> = AGEING,
+        lock_delay: Option<Duration> = LOCK_DELAY,
+        cooldown: Option<Duration> = COOLDOWN,
+        detect_deadlocks: Option<bool> = DETECT_DEADLOCKS,
+        segments: Option<CountOrNone> = POLICY_SEGMENTS,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn set_policy(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock()?;
+    let change = change(&call.params()?).map_err(of_param_error)?;
+    let changed = call.run(call.service().set_policy(lock, change)).await?;
+    let Response { value: policy, revision, .. } = changed;
+    Ok(Reply::json(StatusCode::OK, &PolicyBody::new(policy)).at(revision))
+}
+
+fn change(params: &PolicyParams) -> Result<PolicyChange, ParamError> {
+    let change = PolicyChange {
+        limit: params.limit.map(|limit| limit.0),
+        order: params.order,
+        ageing_ms: params.ageing.map(millis),
+        lock_delay_ms: params.lock_delay.map(millis),
+        cooldown_ms: params.cooldown.map(millis),
+        detect_deadlocks: params.detect_deadlocks,
+        segments: params.segments.map(|segments| segments.0),
+    };
+    if change == PolicyChange::default() {
+        let detail =
+            "PATCH changes the policy of a lock, and this call names no value: nothing was done";
+        return Err(ParamError::new(ErrorCode::InvalidArgument, detail).hint(
+            "name a value, such as ?cooldown=1h; GET shows the policy of a lock, and PUT acquires it",
+        ));
+    }
+    Ok(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> Result<PolicyChange, ParamError> {
+        change(&PolicyParams::from_query(query)?)
+    }
+
+    #[test]
+    fn a_change_keeps_its_bounds() {
+        assert_eq!(read("limit=none").unwrap().limit, Some(None));
+        assert_eq!(read("limit=3").unwrap().limit, Some(Some(3)));
+        assert_eq!(read("segments=none").unwrap().segments, Some(None));
+        assert_eq!(read("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
+        assert_eq!(read("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
+        assert_eq!(read("lock_delay=0s").unwrap().lock_delay_ms, Some(0));
+        for query in ["limit=0", "limit=nobody", "limit=10001", "order=lifo", "segments=1025"] {
+            assert_eq!(read(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
+        }
+        for query in ["lock_delay=61s", "cooldown=169h", "ageing=25h", "cooldown=5"] {
+            assert_eq!(read(query).unwrap_err().code, ErrorCode::BadDuration, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_nothing_is_rejected() {
+        for query in ["", "redirect"] {
+            let error = read(query).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");
+            assert!(error.hint.unwrap().contains("PUT acquires it"), "{query}");
+        }
+    }
+}
