@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdfast_http::{HttpConfig, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
-use holdfast_service::{Metrics, Service, ServiceConfig};
+use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_zk::{ZkConfig, ZkMember, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -110,7 +110,7 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     };
 
     let mut registry = Registry::with_prefix("holdfast");
-    let metrics = Metrics::register(&mut registry);
+    let metrics = ServiceMetrics::register(&mut registry);
     let http_metrics = HttpMetrics::register(&mut registry);
     let zk_metrics = ZkMetrics::register(&mut registry);
     let raft = RaftConfig { bootstrap: args.bootstrap, ..raft_config(&config, peer) };

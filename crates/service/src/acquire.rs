@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::context::{RequestContext, Response};
 use crate::failure::Failure;
-use crate::line::Following;
+use crate::queue_positions::PositionWatcher;
 use crate::queued::QueuedAcquire;
 use crate::service::Service;
 use crate::waiting::{UnansweredSession, wait_of};
@@ -73,7 +73,7 @@ impl Service {
         &self,
         context: &RequestContext,
         acquire: Acquire,
-        position: Option<oneshot::Sender<Following>>,
+        position: Option<oneshot::Sender<PositionWatcher>>,
     ) -> Result<Response<Granted>, Failure> {
         let wait = wait_of(acquire.wait, acquire.wait_ms);
         let permit = self.admit(wait)?;
@@ -101,7 +101,7 @@ impl Service {
                 tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
                 if let Some(position) = position {
                     // An error means that the caller has gone, and this call with it.
-                    position.send(self.lines().follow(self, &lock, queued.ticket)).ok();
+                    position.send(self.queue_positions().watch(self, &lock, queued.ticket)).ok();
                 }
                 let (session, anonymous) = (open.session, open.anonymous);
                 let queued = QueuedAcquire { clock, lock, session, owner, anonymous, queued };
@@ -158,8 +158,8 @@ impl Service {
         if other {
             return Ok(None);
         }
-        let contender = Some((held.lock, owner.clone()));
-        let renewed = self.renew(&open.session, contender, self.deadline()).await?;
+        let queue_entry = Some((held.lock, owner.clone()));
+        let renewed = self.renew(&open.session, queue_entry, self.deadline()).await?;
         let Some(Standing::Holding(grant)) = renewed.standing else { return Ok(None) };
         Ok(Some(clock.granted(Grant { renewed: true, ..grant }, renewed.revision)))
     }

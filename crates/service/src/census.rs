@@ -1,6 +1,4 @@
-//! How much there is, and whose: what an operator asks of a node, from what it has applied.
-//!
-//! Refuses to wait for anything: the answers are as fresh as the node. Bounds: whoever lists says how many at most.
+//! Counts and lists of sessions and ephemeral nodes, from the state that this node has applied.
 
 use holdfast_machine::{Counts, Machine};
 use holdfast_types::{SessionId, Ttl, ZnodePath};

@@ -1,4 +1,4 @@
-//! The cluster as this node sees it: it asks every member how it is, all at once, and waits for none for long.
+//! The cluster, the health and the metrics of this node. All members are asked in parallel, each for a short time.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::service::Service;
 use crate::service_call::{NodeReport, ReadReport};
 
 /// How long a member has to answer before it counts as unreachable.
-const PATIENCE: Duration = Duration::from_millis(400);
+const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// A node's part in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum MemberRole {
     /// It orders the log.
     Leader,
     /// It follows a leader.
@@ -47,7 +47,7 @@ pub struct ClusterMember {
     /// Its id.
     pub id: NodeId,
     /// Its part.
-    pub role: Role,
+    pub role: MemberRole,
     /// Where clients reach it.
     pub http: String,
     /// Where nodes reach it.
@@ -115,11 +115,11 @@ impl Service {
         let found = if id == self.node() {
             Some(own.clone())
         } else {
-            self.call_service(id, ReadReport, Instant::now() + PATIENCE).await.ok()
+            self.call_service(id, ReadReport, Instant::now() + REPORT_TIMEOUT).await.ok()
         };
         ClusterMember {
             id,
-            role: found.as_ref().map_or(Role::Unreachable, |report| role(report.role)),
+            role: found.as_ref().map_or(MemberRole::Unreachable, |report| role(report.role)),
             http: member.http.clone(),
             peer: member.peer.clone(),
             zookeeper: member.zookeeper.clone(),
@@ -179,16 +179,16 @@ impl Service {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.streams.set(gauge(self.streams().len()));
         metrics.watches.set(gauge(self.watch_counts().watches));
-        metrics.followers.set(gauge(self.watch_history().followers()));
+        metrics.watch_streams.set(gauge(self.change_log().watchers()));
     }
 }
 
-fn role(role: RaftRole) -> Role {
+fn role(role: RaftRole) -> MemberRole {
     match role {
-        RaftRole::Leader => Role::Leader,
-        RaftRole::Follower => Role::Follower,
-        RaftRole::Candidate => Role::Candidate,
-        RaftRole::Learner => Role::Learner,
-        RaftRole::Stopped => Role::Stopped,
+        RaftRole::Leader => MemberRole::Leader,
+        RaftRole::Follower => MemberRole::Follower,
+        RaftRole::Candidate => MemberRole::Candidate,
+        RaftRole::Learner => MemberRole::Learner,
+        RaftRole::Stopped => MemberRole::Stopped,
     }
 }

@@ -1,8 +1,9 @@
-//! How long locks are waited for and held, as this node has seen it: the busiest locks, and what a waiter may expect.
+//! How long locks are waited for and held, as seen by this node: the busiest locks, and estimates for waiters.
 //!
-//! Owns histograms of fixed buckets for at most [`LOCKS_MAX`] locks; when there are more, the one with the least to
-//! tell makes room. What it knows begins with the node's start, and fades: every [`FADE`] all counts are halved. Refuses
-//! to decide anything; it is information for people. Written outside the apply step (`chronicle.rs`).
+//! Counts begin with the node's start and are halved every [`FADE`]. They are information only. The hold recorder writes
+//! them outside of the apply step.
+//!
+//! Bound: [`LOCKS_MAX`] locks; the lock with the least waiting makes room.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -45,7 +46,7 @@ pub struct LockTimes {
 }
 
 #[derive(Debug, Default)]
-struct Busy {
+struct LockContention {
     times: LockTimes,
     /// Milliseconds waited in all, halved with the counts.
     waited_ms: u64,
@@ -54,8 +55,8 @@ struct Busy {
 }
 
 #[derive(Debug)]
-struct Inner {
-    by_lock: HashMap<LockName, Busy>,
+struct ContentionState {
+    by_lock: HashMap<LockName, LockContention>,
     /// Invariant: one line a lock, with its present weight.
     by_weight: BTreeSet<(u64, LockName)>,
     faded: Instant,
@@ -63,7 +64,7 @@ struct Inner {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Contention(Mutex<Inner>);
+pub(crate) struct Contention(Mutex<ContentionState>);
 
 impl DurationHistogram {
     fn note(&mut self, ms: u64) {
@@ -104,7 +105,7 @@ impl DurationHistogram {
     }
 }
 
-impl Busy {
+impl LockContention {
     /// Waiting is what hurts; holds only tell locks apart that nobody waits for.
     fn weight(&self) -> u64 {
         self.waited_ms.saturating_mul(1_000).saturating_add(self.times.holds.count())
@@ -114,27 +115,27 @@ impl Busy {
 impl Default for Contention {
     fn default() -> Self {
         let (by_lock, by_weight) = (HashMap::new(), BTreeSet::new());
-        Self(Mutex::new(Inner { by_lock, by_weight, faded: Instant::now() }))
+        Self(Mutex::new(ContentionState { by_lock, by_weight, faded: Instant::now() }))
     }
 }
 
 impl Contention {
     /// Somebody was granted a lock after a wait.
     pub(crate) fn waited(&self, lock: &LockName, ms: u64) {
-        self.0.lock().with(lock, |busy| {
-            busy.times.waits.note(ms);
-            busy.waited_ms = busy.waited_ms.saturating_add(ms.max(1));
+        self.0.lock().with(lock, |lock_times| {
+            lock_times.times.waits.note(ms);
+            lock_times.waited_ms = lock_times.waited_ms.saturating_add(ms.max(1));
         });
     }
 
     /// A hold ended.
     pub(crate) fn held(&self, lock: &LockName, ms: u64) {
-        self.0.lock().with(lock, |busy| {
-            busy.times.holds.note(ms);
-            if let Some(slot) = busy.recent.get_mut(busy.seen % RECENT) {
+        self.0.lock().with(lock, |lock_times| {
+            lock_times.times.holds.note(ms);
+            if let Some(slot) = lock_times.recent.get_mut(lock_times.seen % RECENT) {
                 *slot = ms;
             }
-            busy.seen += 1;
+            lock_times.seen += 1;
         });
     }
 
@@ -149,7 +150,7 @@ impl Contention {
 
     /// What is known of a lock.
     pub(crate) fn of(&self, lock: &LockName) -> Option<LockTimes> {
-        self.0.lock().by_lock.get(lock).map(|busy| busy.times.clone())
+        self.0.lock().by_lock.get(lock).map(|lock_times| lock_times.times.clone())
     }
 
     /// The locks that were waited for longest, the worst first.
@@ -167,9 +168,9 @@ impl Contention {
         held_since: Option<(Stamp, Stamp)>,
     ) -> Option<WaitEstimate> {
         let inner = self.0.lock();
-        let busy = inner.by_lock.get(lock).filter(|busy| busy.seen > 0)?;
-        let known = busy.seen.min(RECENT);
-        let sum: u64 = busy.recent.iter().take(known).sum();
+        let lock_times = inner.by_lock.get(lock).filter(|lock_times| lock_times.seen > 0)?;
+        let known = lock_times.seen.min(RECENT);
+        let sum: u64 = lock_times.recent.iter().take(known).sum();
         let known = u32::try_from(known).unwrap_or(1);
         let mean = sum / u64::from(known);
         let held_ms = held_since.map_or(0, |(since, now)| now.0.saturating_sub(since.0));
@@ -179,27 +180,27 @@ impl Contention {
     }
 }
 
-impl Inner {
-    fn with(&mut self, lock: &LockName, change: impl FnOnce(&mut Busy)) {
+impl ContentionState {
+    fn with(&mut self, lock: &LockName, change: impl FnOnce(&mut LockContention)) {
         if !self.by_lock.contains_key(lock) && self.by_lock.len() >= LOCKS_MAX {
             let Some((_, least)) = self.by_weight.pop_first() else { return };
             self.by_lock.remove(&least);
         }
-        let busy = self.by_lock.entry(lock.clone()).or_default();
-        self.by_weight.remove(&(busy.weight(), lock.clone()));
-        change(busy);
-        self.by_weight.insert((busy.weight(), lock.clone()));
+        let lock_times = self.by_lock.entry(lock.clone()).or_default();
+        self.by_weight.remove(&(lock_times.weight(), lock.clone()));
+        change(lock_times);
+        self.by_weight.insert((lock_times.weight(), lock.clone()));
     }
 
     fn halve(&mut self) {
         self.by_weight.clear();
-        self.by_lock.retain(|lock, busy| {
-            busy.times.waits.fade();
-            busy.times.holds.fade();
-            busy.waited_ms /= 2;
-            let stays = busy.weight() > 0;
+        self.by_lock.retain(|lock, lock_times| {
+            lock_times.times.waits.fade();
+            lock_times.times.holds.fade();
+            lock_times.waited_ms /= 2;
+            let stays = lock_times.weight() > 0;
             if stays {
-                self.by_weight.insert((busy.weight(), lock.clone()));
+                self.by_weight.insert((lock_times.weight(), lock.clone()));
             }
             stays
         });

@@ -1,8 +1,7 @@
-//! Why a lock is not free, and which locks are wanted most: what the machine, the leader's leases and this node's own
-//! memory know, put together.
+//! Why a lock is not free, who held it, and which locks are contended.
 //!
-//! Refuses to decide anything. Bounds: those of what it reads; a leader is asked once, with little patience, and what it
-//! does not say is left out.
+//! Combines the state machine, the leader's leases and this node's own records. The leader is asked once, for at most a
+//! second; without its answer, leases are left out.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::acquire::WAITERS_SHOWN;
 use crate::contention::LockTimes;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
-use crate::history::{PastHold, Question};
+use crate::hold_history::{HistoryQuery, PastHold};
 use crate::service::Service;
 use crate::service_call::LeaseView;
 
@@ -72,8 +71,9 @@ impl Service {
         self.read_barrier().await?;
         let (view, revision) =
             self.raft().read(|machine| (machine.lock(&lock, WAITERS_SHOWN), machine.revision()));
-        let question = Question { lock: lock.clone(), at, limit };
-        let found = tokio::time::timeout_at(self.deadline().into(), self.chronicle().ask(question));
+        let query = HistoryQuery { lock: lock.clone(), at, limit };
+        let found =
+            tokio::time::timeout_at(self.deadline().into(), self.hold_recorder().query(query));
         let Ok(Some(found)) = found.await else {
             return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
         };

@@ -22,10 +22,10 @@ impl Service {
     pub(crate) async fn renew(
         &self,
         session: &SessionName,
-        contender: Option<(LockName, Owner)>,
+        queue_entry: Option<(LockName, Owner)>,
         deadline: Instant,
     ) -> Result<Renewed, Failure> {
-        let call = Renew { session: session.clone(), contender };
+        let call = Renew { session: session.clone(), queue_entry };
         let renewed = self.call_leader(call, deadline).await?;
         self.metrics().keepalives.inc();
         Ok(renewed)
@@ -62,12 +62,12 @@ impl Service {
         call: Renew,
         deadline: Instant,
     ) -> Result<Renewed, CallRefusal> {
-        let Renew { session, contender } = call;
+        let Renew { session, queue_entry } = call;
         self.confirm_leadership(deadline).await?;
         let renewal = self.raft().read(|machine| {
             let (id, ttl) = find(machine, &session)?;
             let standing =
-                contender.and_then(|(lock, owner)| machine.standing(&lock, &session, &owner));
+                queue_entry.and_then(|(lock, owner)| machine.standing(&lock, &session, &owner));
             let renewal = self.leases().lock().renew(id, Instant::now());
             Ok((renewal, Renewed { id, ttl, standing, revision: machine.revision() }))
         });

@@ -1,10 +1,9 @@
-//! The leases of sessions: deadlines in the leader's memory, on a monotonic clock that is handed in.
+//! The leases of sessions: deadlines in the leader's memory, on a monotonic clock that is passed in.
 //!
-//! Owns when a session may be expired. Refuses to read a clock, to propose anything, or to outlive a leadership:
-//! a new leader starts with [`Leases::reset`], which gives every session its full time-to-live.
+//! A new leader starts with [`Leases::reset`], which gives every session its full TTL.
 //!
-//! Invariant: a lease's deadline never moves back. A heap entry exists for each lease, at or before its deadline;
-//! an entry found too early is put back (the scheme of oxia's session expiry), so that a renewal is one store.
+//! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline; an entry that is
+//! taken too early is put back (the scheme of oxia's session expiry), so a renewal is one store.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,16 +15,16 @@ use holdfast_types::{SessionId, Ttl};
 const TRIM_SLACK: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
-struct Lease {
+struct RunningLease {
     ttl: Ttl,
     generation: u64,
     deadline: Instant,
-    phase: Phase,
+    phase: LeasePhase,
 }
 
 /// Who decides about a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LeasePhase {
     /// The deadline.
     Running,
     /// The log: an expiry was proposed and has no outcome yet.
@@ -59,7 +58,7 @@ pub(crate) enum ExpiryOutcome {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    live: BTreeMap<SessionId, Lease>,
+    live: BTreeMap<SessionId, RunningLease>,
     due: BinaryHeap<Reverse<(Instant, SessionId)>>,
     active: bool,
 }
@@ -94,10 +93,11 @@ impl Leases {
             return;
         }
         // What was promised under a longer time-to-live stands. A lease on its way out promises nothing any more.
-        let promised = self.live.get(&id).filter(|lease| lease.phase == Phase::Running);
+        let promised = self.live.get(&id).filter(|lease| lease.phase == LeasePhase::Running);
         let promised = promised.map(|lease| lease.deadline);
         let deadline = promised.unwrap_or(now).max(now + ttl.as_duration());
-        self.live.insert(id, Lease { ttl, generation, deadline, phase: Phase::Running });
+        self.live
+            .insert(id, RunningLease { ttl, generation, deadline, phase: LeasePhase::Running });
         if promised.is_none() {
             self.due.push(Reverse((deadline, id)));
             self.trim();
@@ -107,7 +107,7 @@ impl Leases {
     /// Entries that later ones have overtaken are dropped before they are more than the leases.
     fn trim(&mut self) {
         if self.due.len() > 2 * self.live.len() + TRIM_SLACK {
-            let timed = self.live.iter().filter(|(_, lease)| lease.phase != Phase::Expiring);
+            let timed = self.live.iter().filter(|(_, lease)| lease.phase != LeasePhase::Expiring);
             self.due = timed.map(|(id, lease)| Reverse((lease.deadline, *id))).collect();
         }
     }
@@ -116,7 +116,7 @@ impl Leases {
     pub(crate) fn renew(&mut self, id: SessionId, now: Instant) -> Renewal {
         match self.live.get_mut(&id) {
             None => Renewal::Unknown,
-            Some(lease) if lease.phase != Phase::Running => Renewal::Expiring,
+            Some(lease) if lease.phase != LeasePhase::Running => Renewal::Expiring,
             Some(lease) => {
                 lease.deadline = lease.deadline.max(now + lease.ttl.as_duration());
                 Renewal::Renewed
@@ -152,15 +152,15 @@ impl Leases {
             }
             let Some(Reverse((_, id))) = self.due.pop() else { break };
             let Some(lease) = self.live.get_mut(&id) else { continue };
-            if lease.phase == Phase::Expiring {
+            if lease.phase == LeasePhase::Expiring {
                 continue;
             }
             if lease.deadline > now {
                 self.due.push(Reverse((lease.deadline, id)));
                 continue;
             }
-            if lease.phase == Phase::Running {
-                lease.phase = Phase::Expiring;
+            if lease.phase == LeasePhase::Running {
+                lease.phase = LeasePhase::Expiring;
             }
             overdue.push((id, lease.generation));
         }
@@ -172,15 +172,14 @@ impl Leases {
     /// until the log has decided, the session is renewed through the log alone. The same expiry twice is one expiry.
     pub(crate) fn settle(&mut self, id: SessionId, outcome: ExpiryOutcome, now: Instant) {
         let Some(lease) = self.live.get_mut(&id) else { return };
-        lease.phase = match (lease.phase, outcome) {
-            (Phase::Running, _) => return,
-            (_, ExpiryOutcome::Applied) | (Phase::Expiring, ExpiryOutcome::NotProposed) => {
-                Phase::Running
-            }
-            (_, ExpiryOutcome::Unknown) | (Phase::Undecided, ExpiryOutcome::NotProposed) => {
-                Phase::Undecided
-            }
-        };
+        lease.phase =
+            match (lease.phase, outcome) {
+                (LeasePhase::Running, _) => return,
+                (_, ExpiryOutcome::Applied)
+                | (LeasePhase::Expiring, ExpiryOutcome::NotProposed) => LeasePhase::Running,
+                (_, ExpiryOutcome::Unknown)
+                | (LeasePhase::Undecided, ExpiryOutcome::NotProposed) => LeasePhase::Undecided,
+            };
         lease.deadline = now + lease.ttl.as_duration();
         self.due.push(Reverse((lease.deadline, id)));
     }

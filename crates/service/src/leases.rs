@@ -116,7 +116,7 @@ impl Service {
             return Vec::new();
         }
         let count = sessions.len();
-        let deadline = Instant::now() + self.tunables().patience.min(Duration::from_secs(1));
+        let deadline = Instant::now() + self.tunables().request_timeout.min(Duration::from_secs(1));
         match self.call_leader(ReadLeases { sessions }, deadline).await {
             Ok(leases) if leases.len() == count => leases,
             Ok(_) | Err(_) => vec![None; count],

@@ -1,78 +1,76 @@
-//! One node's behaviour, whatever the protocol: requests in, answers out.
+//! The behaviour of one node, independent of the protocol.
 //!
-//! Owns what a node knows beside the replicated state: the leases of sessions (on the leader), the callers parked
-//! for a grant, streams and their watches, what changed lately, admission, and the mapping from requests to commands.
-//! Refuses to know HTTP or `ZooKeeper` bytes, status codes, openraft and disks.
+//! A front-end makes a command of `holdfast-types` and calls the [`Service`] method of that name. The log orders the
+//! command, `apply` decides it, and the typed reply comes back. `ApplyObserver` passes each applied entry to the parked
+//! calls, leases, streams and watchers of this node.
 //!
-//! Data flows one way: a front-end makes a command of `holdfast-types` and calls the [`Service`] method of that name, the
-//! log orders it, `apply` decides it, and the typed reply comes back. What `apply` changed reaches parked callers, leases,
-//! streams and followers through one place, `hub`.
+//! Besides the replicated state a node keeps in memory: the leases of sessions (on the leader), the parked calls, the
+//! streams with their watches, and the recent changes. HTTP, `ZooKeeper` bytes, openraft and disks stay out of this crate.
 //!
-//! Bounds: callers parked on one node are at most `ServiceConfig::waiters_max`; leases are as many as sessions
-//! (bounded by the replicated limits); streams and followers: see their modules; everything else is bounded by the
-//! proposer's queue.
+//! Bounds: at most `ServiceConfig::waiters_max` parked calls on one node, one lease a session. The modules of streams and
+//! watches name their bounds; the proposer's queue bounds everything else.
 
 mod acquire;
-mod acquiring;
-mod audit;
+mod applied_waiters;
+mod apply_observer;
 mod census;
-mod chronicle;
 mod cluster;
+mod connection_hold;
 mod contention;
 mod context;
-mod expiry;
+mod digest_check;
 mod explain;
 mod failure;
-mod fullness;
-mod history;
-mod hold;
-mod hub;
-mod keepalive;
+mod hold_history;
+mod hold_recorder;
 mod leader;
+mod leader_timers;
 mod lease;
 mod leases;
-mod line;
+mod listen;
 mod lock;
 mod metrics;
 mod multi_lock;
-mod notices;
 mod operator;
-mod pulse;
+mod pause_detector;
+mod pending_acquire;
+mod queue_positions;
 mod queued;
-mod reach;
 mod recipes;
 mod service;
 mod service_call;
 mod session;
+mod session_events;
+mod stored_bytes_warning;
 mod stream;
 mod tree;
 mod waiting;
 mod watch;
 
 pub use acquire::Granted;
-pub use acquiring::{AcquireProgress, PendingAcquire};
-pub use cluster::{Check, ClusterMember, ClusterView, Health, Role};
+pub use cluster::{Check, ClusterMember, ClusterView, Health, MemberRole};
+pub use connection_hold::{ConnectionHold, HoldEnd, HoldEvent};
 pub use contention::{DurationHistogram, LockTimes, WaitEstimate};
 pub use context::{Principal, ReadMode, RequestContext, Response};
 pub use explain::{ContendedLock, Explanation, HistoryRequest, LockHistory};
 pub use failure::Failure;
-pub use history::{HistoryBounds, PastHold};
-pub use hold::{ConnectionHold, HoldEnd, HoldEvent};
+pub use hold_history::{HistoryBounds, PastHold};
 pub use holdfast_machine::{BlockingLink, Counts, LockFilter};
-pub use keepalive::{ListenReply, ListenRequest};
 pub use leases::{KeptAlive, RENEWED_MAX};
-pub use line::QueuePosition;
+pub use listen::{ListenReply, ListenRequest};
 pub use lock::{FenceMode, TokenCheck};
-pub use metrics::Metrics;
+pub use metrics::ServiceMetrics;
 pub use multi_lock::GrantedMany;
-pub use notices::HoldNotice;
+pub use pending_acquire::{AcquireProgress, PendingAcquire};
+pub use queue_positions::QueuePosition;
 pub use recipes::{CountedDown, MadeLatch, NotYet};
 pub use service::{Service, ServiceConfig};
 pub use service_call::LeaseView;
 pub use session::{SessionLease, generate_session_name, session_or_anonymous};
+pub use session_events::HoldNotice;
 pub use stream::{
-    Attached, Ended, Notice, NoticeKind, Outbox, Outgoing, Stream, StreamAnswer, StreamLimits,
-    StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
+    Attached, Notice, NoticeKind, Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd,
+    StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
 };
-pub use tree::{Acl, ZnodeContents};
-pub use watch::{ChangeKind, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched};
+pub use tree::{ZnodeAcl, ZnodeContents};
+pub use watch::{WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind};

@@ -37,8 +37,8 @@ impl Service {
     }
 
     /// Asks holders to release a lock; returns how many were asked.
-    pub async fn ask_release(&self, ask: RequestRelease) -> Result<Response<u32>, Failure> {
-        self.propose_for(Command::RequestRelease(ask), Reply::into_release_asked).await
+    pub async fn ask_release(&self, request: RequestRelease) -> Result<Response<u32>, Failure> {
+        self.propose_for(Command::RequestRelease(request), Reply::into_release_asked).await
     }
 
     /// Hands a hold to another session; returns that session's hold.

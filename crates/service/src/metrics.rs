@@ -34,7 +34,7 @@ impl Seconds {
 
 /// Handles to the service's metrics; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Metrics {
+pub struct ServiceMetrics {
     pub(crate) granted: Counter,
     pub(crate) busy: Counter,
     pub(crate) timed_out: Counter,
@@ -58,7 +58,7 @@ pub struct Metrics {
     pub(crate) disk_free: Gauge,
     pub(crate) streams: Gauge,
     pub(crate) watches: Gauge,
-    pub(crate) followers: Gauge,
+    pub(crate) watch_streams: Gauge,
     log: [Counter; LOG_COUNTS.len()],
 }
 
@@ -79,7 +79,7 @@ const LOG_COUNTS: [LogCount; 12] = [
     ("snapshots_refused", "Snapshots of peers that cannot be used", |c| c.snapshots_refused),
 ];
 
-impl Metrics {
+impl ServiceMetrics {
     /// Makes the metrics and puts them into a registry.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
@@ -145,7 +145,7 @@ impl Metrics {
             ("disk_free_bytes", "Free bytes where the data directory is", &self.disk_free),
             ("streams", "Connections of this node that speak for a session", &self.streams),
             ("watches", "Watches of streams; a persistent one counts twice", &self.watches),
-            ("followers", "Watches of changes from a revision on", &self.followers),
+            ("watch_streams", "Open watch streams", &self.watch_streams),
         ];
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());

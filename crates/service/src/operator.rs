@@ -1,5 +1,4 @@
-//! What an operator does to others: break a hold, end a session. Each writes one line into the audit log, whether or not
-//! it was done.
+//! Actions of an operator: breaking a hold, ending a session. Each writes one line to the audit log, also if it fails.
 
 use holdfast_types::{Break, BreakTarget, Command, Identity, Reply, SessionId, SessionName};
 

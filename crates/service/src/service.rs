@@ -1,4 +1,6 @@
-//! The service of one node: started once, cloned freely. Its methods for clients stand in a file for each resource.
+//! The service of one node: its parts, and how it proposes commands and reads the state machine.
+//!
+//! Each resource has a file of its own with the methods for clients.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,22 +14,22 @@ use holdfast_types::{Command, Limits, NodeId, Reply, Revision, Stamp, Ticket};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::chronicle::Chronicle;
+use crate::applied_waiters::AppliedWaiters;
+use crate::apply_observer::ApplyObserver;
 use crate::contention::Contention;
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::history::HistoryBounds;
-use crate::hub::Hub;
+use crate::hold_history::HistoryBounds;
+use crate::hold_recorder::HoldRecorder;
 use crate::lease::Leases;
-use crate::line::Lines;
-use crate::metrics::Metrics;
-use crate::notices::Listeners;
+use crate::metrics::ServiceMetrics;
+use crate::queue_positions::QueuePositions;
 use crate::queued::QueueEvent;
-use crate::reach::Reach;
 use crate::recipes::RecipeWaiters;
-use crate::stream::{Ended, Renewals, Streams};
+use crate::session_events::SessionEvents;
+use crate::stream::{Renewals, StreamEnd, Streams};
 use crate::waiting::{ParkedCalls, WaiterPermits};
-use crate::watch::History;
+use crate::watch::ChangeLog;
 
 /// The service's tunables.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub struct ServiceConfig {
     /// Callers parked on this node at most.
     pub waiters_max: usize,
     /// How long a write or a linearizable read may take before the answer is `OutcomeUnknown` or `NoLeader`.
-    pub patience: Duration,
+    pub request_timeout: Duration,
     /// How often the leader looks for leases that ran out.
     pub tick: Duration,
     /// How much later than asked the leader ends a wait that the caller's own node did not end.
@@ -59,7 +61,7 @@ pub struct ServiceConfig {
     /// Bytes of them.
     pub history_bytes_max: usize,
     /// Who follows the changes of this node at once, at most.
-    pub followers_max: usize,
+    pub watch_streams_max: usize,
     /// How often a follower to whom nothing happens is told up to where.
     pub bookmark_every: Duration,
     /// Bytes that clients may store in the cluster. A leader writes its own value into the replicated limits.
@@ -71,7 +73,7 @@ impl Default for ServiceConfig {
         Self {
             wait_max: Duration::from_mins(5),
             waiters_max: 20_000,
-            patience: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(5),
             tick: Duration::from_millis(50),
             wait_grace: Duration::from_secs(10),
             container_idle: Duration::from_mins(1),
@@ -82,7 +84,7 @@ impl Default for ServiceConfig {
             past_holds: HistoryBounds { holds_max: 100_000, per_lock_max: 1_000 },
             history_events_max: 65_536,
             history_bytes_max: 32 << 20,
-            followers_max: 10_000,
+            watch_streams_max: 10_000,
             bookmark_every: Duration::from_secs(10),
             tree_bytes_max: Limits::default().tree_bytes_max,
         }
@@ -98,7 +100,7 @@ pub(crate) struct Membership {
 
 struct Inner {
     raft: RaftNode,
-    hub: Arc<Hub>,
+    observer: Arc<ApplyObserver>,
     renewals: Renewals,
     node: NodeId,
     membership: Membership,
@@ -127,32 +129,41 @@ impl Service {
     pub async fn start(
         config: ServiceConfig,
         raft: RaftConfig,
-        metrics: Metrics,
+        metrics: ServiceMetrics,
     ) -> Result<Self, StartError> {
-        Self::start_observed(config, raft, metrics, |hub| hub).await
+        Self::start_observed(config, raft, metrics, |observer| observer).await
     }
 
-    /// The same, with somebody between the log and the hub: how tests plant a bug.
+    /// the same, with an observer around this one: tests insert bugs there.
     pub(crate) async fn start_observed(
         config: ServiceConfig,
         raft: RaftConfig,
-        metrics: Metrics,
-        observer: impl FnOnce(Arc<Hub>) -> Arc<dyn Observer>,
+        metrics: ServiceMetrics,
+        wrap: impl FnOnce(Arc<ApplyObserver>) -> Arc<dyn Observer>,
     ) -> Result<Self, StartError> {
         let node = raft.node;
         let membership =
             Membership { cluster: raft.cluster.clone(), members: raft.members.clone() };
-        let hub = Hub::new(&config, &raft.data_dir, metrics);
-        let raft = RaftNode::start(raft, |_| observer(hub.clone())).await?;
+        let observer = ApplyObserver::new(&config, &raft.data_dir, metrics);
+        let raft = RaftNode::start(raft, |_| wrap(observer.clone())).await?;
         let (draining, stopped) = (CancellationToken::new(), CancellationToken::new());
         let diverged = tokio::sync::watch::Sender::new(None);
         let renewals = Renewals::default();
-        let inner =
-            Inner { raft, hub, renewals, node, membership, config, diverged, draining, stopped };
+        let inner = Inner {
+            raft,
+            observer,
+            renewals,
+            node,
+            membership,
+            config,
+            diverged,
+            draining,
+            stopped,
+        };
         let service = Self(Arc::new(inner));
-        service.0.hub.connect(service.clone());
-        tokio::spawn(crate::expiry::run(service.clone()));
-        tokio::spawn(crate::audit::run(service.clone()));
+        service.0.observer.connect(service.clone());
+        tokio::spawn(crate::leader_timers::run(service.clone()));
+        tokio::spawn(crate::digest_check::run(service.clone()));
         tokio::spawn(crate::stream::renew_streams(service.clone()));
         Ok(service)
     }
@@ -161,7 +172,7 @@ impl Service {
     /// Resolves when nobody is parked.
     pub async fn drain(&self) {
         self.0.draining.cancel();
-        self.streams().end_all(Ended::ShuttingDown);
+        self.streams().end_all(StreamEnd::ShuttingDown);
         self.waiter_permits().drained().await;
     }
 
@@ -170,7 +181,7 @@ impl Service {
         self.drain().await;
         self.0.stopped.cancel();
         self.0.raft.shutdown().await;
-        self.0.hub.chronicle.stop().await;
+        self.0.observer.hold_recorder.stop().await;
     }
 
     /// Resolves with the reason when the node cannot go on.
@@ -195,8 +206,8 @@ impl Service {
         self.0.diverged.send_replace(Some(reason));
     }
 
-    pub(crate) fn notes(&self) -> Vec<crate::audit::Note> {
-        self.0.hub.notes.lock().list()
+    pub(crate) fn digest_log(&self) -> Vec<crate::digest_check::DigestAt> {
+        self.0.observer.digests.lock().list()
     }
 
     /// This node's id.
@@ -235,55 +246,55 @@ impl Service {
     }
 
     pub(crate) fn leases(&self) -> &Mutex<Leases> {
-        &self.0.hub.leases
+        &self.0.observer.leases
     }
 
     pub(crate) fn waiter_permits(&self) -> &WaiterPermits {
-        &self.0.hub.permits
+        &self.0.observer.permits
     }
 
     pub(crate) fn lock_waiters(&self) -> &ParkedCalls<Ticket, QueueEvent> {
-        &self.0.hub.lock_waiters
+        &self.0.observer.lock_waiters
     }
 
     pub(crate) fn recipe_waiters(&self) -> &RecipeWaiters {
-        &self.0.hub.recipe_waiters
+        &self.0.observer.recipe_waiters
     }
 
     pub(crate) fn streams(&self) -> &Streams {
-        &self.0.hub.streams
+        &self.0.observer.streams
     }
 
-    pub(crate) fn watch_history(&self) -> &History {
-        &self.0.hub.history
+    pub(crate) fn change_log(&self) -> &ChangeLog {
+        &self.0.observer.change_log
     }
 
-    pub(crate) fn reach(&self) -> &Reach {
-        &self.0.hub.reach
+    pub(crate) fn applied_waiters(&self) -> &AppliedWaiters {
+        &self.0.observer.applied_waiters
     }
 
-    pub(crate) fn lines(&self) -> &Lines {
-        &self.0.hub.lines
+    pub(crate) fn queue_positions(&self) -> &QueuePositions {
+        &self.0.observer.queue_positions
     }
 
     pub(crate) fn lock_times(&self) -> &Contention {
-        &self.0.hub.contention
+        &self.0.observer.contention
     }
 
-    pub(crate) fn chronicle(&self) -> &Chronicle {
-        &self.0.hub.chronicle
+    pub(crate) fn hold_recorder(&self) -> &HoldRecorder {
+        &self.0.observer.hold_recorder
     }
 
-    pub(crate) fn listeners(&self) -> &Listeners {
-        &self.0.hub.listeners
+    pub(crate) fn session_events(&self) -> &SessionEvents {
+        &self.0.observer.session_events
     }
 
     pub(crate) fn renewals(&self) -> &Renewals {
         &self.0.renewals
     }
 
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.0.hub.metrics
+    pub(crate) fn metrics(&self) -> &ServiceMetrics {
+        &self.0.observer.metrics
     }
 
     pub(crate) fn config(&self) -> &Membership {
@@ -308,7 +319,7 @@ impl Service {
 
     /// When an operation that begins now must be answered.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.0.config.patience
+        Instant::now() + self.0.config.request_timeout
     }
 
     /// Proposes commands in their order; see [`RaftNode::propose_in_order`].

@@ -51,7 +51,7 @@ pub(crate) enum CallRefusal {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Renew {
     pub(crate) session: SessionName,
-    pub(crate) contender: Option<(LockName, Owner)>,
+    pub(crate) queue_entry: Option<(LockName, Owner)>,
 }
 
 /// A renewal that a quorum confirmed.

@@ -16,7 +16,7 @@ pub struct ZnodeContents {
 }
 
 #[derive(Clone, Debug)]
-pub struct Acl {
+pub struct ZnodeAcl {
     /// Hashes are masked for callers that may not change the list.
     pub entries: Vec<AclEntry>,
     pub stat: Stat,
@@ -121,10 +121,10 @@ impl Service {
         context: &RequestContext,
         path: &ZnodePath,
         mode: ReadMode,
-    ) -> Result<Response<Acl>, Failure> {
+    ) -> Result<Response<ZnodeAcl>, Failure> {
         let shown = context.principal.identities();
         let found = self.read(mode, |machine| machine.acl(path, shown)).await?.accepted()?;
-        Ok(found.map(|(entries, stat)| Acl { entries, stat }))
+        Ok(found.map(|(entries, stat)| ZnodeAcl { entries, stat }))
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use holdfast_service::{Ended, Stream};
+use holdfast_service::{SessionStream, StreamEnd};
 use holdfast_zkwire::{ConnectResponse, ErrorCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -119,7 +119,7 @@ impl Connection<'_> {
         let disconnect = run_loops(&stream, &mut requests, &mut replies, shutdown).await;
         drop(replies);
         self.log_end(&session, &disconnect);
-        if matches!(disconnect, Disconnect::Stream(Ended::Moved)) {
+        if matches!(disconnect, Disconnect::Stream(StreamEnd::Moved)) {
             // Tells the client that its connection has ended; a close that it sent before still counts.
             drop(writer.shutdown().await);
             drop(timeout(DISCARD_TIME, requests.read_close(DISCARD_MAX)).await);
@@ -134,7 +134,7 @@ impl Connection<'_> {
             Disconnect::WriteTimeout => Some("the client does not read its replies".to_owned()),
             Disconnect::Frame(error) => Some(error.to_string()),
             Disconnect::Header(error) => Some(error.to_string()),
-            Disconnect::Stream(Ended::Overflow) => {
+            Disconnect::Stream(StreamEnd::Overflow) => {
                 Some("the client does not read its watch events".to_owned())
             }
             Disconnect::Socket(error) => {
@@ -158,7 +158,7 @@ impl Connection<'_> {
 
 /// Runs both loops until one of them ends, or the session or the front-end does; then writes the remaining replies.
 async fn run_loops<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
-    stream: &Stream,
+    stream: &SessionStream,
     requests: &mut RequestLoop<'_, R>,
     replies: &mut ReplyLoop<'_, W>,
     mut shutdown: watch::Receiver<Shutdown>,
@@ -167,9 +167,9 @@ async fn run_loops<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         biased;
         disconnect = requests.run() => (disconnect, true),
         disconnect = replies.run() => (disconnect, false),
-        () = stream.lost() => (Disconnect::Stream(Ended::CutOff), true),
+        () = stream.lost() => (Disconnect::Stream(StreamEnd::CutOff), true),
         _ = shutdown.wait_for(|shutdown| *shutdown != Shutdown::NotStarted) => {
-            (Disconnect::Stream(Ended::ShuttingDown), true)
+            (Disconnect::Stream(StreamEnd::ShuttingDown), true)
         }
     };
     if flush {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use holdfast_service::Ended;
+use holdfast_service::StreamEnd;
 use holdfast_zkwire::{DecodeError, ErrorCode, FrameError};
 
 use crate::frame_reader::FrameReadError;
@@ -25,7 +25,7 @@ pub(crate) enum Disconnect {
     /// The outcome of a request is unknown, or this node cannot serve it.
     Unavailable,
     /// The stream of the session ended.
-    Stream(Ended),
+    Stream(StreamEnd),
 }
 
 impl Disconnect {

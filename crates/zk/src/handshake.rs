@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use holdfast_service::{Attached, Failure, Outbox, Stream};
+use holdfast_service::{Attached, Failure, Outbox, SessionStream};
 use holdfast_types::{Labels, Password, Rejection, SessionId, SessionRejection};
 use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
 
@@ -13,7 +13,7 @@ use crate::values;
 /// The session of a connection, and the frame that confirms it to the client.
 pub(crate) struct Session {
     pub(crate) attached: Attached,
-    pub(crate) stream: Stream,
+    pub(crate) stream: SessionStream,
     pub(crate) outbox: Outbox,
     pub(crate) response: Bytes,
 }

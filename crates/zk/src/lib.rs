@@ -1,7 +1,7 @@
 //! The `ZooKeeper` front-end: unmodified `ZooKeeper` clients of any language use the tree, its sessions and its watches.
 //!
 //! ```text
-//! server ─► connection ─► handshake ─► request_loop ─► ops ─► service::Stream
+//! server ─► connection ─► handshake ─► request_loop ─► ops ─► service::SessionStream
 //!                                      reply_loop   ◄─ ops ◄─ the stream's outbox
 //! ```
 //!

@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use holdfast_service::{Ended, Outbox, Outgoing, StreamReply};
+use holdfast_service::{Outbox, Outgoing, StreamEnd, StreamReply};
 use holdfast_zkwire::{ErrorCode, append_event, append_reply, op};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
@@ -79,7 +79,7 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
             let written = tokio::select! {
                 biased;
                 written = self.sink.write_buf(&mut self.buffer) => written,
-                () = self.outbox.overflowed() => return Err(Disconnect::Stream(Ended::Overflow)),
+                () = self.outbox.overflowed() => return Err(Disconnect::Stream(StreamEnd::Overflow)),
                 () = tokio::time::sleep(self.write_timeout) => return Err(Disconnect::WriteTimeout),
             };
             match written {
@@ -99,7 +99,7 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
                 self.guard.count_event();
                 self.metrics.watch_events().inc();
             }
-            Outgoing::Ended(reason) => self.stream_ended(reason),
+            Outgoing::End(reason) => self.stream_ended(reason),
         }
     }
 
@@ -136,16 +136,16 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
 
     /// If the client's own new connection took over the session, or the session ended, every pending request fails with
     /// that error, except writes.
-    fn stream_ended(&mut self, reason: Ended) {
+    fn stream_ended(&mut self, reason: StreamEnd) {
         let code = match reason {
-            Ended::Moved => Some(ErrorCode::SessionMoved),
-            Ended::Expired => Some(ErrorCode::SessionExpired),
-            Ended::Closed
-            | Ended::Overflow
-            | Ended::Diverged
-            | Ended::CutOff
-            | Ended::Unknown
-            | Ended::ShuttingDown => None,
+            StreamEnd::Moved => Some(ErrorCode::SessionMoved),
+            StreamEnd::Expired => Some(ErrorCode::SessionExpired),
+            StreamEnd::Closed
+            | StreamEnd::Overflow
+            | StreamEnd::Diverged
+            | StreamEnd::CutOff
+            | StreamEnd::Unknown
+            | StreamEnd::ShuttingDown => None,
         };
         if let Some(code) = code {
             // A write may have been applied before the end, so an error would be wrong.

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use holdfast_service::Stream;
+use holdfast_service::SessionStream;
 use holdfast_types::Multi;
 use holdfast_zkwire::{
     DecodeError, ErrorCode, Request, RequestHeader, Response, decode_request, op, xid,
@@ -29,7 +29,7 @@ const WRITES_MAX: usize = 64;
 
 pub(crate) struct RequestLoop<'a, R> {
     pub(crate) frames: &'a mut FrameReader<R>,
-    pub(crate) stream: &'a Stream,
+    pub(crate) stream: &'a SessionStream,
     pub(crate) context: ConnectionContext,
     pub(crate) pending: &'a PendingRequests,
     pub(crate) guard: &'a ConnectionGuard,

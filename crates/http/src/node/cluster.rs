@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{ClusterBody, NodeBody, Schemas};
-use holdfast_service::{ClusterMember, ClusterView, Role};
+use holdfast_service::{ClusterMember, ClusterView, MemberRole};
 
 use crate::call::CallContext;
 use crate::operation::{Answer, Operation, Scope};
@@ -29,12 +29,12 @@ async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
 
 fn node(view: ClusterMember) -> NodeBody {
     let role = match view.role {
-        Role::Leader => "leader",
-        Role::Follower => "follower",
-        Role::Candidate => "candidate",
-        Role::Learner => "learner",
-        Role::Stopped => "stopped",
-        Role::Unreachable => "unreachable",
+        MemberRole::Leader => "leader",
+        MemberRole::Follower => "follower",
+        MemberRole::Candidate => "candidate",
+        MemberRole::Learner => "learner",
+        MemberRole::Stopped => "stopped",
+        MemberRole::Unreachable => "unreachable",
     };
     NodeBody {
         id: view.id,

@@ -9,7 +9,7 @@ use holdfast_api::{
     AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Param, ParamError,
     Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
 };
-use holdfast_service::{Acl, Response, ZnodeContents};
+use holdfast_service::{Response, ZnodeAcl, ZnodeContents};
 use holdfast_types::{Revision, Stat, ZnodePath};
 
 use super::stat_reply;
@@ -117,7 +117,7 @@ async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         }
         Aspect::Acl => {
             let found = call.run(service.acl(context, &path, read)).await?;
-            Ok(read_reply(found, |Acl { entries, stat }, revision| {
+            Ok(read_reply(found, |ZnodeAcl { entries, stat }, revision| {
                 let body = AclBody::new(path, &entries, &stat, revision);
                 Reply::json(StatusCode::OK, &body).with_header(ETAG, tag(stat.aversion))
             }))

@@ -13,7 +13,7 @@ use holdfast_api::{
     CallParams as _, ChangeBody, ChangeKind, ErrorCode, ParamError, Schemas, WatchBody, params,
 };
 use holdfast_service::{
-    ChangeKind as NodeChange, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched,
+    WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind,
 };
 use holdfast_types::{Revision, ZnodePath};
 use tokio::sync::watch as signal;
@@ -188,9 +188,9 @@ impl From<WatchItem> for ClientEvent {
         match item {
             WatchItem::Change { revision, kind, path } => {
                 let kind = match kind {
-                    NodeChange::Created => ChangeKind::Created,
-                    NodeChange::Deleted => ChangeKind::Deleted,
-                    NodeChange::Changed => ChangeKind::Changed,
+                    ZnodeChangeKind::Created => ChangeKind::Created,
+                    ZnodeChangeKind::Deleted => ChangeKind::Deleted,
+                    ZnodeChangeKind::Changed => ChangeKind::Changed,
                 };
                 Self::Change(ChangeBody::of_node(revision, kind, path))
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use holdfast_http::{HttpConfig, HttpMetrics, serve};
 use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
-use holdfast_service::{Metrics, Service, ServiceConfig};
+use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_types::NodeId;
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
@@ -92,7 +92,7 @@ impl Node {
         let raft = RaftConfig::new("test", id, members, data.path(), listen);
         let mut registry = Registry::with_prefix("holdfast");
         let metrics = HttpMetrics::register(&mut registry);
-        let counted = Metrics::register(&mut registry);
+        let counted = ServiceMetrics::register(&mut registry);
         let service = Service::start(service, raft, counted).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = tokio::net::TcpListener::from_std(sockets.front_end).unwrap();

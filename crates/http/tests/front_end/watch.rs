@@ -267,7 +267,7 @@ async fn a_door_that_closes_ends_its_streams_with_a_word() {
 
 #[tokio::test]
 async fn watches_are_bounded_and_say_what_they_want() {
-    let service = ServiceConfig { followers_max: 1, ..ServiceConfig::default() };
+    let service = ServiceConfig { watch_streams_max: 1, ..ServiceConfig::default() };
     let node = Node::start_with(HttpConfig::default(), service).await;
     let mut first = Events::open(node.address, "/v1/watch?prefix=/", None).await;
     assert_eq!(first.next().await.unwrap().name, "bookmark");

@@ -1,9 +1,8 @@
 //! Arriving at a barrier, or entering a double barrier: one command, and then a wait.
 //!
-//! The call is parked on this node and woken by its own apply; meanwhile the node renews the caller's session. The wait
-//! ends when the barrier opens or breaks, with its deadline (a command: if the barrier opened before it, that is the
-//! answer), with a shutdown, or with the caller hanging up. Every arrival has a request id, made here if the caller gave
-//! none, so that the machine remembers how it ended.
+//! `apply` on this node wakes the parked call; meanwhile the node renews the caller's session. The wait ends when the
+//! barrier opens or breaks, at its deadline (a command: if the barrier opened first, that is the answer), with a shutdown,
+//! or with a disconnect. Every arrival has a request id, so that the machine remembers how it ended.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use holdfast_types::{
 };
 
 use super::NotYet;
-use super::parked::{ParkedMember, Topic};
+use super::parked::{ParkedRecipeCall, Topic};
 use crate::context::Response;
 use crate::failure::Failure;
 use crate::service::Service;
@@ -25,7 +24,7 @@ use crate::waiting::{AbandonedPlace, Wait, WaitEvent, WaiterPermit, WakeUp};
 
 /// A caller's place, as long as the call lives.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ArrivalPlace {
     gate: BarrierKind,
     name: RecipeName,
     session: SessionName,
@@ -34,7 +33,7 @@ pub(super) struct Place {
     arrived: Arrived,
 }
 
-impl Place {
+impl ArrivalPlace {
     /// The command that ends the wait, unless the same member has asked again since.
     pub(super) fn give_up(&self) -> Command {
         Command::Recipe(Recipe::CancelArrival(CancelArrival {
@@ -50,7 +49,7 @@ impl Place {
 
 /// One wait.
 #[derive(Clone, Copy)]
-struct Attempt {
+struct ArrivalTimes {
     began: Instant,
     until: Instant,
 }
@@ -64,7 +63,7 @@ impl Service {
         let wait = arrive.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
         let permit = self.admit(wait)?;
         let began = Instant::now();
-        let attempt = Attempt { began, until: began + wait };
+        let wait = ArrivalTimes { began, until: began + wait };
         arrive.request = Some(arrive.request.map_or_else(generate_request_id, Ok)?);
         let Arrive { gate, name, open, owner, request, .. } = arrive.clone();
         let session = open.session;
@@ -72,49 +71,49 @@ impl Service {
         match (arrived.value, permit) {
             (ArriveReply::Tripped(passed), _) => Ok(Response::new(passed, arrived.revision)),
             (ArriveReply::Arrived(arrived), Some(permit)) => {
-                let place = Place { gate, name, session, owner, request, arrived };
-                self.gather(attempt, place, permit).await
+                let place = ArrivalPlace { gate, name, session, owner, request, arrived };
+                self.wait_at_barrier(wait, place, permit).await
             }
             (ArriveReply::Arrived(_), None) => Err(Failure::UnexpectedReply),
         }
     }
 
-    async fn gather(
+    async fn wait_at_barrier(
         &self,
-        attempt: Attempt,
-        place: Place,
+        wait: ArrivalTimes,
+        place: ArrivalPlace,
         permit: WaiterPermit,
     ) -> Result<Response<Tripped>, Failure> {
         let generation =
             Some(place.arrived.generation).filter(|_| place.gate == BarrierKind::Barrier);
         let topic = Topic::BarrierKind(place.gate, place.name.clone());
         let parked = self.recipe_waiters().park(topic, generation);
-        let abandoned = AbandonedPlace::new(self, place.give_up(), None, attempt.until, permit);
-        let result = self.gather_parked(attempt, &place, parked).await;
+        let abandoned = AbandonedPlace::new(self, place.give_up(), None, wait.until, permit);
+        let result = self.wait_parked_at_barrier(wait, &place, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::NotYet { .. })) {
             abandoned.settle();
         }
         result
     }
 
-    async fn gather_parked(
+    async fn wait_parked_at_barrier(
         &self,
-        attempt: Attempt,
-        place: &Place,
-        mut parked: ParkedMember,
+        wait: ArrivalTimes,
+        place: &ArrivalPlace,
+        mut parked: ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
         let (session, ttl) = (place.session.clone(), place.arrived.ttl.as_duration());
-        let mut wait = Wait::until(self, attempt.until).renewing(session, ttl);
+        let mut parked_wait = Wait::until(self, wait.until).renewing(session, ttl);
         loop {
             if let Some(end) = self.look_at(place, &parked) {
                 return end;
             }
-            match wait.next(parked.woken()).await {
+            match parked_wait.next(parked.woken()).await {
                 WaitEvent::Woken(WakeUp::Event(event)) => return self.over(place, event),
                 WaitEvent::Woken(WakeUp::Look) | WaitEvent::Renewed { .. } => {}
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Deadline => {
-                    return self.stop_gathering(attempt, place, &parked).boxed().await;
+                    return self.cancel_arrival(wait, place, &parked).boxed().await;
                 }
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
@@ -124,20 +123,20 @@ impl Service {
     /// The state as this node has it; the end may have come before the caller was parked. None goes on waiting.
     fn look_at(
         &self,
-        place: &Place,
-        parked: &ParkedMember,
+        place: &ArrivalPlace,
+        parked: &ParkedRecipeCall,
     ) -> Option<Result<Response<Tripped>, Failure>> {
         if let Some(event) = parked.event() {
             return Some(self.over(place, event));
         }
-        let Place { gate, name, session, owner, request, arrived } = place;
+        let ArrivalPlace { gate, name, session, owner, request, arrived } = place;
         let ticket = Revision(arrived.ticket.0);
         let (found, revision) = self.raft().read(|machine| {
             let who = (session, owner);
             (machine.arrival(*gate, name, who, ticket, request.as_ref()), machine.revision())
         });
         match found {
-            Arrival::Answered(outcome) => Some(told(outcome, revision)),
+            Arrival::Answered(outcome) => Some(tripped(outcome, revision)),
             Arrival::Waiting => None,
             // This node has not applied the arrival yet.
             Arrival::Gone if revision < arrived.asked => None,
@@ -146,7 +145,7 @@ impl Service {
     }
 
     /// The place is gone, and how is no longer known: because the session has ended, or was given up by another call.
-    fn forgotten(&self, place: &Place) -> Failure {
+    fn forgotten(&self, place: &ArrivalPlace) -> Failure {
         match self.view(&place.session) {
             Ok(_) => Failure::OutcomeUnknown,
             Err(ended) => ended,
@@ -154,8 +153,8 @@ impl Service {
     }
 
     /// The generation ended; the caller's place in it is known from the order of tickets at the time.
-    fn over(&self, place: &Place, event: RecipeEvent) -> Result<Response<Tripped>, Failure> {
-        let Place { gate, name, session, owner, request, arrived } = place;
+    fn over(&self, place: &ArrivalPlace, event: RecipeEvent) -> Result<Response<Tripped>, Failure> {
+        let ArrivalPlace { gate, name, session, owner, request, arrived } = place;
         if let RecipeEvent::Broken { breach, .. } = event {
             return match self.view(session) {
                 Ok(_) => Err(Failure::Rejected(Rejection::Recipe(RecipeRejection::Broken(breach)))),
@@ -168,18 +167,18 @@ impl Service {
             (machine.arrival(*gate, name, who, ticket, request.as_ref()), machine.revision())
         });
         match found {
-            Arrival::Answered(outcome) => told(outcome, revision),
+            Arrival::Answered(outcome) => tripped(outcome, revision),
             // It opened for the caller, but whatever was remembered of it is forgotten.
             Arrival::Waiting | Arrival::Gone => Err(self.forgotten(place)),
         }
     }
 
     /// The wait is over; the log says whether the barrier opened first.
-    async fn stop_gathering(
+    async fn cancel_arrival(
         &self,
-        attempt: Attempt,
-        place: &Place,
-        parked: &ParkedMember,
+        wait: ArrivalTimes,
+        place: &ArrivalPlace,
+        parked: &ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
         let (reply, revision) = match self.propose(place.give_up()).await {
             Ok(done) => done,
@@ -194,12 +193,12 @@ impl Service {
         }
         self.view(&place.session)?;
         let Arrived { arrived, parties, .. } = place.arrived;
-        let (what, waited) = (NotYet::Arrivals { arrived, parties }, attempt.began.elapsed());
+        let (what, waited) = (NotYet::Arrivals { arrived, parties }, wait.began.elapsed());
         Err(Failure::NotYet { what, waited })
     }
 }
 
-fn told(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
+fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
     let reply = outcome.map_err(Failure::Rejected)?;
     let passed = reply.into_recipe().and_then(RecipeReply::into_passed);
     Ok(Response::new(passed.ok_or(Failure::UnexpectedReply)?, revision))

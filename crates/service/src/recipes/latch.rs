@@ -1,4 +1,4 @@
-//! Waiting for a latch: nothing is written, the call is parked until this node applies what opens the latch.
+//! Waiting for a latch. The call writes nothing and is parked until this node applies the change that opens the latch.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,4 @@
-//! Leaving a barrier, and leaving a double barrier together.
-//!
-//! The command has left; what follows is a wait for the others, which writes nothing and can be asked for again.
+//! Leaving a barrier or a double barrier. After the command, the call waits for the other members; the wait writes nothing.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +19,16 @@ impl Service {
     /// [`Failure::NotYet`] if others are inside when the wait ends: the caller has left. Else as any write.
     pub async fn leave_barrier(
         &self,
-        depart: LeaveBarrier,
+        leave: LeaveBarrier,
         wait: Duration,
     ) -> Result<Response<bool>, Failure> {
         let began = Instant::now();
         let _permit = self.admit(wait)?;
-        let (gate, name) = (depart.gate, depart.name.clone());
+        let (gate, name) = (leave.gate, leave.name.clone());
         let mut parked =
             self.recipe_waiters().park(Topic::BarrierKind(BarrierKind::Double, name.clone()), None);
         let left = self
-            .propose_recipe(Recipe::LeaveBarrier(depart), RecipeReply::into_leave_barrier)
+            .propose_recipe(Recipe::LeaveBarrier(leave), RecipeReply::into_leave_barrier)
             .await?;
         let Response { value: LeaveBarrierReply { leaving, changed }, revision, .. } = left;
         let (Some((round, mut inside)), BarrierKind::Double) = (leaving, gate) else {

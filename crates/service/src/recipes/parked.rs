@@ -1,8 +1,7 @@
 //! Calls parked on this node until something happens to a latch or a barrier.
 //!
-//! A latch or a barrier opens for all, so an event wakes every call that waits for that one. A call that waits in the
-//! generation that an event ends also gets the event, so that it learns how the generation ended even if the state machine
-//! has moved on since.
+//! A latch or a barrier opens for all its waiters, so an event wakes all of them. A call whose generation the event ends also
+//! receives the event: it then knows how the generation ended even if the state machine has moved on.
 
 use holdfast_types::{BarrierKind, RecipeEvent, RecipeName, Revision};
 use prometheus_client::metrics::counter::Counter;
@@ -16,12 +15,12 @@ pub(super) enum Topic {
 }
 
 /// What a call waits for, and the generation of the barrier that it waits in.
-type Key = (Topic, Option<Revision>);
+type RecipeKey = (Topic, Option<Revision>);
 
-pub(super) type ParkedMember = Parked<Key, RecipeEvent>;
+pub(super) type ParkedRecipeCall = Parked<RecipeKey, RecipeEvent>;
 
 #[derive(Debug)]
-pub(crate) struct RecipeWaiters(ParkedCalls<Key, RecipeEvent>);
+pub(crate) struct RecipeWaiters(ParkedCalls<RecipeKey, RecipeEvent>);
 
 impl Default for RecipeWaiters {
     fn default() -> Self {
@@ -31,7 +30,7 @@ impl Default for RecipeWaiters {
 }
 
 impl RecipeWaiters {
-    pub(super) fn park(&self, topic: Topic, generation: Option<Revision>) -> ParkedMember {
+    pub(super) fn park(&self, topic: Topic, generation: Option<Revision>) -> ParkedRecipeCall {
         self.0.park((topic, generation))
     }
 
@@ -40,7 +39,7 @@ impl RecipeWaiters {
     }
 
     /// Wakes the calls that an event concerns. Inside the apply step.
-    pub(crate) fn see(&self, event: &RecipeEvent) {
+    pub(crate) fn on_event(&self, event: &RecipeEvent) {
         let (topic, ended) = match event {
             RecipeEvent::LatchOpened { latch } | RecipeEvent::LatchDeleted { latch } => {
                 (Topic::Latch(latch.clone()), None)
@@ -87,9 +86,9 @@ mod tests {
         let topic = Topic::BarrierKind(BarrierKind::Barrier, name("a"));
         let mut mine = waiters.park(topic.clone(), Some(Revision(7)));
         let mut next = waiters.park(topic, Some(Revision(9)));
-        waiters.see(&opened(7));
+        waiters.on_event(&opened(7));
         waiters.wake_all();
-        waiters.see(&opened(8));
+        waiters.on_event(&opened(8));
         assert_eq!(mine.event(), Some(opened(7)));
         assert_eq!(mine.woken().await, WakeUp::Event(opened(7)));
         assert_eq!(next.woken().await, WakeUp::Look);
@@ -101,7 +100,7 @@ mod tests {
         let waiters = RecipeWaiters::default();
         let mut mine = waiters.park(Topic::Latch(name("a")), None);
         let mut other = waiters.park(Topic::Latch(name("b")), None);
-        waiters.see(&RecipeEvent::LatchOpened { latch: name("a") });
+        waiters.on_event(&RecipeEvent::LatchOpened { latch: name("a") });
         assert_eq!(mine.woken().await, WakeUp::Look);
         assert!(futures_util::poll!(std::pin::pin!(other.woken())).is_pending());
         drop((mine, other));

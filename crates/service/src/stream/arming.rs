@@ -1,14 +1,15 @@
-//! What a read answers, which reads arm which watches, and what a client that comes back has missed: the rules of
-//! `ZooKeeper`'s server, each within one lock of the machine.
+//! `ZooKeeper`'s rules for reads: the answer, the watch that a read arms, and the changes that a returning client missed.
+//!
+//! Each read happens within one lock of the machine.
 
 use holdfast_types::{Identity, Rejection, Revision, Stat, TreeRejection, ZnodePath};
 
 use super::message::{NoticeKind, StreamAnswer, StreamRead, WatchMode, WatchSet};
-use super::order::Watching;
-use super::table::Arms;
+use super::order::LockedStream;
+use super::watch_table::WatchFlags;
 use crate::failure::Failure;
 
-impl Watching<'_> {
+impl LockedStream<'_> {
     /// Reads, and arms a watch if one is wanted and the read arms one.
     pub(crate) fn read(
         &mut self,
@@ -60,9 +61,9 @@ impl Watching<'_> {
     /// was refused arms none.
     fn arm_for(&mut self, read: &StreamRead, answered: bool) -> Result<(), Failure> {
         match read {
-            StreamRead::Exists(path) => self.arm(path, Arms::DATA),
-            StreamRead::Data(path) if answered => self.arm(path, Arms::DATA),
-            StreamRead::Children(path) if answered => self.arm(path, Arms::CHILD),
+            StreamRead::Exists(path) => self.arm(path, WatchFlags::DATA),
+            StreamRead::Data(path) if answered => self.arm(path, WatchFlags::DATA),
+            StreamRead::Children(path) if answered => self.arm(path, WatchFlags::CHILD),
             StreamRead::Data(_)
             | StreamRead::Children(_)
             | StreamRead::Acl(_)
@@ -82,19 +83,19 @@ impl Watching<'_> {
             None => Some(NoticeKind::Deleted),
             Some(stat) => (stat.pzxid > relative).then_some(NoticeKind::ChildrenChanged),
         };
-        self.arm_each(&set.data, Arms::DATA, data)?;
-        self.arm_each(&set.exist, Arms::DATA, exist)?;
-        self.arm_each(&set.child, Arms::CHILD, child)?;
+        self.arm_each(&set.data, WatchFlags::DATA, data)?;
+        self.arm_each(&set.exist, WatchFlags::DATA, exist)?;
+        self.arm_each(&set.child, WatchFlags::CHILD, child)?;
         let stays = |_| None;
-        self.arm_each(&set.persistent, Arms::of_mode(WatchMode::Persistent), stays)?;
-        let recursive = Arms::of_mode(WatchMode::PersistentRecursive);
+        self.arm_each(&set.persistent, WatchFlags::of_mode(WatchMode::Persistent), stays)?;
+        let recursive = WatchFlags::of_mode(WatchMode::PersistentRecursive);
         self.arm_each(&set.persistent_recursive, recursive, stays)
     }
 
     fn arm_each(
         &mut self,
         paths: &[ZnodePath],
-        arms: Arms,
+        arms: WatchFlags,
         missed: impl Fn(Option<Stat>) -> Option<NoticeKind>,
     ) -> Result<(), Failure> {
         for path in paths {

@@ -1,7 +1,7 @@
-//! How a connection comes to speak for a session: it opens one, or takes one over with the session's password.
+//! Opening a session for a connection, or attaching a session to it with the session's password.
 //!
-//! Both are commands in the log; the command's revision, the *attachment*, says from then on which connection speaks
-//! for the session, on whatever node. Refuses to make a stream before this node has applied what the client has seen.
+//! Both are commands. The revision of the command, the *attachment*, names the connection that acts for the session. A
+//! stream starts after this node has applied everything that the client has seen.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use holdfast_types::{
     SessionOpenedReply, Ttl,
 };
 
-use super::handle::Stream;
-use super::life::{Life, slack};
+use super::handle::SessionStream;
+use super::liveness::{Liveness, slack};
 use super::outbox::{Outbox, StreamLimits};
 use crate::context::Response;
 use crate::failure::Failure;
@@ -102,16 +102,16 @@ impl Service {
         &self,
         attached: &Attached,
         limits: StreamLimits,
-    ) -> Result<(Stream, Outbox), Failure> {
+    ) -> Result<(SessionStream, Outbox), Failure> {
         if self.is_draining() {
             return Err(Failure::ShuttingDown);
         }
         let entered =
             self.raft().read(|machine| self.streams().enter(machine, attached, limits))?;
         let Attached { id, session, ttl, since, .. } = attached.clone();
-        let life = Arc::new(Life::new(id, session, ttl, since));
-        let outbox = Outbox::new(entered.queue.clone(), life.clone());
-        Ok((Stream::new(self.clone(), attached, entered, life), outbox))
+        let liveness = Arc::new(Liveness::new(id, session, ttl, since));
+        let outbox = Outbox::new(entered.queue.clone(), liveness.clone());
+        Ok((SessionStream::new(self.clone(), attached, entered, liveness), outbox))
     }
 
     /// Resolves when this node has applied a revision.
@@ -119,7 +119,7 @@ impl Service {
     /// # Errors
     /// [`Failure::Lagging`] if that takes longer than `ServiceConfig::catch_up_max`.
     pub async fn catch_up(&self, revision: Revision) -> Result<(), Failure> {
-        let reached = self.reach().wait(revision, || self.revision());
+        let reached = self.applied_waiters().wait(revision, || self.revision());
         match tokio::time::timeout(self.tunables().catch_up_max, reached).await {
             Ok(()) => Ok(()),
             Err(_) => Err(Failure::Lagging),

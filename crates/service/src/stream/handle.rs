@@ -1,9 +1,8 @@
-//! One connection's stream: what it asks, in its order, and what it is answered through its outbox.
+//! The requests of one connection; the outbox carries the replies.
 //!
-//! A door looks at one request of a connection after the other: it awaits each call before it makes the next, so
-//! replies leave in the order of the requests. Pings may be answered beside them. Every call is a sign of life, waits
-//! for room in the outbox, and answers only while the session is certainly alive (`life.rs`). A call on a stream that
-//! has ended does nothing: the outbox says why. Dropping the stream ends it.
+//! A front-end awaits each call before the next, so replies have the order of the requests; pings may overtake. Every call
+//! counts as client activity, waits for room in the outbox, and replies only while the session is certainly alive
+//! (`liveness.rs`). After the stream has ended a call does nothing. Dropping the stream ends it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,50 +16,50 @@ use holdfast_types::{
 use parking_lot::Mutex;
 
 use super::attach::Attached;
-use super::life::Life;
+use super::liveness::Liveness;
 use super::message::{
-    Ended, StreamAnswer, StreamRead, StreamReply, WatchKind, WatchMode, WatchSet,
+    StreamAnswer, StreamEnd, StreamRead, StreamReply, WatchKind, WatchMode, WatchSet,
 };
-use super::order::{Place, Streams, Watching};
-use super::table::Arms;
+use super::order::{LockedStream, StreamEntry, Streams};
+use super::watch_table::WatchFlags;
 use crate::failure::Failure;
 use crate::service::Service;
 
 /// See the module.
-pub struct Stream {
+pub struct SessionStream {
     service: Service,
-    place: Place,
-    life: Arc<Life>,
+    entry: StreamEntry,
+    liveness: Arc<Liveness>,
     attachment: Revision,
     identities: Mutex<Arc<[Identity]>>,
 }
 
-impl Stream {
+impl SessionStream {
     pub(crate) fn new(
         service: Service,
         attached: &Attached,
-        place: Place,
-        life: Arc<Life>,
+        entry: StreamEntry,
+        liveness: Arc<Liveness>,
     ) -> Self {
         let attachment = attached.attachment;
-        Self { service, place, life, attachment, identities: Mutex::default() }
+        Self { service, entry, liveness, attachment, identities: Mutex::default() }
     }
 
     /// The session's number.
     pub fn session_id(&self) -> SessionId {
-        self.life.id
+        self.liveness.id
     }
 
     /// The session's name.
     pub fn session(&self) -> &SessionName {
-        &self.life.session
+        &self.liveness.session
     }
 
     /// Whom the client has proved to be, from now on. `world:anyone` need not be named.
     pub fn identify(&self, identities: Vec<Identity>) {
         let identities: Arc<[Identity]> = identities.into();
         *self.identities.lock() = identities.clone();
-        self.service.streams().identify(self.place.number, identities);
+        self.service.streams().identify(self.entry.number, identities);
     }
 
     /// Whom the client has proved to be.
@@ -72,14 +71,14 @@ impl Stream {
     /// says.
     pub async fn read(&self, tag: i64, read: StreamRead, watch: bool) {
         let identities = self.identities();
-        self.look(tag, |watching| watching.read(&read, watch, &identities)).await;
+        self.look(tag, |locked| locked.read(&read, watch, &identities)).await;
     }
 
     /// Several reads at one revision, each answered for itself. Arms no watches.
     pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
         let identities = self.identities();
-        self.look(tag, |watching| {
-            let answer = |read| watching.evaluate(read, &identities);
+        self.look(tag, |locked| {
+            let answer = |read| locked.evaluate(read, &identities);
             Ok(StreamAnswer::Many(reads.iter().map(answer).collect()))
         })
         .await;
@@ -87,8 +86,8 @@ impl Stream {
 
     /// A watch that stays. There need be no such node.
     pub async fn add_watch(&self, tag: i64, path: ZnodePath, mode: WatchMode) {
-        self.look(tag, |watching| {
-            watching.arm(&path, Arms::of_mode(mode))?;
+        self.look(tag, |locked| {
+            locked.arm(&path, WatchFlags::of_mode(mode))?;
             Ok(StreamAnswer::Done)
         })
         .await;
@@ -96,12 +95,12 @@ impl Stream {
 
     /// Whether the stream has a watch of that kind there: [`StreamAnswer::Watched`].
     pub async fn check_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
-        self.look(tag, |watching| Ok(StreamAnswer::Watched(watching.has(&path, kind)))).await;
+        self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.has(&path, kind)))).await;
     }
 
     /// Removes the stream's watches of that kind, and says whether there was one: [`StreamAnswer::Watched`].
     pub async fn remove_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
-        self.look(tag, |watching| Ok(StreamAnswer::Watched(watching.remove(&path, kind)))).await;
+        self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.remove(&path, kind)))).await;
     }
 
     /// Sets the watches of a client that comes back: what it missed since `relative`, the newest revision it has seen,
@@ -110,17 +109,17 @@ impl Stream {
     ///
     /// If there is no room for all of them the stream ends: clients take it for granted that they are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
-        self.look(tag, |watching| {
-            let armed = watching.arm_again(relative, &set);
+        self.look(tag, |locked| {
+            let armed = locked.arm_again(relative, &set);
             if armed.is_err() {
-                watching.overflow();
+                locked.overflow();
             }
             armed.map(|()| StreamAnswer::Done)
         })
         .await;
     }
 
-    /// A sign of life, answered when the session is renewed. May be awaited beside other calls.
+    /// Client activity, answered when the session is renewed. May be awaited beside other calls.
     pub async fn ping(&self, tag: i64) {
         self.look(tag, |_| Ok(StreamAnswer::Done)).await;
     }
@@ -133,8 +132,8 @@ impl Stream {
         match self.service.read_barrier().await {
             Ok(()) => self.look(tag, |_| Ok(StreamAnswer::Done)).await,
             Err(error) => {
-                tracing::debug!(%error, session = %self.life.session, "a sync failed");
-                self.end(Ended::CutOff);
+                tracing::debug!(%error, session = %self.liveness.session, "a sync failed");
+                self.end(StreamEnd::CutOff);
             }
         }
     }
@@ -158,7 +157,7 @@ impl Stream {
 
     fn command(&self, multi: Multi) -> Command {
         let caller = Caller {
-            session: Some(self.life.session.clone()),
+            session: Some(self.liveness.session.clone()),
             attachment: Some(self.attachment),
             request: multi.caller.request,
             identities: self.identities().to_vec(),
@@ -168,21 +167,21 @@ impl Stream {
 
     /// Ends the session: whatever it owns goes. The stream ends after the reply. As on `ZooKeeper`, a connection that no
     /// longer speaks for the session can end it: its client has asked for the end, and never asks for anything else. A
-    /// stream that has ended with [`Ended::Moved`] closes the session without a reply.
+    /// stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
     pub async fn close(&self, tag: i64) {
         match self.heard().await {
-            Ok(()) | Err(Ended::Moved) => {}
+            Ok(()) | Err(StreamEnd::Moved) => {}
             Err(_) => return,
         }
-        self.service.streams().closes(self.place.number);
-        let (session, incarnation) = (self.life.session.clone(), Some(self.life.id));
+        self.service.streams().closes(self.entry.number);
+        let (session, incarnation) = (self.liveness.session.clone(), Some(self.liveness.id));
         let close = Command::CloseSession { session, attachment: None, incarnation };
         let (mut done, failure) = self.service.propose_in_order(vec![close]).await;
         if let Some(committed) = done.pop() {
             // Whether the session still lives is no question any more, so this reply needs no renewal.
             self.conclude(tag, committed).await;
         }
-        self.end(failure.as_ref().and_then(fatal).unwrap_or(Ended::Closed));
+        self.end(failure.as_ref().and_then(fatal).unwrap_or(StreamEnd::Closed));
     }
 
     /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree is no renewal:
@@ -204,7 +203,7 @@ impl Stream {
                 return;
             }
             let (tag, revision, result) = (*tag, Revision(0), Err(failure.clone()));
-            Streams::reply(&self.place, StreamReply { tag, revision, result });
+            Streams::reply(&self.entry, StreamReply { tag, revision, result });
         }
     }
 
@@ -213,77 +212,79 @@ impl Stream {
         let Committed { outcome, revision } = committed;
         let result = outcome.map_err(Failure::Rejected).and_then(answer);
         if self.service.catch_up(revision).await.is_err() {
-            self.end(Ended::CutOff);
+            self.end(StreamEnd::CutOff);
             return false;
         }
-        Streams::reply(&self.place, StreamReply { tag, revision, result });
+        Streams::reply(&self.entry, StreamReply { tag, revision, result });
         true
     }
 
-    /// A sign of life that asks for nothing: the session is renewed in the background. Costs nothing if it was
+    /// Client activity that asks for nothing: the session is renewed in the background. Costs nothing if it was
     /// renewed a moment ago.
     pub fn renew(&self) {
-        if self.life.heard(Instant::now()) {
-            self.service.renewals().want(self.life.clone());
+        if self.liveness.heard(Instant::now()) {
+            self.service.renewals().want(self.liveness.clone());
         }
     }
 
     /// Resolves when the client was heard, but its session could not be renewed in time: the outbox then ends with
-    /// [`Ended::CutOff`] by itself.
+    /// [`StreamEnd::CutOff`] by itself.
     pub async fn lost(&self) {
-        self.life.lost().await;
+        self.liveness.lost().await;
     }
 
     /// Looks at the machine and replies, within one read lock.
     async fn look(
         &self,
         tag: i64,
-        look: impl FnOnce(&mut Watching<'_>) -> Result<StreamAnswer, Failure> + Send,
+        look: impl FnOnce(&mut LockedStream<'_>) -> Result<StreamAnswer, Failure> + Send,
     ) {
         if self.ready().await.is_ok() {
             let streams = self.service.streams();
-            self.service.raft().read(|machine| streams.answer(machine, &self.place, tag, look));
+            self.service.raft().read(|machine| streams.answer(machine, &self.entry, tag, look));
         }
     }
 
-    /// A sign of life, and room for a reply.
-    async fn heard(&self) -> Result<(), Ended> {
+    /// Client activity, and room for a reply.
+    async fn heard(&self) -> Result<(), StreamEnd> {
         self.renew();
-        self.place.queue.room().await
+        self.entry.queue.room().await
     }
 
-    /// A sign of life, room for a reply, and the certainty that the session lives.
-    async fn ready(&self) -> Result<(), Ended> {
+    /// Client activity, room for a reply, and the certainty that the session lives.
+    async fn ready(&self) -> Result<(), StreamEnd> {
         loop {
             self.heard().await?;
-            let changed = self.life.changed();
-            if self.life.is_fresh(Instant::now()) {
+            let changed = self.liveness.changed();
+            if self.liveness.is_fresh(Instant::now()) {
                 return Ok(());
             }
             tokio::select! {
                 () = changed => {}
-                () = self.place.queue.over() => {}
-                () = self.life.lost() => self.end(Ended::CutOff),
+                () = self.entry.queue.over() => {}
+                () = self.liveness.lost() => self.end(StreamEnd::CutOff),
             }
         }
     }
 
-    fn end(&self, reason: Ended) {
-        self.place.queue.end(reason);
-        self.service.streams().leave(self.place.number, reason);
+    fn end(&self, reason: StreamEnd) {
+        self.entry.queue.end(reason);
+        self.service.streams().leave(self.entry.number, reason);
     }
 }
 
-impl Drop for Stream {
+impl Drop for SessionStream {
     fn drop(&mut self) {
-        self.life.over();
-        self.end(Ended::Closed);
+        self.liveness.over();
+        self.end(StreamEnd::Closed);
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for SessionStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").field("session", &self.life.session).finish_non_exhaustive()
+        f.debug_struct("SessionStream")
+            .field("session", &self.liveness.session)
+            .finish_non_exhaustive()
     }
 }
 
@@ -297,13 +298,13 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
 
 /// Failures after which a stream cannot go on: a later write must not be done when this one may not have been. The
 /// others say for certain that nothing was done, and that only this write is concerned.
-fn fatal(failure: &Failure) -> Option<Ended> {
+fn fatal(failure: &Failure) -> Option<StreamEnd> {
     match failure {
-        Failure::OutcomeUnknown | Failure::UnexpectedReply => Some(Ended::Unknown),
+        Failure::OutcomeUnknown | Failure::UnexpectedReply => Some(StreamEnd::Unknown),
         Failure::NoLeader | Failure::Starting(_) | Failure::Lagging | Failure::Behind { .. } => {
-            Some(Ended::CutOff)
+            Some(StreamEnd::CutOff)
         }
-        Failure::ShuttingDown | Failure::Failed(_) => Some(Ended::ShuttingDown),
+        Failure::ShuttingDown | Failure::Failed(_) => Some(StreamEnd::ShuttingDown),
         Failure::Rejected(_)
         | Failure::Overloaded { .. }
         | Failure::DiskFull

@@ -1,4 +1,4 @@
-//! What an operator sees of a node's streams and watches.
+//! The streams and watches of a node, for operators.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -42,19 +42,19 @@ impl Service {
 
     /// How much is watched on this node. O(1).
     pub fn watch_counts(&self) -> WatchCounts {
-        let roster = self.streams().roster.lock();
-        let table = &roster.table;
+        let registry = self.streams().registry.lock();
+        let table = &registry.table;
         WatchCounts { streams: table.streams(), paths: table.paths(), watches: table.len() }
     }
 
     /// What is watched on this node, by session. Applying waits while it is copied.
     pub fn watches_by_session(&self) -> BTreeMap<SessionId, Vec<ZnodePath>> {
-        let roster = self.streams().roster.lock();
+        let registry = self.streams().registry.lock();
         let mut found: BTreeMap<SessionId, Vec<ZnodePath>> = BTreeMap::new();
-        for (number, member) in &roster.members {
-            let mut paths = roster.table.paths_of(*number).cloned().peekable();
+        for (number, stream) in &registry.streams {
+            let mut paths = registry.table.paths_of(*number).cloned().peekable();
             if paths.peek().is_some() {
-                found.entry(member.session).or_default().extend(paths);
+                found.entry(stream.session).or_default().extend(paths);
             }
         }
         found
@@ -74,14 +74,14 @@ impl Service {
 
 impl Streams {
     fn list(&self) -> Vec<StreamView> {
-        let roster = self.roster.lock();
-        let view = |(number, member): (_, &super::order::Member)| StreamView {
-            session: member.session,
-            attachment: member.attachment,
-            since: member.since,
-            watches: roster.table.len_of(number),
-            queued: member.queue.len(),
+        let registry = self.registry.lock();
+        let view = |(number, stream): (_, &super::order::RegisteredStream)| StreamView {
+            session: stream.session,
+            attachment: stream.attachment,
+            since: stream.since,
+            watches: registry.table.len_of(number),
+            queued: stream.queue.len(),
         };
-        roster.members.iter().map(|(number, member)| view((*number, member))).collect()
+        registry.streams.iter().map(|(number, stream)| view((*number, stream))).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What a stream is asked, and what it carries to its client: replies, notices, and its end.
+//! Requests of a stream, and what it sends to its client: replies, notices, and its end.
 
 use holdfast_types::{AclEntry, Data, OpReply, Rejection, Revision, Stat, ZnodePath};
 
@@ -63,7 +63,7 @@ pub enum StreamAnswer {
     },
     /// Whether there was such a watch.
     Watched(bool),
-    /// It is done, and there is nothing to tell: a sync, a sign of life, new watches, the close.
+    /// It is done, and there is nothing to tell: a sync, client activity, new watches, the close.
     Done,
 }
 
@@ -154,9 +154,9 @@ pub struct StreamReply {
     pub result: Result<StreamAnswer, Failure>,
 }
 
-/// Why a stream is over. The door closes the connection after everything before the end is written.
+/// Why a stream is over. The front-end closes the connection after it has written everything before the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ended {
+pub enum StreamEnd {
     /// The session was closed.
     Closed,
     /// The session's lease ran out.
@@ -185,5 +185,5 @@ pub enum Outgoing {
     /// A watch fired.
     Notice(Notice),
     /// Nothing comes after it.
-    Ended(Ended),
+    End(StreamEnd),
 }

@@ -1,36 +1,36 @@
-//! Streams: connections that speak for a session, with everything that goes out to the client in one order.
+//! Streams: connections that act for a session, with one ordered outbox to the client (design D12).
 //!
-//! Owns attachments of sessions to connections, `ZooKeeper`'s watches, the ordered outbox (design D12) and the renewal
-//! of sessions by signs of life. Refuses to know bytes and sockets: a door translates.
+//! A stream has the attachment of its session, `ZooKeeper`'s watches, and the renewals caused by client activity. The
+//! front-end translates bytes.
 //!
 //! ```text
-//! door ─ Service::open_stream_session | attach_session ─► Attached ─ Service::stream ─► Stream, Outbox
-//! request ─► Stream::read | write | … ─► order ─► Outbox ─► reply, notice, end
-//! apply ───► hub ─► Streams::see ────────► order ─┘
+//! front-end ─ Service::open_stream_session | attach_session ─► Attached ─ Service::stream ─► SessionStream, Outbox
+//! request ──► SessionStream::read | write | … ─► order ─► Outbox ─► reply, notice, end
+//! apply ────► ApplyObserver ─► Streams::on_event ─► order ─┘
 //! ```
 //!
-//! Bounds: streams and watches of a node by `ServiceConfig`, of one stream by [`StreamLimits`].
+//! Bounds: `ServiceConfig` bounds the streams and watches of a node, [`StreamLimits`] those of one stream.
 
 mod arming;
 mod attach;
 mod handle;
-mod life;
 mod listing;
+mod liveness;
 mod message;
 mod order;
 mod outbox;
 mod renewals;
-mod table;
+mod watch_table;
 
 pub use attach::Attached;
-pub use handle::Stream;
+pub use handle::SessionStream;
 pub use listing::{StreamView, WatchCounts};
 pub use message::{
-    Ended, Notice, NoticeKind, Outgoing, StreamAnswer, StreamRead, StreamReply, WatchKind,
+    Notice, NoticeKind, Outgoing, StreamAnswer, StreamEnd, StreamRead, StreamReply, WatchKind,
     WatchMode, WatchSet,
 };
 pub use outbox::{Outbox, StreamLimits};
 
 pub(crate) use order::Streams;
 pub(crate) use renewals::{Renewals, run as renew_streams};
-pub(crate) use table::ancestors;
+pub(crate) use watch_table::ancestors;

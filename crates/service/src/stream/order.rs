@@ -1,15 +1,14 @@
-//! What goes out to a client, and in which order (promise 9): the only place that puts anything into an outbox.
+//! The order of what a client receives (promise 9). Only this file puts anything into an outbox.
 //!
-//! Why a notice always precedes the reply that would reveal its change:
+//! A notice always precedes the reply that would reveal its change:
 //!
-//! - notices are put in by [`Streams::see`], inside the apply step, with the machine locked for writing;
-//! - a read looks at the machine, arms its watch and puts its reply in within one read lock ([`Streams::answer`]), so
-//!   no change comes between: what the reply shows was announced before, what comes later will be;
-//! - a write's reply is put in ([`Streams::reply`]) when this node has applied its revision, and therefore after the
-//!   notices of everything up to it.
+//! - [`Streams::on_event`] puts in notices inside the apply step, while the machine is locked for writing;
+//! - [`Streams::answer`] reads the machine, arms the watch and puts in the reply within one read lock, so no change comes
+//!   between: earlier changes were announced, later ones will be;
+//! - [`Streams::reply`] puts in the reply to a write after this node has applied its revision, and so after the notices of
+//!   all revisions up to it.
 //!
-//! Locks are taken in one order: the machine, the roster, a queue. Refuses to know how requests are made and whether
-//! the session is alive. Bounds: `streams_max` streams, `watches_max` watches; those of the queues are in `outbox.rs`.
+//! Lock order: machine, registry, outbox queue. Bounds: `streams_max` streams, `watches_max` watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,38 +23,38 @@ use holdfast_types::{
 use parking_lot::Mutex;
 
 use super::attach::Attached;
-use super::message::{Ended, Notice, NoticeKind, StreamAnswer, StreamReply, WatchKind};
-use super::outbox::{Queue, StreamLimits};
-use super::table::{Arms, Fired, StreamNo, Table};
+use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, WatchKind};
+use super::outbox::{OutboxQueue, StreamLimits};
+use super::watch_table::{FiredWatch, StreamNo, WatchFlags, WatchTable};
 use crate::failure::Failure;
 use crate::watch::is_visible;
 
-/// What the roster knows of a stream.
+/// What the registry knows of a stream.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct RegisteredStream {
     pub(crate) session: SessionId,
     pub(crate) attachment: Revision,
     pub(crate) since: Instant,
-    pub(crate) queue: Arc<Queue>,
-    /// Its own close is under way: whoever does that ends the queue, after the reply.
+    pub(crate) queue: Arc<OutboxQueue>,
+    /// The stream closes its own session, and ends the queue after the reply.
     closing: bool,
     identities: Arc<[Identity]>,
 }
 
-/// A stream's place among the others.
+/// A stream's entry among the others.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StreamEntry {
     pub(crate) number: StreamNo,
     session: SessionId,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<OutboxQueue>,
     pub(crate) limits: StreamLimits,
 }
 
 /// The streams of this node and what they watch.
 #[derive(Debug, Default)]
-pub(crate) struct Roster {
-    pub(crate) members: BTreeMap<StreamNo, Member>,
-    pub(crate) table: Table,
+pub(crate) struct StreamRegistry {
+    pub(crate) streams: BTreeMap<StreamNo, RegisteredStream>,
+    pub(crate) table: WatchTable,
     by_session: BTreeSet<(SessionId, StreamNo)>,
     last: u64,
 }
@@ -63,7 +62,7 @@ pub(crate) struct Roster {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    pub(crate) roster: Mutex<Roster>,
+    pub(crate) registry: Mutex<StreamRegistry>,
     /// Watches of all streams: with none, `apply` looks no further. Written with the machine locked.
     armed: AtomicUsize,
     /// Streams: the same.
@@ -77,7 +76,7 @@ pub(crate) struct Streams {
 impl Streams {
     pub(crate) fn new(entered_max: usize, watches_max: usize) -> Self {
         Self {
-            roster: Mutex::default(),
+            registry: Mutex::default(),
             armed: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
             queued: Arc::default(),
@@ -94,17 +93,17 @@ impl Streams {
         machine: &Machine,
         attached: &Attached,
         limits: StreamLimits,
-    ) -> Result<Place, Failure> {
+    ) -> Result<StreamEntry, Failure> {
         still_open(machine, attached)?;
-        let mut roster = self.roster.lock();
-        roster.supersede(attached)?;
-        if roster.members.len() >= self.entered_max {
+        let mut registry = self.registry.lock();
+        registry.supersede(attached)?;
+        if registry.streams.len() >= self.entered_max {
             return Err(Failure::TooManyStreams { limit: self.entered_max });
         }
-        roster.last += 1;
-        let number = StreamNo(roster.last);
-        let queue = Queue::new(limits, self.queued.clone());
-        let member = Member {
+        registry.last += 1;
+        let number = StreamNo(registry.last);
+        let queue = OutboxQueue::new(limits, self.queued.clone());
+        let stream = RegisteredStream {
             session: attached.id,
             attachment: attached.attachment,
             since: Instant::now(),
@@ -112,10 +111,10 @@ impl Streams {
             closing: false,
             identities: Arc::default(),
         };
-        roster.members.insert(number, member);
-        roster.by_session.insert((attached.id, number));
-        self.count(&roster);
-        Ok(Place { number, session: attached.id, queue, limits })
+        registry.streams.insert(number, stream);
+        registry.by_session.insert((attached.id, number));
+        self.count(&registry);
+        Ok(StreamEntry { number, session: attached.id, queue, limits })
     }
 
     /// Streams of this node.
@@ -124,38 +123,38 @@ impl Streams {
     }
 
     /// Ends a stream: none of its watches stays.
-    pub(crate) fn leave(&self, number: StreamNo, reason: Ended) {
-        let mut roster = self.roster.lock();
-        roster.end(number, reason);
-        self.count(&roster);
+    pub(crate) fn leave(&self, number: StreamNo, reason: StreamEnd) {
+        let mut registry = self.registry.lock();
+        registry.end(number, reason);
+        self.count(&registry);
     }
 
     /// Ends every stream of the node.
-    pub(crate) fn end_all(&self, reason: Ended) {
-        let mut roster = self.roster.lock();
-        let all: Vec<_> = roster.members.keys().copied().collect();
+    pub(crate) fn end_all(&self, reason: StreamEnd) {
+        let mut registry = self.registry.lock();
+        let all: Vec<_> = registry.streams.keys().copied().collect();
         for number in all {
-            roster.end(number, reason);
+            registry.end(number, reason);
         }
-        self.count(&roster);
+        self.count(&registry);
     }
 
     /// From now on the stream ends itself when its session is closed.
     pub(crate) fn closes(&self, number: StreamNo) {
-        if let Some(member) = self.roster.lock().members.get_mut(&number) {
-            member.closing = true;
+        if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
+            stream.closing = true;
         }
     }
 
     /// Whom the stream has proved to be.
     pub(crate) fn identify(&self, number: StreamNo, identities: Arc<[Identity]>) {
-        if let Some(member) = self.roster.lock().members.get_mut(&number) {
-            member.identities = identities;
+        if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
+            stream.identities = identities;
         }
     }
 
     /// One change, inside the apply step.
-    pub(crate) fn see(&self, machine: &Machine, revision: Revision, event: &Event) {
+    pub(crate) fn on_event(&self, machine: &Machine, revision: Revision, event: &Event) {
         match event {
             Event::Tree(TreeEvent::Created { path }) => {
                 self.tell(machine, revision, NoticeKind::Created, path);
@@ -168,8 +167,8 @@ impl Streams {
             }
             Event::Session(SessionEvent::Ended { id, end, .. }) => {
                 let reason = match end {
-                    SessionEnd::Closed => Ended::Closed,
-                    SessionEnd::Expired => Ended::Expired,
+                    SessionEnd::Closed => StreamEnd::Closed,
+                    SessionEnd::Expired => StreamEnd::Expired,
                 };
                 self.end_session(*id, reason);
             }
@@ -184,83 +183,83 @@ impl Streams {
     /// Entries were skipped, so nobody knows what the watches missed: clients that connect again and set their watches
     /// relative to what they have seen are told exactly that.
     pub(crate) fn diverged(&self) {
-        self.end_all(Ended::Diverged);
+        self.end_all(StreamEnd::Diverged);
     }
 
     fn tell(&self, machine: &Machine, revision: Revision, kind: NoticeKind, path: &ZnodePath) {
         if self.armed.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut roster = self.roster.lock();
-        for fired in roster.table.fire(kind, path) {
-            roster.notify(machine, revision, fired);
+        let mut registry = self.registry.lock();
+        for fired in registry.table.fire(kind, path) {
+            registry.notify(machine, revision, fired);
         }
-        self.count(&roster);
+        self.count(&registry);
     }
 
     /// Ends the streams of a session that is over.
-    fn end_session(&self, session: SessionId, reason: Ended) {
+    fn end_session(&self, session: SessionId, reason: StreamEnd) {
         if self.live.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut roster = self.roster.lock();
-        for number in roster.streams_of(session) {
-            roster.end(number, reason);
+        let mut registry = self.registry.lock();
+        for number in registry.streams_of(session) {
+            registry.end(number, reason);
         }
-        self.count(&roster);
+        self.count(&registry);
     }
 
     /// Looks at the machine, arms watches and replies, with the machine locked for reading by the caller.
     pub(crate) fn answer(
         &self,
         machine: &Machine,
-        place: &Place,
+        entry: &StreamEntry,
         tag: i64,
-        look: impl FnOnce(&mut Watching<'_>) -> Result<StreamAnswer, Failure>,
+        look: impl FnOnce(&mut LockedStream<'_>) -> Result<StreamAnswer, Failure>,
     ) {
-        let mut watching = Watching { machine, streams: self, place };
-        let result = look(&mut watching);
-        place.queue.reply(StreamReply { tag, revision: machine.revision(), result });
+        let mut locked = LockedStream { machine, streams: self, entry };
+        let result = look(&mut locked);
+        entry.queue.reply(StreamReply { tag, revision: machine.revision(), result });
     }
 
     /// Puts in a reply that shows nothing later than what this node has applied.
-    pub(crate) fn reply(place: &Place, reply: StreamReply) {
-        place.queue.reply(reply);
+    pub(crate) fn reply(entry: &StreamEntry, reply: StreamReply) {
+        entry.queue.reply(reply);
     }
 
-    fn count(&self, roster: &Roster) {
-        self.armed.store(roster.table.len(), Ordering::Relaxed);
-        self.live.store(roster.members.len(), Ordering::Relaxed);
+    fn count(&self, registry: &StreamRegistry) {
+        self.armed.store(registry.table.len(), Ordering::Relaxed);
+        self.live.store(registry.streams.len(), Ordering::Relaxed);
     }
 }
 
 /// What a read may do beside looking, within one lock of the machine.
-pub(crate) struct Watching<'a> {
+pub(crate) struct LockedStream<'a> {
     pub(crate) machine: &'a Machine,
     streams: &'a Streams,
-    place: &'a Place,
+    entry: &'a StreamEntry,
 }
 
-impl Watching<'_> {
+impl LockedStream<'_> {
     /// Whose stream it is.
     pub(crate) fn session(&self) -> SessionId {
-        self.place.session
+        self.entry.session
     }
 
     /// Arms a watch.
-    pub(crate) fn arm(&mut self, path: &ZnodePath, arms: Arms) -> Result<(), Failure> {
-        let (number, limit) = (self.place.number, self.place.limits.watches_max);
-        let mut roster = self.streams.roster.lock();
+    pub(crate) fn arm(&mut self, path: &ZnodePath, arms: WatchFlags) -> Result<(), Failure> {
+        let (number, limit) = (self.entry.number, self.entry.limits.watches_max);
+        let mut registry = self.streams.registry.lock();
         // A stream that has ended meanwhile has no watches any more.
-        if roster.members.contains_key(&number) {
-            let added = roster.table.added(number, path, arms);
-            if roster.table.len_of(number) + added > limit
-                || roster.table.len() + added > self.streams.watches_max
+        if registry.streams.contains_key(&number) {
+            let added = registry.table.added(number, path, arms);
+            if registry.table.len_of(number) + added > limit
+                || registry.table.len() + added > self.streams.watches_max
             {
                 return Err(Failure::TooManyWatches { limit });
             }
-            roster.table.arm(number, path, arms);
-            self.streams.count(&roster);
+            registry.table.arm(number, path, arms);
+            self.streams.count(&registry);
         }
         Ok(())
     }
@@ -268,32 +267,32 @@ impl Watching<'_> {
     /// Tells of a change that the client missed.
     pub(crate) fn missed(&mut self, kind: NoticeKind, path: ZnodePath) {
         let revision = self.machine.revision();
-        if !self.place.queue.missed(Notice { revision, kind, path }) {
+        if !self.entry.queue.missed(Notice { revision, kind, path }) {
             self.overflow();
         }
     }
 
     /// Ends the stream: it cannot be told everything that it has to be told.
     pub(crate) fn overflow(&mut self) {
-        self.place.queue.end(Ended::Overflow);
-        self.streams.leave(self.place.number, Ended::Overflow);
+        self.entry.queue.end(StreamEnd::Overflow);
+        self.streams.leave(self.entry.number, StreamEnd::Overflow);
     }
 
     /// Whether there is a watch of that kind.
     pub(crate) fn has(&self, path: &ZnodePath, kind: WatchKind) -> bool {
-        self.streams.roster.lock().table.has(self.place.number, path, kind)
+        self.streams.registry.lock().table.has(self.entry.number, path, kind)
     }
 
     /// Removes the watches of that kind; false if there is none.
     pub(crate) fn remove(&mut self, path: &ZnodePath, kind: WatchKind) -> bool {
-        let mut roster = self.streams.roster.lock();
-        let removed = roster.table.remove(self.place.number, path, kind);
-        self.streams.count(&roster);
+        let mut registry = self.streams.registry.lock();
+        let removed = registry.table.remove(self.entry.number, path, kind);
+        self.streams.count(&registry);
         removed
     }
 }
 
-impl Roster {
+impl StreamRegistry {
     fn streams_of(&self, session: SessionId) -> Vec<StreamNo> {
         let range = (session, StreamNo(0))..=(session, StreamNo(u64::MAX));
         self.by_session.range(range).map(|(_, number)| *number).collect()
@@ -302,38 +301,38 @@ impl Roster {
     /// Ends the streams that the new one replaces. One whose close is under way stays: the close ends the session.
     fn supersede(&mut self, attached: &Attached) -> Result<(), Failure> {
         for number in self.streams_of(attached.id) {
-            let Some(member) = self.members.get(&number) else { continue };
-            if member.attachment > attached.attachment {
+            let Some(stream) = self.streams.get(&number) else { continue };
+            if stream.attachment > attached.attachment {
                 let session = attached.session.clone();
                 return Err(Failure::Rejected(Rejection::Session(SessionRejection::Moved {
                     session,
                 })));
             }
-            if !member.closing {
-                self.end(number, Ended::Moved);
+            if !stream.closing {
+                self.end(number, StreamEnd::Moved);
             }
         }
         Ok(())
     }
 
-    fn notify(&mut self, machine: &Machine, revision: Revision, fired: Fired) {
-        let Fired { stream, kind, path, below } = fired;
-        let Some(member) = self.members.get(&stream) else { return };
-        if below && !is_visible(machine, &path, &member.identities) {
+    fn notify(&mut self, machine: &Machine, revision: Revision, fired: FiredWatch) {
+        let FiredWatch { stream: number, kind, path, below } = fired;
+        let Some(stream) = self.streams.get(&number) else { return };
+        if below && !is_visible(machine, &path, &stream.identities) {
             return;
         }
-        if !member.queue.notice(Notice { revision, kind, path }) {
-            self.end(stream, Ended::Overflow);
+        if !stream.queue.notice(Notice { revision, kind, path }) {
+            self.end(number, StreamEnd::Overflow);
         }
     }
 
     /// Takes a stream out, with all its watches. One that closes its own session ends its queue itself.
-    fn end(&mut self, number: StreamNo, reason: Ended) {
+    fn end(&mut self, number: StreamNo, reason: StreamEnd) {
         self.table.forget(number);
-        if let Some(member) = self.members.remove(&number) {
-            self.by_session.remove(&(member.session, number));
-            if !(member.closing && reason == Ended::Closed) {
-                member.queue.end(reason);
+        if let Some(stream) = self.streams.remove(&number) {
+            self.by_session.remove(&(stream.session, number));
+            if !(stream.closing && reason == StreamEnd::Closed) {
+                stream.queue.end(reason);
             }
         }
     }

@@ -1,11 +1,10 @@
-//! The one ordered queue from a node to one client: replies and notices, as they were put in, and then its end.
+//! The ordered queue from a node to one client: replies and notices in the order of arrival, then the end.
 //!
-//! Owns the queue's bounds. A client that does not read holds up its own next request ([`Queue::room`]), and when
-//! notices pile up beside that, its stream ends with [`Ended::Overflow`]: nothing is dropped silently. Refuses to know
-//! what decides about the order: that is `order.rs`, which alone puts anything in.
+//! A client that does not read delays its own next request ([`OutboxQueue::room`]). If notices then exceed their bound, the
+//! stream ends with [`StreamEnd::Overflow`]; nothing is dropped silently.
 //!
-//! Bounds: `StreamLimits::outbox_max` replies and as many notices; `outbox_bytes_max` bytes of each, but for one
-//! reply and for what one request says it missed; [`NOTICE_BYTES_MAX`] bytes of notices in all queues of the node.
+//! Bounds: `StreamLimits::outbox_max` replies and as many notices; `outbox_bytes_max` bytes of each, plus one reply and the
+//! notices that one request missed; [`NOTICE_BYTES_MAX`] bytes of notices in all queues of the node.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::life::Life;
-use super::message::{Ended, Notice, Outgoing, StreamAnswer, StreamReply};
+use super::liveness::Liveness;
+use super::message::{Notice, Outgoing, StreamAnswer, StreamEnd, StreamReply};
 
 /// Bytes of notices waiting in all queues of a node.
 pub(crate) const NOTICE_BYTES_MAX: usize = 256 << 20;
@@ -40,19 +39,19 @@ impl Default for StreamLimits {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxState {
     items: VecDeque<Outgoing>,
     replies: usize,
     reply_bytes: usize,
     notices: usize,
     notice_bytes: usize,
-    ended: Option<Ended>,
+    ended: Option<StreamEnd>,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct OutboxQueue {
+    state: Mutex<OutboxState>,
     limits: StreamLimits,
     /// Bytes of notices in all queues of the node.
     shared: Arc<AtomicUsize>,
@@ -60,13 +59,13 @@ pub(crate) struct Queue {
     emptied: Notify,
 }
 
-impl Queue {
+impl OutboxQueue {
     pub(crate) fn new(limits: StreamLimits, shared: Arc<AtomicUsize>) -> Arc<Self> {
         let (filled, emptied) = (Notify::new(), Notify::new());
         Arc::new(Self { state: Mutex::default(), limits, shared, filled, emptied })
     }
 
-    /// Puts a reply in. Whoever asks has waited for [`Queue::room`].
+    /// Puts a reply in. The caller has waited for [`OutboxQueue::room`].
     pub(crate) fn reply(&self, reply: StreamReply) {
         let mut state = self.state.lock();
         if state.ended.is_none() {
@@ -83,7 +82,7 @@ impl Queue {
         self.put(notice, true)
     }
 
-    /// As [`Queue::notice`], of a change that a client missed while it was away. Those are as many as it asks for in one
+    /// As [`OutboxQueue::notice`], of a change that a client missed while it was away. Those are as many as it asks for in one
     /// request, and may be more than the queue's own bound: else it could never catch up.
     pub(crate) fn missed(&self, notice: Notice) -> bool {
         self.put(notice, false)
@@ -100,7 +99,7 @@ impl Queue {
             || state.notice_bytes + bytes > self.limits.outbox_bytes_max;
         if (bounded && full) || total > NOTICE_BYTES_MAX {
             drop(state);
-            self.end(Ended::Overflow);
+            self.end(StreamEnd::Overflow);
             return false;
         }
         self.shared.fetch_add(bytes, Ordering::Relaxed);
@@ -113,11 +112,11 @@ impl Queue {
     }
 
     /// Nothing comes after what is in. The first reason counts.
-    pub(crate) fn end(&self, reason: Ended) {
+    pub(crate) fn end(&self, reason: StreamEnd) {
         let mut state = self.state.lock();
         if state.ended.is_none() {
             state.ended = Some(reason);
-            if reason == Ended::Overflow {
+            if reason == StreamEnd::Overflow {
                 self.clear(&mut state);
             }
         }
@@ -126,13 +125,13 @@ impl Queue {
         self.emptied.notify_waiters();
     }
 
-    fn clear(&self, state: &mut State) {
+    fn clear(&self, state: &mut OutboxState) {
         self.shared.fetch_sub(state.notice_bytes, Ordering::Relaxed);
-        *state = State { ended: state.ended, ..State::default() };
+        *state = OutboxState { ended: state.ended, ..OutboxState::default() };
     }
 
     /// Why it is over, if it is.
-    pub(crate) fn ended(&self) -> Option<Ended> {
+    pub(crate) fn ended(&self) -> Option<StreamEnd> {
         self.state.lock().ended
     }
 
@@ -145,7 +144,7 @@ impl Queue {
     ///
     /// # Errors
     /// Why the queue is over, if it is.
-    pub(crate) async fn room(&self) -> Result<(), Ended> {
+    pub(crate) async fn room(&self) -> Result<(), StreamEnd> {
         loop {
             let emptied = self.emptied.notified();
             {
@@ -172,13 +171,13 @@ impl Queue {
         }
     }
 
-    fn has_room(&self, state: &State) -> bool {
+    fn has_room(&self, state: &OutboxState) -> bool {
         state.replies < self.limits.outbox_max && state.reply_bytes < self.limits.outbox_bytes_max
     }
 
     fn take(&self) -> Option<Outgoing> {
         let mut state = self.state.lock();
-        let Some(item) = state.items.pop_front() else { return state.ended.map(Outgoing::Ended) };
+        let Some(item) = state.items.pop_front() else { return state.ended.map(Outgoing::End) };
         match &item {
             Outgoing::Reply(reply) => {
                 let was_full = !self.has_room(&state);
@@ -194,25 +193,25 @@ impl Queue {
                 state.notice_bytes -= bytes;
                 self.shared.fetch_sub(bytes, Ordering::Relaxed);
             }
-            Outgoing::Ended(_) => {}
+            Outgoing::End(_) => {}
         }
         Some(item)
     }
 }
 
-/// The client's end of the queue: the door writes what comes out, in this order, and nothing else.
+/// The client's end of the queue. The front-end writes these items, in this order, and nothing else.
 #[derive(Debug)]
 pub struct Outbox {
-    queue: Arc<Queue>,
-    life: Arc<Life>,
+    queue: Arc<OutboxQueue>,
+    liveness: Arc<Liveness>,
 }
 
 impl Outbox {
-    pub(crate) fn new(queue: Arc<Queue>, life: Arc<Life>) -> Self {
-        Self { queue, life }
+    pub(crate) fn new(queue: Arc<OutboxQueue>, liveness: Arc<Liveness>) -> Self {
+        Self { queue, liveness }
     }
 
-    /// The next item. After [`Outgoing::Ended`] there is only that, again. Dropping the future loses nothing.
+    /// The next item. After [`Outgoing::End`] there is only that, again. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Outgoing {
         loop {
             let filled = self.queue.filled.notified();
@@ -221,7 +220,7 @@ impl Outbox {
             }
             tokio::select! {
                 () = filled => {}
-                () = self.life.lost() => self.queue.end(Ended::CutOff),
+                () = self.liveness.lost() => self.queue.end(StreamEnd::CutOff),
             }
         }
     }
@@ -231,7 +230,7 @@ impl Outbox {
     pub async fn overflowed(&self) {
         loop {
             let filled = self.queue.filled.notified();
-            if self.queue.ended() == Some(Ended::Overflow) {
+            if self.queue.ended() == Some(StreamEnd::Overflow) {
                 return;
             }
             filled.await;
@@ -247,7 +246,7 @@ impl Outbox {
 impl Drop for Outbox {
     fn drop(&mut self) {
         // Nobody reads any more.
-        self.queue.end(Ended::Overflow);
+        self.queue.end(StreamEnd::Overflow);
         let mut state = self.queue.state.lock();
         self.queue.clear(&mut state);
     }

@@ -1,8 +1,9 @@
-//! The renewals of all streams of a node, sent to the leader together.
+//! Renews the sessions of all streams of a node in batches.
 //!
-//! Owns which sessions wait for one. While one batch is on its way, whatever is asked for waits for the next: so one
-//! round of the quorum serves them all, and there is no timer. Bounds: one entry a stream; [`BATCH_MAX`] sessions in a
-//! batch, one batch at a time, and the few sessions whose expiry is under way are renewed one by one beside it.
+//! While a batch is in flight, further requests wait for the next batch. So one quorum round renews many sessions, without
+//! a timer. Sessions whose expiry is in flight are renewed one by one beside the batches.
+//!
+//! Bounds: one entry a stream; [`BATCH_MAX`] sessions in a batch, one batch at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use holdfast_types::SessionId;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::life::Life;
-use super::message::Ended;
+use super::liveness::Liveness;
+use super::message::StreamEnd;
 use crate::failure::Failure;
 use crate::service::Service;
 use crate::service_call::BatchRenewal;
@@ -22,25 +23,25 @@ use crate::service_call::BatchRenewal;
 /// Sessions renewed by one call.
 const BATCH_MAX: usize = 16_384;
 /// How long one call is tried; then it is made again, with whatever has come in meanwhile.
-const PATIENCE: Duration = Duration::from_secs(1);
+const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Renewals through the log at once.
 const SINGLE_MAX: usize = 16;
 
 /// Who waits to be renewed.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
-    waiting: Mutex<BTreeMap<SessionId, Vec<Arc<Life>>>>,
+    waiting: Mutex<BTreeMap<SessionId, Vec<Arc<Liveness>>>>,
     filled: Notify,
 }
 
 impl Renewals {
     /// Puts a stream in; once only, until it is settled.
-    pub(crate) fn want(&self, life: Arc<Life>) {
-        self.waiting.lock().entry(life.id).or_default().push(life);
+    pub(crate) fn want(&self, liveness: Arc<Liveness>) {
+        self.waiting.lock().entry(liveness.id).or_default().push(liveness);
         self.filled.notify_one();
     }
 
-    async fn take(&self) -> BTreeMap<SessionId, Vec<Arc<Life>>> {
+    async fn take(&self) -> BTreeMap<SessionId, Vec<Arc<Liveness>>> {
         loop {
             let filled = self.filled.notified();
             {
@@ -65,17 +66,17 @@ pub(crate) async fn run(service: Service) {
     loop {
         let batch = tokio::select! {
             () = service.stopped().cancelled() => return,
-            _reason = &mut failed => return service.streams().end_all(Ended::ShuttingDown),
+            _reason = &mut failed => return service.streams().end_all(StreamEnd::ShuttingDown),
             batch = service.renewals().take() => batch,
         };
         send(&service, batch).await;
     }
 }
 
-async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Life>>>) {
+async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>) {
     let began = Instant::now();
     let sessions: Vec<_> = batch.keys().copied().collect();
-    let answers = match service.renew_many(sessions, began + PATIENCE).await {
+    let answers = match service.renew_many(sessions, began + BATCH_TIMEOUT).await {
         Ok(answers) => answers,
         Err(failure) => {
             tracing::debug!(%failure, count = batch.len(), "failed to renew streams");
@@ -84,19 +85,19 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Life>>>) {
     };
     let mut answers = answers.into_iter().chain(std::iter::repeat(BatchRenewal::Unknown));
     let mut single = Vec::new();
-    for lives in batch.into_values() {
+    for streams in batch.into_values() {
         let answer = answers.next().unwrap_or(BatchRenewal::Unknown);
-        for life in lives {
+        for liveness in streams {
             match answer {
-                BatchRenewal::Renewed => life.renewed(began),
-                BatchRenewal::Gone => life.over(),
+                BatchRenewal::Renewed => liveness.renewed(began),
+                BatchRenewal::Gone => liveness.over(),
                 BatchRenewal::Unknown => {}
                 BatchRenewal::Expiring => {
-                    single.push(life);
+                    single.push(liveness);
                     continue;
                 }
             }
-            settle(service, life);
+            settle(service, liveness);
         }
     }
     if !single.is_empty() {
@@ -105,21 +106,21 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Life>>>) {
 }
 
 /// An expiry is under way: only the log can say which of the two came first.
-async fn renew_singly(service: Service, lives: Vec<Arc<Life>>) {
-    let renewals = lives.into_iter().map(|life| async {
+async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
+    let renewals = streams.into_iter().map(|liveness| async {
         let began = Instant::now();
-        match service.renew(&life.session, None, service.deadline()).await {
-            Ok(_) => life.renewed(began),
-            Err(Failure::Rejected(_)) => life.over(),
+        match service.renew(&liveness.session, None, service.deadline()).await {
+            Ok(_) => liveness.renewed(began),
+            Err(Failure::Rejected(_)) => liveness.over(),
             Err(failure) => tracing::debug!(%failure, "failed to renew a stream"),
         }
-        settle(&service, life);
+        settle(&service, liveness);
     });
     futures_util::stream::iter(renewals).buffer_unordered(SINGLE_MAX).collect::<Vec<()>>().await;
 }
 
-fn settle(service: &Service, life: Arc<Life>) {
-    if life.settled() {
-        service.renewals().want(life);
+fn settle(service: &Service, liveness: Arc<Liveness>) {
+    if liveness.settled() {
+        service.renewals().want(liveness);
     }
 }

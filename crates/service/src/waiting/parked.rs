@@ -1,4 +1,4 @@
-//! Calls parked on this node under a key until `apply` wakes them.
+//! Mailboxes parked on this node under a key until `apply` wakes them.
 //!
 //! Invariant: a call that parks and then reads the state misses nothing: what happens later is in its mailbox. A mailbox
 //! holds at most [`EVENTS_MAX`] events and one request to look at the state; further events become such a request.
@@ -27,11 +27,11 @@ pub(crate) enum WakeUp<E> {
 #[derive(Debug)]
 pub(crate) struct ParkedCalls<K: Ord, E>(Arc<Registry<K, E>>);
 
-type Calls<K, E> = BTreeMap<(K, u64), Arc<Mailbox<E>>>;
+type Mailboxes<K, E> = BTreeMap<(K, u64), Arc<Mailbox<E>>>;
 
 #[derive(Debug)]
 struct Registry<K: Ord, E> {
-    calls: Mutex<Calls<K, E>>,
+    calls: Mutex<Mailboxes<K, E>>,
     wake_ups: Counter,
 }
 

@@ -1,4 +1,4 @@
-//! Which changes concern a follower.
+//! Which changes a watcher receives.
 
 use holdfast_types::ZnodePath;
 

@@ -1,16 +1,15 @@
-//! Watching the tree and the locks from outside of any session: changes in the order of the log, since a revision.
+//! Watching the tree and the locks without a session: changes in log order, since a revision.
 //!
-//! Owns this node's bounded memory of what changed (`history.rs`), who follows it (`followers.rs`), and what a follower
-//! is told. Nothing is lost silently: whoever asks for what is forgotten by now, or falls too far behind, is told so,
-//! and from where to go on. Refuses to know sessions' own watches (`stream`) and how items are written down.
+//! A watcher that asks for discarded changes, or falls behind the log of changes, is told so, with the revision to restart
+//! from. Watches of sessions are in `stream`.
 //!
-//! Bounds: `ServiceConfig::history_events_max` changes and `history_bytes_max` bytes of them are remembered;
-//! `followers_max` follow at once, each with at most [`BATCH_MAX`] changes copied for it.
+//! Bounds: `ServiceConfig::history_events_max` changes and `history_bytes_max` bytes; `watch_streams_max` watchers, each with
+//! at most [`BATCH_MAX`] copied changes.
 
+mod change_log;
 mod filter;
-mod followers;
-mod history;
 mod reader;
+mod watchers;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
@@ -21,7 +20,7 @@ use holdfast_types::{
 pub use filter::WatchFilter;
 pub use reader::WatchStream;
 
-pub(crate) use history::History;
+pub(crate) use change_log::ChangeLog;
 
 /// Changes copied for a follower at once.
 pub(crate) const BATCH_MAX: usize = 256;
@@ -39,7 +38,7 @@ pub struct WatchRequest {
 
 /// What happened to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChangeKind {
+pub enum ZnodeChangeKind {
     /// It was created.
     Created,
     /// It was deleted.
@@ -56,7 +55,7 @@ pub enum WatchItem {
         /// When.
         revision: Revision,
         /// What happened.
-        kind: ChangeKind,
+        kind: ZnodeChangeKind,
         /// Where.
         path: ZnodePath,
     },

@@ -1,4 +1,4 @@
-//! One follower's view of the history: item after item, with bookmarks while nothing happens.
+//! One watcher's stream of changes, with bookmarks while nothing happens.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use holdfast_types::{Identity, Revision};
 
-use super::history::{Found, Seat};
+use super::change_log::{ReadChanges, WatcherHandle};
 use super::{WatchItem, WatchRequest, Watched, is_visible};
 use crate::failure::Failure;
 use crate::service::Service;
@@ -14,9 +14,9 @@ use crate::service::Service;
 /// Changes as they come. Dropping it ends the watch.
 pub struct WatchStream {
     service: Service,
-    seat: Seat,
+    handle: WatcherHandle,
     identities: Vec<Identity>,
-    /// Copied from the history, not yet told.
+    /// Copied from the log, not yet told.
     batch: VecDeque<Watched>,
     /// When to say how far everything is told; at once after what was there at the beginning.
     bookmark_at: Instant,
@@ -36,11 +36,11 @@ impl Service {
             return Err(Failure::ShuttingDown);
         }
         let WatchRequest { filter, since, identities } = request;
-        let seat = self.watch_history().follow(filter, since)?;
+        let handle = self.change_log().add_watcher(filter, since)?;
         Ok(WatchStream {
             service: self.clone(),
-            resume: seat.after,
-            seat,
+            resume: handle.after,
+            handle,
             identities,
             batch: VecDeque::new(),
             bookmark_at: Instant::now(),
@@ -57,13 +57,13 @@ impl WatchStream {
                 self.bookmark_at = Instant::now() + self.service.tunables().bookmark_every;
                 return self.told(watched);
             }
-            match self.service.watch_history().read(self.seat.number) {
-                Found::Changes(changes) => self.batch = self.visible(changes),
-                Found::Compacted(restart_from) => {
+            match self.service.change_log().read(self.handle.number) {
+                ReadChanges::Changes(changes) => self.batch = self.visible(changes),
+                ReadChanges::Compacted(restart_from) => {
                     let item = WatchItem::Compacted { restart_from };
                     return self.told(Watched { resume: restart_from, item });
                 }
-                Found::Nothing(head) => {
+                ReadChanges::Nothing(head) => {
                     if let Some(watched) = self.wait(head).await {
                         return self.told(watched);
                     }
@@ -86,7 +86,7 @@ impl WatchStream {
             }
         }
         tokio::select! {
-            () = self.seat.woken.notified() => None,
+            () = self.handle.woken.notified() => None,
             () = tokio::time::sleep_until(self.bookmark_at.into()) => None,
             () = self.service.draining().cancelled() => {
                 Some(Watched { resume: self.resume, item: WatchItem::ShuttingDown })
@@ -119,12 +119,12 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        self.service.watch_history().leave(self.seat.number);
+        self.service.change_log().leave(self.handle.number);
     }
 }
 
 impl fmt::Debug for WatchStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchStream").field("seat", &self.seat).finish_non_exhaustive()
+        f.debug_struct("WatchStream").field("handle", &self.handle).finish_non_exhaustive()
     }
 }

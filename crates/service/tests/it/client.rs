@@ -1,21 +1,21 @@
-//! A client of a stream as a door would be one: it asks with tags and sorts what comes out.
+//! A client of a stream, like a front-end: sends requests with tags and sorts the output.
 
 use holdfast_service::{
-    Attached, Ended, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, Stream, StreamAnswer,
-    StreamLimits, StreamRead, StreamReply,
+    Attached, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, SessionStream, StreamAnswer,
+    StreamEnd, StreamLimits, StreamRead, StreamReply,
 };
 use holdfast_types::{
     Create, CreateKind, Labels, Multi, Op, Rejection, Revision, TreeRejection, Ttl, ZnodePath,
 };
 
-use crate::nodes::PATIENCE;
+use crate::nodes::DEADLINE;
 
 /// A time-to-live in which no test's client expires by accident.
 pub(crate) const TTL: Ttl = Ttl::DEFAULT;
 
 /// One connection.
 pub(crate) struct Client {
-    pub(crate) stream: Stream,
+    pub(crate) stream: SessionStream,
     pub(crate) outbox: Outbox,
     pub(crate) attached: Attached,
     tag: i64,
@@ -90,7 +90,7 @@ impl Client {
 
     /// What comes out next.
     pub(crate) async fn next(&mut self) -> Outgoing {
-        tokio::time::timeout(PATIENCE, self.outbox.next()).await.unwrap()
+        tokio::time::timeout(DEADLINE, self.outbox.next()).await.unwrap()
     }
 
     /// The next notice; nothing else may come before it.
@@ -113,9 +113,9 @@ impl Client {
     }
 
     /// The end; nothing else may come before it.
-    pub(crate) async fn ended(&mut self) -> Ended {
+    pub(crate) async fn ended(&mut self) -> StreamEnd {
         match self.next().await {
-            Outgoing::Ended(reason) => reason,
+            Outgoing::End(reason) => reason,
             other => panic!("not the end: {other:?}"),
         }
     }

@@ -7,14 +7,14 @@
 )]
 
 mod client;
-mod departure;
-mod due;
-mod following;
-mod kinds;
+mod disconnect;
 mod leases;
 mod lock;
+mod lock_calls;
 mod nodes;
 mod racing;
 mod streams;
+mod timers;
 mod waiting;
+mod watch_streams;
 mod watches;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{
-    Failure, Metrics, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig,
+    Failure, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig, ServiceMetrics,
     SessionLease, session_or_anonymous,
 };
 use holdfast_types::{
@@ -19,7 +19,7 @@ use holdfast_types::{
 use tempfile::TempDir;
 
 /// Long enough for anything that should happen; reached only by a failing test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Nodes {
     pub(crate) services: Vec<Service>,
@@ -53,7 +53,7 @@ impl Nodes {
             nodes.free.push(free.clone());
             raft.free_bytes = Arc::new(move |_: &Path| Ok(free.load(Ordering::Relaxed)));
             raft.disk_check = Duration::from_millis(50);
-            let metrics = Metrics::default();
+            let metrics = ServiceMetrics::default();
             nodes.services.push(Service::start(config.clone(), raft, metrics).await.unwrap());
             nodes.dirs.push(dir);
         }
@@ -67,7 +67,7 @@ impl Nodes {
     }
 
     pub(crate) async fn leader_among(&self, services: &[Service]) -> Service {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         loop {
             let known: Vec<_> = services.iter().map(Service::leader).collect();
             let leader = services.iter().find(|service| known[0] == Some(service.node()));
@@ -143,7 +143,7 @@ pub(crate) async fn until(
     name: &str,
     wanted: impl Fn(&LockView) -> bool,
 ) -> LockView {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     loop {
         let view = view(service, name).await;
         if wanted(&view) {

@@ -49,7 +49,7 @@ async fn a_wait_that_is_ended_in_many_ways_at_once_ends_once() {
         let answer = waiting.await;
         // Nobody keeps the lock: its session has ended, and so has every wait.
         let after = format!("after{round}");
-        let next = acquire(&name, Some(&after), 30_000, PATIENCE);
+        let next = acquire(&name, Some(&after), 30_000, DEADLINE);
         let next = take(&nodes.services[2], next).await.unwrap();
         let holds = holds_of(&nodes.services[0], &name, &who).await;
         assert!(holds.len() <= 1, "{holds:?}");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_service::{
-    Attached, Ended, Failure, Outgoing, ServiceConfig, StreamAnswer, StreamLimits, StreamRead,
+    Attached, Failure, Outgoing, ServiceConfig, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
 };
 use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, SessionRejection, Ttl};
 
@@ -42,9 +42,9 @@ async fn a_session_taken_over_on_the_same_node_ends_the_older_connection() {
     let nodes = Nodes::start(1).await;
     let mut old = Client::open(&nodes.services[0]).await;
     let mut new = old.attach(&nodes.services[0]).await.unwrap();
-    assert_eq!(old.ended().await, Ended::Moved);
+    assert_eq!(old.ended().await, StreamEnd::Moved);
     old.ask_write(vec![node("/late")]).await;
-    assert_eq!(old.ended().await, Ended::Moved);
+    assert_eq!(old.ended().await, StreamEnd::Moved);
     assert!(!new.exists("/late", false).await);
 }
 
@@ -59,9 +59,9 @@ async fn a_session_that_moved_to_another_node_can_be_closed_by_its_older_connect
     let tag = second.tag();
     second.stream.close(tag).await;
     assert!(second.reply().await.result.is_ok());
-    assert_eq!(second.ended().await, Ended::Closed);
-    assert_eq!(first.ended().await, Ended::Closed);
-    assert_eq!(third.ended().await, Ended::Closed);
+    assert_eq!(second.ended().await, StreamEnd::Closed);
+    assert_eq!(first.ended().await, StreamEnd::Closed);
+    assert_eq!(third.ended().await, StreamEnd::Closed);
     let mut other = Client::open(&nodes.services[0]).await;
     assert!(!other.exists("/mine", false).await);
 }
@@ -82,10 +82,10 @@ async fn a_close_that_is_under_way_when_the_session_is_taken_over_is_done_and_an
         };
         let (new, ()) = tokio::join!(take_over, old.stream.close(tag));
         assert!(old.reply().await.result.is_ok());
-        assert_eq!(old.ended().await, Ended::Closed);
+        assert_eq!(old.ended().await, StreamEnd::Closed);
         match new {
             Ok((_stream, mut outbox)) => {
-                assert!(matches!(outbox.next().await, Outgoing::Ended(Ended::Closed)));
+                assert!(matches!(outbox.next().await, Outgoing::End(StreamEnd::Closed)));
             }
             Err(failure) => assert!(
                 matches!(
@@ -135,8 +135,8 @@ async fn a_close_is_answered_and_then_it_is_over() {
     let tag = client.tag();
     client.stream.close(tag).await;
     assert!(client.reply().await.result.is_ok());
-    assert_eq!(client.ended().await, Ended::Closed);
-    assert_eq!(client.ended().await, Ended::Closed);
+    assert_eq!(client.ended().await, StreamEnd::Closed);
+    assert_eq!(client.ended().await, StreamEnd::Closed);
     let gone = client.attach(service).await.map(|_| ());
     assert!(matches!(rejection(gone), Rejection::Session(SessionRejection::Unknown { .. })));
     let mut other = Client::open(service).await;
@@ -144,13 +144,13 @@ async fn a_close_is_answered_and_then_it_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_closed_over_the_other_door_ends_its_stream() {
+async fn a_session_closed_by_another_front_end_ends_its_stream() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
     let session = client.attached.session.clone();
     service.close_session(session, None).await.unwrap();
-    assert_eq!(client.ended().await, Ended::Closed);
+    assert_eq!(client.ended().await, StreamEnd::Closed);
 }
 
 /// "Never before the timeout since the last byte heard, at most one tick late."
@@ -161,7 +161,7 @@ async fn a_silent_client_expires_after_its_time_and_not_before() {
     let mut client = Client::open_with(&node_of, short(), StreamLimits::default()).await;
     client.exists("/", false).await;
     let heard = Instant::now();
-    assert_eq!(client.ended().await, Ended::Expired);
+    assert_eq!(client.ended().await, StreamEnd::Expired);
     let after = heard.elapsed();
     assert!(after >= Duration::from_millis(SHORT.into()), "after {after:?}");
     assert!(after < Duration::from_millis(u64::from(SHORT) + 2_000), "after {after:?}");
@@ -192,7 +192,7 @@ async fn a_node_without_a_quorum_answers_nothing_and_cuts_its_streams_off() {
         service.shutdown().await;
     }
     // The last confirmed renewal covers replies for a moment; after that there are none.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     let mut last_reply = Instant::now();
     loop {
         assert!(Instant::now() < deadline, "it goes on answering");
@@ -200,8 +200,8 @@ async fn a_node_without_a_quorum_answers_nothing_and_cuts_its_streams_off() {
         client.ask_read(StreamRead::Exists(path("/")), false).await;
         match client.next().await {
             Outgoing::Reply(_) => last_reply = asked,
-            Outgoing::Ended(reason) => {
-                assert_eq!(reason, Ended::CutOff);
+            Outgoing::End(reason) => {
+                assert_eq!(reason, StreamEnd::CutOff);
                 break;
             }
             other @ Outgoing::Notice(_) => panic!("{other:?}"),
@@ -273,7 +273,7 @@ async fn notices_that_nobody_reads_end_the_stream() {
     for number in 0..5 {
         writing.does(node(&format!("/n{number}"))).await;
     }
-    assert_eq!(slow.ended().await, Ended::Overflow);
+    assert_eq!(slow.ended().await, StreamEnd::Overflow);
     assert_eq!(service.watch_counts().watches, 0);
 }
 
@@ -327,7 +327,7 @@ async fn a_node_that_stops_says_so_to_its_streams() {
     let mut client = Client::open(service).await;
     let attached = client.attached.clone();
     service.drain().await;
-    assert_eq!(client.ended().await, Ended::ShuttingDown);
+    assert_eq!(client.ended().await, StreamEnd::ShuttingDown);
     let refused = service.stream(&attached, StreamLimits::default());
     assert!(matches!(refused, Err(Failure::ShuttingDown)));
 }
@@ -374,7 +374,7 @@ async fn writes_without_a_quorum_end_the_stream_and_answer_nothing() {
     let run = (0..5).map(|n| (n, multi(vec![node(&format!("/n{n}"))]))).collect();
     client.stream.write_run(run).await;
     let reason = client.ended().await;
-    assert!(matches!(reason, Ended::Unknown | Ended::CutOff), "{reason:?}");
+    assert!(matches!(reason, StreamEnd::Unknown | StreamEnd::CutOff), "{reason:?}");
     assert_eq!(left.watch_counts().streams, 0);
 }
 
@@ -406,9 +406,9 @@ async fn a_close_of_a_session_that_is_being_closed_elsewhere_is_answered() {
         let first = client.next().await;
         let ended = match first {
             Outgoing::Reply(_) => client.ended().await,
-            Outgoing::Ended(reason) => reason,
+            Outgoing::End(reason) => reason,
             other @ Outgoing::Notice(_) => panic!("{other:?}"),
         };
-        assert_eq!(ended, Ended::Closed);
+        assert_eq!(ended, StreamEnd::Closed);
     }
 }

@@ -138,8 +138,8 @@ async fn one_caller_more_than_the_bound_is_told_so_and_not_queued() {
     assert_eq!(view(&node, "a").await.waiters_total, 1);
     release(&node, "a", "me").await.unwrap();
     waiting.await.unwrap().unwrap();
-    let seat_is_free = take(&node, acquire("b", Some("w2"), 30_000, LONG)).await;
-    assert!(seat_is_free.is_ok());
+    let permit_is_free = take(&node, acquire("b", Some("w2"), 30_000, LONG)).await;
+    assert!(permit_is_free.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]

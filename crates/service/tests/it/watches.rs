@@ -210,9 +210,9 @@ async fn watches_are_checked_and_removed_by_kind() {
     watching.exists("/a", false).await;
 }
 
-/// Contenders of a lock are znodes: a `ZooKeeper` client that watches its predecessor hears of its release.
+/// Queue entries are znodes: a `ZooKeeper` client that watches its predecessor gets a notice of its release.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_contender_that_came_over_the_other_door_is_watched_like_any_node() {
+async fn a_queue_entry_of_another_front_end_is_watched_like_any_node() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
@@ -220,10 +220,10 @@ async fn a_contender_that_came_over_the_other_door_is_watched_like_any_node() {
     held.unwrap();
     let names = client.children("/locks/a", true).await;
     assert_eq!(names.len(), 1);
-    let contender = format!("/locks/a/{}", names[0]);
-    client.data(&contender, true).await;
+    let entry = format!("/locks/a/{}", names[0]);
+    client.data(&entry, true).await;
     release(service, "a", "me").await.unwrap();
-    assert_eq!(client.notice().await, told(Deleted, &contender));
+    assert_eq!(client.notice().await, told(Deleted, &entry));
     assert_eq!(client.notice().await, told(ChildrenChanged, "/locks/a"));
 }
 

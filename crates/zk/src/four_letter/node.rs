@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use holdfast_service::Role;
+use holdfast_service::MemberRole;
 
 use super::VERSION;
 use crate::context::ServerContext;
@@ -100,7 +100,7 @@ pub(super) async fn monitor(context: &ServerContext) -> String {
 /// The healthy followers. Calls all members.
 async fn followers(context: &ServerContext) -> usize {
     let nodes = context.service.cluster().await.nodes;
-    nodes.iter().filter(|node| node.healthy && node.role == Role::Follower).count()
+    nodes.iter().filter(|node| node.healthy && node.role == MemberRole::Follower).count()
 }
 
 fn open_files_max() -> Option<String> {

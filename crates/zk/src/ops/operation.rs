@@ -15,7 +15,7 @@ pub(crate) struct ZkOperation {
     pub(crate) format: ReplyFormat,
 }
 
-/// A call of `holdfast_service::Stream`.
+/// A call of `holdfast_service::SessionStream`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StreamCall {
     /// No call: the reply is known. It still keeps its position among the replies.

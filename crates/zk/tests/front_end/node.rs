@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 
 use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
-use holdfast_service::{Metrics, Service, ServiceConfig};
+use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_types::NodeId;
 use holdfast_zk::{Words, ZkConfig, ZkMember, ZkMetrics, serve};
 use prometheus_client::registry::Registry;
@@ -56,7 +56,7 @@ impl Node {
         let raft = RaftConfig::new("test", NodeId(1), members, data.path(), listen);
         let mut registry = Registry::with_prefix("holdfast");
         let metrics = ZkMetrics::register(&mut registry);
-        let counted = Metrics::register(&mut registry);
+        let counted = ServiceMetrics::register(&mut registry);
         let service = Service::start(ServiceConfig::default(), raft, counted).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = tokio::net::TcpListener::from_std(front_end).unwrap();

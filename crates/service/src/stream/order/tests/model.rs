@@ -11,7 +11,7 @@ use holdfast_types::{
 use proptest::prelude::*;
 
 use super::super::*;
-use crate::stream::life::Life;
+use crate::stream::liveness::Liveness;
 use crate::stream::message::{Outgoing, StreamRead, WatchMode, WatchSet};
 use crate::stream::outbox::Outbox;
 
@@ -58,7 +58,7 @@ type Told = Vec<(NoticeKind, String)>;
 struct Client {
     session: SessionName,
     attached: Attached,
-    place: Option<(Place, Outbox)>,
+    entry: Option<(StreamEntry, Outbox)>,
     watches: BTreeSet<(Kind, &'static str)>,
     seen: Revision,
     expected: Told,
@@ -76,11 +76,12 @@ struct World {
     listed: BTreeMap<String, u64>,
 }
 
-fn enter(machine: &Machine, streams: &Streams, attached: &Attached) -> (Place, Outbox) {
-    let place = streams.enter(machine, attached, StreamLimits::default()).unwrap();
-    let life = Life::new(attached.id, attached.session.clone(), Ttl::DEFAULT, Instant::now());
-    let outbox = Outbox::new(place.queue.clone(), Arc::new(life));
-    (place, outbox)
+fn enter(machine: &Machine, streams: &Streams, attached: &Attached) -> (StreamEntry, Outbox) {
+    let entry = streams.enter(machine, attached, StreamLimits::default()).unwrap();
+    let liveness =
+        Liveness::new(attached.id, attached.session.clone(), Ttl::DEFAULT, Instant::now());
+    let outbox = Outbox::new(entry.queue.clone(), Arc::new(liveness));
+    (entry, outbox)
 }
 
 impl World {
@@ -105,7 +106,7 @@ impl World {
         let entry = Entry { stamped_at: Stamp(1), commands: vec![command] };
         let applied = self.machine.apply(entry);
         for (revision, event) in &applied.events {
-            self.streams.see(&self.machine, *revision, event);
+            self.streams.on_event(&self.machine, *revision, event);
         }
         let outcome = applied.outcomes.into_iter().next().unwrap();
         (outcome.is_ok(), applied.revision, outcome.ok())
@@ -126,14 +127,14 @@ impl World {
         let Some(Reply::SessionOpened { id, .. }) = reply else { panic!() };
         let (ttl, since) = (Ttl::DEFAULT, Instant::now());
         let attached = Attached { id, session: session.clone(), password, ttl, attachment, since };
-        let place = Some(enter(&self.machine, &self.streams, &attached));
+        let entry = Some(enter(&self.machine, &self.streams, &attached));
         let (watches, expected) = (BTreeSet::new(), Told::new());
-        Client { session, attached, place, watches, seen: attachment, expected }
+        Client { session, attached, entry, watches, seen: attachment, expected }
     }
 
     fn watch(&mut self, who: usize, kind: Kind, at: &'static str) {
         let client = &mut self.clients[who];
-        let Some((place, _)) = &client.place else { return };
+        let Some((entry, _)) = &client.entry else { return };
         let there = self.tree.contains_key(at);
         let read = match kind {
             Kind::Data => Some(StreamRead::Data(path(at))),
@@ -141,14 +142,14 @@ impl World {
             Kind::Child => Some(StreamRead::Children(path(at))),
             Kind::Persistent | Kind::Recursive => None,
         };
-        self.streams.answer(&self.machine, place, 0, |watching| match (&read, kind) {
+        self.streams.answer(&self.machine, entry, 0, |watching| match (&read, kind) {
             (Some(read), _) => watching.read(read, true, &[]),
             (None, Kind::Recursive) => {
-                let arms = Arms::of_mode(WatchMode::PersistentRecursive);
+                let arms = WatchFlags::of_mode(WatchMode::PersistentRecursive);
                 watching.arm(&path(at), arms).map(|()| StreamAnswer::Done)
             }
             (None, _) => {
-                let arms = Arms::of_mode(WatchMode::Persistent);
+                let arms = WatchFlags::of_mode(WatchMode::Persistent);
                 watching.arm(&path(at), arms).map(|()| StreamAnswer::Done)
             }
         });
@@ -184,14 +185,14 @@ impl World {
     fn end(&mut self, who: usize) {
         let session = self.clients[who].session.clone();
         self.clients[who].watches.clear();
-        let was_there = self.clients[who].place.is_some();
+        let was_there = self.clients[who].entry.is_some();
         let (_, revision, _) =
             self.apply(Command::CloseSession { session, attachment: None, incarnation: None });
         let gone: Vec<_> =
             self.tree.iter().filter(|(_, owner)| **owner == Some(who)).map(|(at, _)| *at).collect();
         // The session's own stream may have been told of its ephemerals before it ended; nobody reads that any more.
-        let place = self.clients[who].place.take();
-        assert_eq!(place.is_some(), was_there);
+        let entry = self.clients[who].entry.take();
+        assert_eq!(entry.is_some(), was_there);
         for at in gone {
             self.tree.remove(at);
             self.happened(Deleted, at, revision);
@@ -200,13 +201,13 @@ impl World {
     }
 
     fn leave(&mut self, who: usize) {
-        if let Some((place, _)) = self.clients[who].place.take() {
-            self.streams.leave(place.number, Ended::Closed);
+        if let Some((entry, _)) = self.clients[who].entry.take() {
+            self.streams.leave(entry.number, StreamEnd::Closed);
         }
     }
 
     fn come_back(&mut self, who: usize) {
-        if self.clients[who].place.is_some() {
+        if self.clients[who].entry.is_some() {
             return;
         }
         let entered = enter(&self.machine, &self.streams, &self.clients[who].attached);
@@ -226,7 +227,7 @@ impl World {
         self.streams.answer(&self.machine, &entered.0, 0, |watching| {
             watching.arm_again(relative, &set).map(|()| StreamAnswer::Done)
         });
-        client.place = Some(entered);
+        client.entry = Some(entered);
         self.expect_missed(who, relative.0);
     }
 
@@ -262,7 +263,7 @@ impl World {
             Deleted => drop(self.listed.insert(parent.clone(), revision.0)),
             ChildrenChanged => {}
         }
-        for client in self.clients.iter_mut().filter(|client| client.place.is_some()) {
+        for client in self.clients.iter_mut().filter(|client| client.entry.is_some()) {
             let here = |wanted: &[Kind]| {
                 client.watches.iter().any(|(kind, path)| *path == at && wanted.contains(kind))
             };
@@ -296,7 +297,7 @@ impl World {
     fn check(&mut self, step: &Step) {
         for (who, client) in self.clients.iter_mut().enumerate() {
             let mut told = Told::new();
-            let Some((_, outbox)) = &mut client.place else {
+            let Some((_, outbox)) = &mut client.entry else {
                 client.expected.clear();
                 continue;
             };
@@ -304,7 +305,7 @@ impl World {
                 match item {
                     Outgoing::Notice(notice) => told.push((notice.kind, notice.path.to_string())),
                     Outgoing::Reply(_) => {}
-                    Outgoing::Ended(reason) => panic!("client {who} ended: {reason:?}"),
+                    Outgoing::End(reason) => panic!("client {who} ended: {reason:?}"),
                 }
             }
             let mut expected = std::mem::take(&mut client.expected);
@@ -315,10 +316,10 @@ impl World {
             assert_eq!(told, expected, "client {who} after {step:?}");
             client.seen = self.machine.revision();
         }
-        let here = self.clients.iter().filter(|client| client.place.is_some());
+        let here = self.clients.iter().filter(|client| client.entry.is_some());
         let watched: BTreeSet<_> =
             here.flat_map(|client| client.watches.iter()).map(|(_, at)| at).collect();
-        assert_eq!(self.streams.roster.lock().table.paths(), watched.len());
+        assert_eq!(self.streams.registry.lock().table.paths(), watched.len());
     }
 }
 

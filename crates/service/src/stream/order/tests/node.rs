@@ -1,4 +1,4 @@
-//! A real node under concurrent writers and watching readers, and the same node with a bug planted.
+//! A real node under concurrent writers and watching readers, and the same node with a bug.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -17,10 +17,12 @@ use holdfast_types::{
 use parking_lot::Mutex;
 
 use super::judge::{Changes, Sent, judge};
-use crate::hub::Hub;
-use crate::stream::{Ended, Outbox, Outgoing, Stream, StreamAnswer, StreamLimits, StreamRead};
+use crate::apply_observer::ApplyObserver;
+use crate::stream::{
+    Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
+};
 use crate::watch::{WatchFilter, WatchItem, WatchRequest};
-use crate::{Metrics, Service, ServiceConfig};
+use crate::{Service, ServiceConfig, ServiceMetrics};
 
 const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
 const WRITES: usize = 300;
@@ -28,31 +30,31 @@ const READERS: usize = 3;
 
 /// The bug: what an entry changed is told only with the next entry.
 struct Late {
-    hub: Arc<Hub>,
+    observer: Arc<ApplyObserver>,
     held: Mutex<Option<Applied>>,
 }
 
 impl Observer for Late {
     fn applied(&self, machine: &Machine, applied: &Applied) {
         if let Some(before) = self.held.lock().replace(applied.clone()) {
-            self.hub.applied(machine, &before);
+            self.observer.applied(machine, &before);
         }
     }
 
     fn restored(&self, machine: &Machine) {
-        self.hub.restored(machine);
+        self.observer.restored(machine);
     }
 
     fn called(&self, from: NodeId, request: Bytes, deadline: Instant) -> BoxFuture<'static, Bytes> {
-        self.hub.called(from, request, deadline)
+        self.observer.called(from, request, deadline)
     }
 }
 
-async fn start(dir: &Path, planted: bool) -> Service {
-    start_observed(dir, planted).await.0
+async fn start(dir: &Path, mutated: bool) -> Service {
+    start_observed(dir, mutated).await.0
 }
 
-async fn start_observed(dir: &Path, planted: bool) -> (Service, Arc<Hub>) {
+async fn start_observed(dir: &Path, mutated: bool) -> (Service, Arc<ApplyObserver>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = listener.local_addr().unwrap().to_string();
     let member = MemberAddresses { peer, http: String::new(), zookeeper: String::new() };
@@ -60,23 +62,23 @@ async fn start_observed(dir: &Path, planted: bool) -> (Service, Arc<Hub>) {
     let listen = PeerListen::Bound(listener);
     let raft = RaftConfig::new("test", NodeId(1), members, dir, listen);
     let seen = Arc::new(Mutex::new(None));
-    let observer = |hub: Arc<Hub>| -> Arc<dyn Observer> {
-        *seen.lock() = Some(hub.clone());
-        if planted { Arc::new(Late { hub, held: Mutex::default() }) } else { hub }
+    let observer = |observer: Arc<ApplyObserver>| -> Arc<dyn Observer> {
+        *seen.lock() = Some(observer.clone());
+        if mutated { Arc::new(Late { observer, held: Mutex::default() }) } else { observer }
     };
-    let (config, metrics) = (ServiceConfig::default(), Metrics::default());
+    let (config, metrics) = (ServiceConfig::default(), ServiceMetrics::default());
     let service = Service::start_observed(config, raft, metrics, observer).await.unwrap();
-    let patience = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     let led = async {
         let mut leadership = service.raft().leadership();
         leadership.wait_for(|leadership| leadership.epoch.is_some()).await.unwrap();
     };
-    tokio::time::timeout_at(patience, led).await.unwrap();
-    let hub = seen.lock().take().unwrap();
-    (service, hub)
+    tokio::time::timeout_at(deadline, led).await.unwrap();
+    let observer = seen.lock().take().unwrap();
+    (service, observer)
 }
 
-async fn open(service: &Service) -> (Stream, Outbox) {
+async fn open(service: &Service) -> (SessionStream, Outbox) {
     let (ttl, labels) = (Ttl::DEFAULT, Labels::default());
     let attached = service.open_stream_session(ttl, labels, Revision(0)).await.unwrap();
     service.stream(&attached, StreamLimits::default()).unwrap()
@@ -91,12 +93,12 @@ async fn up_to_reply(outbox: &mut Outbox, sent: &mut Vec<Sent>) -> (u64, StreamA
                 sent.push(Sent::Notice { revision, path });
             }
             Outgoing::Reply(reply) => return (reply.revision.0, reply.result.unwrap()),
-            Outgoing::Ended(reason) => panic!("ended: {reason:?}"),
+            Outgoing::End(reason) => panic!("ended: {reason:?}"),
         }
     }
 }
 
-async fn write(stream: &Stream, outbox: &mut Outbox, op: Op) -> u64 {
+async fn write(stream: &SessionStream, outbox: &mut Outbox, op: Op) -> u64 {
     stream.write(0, Multi { then: vec![op], ..Multi::default() }).await;
     up_to_reply(outbox, &mut Vec::new()).await.0
 }
@@ -137,9 +139,9 @@ async fn read_on(service: Service, first: usize, done: Arc<AtomicBool>) -> Vec<S
 }
 
 /// What each reader was sent, and what was changed when.
-async fn run(planted: bool) -> (Vec<Vec<Sent>>, Changes) {
+async fn run(mutated: bool) -> (Vec<Vec<Sent>>, Changes) {
     let dir = tempfile::tempdir().unwrap();
-    let service = start(dir.path(), planted).await;
+    let service = start(dir.path(), mutated).await;
     let (stream, mut outbox) = open(&service).await;
     for at in PATHS {
         write(&stream, &mut outbox, node(at)).await;
@@ -184,7 +186,7 @@ async fn notices_that_come_with_the_next_entry_are_caught() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_skipped_entries_says_so_to_everybody_who_watches() {
     let dir = tempfile::tempdir().unwrap();
-    let (service, hub) = start_observed(dir.path(), false).await;
+    let (service, observer) = start_observed(dir.path(), false).await;
     let (stream, mut outbox) = open(&service).await;
     let seen = write(&stream, &mut outbox, node("/a")).await;
     stream.read(0, StreamRead::Data(ZnodePath::new("/a").unwrap()), true).await;
@@ -193,8 +195,8 @@ async fn a_node_that_skipped_entries_says_so_to_everybody_who_watches() {
     let since = Some(Revision(seen - 1));
     let mut following =
         service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap();
-    service.raft().read(|machine| hub.restored(machine));
-    assert!(matches!(outbox.next().await, Outgoing::Ended(Ended::Diverged)));
+    service.raft().read(|machine| observer.restored(machine));
+    assert!(matches!(outbox.next().await, Outgoing::End(StreamEnd::Diverged)));
     assert_eq!(service.watch_counts().watches, 0);
     assert!(matches!(following.next().await.item, WatchItem::Compacted { .. }));
     service.shutdown().await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use holdfast_service::{
-    ChangeKind, Failure, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig,
-    WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeContents,
+    Failure, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig, WatchFilter,
+    WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind, ZnodeContents,
 };
 use holdfast_types::{
     AclEntry, Bound, Caller, CreateKind, Identity, LossCause, Op, OpReply, Perms, Rejection,
@@ -19,7 +19,7 @@ fn watch(service: &Service, filter: WatchFilter, since: Option<Revision>) -> Wat
 }
 
 async fn next(stream: &mut WatchStream) -> Watched {
-    tokio::time::timeout(PATIENCE, stream.next()).await.unwrap()
+    tokio::time::timeout(DEADLINE, stream.next()).await.unwrap()
 }
 
 /// The next item that is not a bookmark.
@@ -32,7 +32,7 @@ async fn item(stream: &mut WatchStream) -> WatchItem {
     }
 }
 
-async fn change(stream: &mut WatchStream) -> (ChangeKind, String) {
+async fn change(stream: &mut WatchStream) -> (ZnodeChangeKind, String) {
     match item(stream).await {
         WatchItem::Change { kind, path, .. } => (kind, path.to_string()),
         other => panic!("not a change: {other:?}"),
@@ -69,9 +69,9 @@ async fn a_watch_goes_on_where_a_list_ended() {
     for service in &nodes.services {
         let filter = WatchFilter::Children(path("/dir"));
         let mut watching = watch(service, filter, Some(response.revision));
-        assert_eq!(change(&mut watching).await, (ChangeKind::Created, "/dir/b".to_owned()));
-        assert_eq!(change(&mut watching).await, (ChangeKind::Changed, "/dir/a".to_owned()));
-        assert_eq!(change(&mut watching).await, (ChangeKind::Deleted, "/dir/b".to_owned()));
+        assert_eq!(change(&mut watching).await, (ZnodeChangeKind::Created, "/dir/b".to_owned()));
+        assert_eq!(change(&mut watching).await, (ZnodeChangeKind::Changed, "/dir/a".to_owned()));
+        assert_eq!(change(&mut watching).await, (ZnodeChangeKind::Deleted, "/dir/b".to_owned()));
     }
 }
 
@@ -118,7 +118,7 @@ async fn a_quiet_watch_is_told_up_to_where_so_that_it_never_ages() {
     };
     does(service, node("/quiet")).await.unwrap();
     let mut resumed = watch(service, WatchFilter::Node(path("/quiet")), Some(resume));
-    assert_eq!(change(&mut resumed).await, (ChangeKind::Created, "/quiet".to_owned()));
+    assert_eq!(change(&mut resumed).await, (ZnodeChangeKind::Created, "/quiet".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn what_is_forgotten_is_said_to_be_forgotten() {
     assert!(restart_from >= service.revision());
     assert!(matches!(item(&mut slow).await, WatchItem::Compacted { .. }));
     does(service, node("/after")).await.unwrap();
-    assert_eq!(change(&mut slow).await, (ChangeKind::Created, "/after".to_owned()));
+    assert_eq!(change(&mut slow).await, (ZnodeChangeKind::Created, "/after".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,10 +173,10 @@ async fn followers_hear_nothing_of_what_they_may_not_list() {
         service.change(&known, Caller::default(), op).await.unwrap();
     }
     for at in ["/closed", "/open"] {
-        assert_eq!(change(&mut anybody).await, (ChangeKind::Created, at.to_owned()));
+        assert_eq!(change(&mut anybody).await, (ZnodeChangeKind::Created, at.to_owned()));
     }
     for at in ["/closed", "/closed/inside", "/open"] {
-        assert_eq!(change(&mut owner).await, (ChangeKind::Created, at.to_owned()));
+        assert_eq!(change(&mut owner).await, (ZnodeChangeKind::Created, at.to_owned()));
     }
     let refused = read(service, &anonymous(), "/closed").await;
     assert!(matches!(rejection(refused), Rejection::Tree(TreeRejection::NotAllowed { .. })));
@@ -223,7 +223,7 @@ async fn a_retried_change_with_a_request_id_gets_the_first_answer() {
 async fn the_largest_node_goes_through_every_node_and_a_larger_one_is_refused() {
     const LARGEST: usize = 1_048_575;
     // The subject is not how fast an unoptimised build moves so many bytes.
-    let config = ServiceConfig { patience: 3 * PATIENCE, ..ServiceConfig::default() };
+    let config = ServiceConfig { request_timeout: 3 * DEADLINE, ..ServiceConfig::default() };
     let nodes = Nodes::start_with(3, config).await;
     for (number, service) in nodes.services.iter().enumerate() {
         let at = format!("/large-{number}");

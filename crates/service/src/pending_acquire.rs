@@ -1,7 +1,6 @@
-//! An acquire under way, for a caller who wants to hear how it goes.
+//! An acquire whose caller follows its progress: queue positions first, then the result.
 //!
-//! Owns the order of what such a caller is told: where it stands, whenever that changes, and then once how it ended.
-//! Dropping it means the same as hanging up in the middle of the call. Bounds: the seat of the call.
+//! Dropping it is a disconnect in the middle of the call. Bound: the call's waiter permit.
 
 use std::fmt;
 
@@ -10,10 +9,10 @@ use holdfast_types::Acquire;
 use tokio::sync::oneshot;
 
 use crate::acquire::Granted;
+use crate::connection_hold::ConnectionHold;
 use crate::context::{RequestContext, Response};
 use crate::failure::Failure;
-use crate::hold::ConnectionHold;
-use crate::line::{Following, QueuePosition};
+use crate::queue_positions::{PositionWatcher, QueuePosition};
 use crate::service::Service;
 use crate::waiting::WaiterPermit;
 
@@ -30,8 +29,8 @@ pub enum AcquireProgress {
 pub struct PendingAcquire {
     service: Service,
     call: BoxFuture<'static, Result<Response<Granted>, Failure>>,
-    queued: Option<oneshot::Receiver<Following>>,
-    following: Option<Following>,
+    queued: Option<oneshot::Receiver<PositionWatcher>>,
+    watcher: Option<PositionWatcher>,
     /// Kept for a hold that lives as long as its connection.
     permit: Option<WaiterPermit>,
 }
@@ -56,7 +55,7 @@ impl Service {
         let service = self.clone();
         let call = async move { service.acquire_for(&context, acquire, Some(told)).await };
         let (call, queued) = (Box::pin(call), Some(queued));
-        Ok(PendingAcquire { service: self.clone(), call, queued, following: None, permit })
+        Ok(PendingAcquire { service: self.clone(), call, queued, watcher: None, permit })
     }
 }
 
@@ -67,11 +66,11 @@ impl PendingAcquire {
             tokio::select! {
                 biased;
                 done = &mut self.call => return AcquireProgress::Done(Box::new(done)),
-                following = arrival(&mut self.queued), if self.queued.is_some() => {
+                watcher = arrival(&mut self.queued), if self.queued.is_some() => {
                     self.queued = None;
-                    self.following = following;
+                    self.watcher = watcher;
                 }
-                position = next_position(&mut self.following), if self.following.is_some() => {
+                position = next_position(&mut self.watcher), if self.watcher.is_some() => {
                     return AcquireProgress::Queued(Box::new(position));
                 }
             }
@@ -85,22 +84,24 @@ impl PendingAcquire {
     }
 }
 
-async fn arrival(queued: &mut Option<oneshot::Receiver<Following>>) -> Option<Following> {
+async fn arrival(
+    queued: &mut Option<oneshot::Receiver<PositionWatcher>>,
+) -> Option<PositionWatcher> {
     match queued {
         Some(queued) => queued.await.ok(),
         None => std::future::pending().await,
     }
 }
 
-async fn next_position(following: &mut Option<Following>) -> QueuePosition {
-    match following {
-        Some(following) => following.next().await,
+async fn next_position(watcher: &mut Option<PositionWatcher>) -> QueuePosition {
+    match watcher {
+        Some(watcher) => watcher.next().await,
         None => std::future::pending().await,
     }
 }
 
 impl fmt::Debug for PendingAcquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingAcquire").field("following", &self.following).finish_non_exhaustive()
+        f.debug_struct("PendingAcquire").field("watcher", &self.watcher).finish_non_exhaustive()
     }
 }

@@ -1,13 +1,12 @@
-//! Whether a stream may still answer: how old its session's last confirmed renewal is.
+//! Whether a stream may reply: the age of its session's last confirmed renewal.
 //!
-//! A reply tells the client that its session lives, so no reply leaves unless a renewal that a quorum stands behind
-//! began at most [`slack`] ago; the session's time-to-live in the log is longer than the client's by that much. A
-//! client that counts its own time from the sending of whatever was answered last therefore gives up before the
-//! server does (promise 5). Signs of life are not renewals of their own: one renewal serves all of a while, and
-//! `renewals.rs` sends those of many streams together.
+//! A reply tells the client that its session is alive. So a reply leaves only if a renewal that a quorum confirmed began at
+//! most [`slack`] ago. The session's TTL in the log is longer than the client's TTL by the same time. A client that counts
+//! its TTL from the sending of the last answered request therefore gives up before the server does (promise 5).
 //!
-//! A client that was heard and could not be renewed is cut off, so that it can ask another node while its session
-//! still lives. One that says nothing is left alone: its session expires.
+//! One renewal serves all activity of a short time, and `renewals.rs` renews many streams in one call. An active client that
+//! cannot be renewed is cut off while its session still lives, so that it can use another node. The session of a silent
+//! client expires.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ pub(crate) fn slack(ttl: Ttl) -> Duration {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct LivenessState {
     /// When the last confirmed renewal began.
     renewed: Instant,
     /// When the client was last heard.
@@ -36,18 +35,19 @@ struct State {
 
 /// One stream's.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Liveness {
     pub(crate) id: SessionId,
     pub(crate) session: SessionName,
     ttl: Ttl,
-    state: Mutex<State>,
+    state: Mutex<LivenessState>,
     changed: Notify,
 }
 
-impl Life {
+impl Liveness {
     /// That of a session that was opened or attached by a command proposed then.
     pub(crate) fn new(id: SessionId, session: SessionName, ttl: Ttl, since: Instant) -> Self {
-        let state = State { renewed: since, heard: since, owed: None, asked: false, over: false };
+        let state =
+            LivenessState { renewed: since, heard: since, owed: None, asked: false, over: false };
         Self { id, session, ttl, state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -69,7 +69,7 @@ impl Life {
     }
 
     /// Whether what was heard then needs no further renewal.
-    fn covers(&self, state: &State, heard: Instant) -> bool {
+    fn covers(&self, state: &LivenessState, heard: Instant) -> bool {
         heard.saturating_duration_since(state.renewed) < slack(self.ttl) / 2
     }
 
@@ -139,65 +139,65 @@ mod tests {
 
     const T0_TO: fn(Instant, u64) -> Instant = |t0, ms| t0 + Duration::from_millis(ms);
 
-    fn life(t0: Instant) -> Life {
+    fn liveness(t0: Instant) -> Liveness {
         let session = SessionName::new("zk-1").unwrap();
-        Life::new(SessionId(1), session, Ttl::from_millis(12_000).unwrap(), t0)
+        Liveness::new(SessionId(1), session, Ttl::from_millis(12_000).unwrap(), t0)
     }
 
     #[test]
     fn signs_of_life_close_to_each_other_cost_one_renewal() {
         let t0 = Instant::now();
-        let life = life(t0);
-        assert!(!life.heard(T0_TO(t0, 400)), "covered by the opening");
-        assert!(life.heard(T0_TO(t0, 600)));
-        assert!(!life.heard(T0_TO(t0, 700)), "asked for already");
-        life.renewed(T0_TO(t0, 700));
-        assert!(!life.settled());
-        assert!(!life.heard(T0_TO(t0, 1_100)));
-        assert!(life.heard(T0_TO(t0, 1_300)));
+        let liveness = liveness(t0);
+        assert!(!liveness.heard(T0_TO(t0, 400)), "covered by the opening");
+        assert!(liveness.heard(T0_TO(t0, 600)));
+        assert!(!liveness.heard(T0_TO(t0, 700)), "asked for already");
+        liveness.renewed(T0_TO(t0, 700));
+        assert!(!liveness.settled());
+        assert!(!liveness.heard(T0_TO(t0, 1_100)));
+        assert!(liveness.heard(T0_TO(t0, 1_300)));
     }
 
     /// "So much longer that a reply which leaves without a new renewal is covered."
     #[test]
     fn no_reply_leaves_on_a_renewal_older_than_the_slack() {
         let t0 = Instant::now();
-        let life = life(t0);
-        assert!(life.is_fresh(T0_TO(t0, 1_000)));
-        assert!(!life.is_fresh(T0_TO(t0, 1_001)));
-        life.renewed(T0_TO(t0, 900));
-        assert!(life.is_fresh(T0_TO(t0, 1_900)));
+        let liveness = liveness(t0);
+        assert!(liveness.is_fresh(T0_TO(t0, 1_000)));
+        assert!(!liveness.is_fresh(T0_TO(t0, 1_001)));
+        liveness.renewed(T0_TO(t0, 900));
+        assert!(liveness.is_fresh(T0_TO(t0, 1_900)));
     }
 
     #[test]
     fn a_client_heard_during_a_long_renewal_gets_another_one() {
         let t0 = Instant::now();
-        let life = life(t0);
-        assert!(life.heard(T0_TO(t0, 600)));
-        assert!(!life.heard(T0_TO(t0, 3_000)));
-        life.renewed(T0_TO(t0, 601));
-        assert!(life.settled(), "what was heard at 3 s is not covered by a renewal of 0.6 s");
+        let liveness = liveness(t0);
+        assert!(liveness.heard(T0_TO(t0, 600)));
+        assert!(!liveness.heard(T0_TO(t0, 3_000)));
+        liveness.renewed(T0_TO(t0, 601));
+        assert!(liveness.settled(), "what was heard at 3 s is not covered by a renewal of 0.6 s");
     }
 
     #[test]
     fn a_client_that_cannot_be_renewed_is_cut_off_at_two_thirds_of_its_time() {
         let t0 = Instant::now();
-        let life = life(t0);
-        assert_eq!(life.cut_off_at(), None);
-        life.heard(T0_TO(t0, 4_000));
-        assert_eq!(life.cut_off_at(), Some(T0_TO(t0, 8_000)));
-        life.renewed(T0_TO(t0, 4_001));
-        assert_eq!(life.cut_off_at(), None);
+        let liveness = liveness(t0);
+        assert_eq!(liveness.cut_off_at(), None);
+        liveness.heard(T0_TO(t0, 4_000));
+        assert_eq!(liveness.cut_off_at(), Some(T0_TO(t0, 8_000)));
+        liveness.renewed(T0_TO(t0, 4_001));
+        assert_eq!(liveness.cut_off_at(), None);
     }
 
     #[test]
     fn a_silent_client_is_left_alone_and_one_that_speaks_up_late_has_time_to_be_renewed() {
         let t0 = Instant::now();
-        let life = life(t0);
-        assert_eq!(life.cut_off_at(), None);
-        life.heard(T0_TO(t0, 11_000));
-        assert_eq!(life.cut_off_at(), Some(T0_TO(t0, 15_000)));
-        life.over();
-        assert_eq!(life.cut_off_at(), None);
-        assert!(!life.heard(T0_TO(t0, 12_000)) && !life.settled());
+        let liveness = liveness(t0);
+        assert_eq!(liveness.cut_off_at(), None);
+        liveness.heard(T0_TO(t0, 11_000));
+        assert_eq!(liveness.cut_off_at(), Some(T0_TO(t0, 15_000)));
+        liveness.over();
+        assert_eq!(liveness.cut_off_at(), None);
+        assert!(!liveness.heard(T0_TO(t0, 12_000)) && !liveness.settled());
     }
 }

@@ -1,13 +1,11 @@
-//! Which streams watch which nodes, and whom a change concerns: `ZooKeeper`'s rules, and nothing else.
+//! Which streams watch which nodes, and which watches a change fires: `ZooKeeper`'s rules.
 //!
-//! A node has two sides. The *data* side is told of its creation, deletion and change; the *child* side of its
-//! deletion and of changes of the list of its children. A read of data or a question for existence arms the data side
-//! once, a read of children the child side once; a persistent watch arms both for good; a recursive one arms both
-//! sides of the node and of everything below it for good, but is never told of lists of children. Of one change of
-//! one node a stream is told once, however many of its watches it concerns.
+//! A watch is on the *data* side of a node (creation, deletion, change) or on its *child* side (deletion, changes of its
+//! list of children). Reading data or existence arms the data side once; reading children arms the child side once. A
+//! persistent watch arms both sides permanently. A recursive watch arms both sides of the node and of everything below it
+//! permanently, without changes of lists of children. One change of one node gives each stream at most one notice.
 //!
-//! Owns the index by path and the sets by stream. Refuses to know queues, the machine and locks. Bounds: watches are
-//! counted by stream and in all, and checked by the caller before they are armed.
+//! Bound: the caller checks the counts before it arms a watch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,9 +19,9 @@ pub(crate) struct StreamNo(pub(crate) u64);
 
 /// A set of reasons to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Arms(u8);
+pub(crate) struct WatchFlags(u8);
 
-impl Arms {
+impl WatchFlags {
     /// The data side, once.
     pub(crate) const DATA: Self = Self(1);
     /// The child side, once.
@@ -76,7 +74,7 @@ impl Arms {
 
 /// A watch that fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fired {
+pub(crate) struct FiredWatch {
     pub(crate) stream: StreamNo,
     pub(crate) kind: NoticeKind,
     pub(crate) path: ZnodePath,
@@ -86,8 +84,8 @@ pub(crate) struct Fired {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    by_path: HashMap<ZnodePath, BTreeMap<StreamNo, Arms>>,
+pub(crate) struct WatchTable {
+    by_path: HashMap<ZnodePath, BTreeMap<StreamNo, WatchFlags>>,
     /// Invariant: the paths under which `by_path` names the stream, and the sum of their watches.
     by_stream: BTreeMap<StreamNo, (BTreeSet<ZnodePath>, usize)>,
     /// Places of `by_path` with a recursive watch: none means that no ancestor need be looked at.
@@ -96,7 +94,7 @@ pub(crate) struct Table {
     watches: usize,
 }
 
-impl Table {
+impl WatchTable {
     /// Watches of all streams.
     pub(crate) fn len(&self) -> usize {
         self.watches
@@ -123,27 +121,27 @@ impl Table {
     }
 
     /// How many watches arming this would add.
-    pub(crate) fn added(&self, stream: StreamNo, path: &ZnodePath, arms: Arms) -> usize {
+    pub(crate) fn added(&self, stream: StreamNo, path: &ZnodePath, arms: WatchFlags) -> usize {
         let old = self.arms(stream, path);
         old.and(arms).count() - old.count()
     }
 
     /// Arms a watch; one that is there already stays as it is.
-    pub(crate) fn arm(&mut self, stream: StreamNo, path: &ZnodePath, arms: Arms) {
+    pub(crate) fn arm(&mut self, stream: StreamNo, path: &ZnodePath, arms: WatchFlags) {
         let old = self.arms(stream, path);
         self.put(stream, path, old, old.and(arms));
     }
 
     /// Whether the stream has a watch of that kind there.
     pub(crate) fn has(&self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
-        self.arms(stream, path).meets(Arms::of_kind(kind))
+        self.arms(stream, path).meets(WatchFlags::of_kind(kind))
     }
 
     /// Removes the stream's watches of that kind; false if it has none.
     pub(crate) fn remove(&mut self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
         let old = self.arms(stream, path);
-        self.put(stream, path, old, old.without(Arms::of_kind(kind)));
-        old.meets(Arms::of_kind(kind))
+        self.put(stream, path, old, old.without(WatchFlags::of_kind(kind)));
+        old.meets(WatchFlags::of_kind(kind))
     }
 
     /// Removes all of a stream's watches.
@@ -151,28 +149,28 @@ impl Table {
         let paths: Vec<_> = self.paths_of(stream).cloned().collect();
         for path in paths {
             let old = self.arms(stream, &path);
-            self.put(stream, &path, old, Arms::default());
+            self.put(stream, &path, old, WatchFlags::default());
         }
     }
 
-    fn arms(&self, stream: StreamNo, path: &ZnodePath) -> Arms {
+    fn arms(&self, stream: StreamNo, path: &ZnodePath) -> WatchFlags {
         let found = self.by_path.get(path).and_then(|streams| streams.get(&stream));
         found.copied().unwrap_or_default()
     }
 
     /// Puts `new` where `old` is.
-    fn put(&mut self, stream: StreamNo, path: &ZnodePath, old: Arms, new: Arms) {
+    fn put(&mut self, stream: StreamNo, path: &ZnodePath, old: WatchFlags, new: WatchFlags) {
         if new == old {
             return;
         }
-        if new == Arms::default() {
+        if new == WatchFlags::default() {
             self.take_out(stream, path);
         } else {
             self.by_path.entry(path.clone()).or_default().insert(stream, new);
             self.by_stream.entry(stream).or_default().0.insert(path.clone());
         }
-        self.recursive += usize::from(new.meets(Arms::RECURSIVE));
-        self.recursive -= usize::from(old.meets(Arms::RECURSIVE));
+        self.recursive += usize::from(new.meets(WatchFlags::RECURSIVE));
+        self.recursive -= usize::from(old.meets(WatchFlags::RECURSIVE));
         self.watches = self.watches + new.count() - old.count();
         if let Some((paths, watches)) = self.by_stream.get_mut(&stream) {
             *watches = *watches + new.count() - old.count();
@@ -195,14 +193,15 @@ impl Table {
     }
 
     /// Whom a change concerns, in the order of the notices; watches that fire once are gone after it.
-    pub(crate) fn fire(&mut self, kind: NoticeKind, path: &ZnodePath) -> Vec<Fired> {
+    pub(crate) fn fire(&mut self, kind: NoticeKind, path: &ZnodePath) -> Vec<FiredWatch> {
         let (own, once) = match kind {
-            NoticeKind::Created | NoticeKind::Changed => (Arms::DATA_SIDE, Arms::DATA),
-            NoticeKind::Deleted => {
-                (Arms::DATA_SIDE.and(Arms::CHILD_SIDE), Arms::DATA.and(Arms::CHILD))
-            }
+            NoticeKind::Created | NoticeKind::Changed => (WatchFlags::DATA_SIDE, WatchFlags::DATA),
+            NoticeKind::Deleted => (
+                WatchFlags::DATA_SIDE.and(WatchFlags::CHILD_SIDE),
+                WatchFlags::DATA.and(WatchFlags::CHILD),
+            ),
             NoticeKind::ChildrenChanged => {
-                (Arms::CHILD_SIDE.without(Arms::CHILD_BELOW), Arms::CHILD)
+                (WatchFlags::CHILD_SIDE.without(WatchFlags::CHILD_BELOW), WatchFlags::CHILD)
             }
         };
         let here = self.concerned(path.as_str(), own);
@@ -213,7 +212,7 @@ impl Table {
             }
         };
         self.spend(path, once);
-        let fired = |stream, below| Fired { stream, kind, path: path.clone(), below };
+        let fired = |stream, below| FiredWatch { stream, kind, path: path.clone(), below };
         let here = here.into_iter().map(|stream| fired(stream, false));
         let mut all: Vec<_> =
             here.chain(above.into_iter().map(|stream| fired(stream, true))).collect();
@@ -225,7 +224,7 @@ impl Table {
         all
     }
 
-    fn concerned(&self, path: &str, arms: Arms) -> BTreeSet<StreamNo> {
+    fn concerned(&self, path: &str, arms: WatchFlags) -> BTreeSet<StreamNo> {
         let streams = self.by_path.get(path).into_iter().flatten();
         streams.filter(|(_, found)| found.meets(arms)).map(|(stream, _)| *stream).collect()
     }
@@ -234,19 +233,19 @@ impl Table {
     fn concerned_above(
         &self,
         path: &ZnodePath,
-        arms: Arms,
+        arms: WatchFlags,
         here: &BTreeSet<StreamNo>,
     ) -> BTreeSet<StreamNo> {
         if self.recursive == 0 {
             return BTreeSet::new();
         }
-        let arms = Arms(arms.0 & Arms::RECURSIVE.0);
+        let arms = WatchFlags(arms.0 & WatchFlags::RECURSIVE.0);
         let above = ancestors(path.as_str()).flat_map(|above| self.concerned(above, arms));
         above.filter(|stream| !here.contains(stream)).collect()
     }
 
     /// Takes away what fires once.
-    fn spend(&mut self, path: &ZnodePath, once: Arms) {
+    fn spend(&mut self, path: &ZnodePath, once: WatchFlags) {
         let Some(streams) = self.by_path.get(path) else { return };
         let armed: Vec<_> = streams
             .iter()

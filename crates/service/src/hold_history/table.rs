@@ -1,36 +1,35 @@
-//! The holds that are remembered, in memory: who held a lock when, and from where on that is all there was.
+//! Ended holds in memory, by lock, and the revision after which they are complete.
 //!
-//! Owns the bounds and which hold makes room. Pure: refuses to know where it is kept (`history.rs`).
-//! Bounds: [`HistoryBounds::holds_max`] holds in all and [`HistoryBounds::per_lock_max`] of one lock, the oldest make room.
+//! Bounds: [`HistoryBounds::holds_max`] holds in all and [`HistoryBounds::per_lock_max`] of one lock; the oldest make room.
 
 use std::collections::BTreeMap;
 
 use holdfast_types::{FencingToken, LockName, Revision};
 
-use super::{Found, HistoryBounds, PastHold, Question};
+use super::{HistoryBounds, HistoryQuery, HistoryResult, PastHold};
 
 /// See the module. The maps are flat: a hundred thousand locks with one hold each have no map each.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct HoldTable {
     bounds: HistoryBounds,
     holds: BTreeMap<(LockName, FencingToken), PastHold>,
     /// All holds, in the order in which they ended.
     order: BTreeMap<(Revision, FencingToken), LockName>,
     /// Locks of which anything is remembered.
-    locks: BTreeMap<LockName, OfLock>,
+    locks: BTreeMap<LockName, LockHolds>,
     /// Nothing that ended after this is missing, whatever the lock.
     complete_after: Revision,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct OfLock {
+struct LockHolds {
     /// How many holds of it are remembered; at least one.
     count: usize,
     /// Nothing of this lock that ended after this is missing, but for what is missing of all.
     complete_after: Revision,
 }
 
-impl Table {
+impl HoldTable {
     pub(crate) fn new(bounds: HistoryBounds) -> Self {
         Self {
             bounds,
@@ -124,13 +123,13 @@ impl Table {
     }
 
     /// What is known of a lock.
-    pub(crate) fn find(&self, question: &Question) -> Found {
+    pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
         let asked =
-            |hold: &&PastHold| question.at.is_none_or(|at| hold.since <= at && at < hold.until);
-        let youngest_first = self.range_of(&question.lock).rev();
-        let of_lock = self.complete_of(&question.lock).unwrap_or_default();
-        Found {
-            holds: youngest_first.filter(asked).take(question.limit).cloned().collect(),
+            |hold: &&PastHold| query.at.is_none_or(|at| hold.since <= at && at < hold.until);
+        let youngest_first = self.range_of(&query.lock).rev();
+        let of_lock = self.complete_of(&query.lock).unwrap_or_default();
+        HistoryResult {
+            holds: youngest_first.filter(asked).take(query.limit).cloned().collect(),
             complete_after: self.complete_after.max(of_lock),
         }
     }

@@ -14,8 +14,8 @@ fn path(text: &str) -> ZnodePath {
 }
 
 /// A table with one stream's watches.
-fn armed(watches: &[(&str, Arms)]) -> Table {
-    let mut table = Table::default();
+fn armed(watches: &[(&str, WatchFlags)]) -> WatchTable {
+    let mut table = WatchTable::default();
     for (at, arms) in watches {
         table.arm(A, &path(at), *arms);
     }
@@ -23,7 +23,7 @@ fn armed(watches: &[(&str, Arms)]) -> Table {
 }
 
 /// What stream A is told of a change.
-fn told(table: &mut Table, kind: NoticeKind, at: &str) -> Vec<(NoticeKind, String)> {
+fn told(table: &mut WatchTable, kind: NoticeKind, at: &str) -> Vec<(NoticeKind, String)> {
     let fired = table.fire(kind, &path(at)).into_iter().filter(|fired| fired.stream == A);
     fired.map(|fired| (fired.kind, fired.path.to_string())).collect()
 }
@@ -37,7 +37,7 @@ use NoticeKind::{Changed, ChildrenChanged, Created, Deleted};
 #[test]
 fn a_question_for_existence_fires_once_for_creation_deletion_or_change() {
     for kind in [Created, Deleted, Changed] {
-        let mut table = armed(&[("/a", Arms::DATA)]);
+        let mut table = armed(&[("/a", WatchFlags::DATA)]);
         assert_eq!(told(&mut table, kind, "/a"), notices(&[(kind, "/a")]));
         assert_eq!(told(&mut table, kind, "/a"), []);
         assert_eq!(table.len(), 0);
@@ -46,7 +46,7 @@ fn a_question_for_existence_fires_once_for_creation_deletion_or_change() {
 
 #[test]
 fn a_read_of_data_hears_nothing_of_children() {
-    let mut table = armed(&[("/a", Arms::DATA)]);
+    let mut table = armed(&[("/a", WatchFlags::DATA)]);
     assert_eq!(told(&mut table, Created, "/a/b"), []);
     assert_eq!(told(&mut table, Deleted, "/a/b"), []);
     assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
@@ -55,11 +55,11 @@ fn a_read_of_data_hears_nothing_of_children() {
 #[test]
 fn a_read_of_children_fires_once_for_the_list_or_the_nodes_own_deletion() {
     for kind in [Created, Deleted] {
-        let mut table = armed(&[("/a", Arms::CHILD)]);
+        let mut table = armed(&[("/a", WatchFlags::CHILD)]);
         assert_eq!(told(&mut table, kind, "/a/b"), notices(&[(ChildrenChanged, "/a")]));
         assert_eq!(told(&mut table, kind, "/a/c"), []);
     }
-    let mut table = armed(&[("/a", Arms::CHILD)]);
+    let mut table = armed(&[("/a", WatchFlags::CHILD)]);
     assert_eq!(told(&mut table, Changed, "/a"), []);
     assert_eq!(told(&mut table, Changed, "/a/b"), []);
     assert_eq!(told(&mut table, Created, "/a/b/c"), []);
@@ -69,27 +69,27 @@ fn a_read_of_children_fires_once_for_the_list_or_the_nodes_own_deletion() {
 
 #[test]
 fn data_and_children_of_one_node_give_one_notice_of_its_deletion() {
-    let mut table = armed(&[("/a", Arms::DATA), ("/a", Arms::CHILD)]);
+    let mut table = armed(&[("/a", WatchFlags::DATA), ("/a", WatchFlags::CHILD)]);
     assert_eq!(told(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
     assert_eq!(table.len(), 0);
 }
 
 #[test]
 fn a_node_and_its_directory_give_two_notices_of_a_creation() {
-    let mut table = armed(&[("/a/b", Arms::DATA), ("/a", Arms::CHILD)]);
+    let mut table = armed(&[("/a/b", WatchFlags::DATA), ("/a", WatchFlags::CHILD)]);
     let both = notices(&[(Created, "/a/b"), (ChildrenChanged, "/a")]);
     assert_eq!(told(&mut table, Created, "/a/b"), both);
 }
 
 #[test]
 fn the_roots_children_are_watched_like_any() {
-    let mut table = armed(&[("/", Arms::CHILD)]);
+    let mut table = armed(&[("/", WatchFlags::CHILD)]);
     assert_eq!(told(&mut table, Created, "/a"), notices(&[(ChildrenChanged, "/")]));
 }
 
 #[test]
 fn a_persistent_watch_fires_each_time_for_data_and_children() {
-    let mut table = armed(&[("/a", Arms::PERSISTENT)]);
+    let mut table = armed(&[("/a", WatchFlags::PERSISTENT)]);
     for _ in 0..2 {
         assert_eq!(told(&mut table, Created, "/a"), notices(&[(Created, "/a")]));
         assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
@@ -102,7 +102,7 @@ fn a_persistent_watch_fires_each_time_for_data_and_children() {
 
 #[test]
 fn a_recursive_watch_hears_of_the_subtree_and_never_of_lists_of_children() {
-    let mut table = armed(&[("/a", Arms::RECURSIVE)]);
+    let mut table = armed(&[("/a", WatchFlags::RECURSIVE)]);
     for at in ["/a", "/a/b", "/a/b/c"] {
         for kind in [Created, Changed, Deleted] {
             assert_eq!(told(&mut table, kind, at), notices(&[(kind, at)]));
@@ -114,18 +114,18 @@ fn a_recursive_watch_hears_of_the_subtree_and_never_of_lists_of_children() {
 
 #[test]
 fn a_recursive_watch_on_the_root_hears_of_everything() {
-    let mut table = armed(&[("/", Arms::RECURSIVE)]);
+    let mut table = armed(&[("/", WatchFlags::RECURSIVE)]);
     assert_eq!(told(&mut table, Changed, "/a/b"), notices(&[(Changed, "/a/b")]));
 }
 
 #[test]
 fn a_change_is_told_once_however_many_watches_it_concerns() {
     let all = [
-        ("/a/b", Arms::DATA),
-        ("/a/b", Arms::PERSISTENT),
-        ("/a/b", Arms::RECURSIVE),
-        ("/a", Arms::RECURSIVE),
-        ("/", Arms::RECURSIVE),
+        ("/a/b", WatchFlags::DATA),
+        ("/a/b", WatchFlags::PERSISTENT),
+        ("/a/b", WatchFlags::RECURSIVE),
+        ("/a", WatchFlags::RECURSIVE),
+        ("/", WatchFlags::RECURSIVE),
     ];
     let mut table = armed(&all);
     for kind in [Created, Changed, Deleted] {
@@ -135,7 +135,7 @@ fn a_change_is_told_once_however_many_watches_it_concerns() {
 
 #[test]
 fn a_one_shot_watch_beside_a_recursive_one_still_fires_its_own() {
-    let mut table = armed(&[("/a", Arms::RECURSIVE), ("/a", Arms::CHILD)]);
+    let mut table = armed(&[("/a", WatchFlags::RECURSIVE), ("/a", WatchFlags::CHILD)]);
     let both = notices(&[(Created, "/a/b"), (ChildrenChanged, "/a")]);
     assert_eq!(told(&mut table, Created, "/a/b"), both);
     assert_eq!(told(&mut table, Created, "/a/c"), notices(&[(Created, "/a/c")]));
@@ -143,7 +143,7 @@ fn a_one_shot_watch_beside_a_recursive_one_still_fires_its_own() {
 
 #[test]
 fn a_one_shot_watch_does_not_spend_a_persistent_one() {
-    let mut table = armed(&[("/a", Arms::PERSISTENT), ("/a", Arms::DATA)]);
+    let mut table = armed(&[("/a", WatchFlags::PERSISTENT), ("/a", WatchFlags::DATA)]);
     for _ in 0..2 {
         assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
     }
@@ -151,8 +151,8 @@ fn a_one_shot_watch_does_not_spend_a_persistent_one() {
 
 #[test]
 fn what_is_known_only_from_above_is_marked() {
-    let mut table = armed(&[("/a", Arms::RECURSIVE), ("/a/b", Arms::DATA)]);
-    let marks = |table: &mut Table, at| {
+    let mut table = armed(&[("/a", WatchFlags::RECURSIVE), ("/a/b", WatchFlags::DATA)]);
+    let marks = |table: &mut WatchTable, at| {
         let fired = table.fire(Changed, &path(at)).into_iter();
         fired.map(|fired| fired.below).collect::<Vec<_>>()
     };
@@ -163,7 +163,11 @@ fn what_is_known_only_from_above_is_marked() {
 
 #[test]
 fn watches_are_asked_for_and_removed_by_kind() {
-    let mut table = armed(&[("/a", Arms::DATA), ("/a", Arms::CHILD), ("/p", Arms::PERSISTENT)]);
+    let mut table = armed(&[
+        ("/a", WatchFlags::DATA),
+        ("/a", WatchFlags::CHILD),
+        ("/p", WatchFlags::PERSISTENT),
+    ]);
     assert!(table.has(A, &path("/a"), WatchKind::Child));
     assert!(!table.has(B, &path("/a"), WatchKind::Any));
     assert!(table.remove(A, &path("/a"), WatchKind::Child));
@@ -178,8 +182,12 @@ fn watches_are_asked_for_and_removed_by_kind() {
 
 #[test]
 fn a_stream_that_ends_leaves_no_watch_counted() {
-    let mut table = armed(&[("/a", Arms::DATA), ("/a", Arms::RECURSIVE), ("/b", Arms::CHILD)]);
-    table.arm(B, &path("/a"), Arms::DATA);
+    let mut table = armed(&[
+        ("/a", WatchFlags::DATA),
+        ("/a", WatchFlags::RECURSIVE),
+        ("/b", WatchFlags::CHILD),
+    ]);
+    table.arm(B, &path("/a"), WatchFlags::DATA);
     assert_eq!((table.len(), table.paths(), table.streams(), table.len_of(A)), (4, 2, 2, 3));
     table.forget(A);
     assert_eq!((table.len(), table.paths(), table.streams(), table.len_of(A)), (1, 1, 1, 0));
@@ -198,17 +206,17 @@ fn ancestors_go_up_to_the_root() {
 struct Naive {
     stream: StreamNo,
     at: String,
-    arms: Arms,
+    arms: WatchFlags,
 }
 
 fn hears(watch: &Naive, kind: NoticeKind, at: &str) -> bool {
     let here = watch.at == at;
     let inside = here || watch.at == "/" || at.starts_with(&format!("{}/", watch.at));
     match (watch.arms, kind) {
-        (Arms::DATA, Created | Changed | Deleted)
-        | (Arms::CHILD, ChildrenChanged | Deleted)
-        | (Arms::PERSISTENT, _) => here,
-        (Arms::RECURSIVE, Created | Changed | Deleted) => inside,
+        (WatchFlags::DATA, Created | Changed | Deleted)
+        | (WatchFlags::CHILD, ChildrenChanged | Deleted)
+        | (WatchFlags::PERSISTENT, _) => here,
+        (WatchFlags::RECURSIVE, Created | Changed | Deleted) => inside,
         _ => false,
     }
 }
@@ -234,7 +242,9 @@ fn naive_fire(
         for stream in told {
             found.entry(stream).or_default().push((kind, at.clone()));
         }
-        let spent = |w: &Naive| [Arms::DATA, Arms::CHILD].contains(&w.arms) && hears(w, kind, &at);
+        let spent = |w: &Naive| {
+            [WatchFlags::DATA, WatchFlags::CHILD].contains(&w.arms) && hears(w, kind, &at)
+        };
         watches.retain(|watch| !spent(watch));
     }
     found
@@ -242,7 +252,7 @@ fn naive_fire(
 
 #[derive(Clone, Debug)]
 enum Step {
-    Arm(StreamNo, &'static str, Arms),
+    Arm(StreamNo, &'static str, WatchFlags),
     Fire(NoticeKind, &'static str),
     Forget(StreamNo),
 }
@@ -252,7 +262,7 @@ fn step() -> impl Strategy<Value = Step> {
     let at = prop::sample::select(paths.to_vec());
     let changed = prop::sample::select(paths[1..].to_vec());
     let stream = (1..4_u64).prop_map(StreamNo);
-    let all = [Arms::DATA, Arms::CHILD, Arms::PERSISTENT, Arms::RECURSIVE];
+    let all = [WatchFlags::DATA, WatchFlags::CHILD, WatchFlags::PERSISTENT, WatchFlags::RECURSIVE];
     let arms = prop::sample::select(all.to_vec());
     let kind = prop::sample::select(vec![Created, Changed, Deleted]);
     prop_oneof![
@@ -267,7 +277,7 @@ proptest! {
     fn the_table_tells_what_a_naive_list_of_watches_tells(
         steps in prop::collection::vec(step(), 1..60)
     ) {
-        let (mut table, mut naive) = (Table::default(), Vec::new());
+        let (mut table, mut naive) = (WatchTable::default(), Vec::new());
         for step in steps {
             match step {
                 Step::Arm(stream, at, arms) => {

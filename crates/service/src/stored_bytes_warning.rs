@@ -1,7 +1,7 @@
-//! Warns when the bytes that clients have stored come near their bound (`tree_bytes_max`).
+//! Logs a warning when the bytes that clients have stored reach [`WARN_PERCENT`] of `tree_bytes_max`.
 //!
-//! One warning for each time the bytes reach [`WARN_PERCENT`] of the bound, on every node. The next one needs the bytes to
-//! fall below [`CALM_PERCENT`] before, so that a use that varies around the mark fills no log.
+//! The next warning requires that the bytes fall below [`REARM_PERCENT`] first, so a value that varies around the mark
+//! causes one warning.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,17 +10,17 @@ use holdfast_machine::Machine;
 /// Of the bound, from which on a node warns.
 const WARN_PERCENT: u64 = 80;
 /// Of the bound, below which the next warning is armed.
-const CALM_PERCENT: u64 = 75;
+const REARM_PERCENT: u64 = 75;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Fullness {
+pub(crate) struct StoredBytesWarning {
     warned: AtomicBool,
 }
 
-impl Fullness {
+impl StoredBytesWarning {
     /// Looks at the machine after a change.
-    pub(crate) fn see(&self, machine: &Machine) {
+    pub(crate) fn check(&self, machine: &Machine) {
         let (used, max) = (machine.counts().tree_bytes, machine.limits().tree_bytes_max);
         if self.crosses(used, max) {
             tracing::warn!(
@@ -40,7 +40,7 @@ impl Fullness {
         if reaches(WARN_PERCENT) {
             return !self.warned.swap(true, Ordering::Relaxed);
         }
-        if !reaches(CALM_PERCENT) {
+        if !reaches(REARM_PERCENT) {
             self.warned.store(false, Ordering::Relaxed);
         }
         false
@@ -53,11 +53,11 @@ mod tests {
 
     #[test]
     fn each_crossing_is_told_once_and_a_use_that_varies_around_the_mark_is_one_crossing() {
-        let fullness = Fullness::default();
-        let told =
-            [79, 80, 90, 79, 75, 80, 100, 74, 79, 81].map(|used| fullness.crosses(used, 100));
+        let stored_bytes_warning = StoredBytesWarning::default();
+        let told = [79, 80, 90, 79, 75, 80, 100, 74, 79, 81]
+            .map(|used| stored_bytes_warning.crosses(used, 100));
         let expected = [false, true, false, false, false, false, false, false, false, true];
         assert_eq!(told, expected);
-        assert!(Fullness::default().crosses(u64::MAX, u64::MAX), "no overflow");
+        assert!(StoredBytesWarning::default().crosses(u64::MAX, u64::MAX), "no overflow");
     }
 }

@@ -1,8 +1,7 @@
-//! Notices that this node stood still: a paused process, a stalled machine, a runtime that got no turn.
+//! Detects that this process did not run: a paused process, a stalled machine, or a starved runtime.
 //!
-//! Owns the moment of the last beat. Whoever decides by a clock beats first, with the very moment it decides by, and
-//! beats while it waits for anything: then no pause, wherever it falls, is taken for time in which somebody could have
-//! been heard. Refuses to read a clock.
+//! The caller checks with the same instant by which it then expires leases, and checks while it waits for anything else. So
+//! a pause is never counted as time in which a client could have renewed. Instants are passed in.
 
 use std::time::{Duration, Instant};
 
@@ -15,19 +14,19 @@ const LATE: Duration = Duration::from_millis(250);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct PauseDetector {
     last: Instant,
     period: Duration,
 }
 
-impl Pulse {
+impl PauseDetector {
     /// Beats are expected every `period`, from `now` on.
     pub(crate) fn new(now: Instant, period: Duration) -> Self {
         Self { last: now, period }
     }
 
     /// Beats; if the last beat is too long ago, everybody gets the gap back, which is returned.
-    pub(crate) fn beat(&mut self, now: Instant, leases: &mut Leases) -> Option<Duration> {
+    pub(crate) fn check(&mut self, now: Instant, leases: &mut Leases) -> Option<Duration> {
         let gap = now.saturating_duration_since(self.last);
         self.last = self.last.max(now);
         if gap <= self.period + LATE {
@@ -44,7 +43,7 @@ impl Pulse {
         leases: &mut Leases,
         count_max: usize,
     ) -> (Option<Duration>, Vec<(SessionId, u64)>) {
-        let gap = self.beat(now, leases);
+        let gap = self.check(now, leases);
         (gap, leases.overdue(now, count_max))
     }
 }
@@ -66,7 +65,7 @@ mod tests {
         now: Instant,
         steps: usize,
         pause_before: usize,
-        pulse: Pulse,
+        pauses: PauseDetector,
         leases: Leases,
     }
 
@@ -76,7 +75,7 @@ mod tests {
             let mut leases = Leases::default();
             let ttl = |ms| Ttl::from_millis(ms).unwrap();
             leases.reset([(EARLY, ttl(1_000), 1), (OTHER, ttl(2_000), 1)].into_iter(), now);
-            Self { now, steps: 0, pause_before, pulse: Pulse::new(now, TICK), leases }
+            Self { now, steps: 0, pause_before, pauses: PauseDetector::new(now, TICK), leases }
         }
 
         fn step(&mut self, takes: Duration) -> Instant {
@@ -92,7 +91,7 @@ mod tests {
             let (began, mut overdue) = (self.now, Vec::new());
             while overdue.len() < 2 {
                 let now = self.step(TICK);
-                let (_, found) = self.pulse.overdue(now, &mut self.leases, 10);
+                let (_, found) = self.pauses.overdue(now, &mut self.leases, 10);
                 let paused = if self.steps > self.pause_before { PAUSE } else { Duration::ZERO };
                 overdue.extend(
                     found
@@ -101,7 +100,7 @@ mod tests {
                 );
                 for _ in 0..if found.is_empty() { 0 } else { 5 } {
                     let now = self.step(TICK);
-                    self.pulse.beat(now, &mut self.leases);
+                    self.pauses.check(now, &mut self.leases);
                 }
             }
             overdue
@@ -122,10 +121,10 @@ mod tests {
     #[test]
     fn a_beat_in_time_is_no_gap_and_time_never_runs_back() {
         let t0 = Instant::now();
-        let mut pulse = Pulse::new(t0, TICK);
+        let mut pauses = PauseDetector::new(t0, TICK);
         let mut leases = Leases::default();
-        assert_eq!(pulse.beat(t0 + TICK + LATE, &mut leases), None);
-        assert_eq!(pulse.beat(t0, &mut leases), None);
-        assert_eq!(pulse.beat(t0 + PAUSE, &mut leases), PAUSE.checked_sub(TICK + LATE));
+        assert_eq!(pauses.check(t0 + TICK + LATE, &mut leases), None);
+        assert_eq!(pauses.check(t0, &mut leases), None);
+        assert_eq!(pauses.check(t0 + PAUSE, &mut leases), PAUSE.checked_sub(TICK + LATE));
     }
 }

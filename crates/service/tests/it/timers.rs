@@ -1,4 +1,4 @@
-//! What ends by time: the leader's clockwork sees to it, and nobody has to ask.
+//! The leader's timers end holds and waits without a request.
 
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
-//! Where `apply` meets this node's own memory: what an entry changed reaches leases and parked callers here, and
-//! nowhere else, in log order, before the entry's outcomes are answered.
+//! Passes what `apply` changed to this node's memory, in log order, before the entry's outcomes are returned.
 //!
-//! Runs inside the apply step with the machine locked: it must not block, wait, propose, or read the machine again.
-//! Requests of other nodes' services enter here too and are passed on to the service.
+//! Runs inside the apply step while the machine is locked. It must not block, wait, propose, or lock the machine again.
+//! Calls from the services of other nodes also arrive here.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -18,66 +17,71 @@ use holdfast_types::{
 };
 use parking_lot::Mutex;
 
-use crate::audit::Notes;
-use crate::chronicle::{Chronicle, Keep};
+use crate::applied_waiters::AppliedWaiters;
 use crate::contention::Contention;
-use crate::fullness::Fullness;
-use crate::history::HistoryBounds;
+use crate::digest_check::DigestLog;
+use crate::hold_history::HistoryBounds;
+use crate::hold_recorder::{HistoryConfig, HoldRecorder};
 use crate::lease::Leases;
-use crate::line::Lines;
-use crate::metrics::Metrics;
-use crate::notices::Listeners;
+use crate::metrics::ServiceMetrics;
+use crate::queue_positions::QueuePositions;
 use crate::queued::QueueEvent;
-use crate::reach::Reach;
 use crate::recipes::RecipeWaiters;
 use crate::service::{Service, ServiceConfig};
+use crate::session_events::SessionEvents;
+use crate::stored_bytes_warning::StoredBytesWarning;
 use crate::stream::Streams;
 use crate::waiting::{ParkedCalls, WaiterPermits};
-use crate::watch::History;
+use crate::watch::ChangeLog;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct ApplyObserver {
     pub(crate) leases: Mutex<Leases>,
     pub(crate) permits: WaiterPermits,
     pub(crate) lock_waiters: ParkedCalls<Ticket, QueueEvent>,
     pub(crate) recipe_waiters: RecipeWaiters,
-    pub(crate) notes: Mutex<Notes>,
+    pub(crate) digests: Mutex<DigestLog>,
     pub(crate) streams: Streams,
-    pub(crate) history: History,
-    pub(crate) reach: Reach,
-    pub(crate) lines: Lines,
-    pub(crate) listeners: Listeners,
+    pub(crate) change_log: ChangeLog,
+    pub(crate) applied_waiters: AppliedWaiters,
+    pub(crate) queue_positions: QueuePositions,
+    pub(crate) session_events: SessionEvents,
     pub(crate) contention: Arc<Contention>,
-    pub(crate) chronicle: Chronicle,
-    pub(crate) metrics: Metrics,
-    fullness: Fullness,
+    pub(crate) hold_recorder: HoldRecorder,
+    pub(crate) metrics: ServiceMetrics,
+    stored_bytes_warning: StoredBytesWarning,
     service: OnceLock<Service>,
 }
 
-impl Hub {
-    pub(crate) fn new(config: &ServiceConfig, data_dir: &Path, metrics: Metrics) -> Arc<Self> {
-        let ServiceConfig { history_events_max, history_bytes_max, followers_max, .. } = *config;
+impl ApplyObserver {
+    pub(crate) fn new(
+        config: &ServiceConfig,
+        data_dir: &Path,
+        metrics: ServiceMetrics,
+    ) -> Arc<Self> {
+        let ServiceConfig { history_events_max, history_bytes_max, watch_streams_max, .. } =
+            *config;
         let contention = Arc::<Contention>::default();
         let HistoryBounds { holds_max, per_lock_max } = config.past_holds;
         let bounds =
             HistoryBounds { holds_max: holds_max.max(1), per_lock_max: per_lock_max.max(1) };
-        let keep = Keep { dir: data_dir.join("history"), bounds };
+        let history = HistoryConfig { dir: data_dir.join("history"), bounds };
         Arc::new(Self {
-            chronicle: Chronicle::start(keep, contention.clone(), metrics.clone()),
+            hold_recorder: HoldRecorder::start(history, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
             permits: WaiterPermits::new(config.waiters_max),
             lock_waiters: ParkedCalls::new(metrics.wake_ups.clone()),
             recipe_waiters: RecipeWaiters::default(),
-            notes: Mutex::default(),
+            digests: Mutex::default(),
             streams: Streams::new(config.streams_max, config.watches_max),
-            history: History::new(history_events_max, history_bytes_max, followers_max),
-            reach: Reach::default(),
-            lines: Lines::default(),
-            listeners: Listeners::new(config.listeners_max, history_events_max),
+            change_log: ChangeLog::new(history_events_max, history_bytes_max, watch_streams_max),
+            applied_waiters: AppliedWaiters::default(),
+            queue_positions: QueuePositions::default(),
+            session_events: SessionEvents::new(config.listeners_max, history_events_max),
             contention,
             metrics,
-            fullness: Fullness::default(),
+            stored_bytes_warning: StoredBytesWarning::default(),
             service: OnceLock::new(),
         })
     }
@@ -91,7 +95,7 @@ impl Hub {
         self.lock_waiters.wake(ticket..=ticket, |_| Some(event.clone()));
     }
 
-    fn see(&self, event: &Event) {
+    fn on_event(&self, event: &Event) {
         match event {
             Event::Lock(LockEvent::Granted(grant)) => {
                 self.wake(grant.ticket, &QueueEvent::Granted(grant.clone()));
@@ -130,7 +134,7 @@ impl Hub {
                 | LockEvent::ReleaseRequested { .. },
             )
             | Event::NodeRegistered { .. } => {}
-            Event::Recipe(event) => self.recipe_waiters.see(event),
+            Event::Recipe(event) => self.recipe_waiters.on_event(event),
             Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
                 tracing::warn!(%path, "a soft quota is passed");
             }
@@ -138,21 +142,21 @@ impl Hub {
     }
 }
 
-impl Observer for Hub {
+impl Observer for ApplyObserver {
     fn applied(&self, machine: &Machine, applied: &Applied) {
         for (revision, event) in &applied.events {
-            self.see(event);
-            self.streams.see(machine, *revision, event);
-            self.lines.see(event);
+            self.on_event(event);
+            self.streams.on_event(machine, *revision, event);
+            self.queue_positions.on_event(event);
         }
-        self.chronicle.see(machine, applied);
-        self.history.see(applied);
-        // After the history, in which whoever begins to listen looks back.
-        self.listeners.see(applied);
-        self.notes.lock().see(applied.revision, || machine.digest());
-        self.fullness.see(machine);
-        // Last, so that whoever waits for this revision finds its notices dispatched.
-        self.reach.reached(applied.revision);
+        self.hold_recorder.on_applied(machine, applied);
+        self.change_log.on_applied(applied);
+        // After the change log, which a session reads when it begins to listen.
+        self.session_events.on_applied(applied);
+        self.digests.lock().record(applied.revision, || machine.digest());
+        self.stored_bytes_warning.check(machine);
+        // Last: a caller that waits for this revision finds its notices dispatched.
+        self.applied_waiters.reached(applied.revision);
     }
 
     fn restored(&self, machine: &Machine) {
@@ -161,15 +165,15 @@ impl Observer for Hub {
             leases.reset(machine.leases(), Instant::now());
         }
         drop(leases);
-        self.notes.lock().skip_to(machine.revision());
-        self.fullness.see(machine);
+        self.digests.lock().skip_to(machine.revision());
+        self.stored_bytes_warning.check(machine);
         self.lock_waiters.wake_all();
         self.recipe_waiters.wake_all();
         self.streams.diverged();
-        self.chronicle.restart(machine.revision());
-        self.history.restart(machine.revision());
-        self.listeners.restart(machine.revision());
-        self.reach.reached(machine.revision());
+        self.hold_recorder.restart(machine.revision());
+        self.change_log.restart(machine.revision());
+        self.session_events.restart(machine.revision());
+        self.applied_waiters.reached(machine.revision());
     }
 
     fn called(&self, from: NodeId, request: Bytes, deadline: Instant) -> BoxFuture<'static, Bytes> {

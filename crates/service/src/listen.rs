@@ -1,7 +1,6 @@
-//! Keepalives that bring news: a session is renewed at once, and then its caller waits for what happens to its locks.
+//! Keepalives that listen: the call renews a session and then waits for events of its locks.
 //!
-//! Owns the wait. While it lasts, the node renews the session on its caller's behalf, as it does for those who wait for a
-//! lock. Refuses to remember anything (`notices`). Bound: a seat of the parked callers each.
+//! The node renews the session during the wait, as for callers that wait for a lock. Bound: a waiter permit each.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +8,8 @@ use holdfast_types::{Revision, SessionName, SessionView};
 
 use crate::context::Response;
 use crate::failure::Failure;
-use crate::notices::{HoldNotice, SessionEvents};
 use crate::service::Service;
+use crate::session_events::{EventsSince, HoldNotice};
 use crate::waiting::{Wait, WaitEvent};
 
 /// A keepalive that listens.
@@ -56,32 +55,32 @@ impl Service {
         let since = since.map(|since| since.min(renewed.revision));
         self.catch_up(renewed.revision).await?;
         let _permit = self.waiter_permits().take()?;
-        let ear = self.listeners().listen(&session, arrived);
-        let ear = ear.map_err(|limit| Failure::TooManyWaiters { limit })?;
+        let listening = self.session_events().listen(&session, arrived);
+        let listening = listening.map_err(|limit| Failure::TooManyWaiters { limit })?;
         if let Some(since) = since
-            && since < ear.begins
-            && let Some(events) = self.watch_history().of_session(&session, since)
+            && since < listening.begins
+            && let Some(events) = self.change_log().of_session(&session, since)
         {
-            self.listeners().recall(&session, since, events);
+            self.session_events().recall(&session, since, events);
         }
         if let Some(since) = since {
-            self.listeners().seen(&session, since);
+            self.session_events().seen(&session, since);
         }
         let since = since.unwrap_or_else(|| self.revision());
         let ttl = renewed.ttl.as_duration();
         let mut over = wait.is_zero();
         let mut wait = Wait::until(self, arrived + wait).renewing(session.clone(), ttl);
         let mut confirmed_at = arrived;
-        let heard = loop {
-            let mut woken = std::pin::pin!(ear.woken.notified());
+        let found = loop {
+            let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
             // A session that has ended is no listener any more; its view says how.
-            let Some(heard) = self.listeners().hear(&session, since) else {
+            let Some(found) = self.session_events().since(&session, since) else {
                 self.view(&session)?;
                 return Err(Failure::OutcomeUnknown);
             };
-            if over || !heard.events.is_empty() || heard.gap.is_some() {
-                break heard;
+            if over || !found.events.is_empty() || found.gap.is_some() {
+                break found;
             }
             match wait.next(woken).await {
                 WaitEvent::Woken(()) => {}
@@ -93,7 +92,7 @@ impl Service {
         };
         let view = self.view(&session)?;
         let expires_in = ttl.saturating_sub(confirmed_at.elapsed());
-        let (waited, SessionEvents { events, cursor, gap }) = (arrived.elapsed(), heard);
+        let (waited, EventsSince { events, cursor, gap }) = (arrived.elapsed(), found);
         Ok(Response::new(ListenReply { view, expires_in, waited, events, gap }, cursor))
     }
 }

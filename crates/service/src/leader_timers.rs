@@ -1,10 +1,9 @@
-//! The leader's clockwork: expires the leases that ran out, ends waits that nobody else ends, says when something of a
-//! lock is due, and sweeps empty lock directories.
+//! The leader's timers: expire leases, end orphaned waits, run the timers of locks, and sweep empty lock directories.
 //!
-//! Runs on every node and does nothing on those that do not lead. A new leadership begins only after a quorum has
-//! confirmed it, so that everything acknowledged before is visible, and gives every session its full time-to-live.
-//! A pause of the process, wherever it falls, extends all leases by the gap: nobody could renew meanwhile. So the clockwork
-//! beats (`pulse`) before it looks at leases and while it waits for anything. Expiries are proposed in this leadership's name and never forwarded, and only by one batch at a time.
+//! The task runs on every node and does nothing unless the node leads. A leadership begins after a quorum has confirmed it,
+//! so everything acknowledged before is visible; every session then has its full TTL. A pause of the process extends all
+//! leases by its length, because no client could renew meanwhile. Expiries carry this leadership's epoch, are never
+//! forwarded, and are proposed one batch at a time.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use holdfast_types::{Command, Limits, Stamp};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::lease::ExpiryOutcome;
-use crate::pulse::Pulse;
+use crate::pause_detector::PauseDetector;
 use crate::service::Service;
 use crate::waiting::{OrphanedWaits, WaitSource};
 
@@ -22,7 +21,7 @@ const BATCH_MAX: usize = 128;
 /// Waits ended by one proposal at most.
 const CANCELS_MAX: usize = 128;
 /// Locks of which something is due, looked at by one proposal at most.
-const DUES_MAX: usize = 128;
+const LOCK_TIMERS_MAX: usize = 128;
 /// How old the log's last stamp gets while a timer is pending: what a restart of all nodes may make the timer late.
 const TIME_EVERY: Duration = Duration::from_secs(5);
 /// How often empty directories are looked for.
@@ -33,40 +32,40 @@ const SWEEP_MAX: u32 = 1_000;
 /// Runs until the service is stopped.
 pub(crate) async fn run(service: Service) {
     let mut leadership = service.raft().leadership();
-    let mut clockwork = Clockwork::new(service.clone());
+    let mut timers = LeaderTimers::new(service.clone());
     loop {
         tokio::select! {
             () = service.stopped().cancelled() => return,
             changed = leadership.changed() => if changed.is_err() { return },
-            _ = clockwork.ticks.tick() => {}
+            _ = timers.ticks.tick() => {}
         }
         let epoch = leadership.borrow_and_update().epoch;
-        clockwork.turn(epoch).await;
+        timers.turn(epoch).await;
     }
 }
 
-struct Clockwork {
+struct LeaderTimers {
     service: Service,
     /// The leadership whose leases are running.
     epoch: Option<LeaderEpoch>,
     ticks: Interval,
-    pulse: Pulse,
+    pauses: PauseDetector,
     orphans: [OrphanedWaits; 2],
     last_sweep: Instant,
 }
 
-impl Clockwork {
+impl LeaderTimers {
     fn new(service: Service) -> Self {
         let (now, tick) = (Instant::now(), service.tunables().tick);
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let pulse = Pulse::new(now, tick);
+        let pauses = PauseDetector::new(now, tick);
         let orphans = orphaned_waits();
-        Self { service, epoch: None, ticks, pulse, orphans, last_sweep: now }
+        Self { service, epoch: None, ticks, pauses, orphans, last_sweep: now }
     }
 
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
-        self.beat();
+        self.check_pause();
         if epoch != self.epoch {
             self.service.leases().lock().clear();
             self.epoch = None;
@@ -77,27 +76,27 @@ impl Clockwork {
             (Some(_), Some(epoch)) => {
                 self.expire(&epoch).await;
                 self.end_orphaned_waits(&epoch).await;
-                self.do_what_is_due(&epoch).await;
+                self.run_lock_timers(&epoch).await;
                 self.sweep(&epoch).await;
             }
         }
     }
 
-    fn beat(&mut self) {
-        let gap = self.pulse.beat(Instant::now(), &mut self.service.leases().lock());
-        forgiven(gap);
+    fn check_pause(&mut self) {
+        let gap = self.pauses.check(Instant::now(), &mut self.service.leases().lock());
+        log_pause(gap);
     }
 
-    /// Waits for what the clockwork has begun, and beats meanwhile: a long wait is no pause, and a pause within it is
+    /// Runs `work` and checks for pauses meanwhile: a long wait is no pause, and a pause within it is
     /// noticed.
-    async fn beating<T>(&mut self, work: impl Future<Output = T>) -> T {
+    async fn checking_pauses<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {
             tokio::select! {
                 biased;
-                _ = self.ticks.tick() => self.beat(),
+                _ = self.ticks.tick() => self.check_pause(),
                 done = &mut work => {
-                    self.beat();
+                    self.check_pause();
                     return done;
                 }
             }
@@ -107,7 +106,8 @@ impl Clockwork {
     /// Begins a leadership once a quorum stands behind it and all it inherits is applied.
     async fn begin(&mut self) {
         let service = self.service.clone();
-        let confirmed = self.beating(service.raft().confirm_leadership(service.deadline())).await;
+        let confirmed =
+            self.checking_pauses(service.raft().confirm_leadership(service.deadline())).await;
         let Ok(epoch) = confirmed else { return };
         self.service.raft().read(|machine| {
             self.service.leases().lock().reset(machine.leases(), Instant::now());
@@ -127,7 +127,7 @@ impl Clockwork {
             return;
         }
         let commands = vec![Command::SetLimits(Limits { tree_bytes_max, ..limits })];
-        match self.beating(service.raft().propose_as_leader(commands, *epoch)).await {
+        match self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await {
             Ok(_) => tracing::info!(tree_bytes_max, "the limit of stored bytes is set"),
             // The next leadership tries again.
             Err(error) => tracing::warn!(%error, "cannot set limits.tree_bytes_max"),
@@ -137,14 +137,15 @@ impl Clockwork {
     async fn expire(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let (gap, overdue) =
-            self.pulse.overdue(Instant::now(), &mut service.leases().lock(), BATCH_MAX);
-        forgiven(gap);
+            self.pauses.overdue(Instant::now(), &mut service.leases().lock(), BATCH_MAX);
+        log_pause(gap);
         if overdue.is_empty() {
             return;
         }
         let expire = |&(session, generation)| Command::ExpireSession { session, generation };
         let commands = overdue.iter().map(expire).collect();
-        let proposed = self.beating(service.raft().propose_as_leader(commands, *epoch)).await;
+        let proposed =
+            self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await;
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
@@ -175,7 +176,9 @@ impl Clockwork {
             return;
         }
         tracing::info!(count = ends.len(), "ending waits whose callers' nodes have failed");
-        if let Err(error) = self.beating(service.raft().propose_as_leader(ends, *epoch)).await {
+        if let Err(error) =
+            self.checking_pauses(service.raft().propose_as_leader(ends, *epoch)).await
+        {
             tracing::debug!(%error, "failed to end orphaned waits");
         }
     }
@@ -183,12 +186,12 @@ impl Clockwork {
     /// Has the machine run the timers of locks that are due by the log's time: ends of holds, openings. While one is
     /// pending, at least one command every [`TIME_EVERY`] carries the log's time: a node that restarts continues from
     /// its last stamp.
-    async fn do_what_is_due(&mut self, epoch: &LeaderEpoch) {
+    async fn run_lock_timers(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let now = service.raft().stamp();
         let due = service.raft().read(|machine| {
             let silent = Duration::from_millis(now.0.saturating_sub(machine.now().0));
-            match machine.due_until(now, DUES_MAX) {
+            match machine.due_until(now, LOCK_TIMERS_MAX) {
                 due if due.is_empty() && silent >= TIME_EVERY => {
                     machine.due_until(Stamp(u64::MAX), 1)
                 }
@@ -199,7 +202,9 @@ impl Clockwork {
             return;
         }
         let commands = due.into_iter().map(|lock| Command::Due { lock }).collect();
-        if let Err(error) = self.beating(service.raft().propose_as_leader(commands, *epoch)).await {
+        if let Err(error) =
+            self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await
+        {
             tracing::debug!(%error, "failed to propose what is due");
         }
     }
@@ -218,7 +223,7 @@ impl Clockwork {
         let sweep = Command::Sweep { empty_before, count_max: SWEEP_MAX };
         let service = self.service.clone();
         let sweeping = service.raft().propose_as_leader(vec![sweep], *epoch);
-        if let Err(error) = self.beating(sweeping).await {
+        if let Err(error) = self.checking_pauses(sweeping).await {
             tracing::debug!(%error, "failed to propose a sweep");
         }
     }
@@ -228,9 +233,9 @@ fn orphaned_waits() -> [OrphanedWaits; 2] {
     [WaitSource::Locks, WaitSource::Barriers].map(OrphanedWaits::new)
 }
 
-fn forgiven(gap: Option<Duration>) {
+fn log_pause(gap: Option<Duration>) {
     if let Some(gap) = gap {
         let gap_ms = gap.as_millis();
-        tracing::warn!(gap_ms, "the clockwork was late: all leases are extended");
+        tracing::warn!(gap_ms, "the timers was late: all leases are extended");
     }
 }

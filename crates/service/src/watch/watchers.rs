@@ -1,5 +1,6 @@
-//! Who follows the history, and from where each has something to read: so that nobody wakes for what does not concern
-//! it, and nobody reads more of the history than what came since it was woken.
+//! The watchers of the change log, and the first change that each has not read.
+//!
+//! A change wakes only the watchers that it concerns, and a watcher reads only the changes since then.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use tokio::sync::Notify;
 use super::filter::WatchFilter;
 use crate::stream::ancestors;
 
-/// One follower.
+/// One watcher.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct Watcher {
     pub(crate) filter: WatchFilter,
     /// Nothing up to here is wanted.
     pub(crate) after: Revision,
-    /// The first place of the history that may concern it; none: nothing that is there does.
+    /// The first place of the log that may concern it; none: nothing that is there does.
     pub(crate) unread: Option<u64>,
     /// Something that may have concerned it is gone.
     pub(crate) missed: bool,
@@ -25,28 +26,28 @@ pub(crate) struct Follower {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Followers {
-    by_number: BTreeMap<u64, Follower>,
-    /// Invariant: each follower under the anchor of its filter.
+pub(crate) struct Watchers {
+    by_number: BTreeMap<u64, Watcher>,
+    /// Invariant: each watcher under the anchor of its filter.
     by_anchor: HashMap<ZnodePath, BTreeSet<u64>>,
     last: u64,
 }
 
-impl Followers {
+impl Watchers {
     pub(crate) fn len(&self) -> usize {
         self.by_number.len()
     }
 
-    pub(crate) fn enter(&mut self, follower: Follower) -> u64 {
+    pub(crate) fn enter(&mut self, watcher: Watcher) -> u64 {
         self.last += 1;
-        self.by_anchor.entry(follower.filter.anchor()).or_default().insert(self.last);
-        self.by_number.insert(self.last, follower);
+        self.by_anchor.entry(watcher.filter.anchor()).or_default().insert(self.last);
+        self.by_number.insert(self.last, watcher);
         self.last
     }
 
     pub(crate) fn leave(&mut self, number: u64) {
-        let Some(follower) = self.by_number.remove(&number) else { return };
-        let anchor = follower.filter.anchor();
+        let Some(watcher) = self.by_number.remove(&number) else { return };
+        let anchor = watcher.filter.anchor();
         if let Some(numbers) = self.by_anchor.get_mut(&anchor) {
             numbers.remove(&number);
             if numbers.is_empty() {
@@ -55,11 +56,11 @@ impl Followers {
         }
     }
 
-    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Follower> {
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Watcher> {
         self.by_number.get_mut(&number)
     }
 
-    /// Wakes whom a change at a place of the history concerns.
+    /// Wakes whom a change at a place of the log concerns.
     pub(crate) fn wake(&mut self, place: u64, path: &ZnodePath) {
         if self.by_number.is_empty() {
             return;
@@ -69,21 +70,21 @@ impl Followers {
             concerned.extend(self.by_anchor.get(anchor).into_iter().flatten());
         }
         for number in concerned {
-            if let Some(follower) = self.by_number.get_mut(&number)
-                && follower.unread.is_none()
-                && follower.filter.matches(path)
+            if let Some(watcher) = self.by_number.get_mut(&number)
+                && watcher.unread.is_none()
+                && watcher.filter.matches(path)
             {
-                follower.unread = Some(place);
-                follower.woken.notify_one();
+                watcher.unread = Some(place);
+                watcher.woken.notify_one();
             }
         }
     }
 
     /// Everything so far is gone: everybody has missed something.
     pub(crate) fn miss(&mut self) {
-        for follower in self.by_number.values_mut() {
-            follower.missed = true;
-            follower.woken.notify_one();
+        for watcher in self.by_number.values_mut() {
+            watcher.missed = true;
+            watcher.woken.notify_one();
         }
     }
 }

@@ -160,7 +160,7 @@ async fn a_holder_hears_that_it_is_asked_and_loses_the_lock_if_it_does_not_liste
     let mut since = held.granted_in;
     let mut heard = Vec::new();
     while heard.len() < 2 {
-        let listen = ListenRequest { session: session("me"), since: Some(since), wait: PATIENCE };
+        let listen = ListenRequest { session: session("me"), since: Some(since), wait: DEADLINE };
         let reply = three.listen(listen).await.unwrap();
         assert_eq!(reply.value.gap, None);
         since = reply.revision;

@@ -1,7 +1,7 @@
-//! Who waits until this node has applied a revision.
+//! Callers that wait until this node has applied a revision.
 //!
-//! Owns the waiters and wakes exactly those whose revision is reached, after the entry's events are dispatched.
-//! Bound: one entry for each call under way that waits here; a call that goes away takes its entry along.
+//! `apply` wakes exactly the callers whose revision it reaches, after the entry's events are dispatched. Bound: one entry a
+//! call; a dropped call removes its entry.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,13 +20,13 @@ struct Waiting {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Reach {
+pub(crate) struct AppliedWaiters {
     waiting: Mutex<Waiting>,
     /// The smallest revision waited for: `apply` looks no further before it.
     next: AtomicU64,
 }
 
-impl Default for Reach {
+impl Default for AppliedWaiters {
     fn default() -> Self {
         Self { waiting: Mutex::default(), next: AtomicU64::new(u64::MAX) }
     }
@@ -34,7 +34,7 @@ impl Default for Reach {
 
 /// One waiter's entry, taken out when it is dropped.
 struct Entry<'a> {
-    reach: &'a Reach,
+    reach: &'a AppliedWaiters,
     key: Key,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-impl Reach {
+impl AppliedWaiters {
     /// Resolves when the revision is applied. `applied` reads how far this node is.
     pub(crate) async fn wait(&self, revision: Revision, applied: impl Fn() -> Revision) {
         if applied() >= revision {
@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn exactly_those_whose_revision_is_reached_wake() {
-        let reach = Reach::default();
+        let reach = AppliedWaiters::default();
         let behind = || Revision(1);
         reach.wait(Revision(1), behind).await;
         let mut third = std::pin::pin!(reach.wait(Revision(3), behind));
@@ -116,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_that_goes_away_leaves_nothing() {
-        let reach = Reach::default();
+        let reach = AppliedWaiters::default();
         {
             let mut waiter = std::pin::pin!(reach.wait(Revision(3), || Revision(1)));
             assert!(futures_util::poll!(&mut waiter).is_pending());

@@ -1,10 +1,9 @@
-//! What happened to sessions whose clients ask for it with their keepalives: grants, losses and requests to release since
-//! a revision.
+//! Events of sessions whose clients listen with their keepalives: grants, losses and release requests since a revision.
 //!
-//! Owns a short memory for each session that has asked on this node lately. Nothing is lost silently: what is no longer
-//! remembered, or happened while the session asked another node and is forgotten there, is said to be a gap. Refuses to
-//! renew anything. Bounds: `sessions_max` listening sessions, those that have not asked for [`IDLE`] making room;
-//! [`KEPT_MAX`] events each and `events_max` in all, then the oldest of the same session are forgotten.
+//! Each session that listens on this node has a buffer. If an event may be missing, the reply names the gap.
+//!
+//! Bounds: `sessions_max` listening sessions; a session that has not asked for [`IDLE_MAX`] makes room. A session keeps at
+//! most [`KEPT_MAX`] events, all sessions together `events_max`; a further event discards the session's oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use tokio::sync::Notify;
 /// Events kept for one session.
 const KEPT_MAX: usize = 256;
 /// A session that has not asked for so long makes room for another.
-const IDLE: Duration = Duration::from_mins(2);
+const IDLE_MAX: Duration = Duration::from_mins(2);
 
 /// What happened to a session's locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub struct HoldNotice {
 
 /// What a session finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SessionEvents {
+pub(crate) struct EventsSince {
     /// Oldest first.
     pub(crate) events: Vec<HoldNotice>,
     /// Everything up to this is told: give it back as `since`.
@@ -54,25 +53,25 @@ pub(crate) struct SessionEvents {
 }
 
 #[derive(Debug)]
-struct Listener {
+struct ListeningSession {
     kept: VecDeque<HoldNotice>,
     /// Everything after this is kept.
-    whole_after: Revision,
+    complete_after: Revision,
     woken: Arc<Notify>,
     asked: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    by_session: HashMap<SessionName, Listener>,
+struct Sessions {
+    by_session: HashMap<SessionName, ListeningSession>,
     kept: usize,
     head: Revision,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Listeners {
-    inner: Mutex<Inner>,
+pub(crate) struct SessionEvents {
+    inner: Mutex<Sessions>,
     /// How many, for `apply`.
     count: AtomicUsize,
     sessions_max: usize,
@@ -81,21 +80,21 @@ pub(crate) struct Listeners {
 
 /// A session that listens.
 #[derive(Debug)]
-pub(crate) struct Ear {
+pub(crate) struct Listening {
     /// Woken when there may be something.
     pub(crate) woken: Arc<Notify>,
-    /// Everything after this is heard here.
+    /// Everything after this is found here.
     pub(crate) begins: Revision,
 }
 
-impl Listeners {
+impl SessionEvents {
     pub(crate) fn new(sessions_max: usize, events_max: usize) -> Self {
         let (inner, count) = (Mutex::default(), AtomicUsize::new(0));
         Self { inner, count, sessions_max, events_max }
     }
 
     /// Notes what an entry changed. Inside the apply step, after the watch history.
-    pub(crate) fn see(&self, applied: &Applied) {
+    pub(crate) fn on_applied(&self, applied: &Applied) {
         let mut inner = self.inner.lock();
         inner.head = applied.revision;
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -119,7 +118,7 @@ impl Listeners {
         #[expect(clippy::iter_over_hash_type, reason = "the same for all of them")]
         for listener in inner.by_session.values_mut() {
             listener.kept.clear();
-            listener.whole_after = revision;
+            listener.complete_after = revision;
             listener.woken.notify_waiters();
         }
     }
@@ -128,11 +127,14 @@ impl Listeners {
     ///
     /// # Errors
     /// The bound, if too many listen.
-    pub(crate) fn listen(&self, session: &SessionName, now: Instant) -> Result<Ear, usize> {
+    pub(crate) fn listen(&self, session: &SessionName, now: Instant) -> Result<Listening, usize> {
         let mut inner = self.inner.lock();
         if let Some(listener) = inner.by_session.get_mut(session) {
             listener.asked = now;
-            return Ok(Ear { woken: listener.woken.clone(), begins: listener.whole_after });
+            return Ok(Listening {
+                woken: listener.woken.clone(),
+                begins: listener.complete_after,
+            });
         }
         if inner.by_session.len() >= self.sessions_max {
             inner.make_room(now);
@@ -140,37 +142,37 @@ impl Listeners {
         if inner.by_session.len() >= self.sessions_max {
             return Err(self.sessions_max);
         }
-        let (woken, whole_after) = (Arc::new(Notify::new()), inner.head);
+        let (woken, complete_after) = (Arc::new(Notify::new()), inner.head);
         let kept = VecDeque::new();
-        let listener = Listener { kept, whole_after, woken: woken.clone(), asked: now };
+        let listener = ListeningSession { kept, complete_after, woken: woken.clone(), asked: now };
         inner.by_session.insert(session.clone(), listener);
         self.count.store(inner.by_session.len(), Ordering::Relaxed);
-        Ok(Ear { woken, begins: whole_after })
+        Ok(Listening { woken, begins: complete_after })
     }
 
     /// What happened before a session listened here, from another memory that reaches back to `since`.
     pub(crate) fn recall(&self, session: &SessionName, since: Revision, events: Vec<HoldNotice>) {
         let mut inner = self.inner.lock();
         let Some(listener) = inner.by_session.get_mut(session) else { return };
-        if since >= listener.whole_after || events.len() + listener.kept.len() > KEPT_MAX {
+        if since >= listener.complete_after || events.len() + listener.kept.len() > KEPT_MAX {
             return;
         }
-        let before = listener.whole_after;
+        let before = listener.complete_after;
         let earlier = events.into_iter().filter(|e| e.revision > since && e.revision <= before);
         let earlier: Vec<_> = earlier.collect();
         let count = earlier.len();
         earlier.into_iter().rev().for_each(|event| listener.kept.push_front(event));
-        listener.whole_after = since;
+        listener.complete_after = since;
         inner.kept += count;
     }
 
     /// What happened after a revision. None if the session does not listen any more.
-    pub(crate) fn hear(&self, session: &SessionName, since: Revision) -> Option<SessionEvents> {
+    pub(crate) fn since(&self, session: &SessionName, since: Revision) -> Option<EventsSince> {
         let inner = self.inner.lock();
         let listener = inner.by_session.get(session)?;
-        let gap = (since < listener.whole_after).then_some(listener.whole_after);
+        let gap = (since < listener.complete_after).then_some(listener.complete_after);
         let later = listener.kept.iter().filter(|event| event.revision > since);
-        Some(SessionEvents { events: later.cloned().collect(), cursor: inner.head.max(since), gap })
+        Some(EventsSince { events: later.cloned().collect(), cursor: inner.head.max(since), gap })
     }
 
     /// The client has seen everything up to here: it need not be kept any more.
@@ -183,12 +185,12 @@ impl Listeners {
             listener.kept.pop_front();
         }
         let forgotten = before - listener.kept.len();
-        listener.whole_after = listener.whole_after.max(until);
+        listener.complete_after = listener.complete_after.max(until);
         inner.kept -= forgotten;
     }
 }
 
-impl Inner {
+impl Sessions {
     fn keep(&mut self, session: &SessionName, event: HoldNotice, events_max: usize) {
         let Some(listener) = self.by_session.get_mut(session) else { return };
         let full = listener.kept.len() >= KEPT_MAX || self.kept >= events_max;
@@ -196,7 +198,7 @@ impl Inner {
         self.kept += 1;
         if full && let Some(oldest) = listener.kept.pop_front() {
             self.kept -= 1;
-            listener.whole_after = listener.whole_after.max(oldest.revision);
+            listener.complete_after = listener.complete_after.max(oldest.revision);
         }
         listener.woken.notify_waiters();
     }
@@ -213,7 +215,7 @@ impl Inner {
         self.by_session.retain(|_, listener| {
             // Somebody waits as long as there is another handle.
             let stays = Arc::strong_count(&listener.woken) > 1
-                || now.saturating_duration_since(listener.asked) < IDLE;
+                || now.saturating_duration_since(listener.asked) < IDLE_MAX;
             freed += if stays { 0 } else { listener.kept.len() };
             stays
         });
@@ -308,36 +310,36 @@ mod tests {
         (Revision(revision), Event::Lock(LockEvent::Granted(grant)))
     }
 
-    fn apply(listeners: &Listeners, events: Vec<(Revision, Event)>) {
+    fn apply(session_events: &SessionEvents, events: Vec<(Revision, Event)>) {
         let revision = events.last().map(|(revision, _)| *revision).unwrap();
-        listeners.see(&Applied { revision, outcomes: Vec::new(), events });
+        session_events.on_applied(&Applied { revision, outcomes: Vec::new(), events });
     }
 
-    fn heard(listeners: &Listeners, since: u64) -> (Vec<u64>, Option<u64>) {
-        let heard = listeners.hear(&me(), Revision(since)).unwrap();
-        let events = heard.events.iter().map(|event| event.revision.0).collect();
-        (events, heard.gap.map(|gap| gap.0))
+    fn found(session_events: &SessionEvents, since: u64) -> (Vec<u64>, Option<u64>) {
+        let found = session_events.since(&me(), Revision(since)).unwrap();
+        let events = found.events.iter().map(|event| event.revision.0).collect();
+        (events, found.gap.map(|gap| gap.0))
     }
 
     #[test]
     fn nothing_between_two_calls_is_lost_and_what_was_seen_is_forgotten() {
-        let listeners = Listeners::new(10, 1_000);
-        apply(&listeners, vec![granted(1)]);
-        listeners.listen(&me(), Instant::now()).unwrap();
-        assert_eq!(heard(&listeners, 1), (vec![], None));
-        apply(&listeners, vec![granted(2), granted(3)]);
-        assert_eq!(heard(&listeners, 1), (vec![2, 3], None));
+        let session_events = SessionEvents::new(10, 1_000);
+        apply(&session_events, vec![granted(1)]);
+        session_events.listen(&me(), Instant::now()).unwrap();
+        assert_eq!(found(&session_events, 1), (vec![], None));
+        apply(&session_events, vec![granted(2), granted(3)]);
+        assert_eq!(found(&session_events, 1), (vec![2, 3], None));
         // The answer was lost on its way: the same question gets the same answer.
-        assert_eq!(heard(&listeners, 1), (vec![2, 3], None));
-        listeners.seen(&me(), Revision(2));
-        assert_eq!(heard(&listeners, 2), (vec![3], None));
-        assert_eq!(heard(&listeners, 1), (vec![3], Some(2)));
+        assert_eq!(found(&session_events, 1), (vec![2, 3], None));
+        session_events.seen(&me(), Revision(2));
+        assert_eq!(found(&session_events, 2), (vec![3], None));
+        assert_eq!(found(&session_events, 1), (vec![3], Some(2)));
     }
 
     #[test]
     fn a_loss_by_an_operator_has_the_operators_reason() {
-        let listeners = Listeners::new(10, 1_000);
-        listeners.listen(&me(), Instant::now()).unwrap();
+        let session_events = SessionEvents::new(10, 1_000);
+        session_events.listen(&me(), Instant::now()).unwrap();
         let (lock, owner) = (LockName::new("a").unwrap(), Owner::unnamed());
         let (ticket, token) = (Ticket(7), FencingToken(7));
         let broken = Event::Lock(LockEvent::BrokenByOperator {
@@ -360,62 +362,62 @@ mod tests {
                 cause,
             })
         };
-        apply(&listeners, vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))]);
-        apply(&listeners, vec![(Revision(9), lost(LossCause::Revoked))]);
-        let heard = listeners.hear(&me(), Revision(0)).unwrap().events;
-        let reasons = heard.iter().map(|event| event.broken.as_ref().map(Reason::as_str));
+        apply(&session_events, vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))]);
+        apply(&session_events, vec![(Revision(9), lost(LossCause::Revoked))]);
+        let found = session_events.since(&me(), Revision(0)).unwrap().events;
+        let reasons = found.iter().map(|event| event.broken.as_ref().map(Reason::as_str));
         assert_eq!(reasons.collect::<Vec<_>>(), [Some("stuck"), None]);
     }
 
     #[test]
     fn what_is_forgotten_is_said_to_be_a_gap() {
-        let listeners = Listeners::new(10, 1_000);
-        apply(&listeners, vec![granted(7)]);
-        listeners.listen(&me(), Instant::now()).unwrap();
-        assert_eq!(heard(&listeners, 3), (vec![], Some(7)));
+        let session_events = SessionEvents::new(10, 1_000);
+        apply(&session_events, vec![granted(7)]);
+        session_events.listen(&me(), Instant::now()).unwrap();
+        assert_eq!(found(&session_events, 3), (vec![], Some(7)));
         for revision in 8..=300 {
-            apply(&listeners, vec![granted(revision)]);
+            apply(&session_events, vec![granted(revision)]);
         }
-        let (events, gap) = heard(&listeners, 7);
+        let (events, gap) = found(&session_events, 7);
         assert_eq!((events.len(), gap), (KEPT_MAX, Some(300 - KEPT_MAX as u64)));
-        listeners.restart(Revision(500));
-        assert_eq!(heard(&listeners, 300), (vec![], Some(500)));
+        session_events.restart(Revision(500));
+        assert_eq!(found(&session_events, 300), (vec![], Some(500)));
     }
 
     #[test]
     fn all_sessions_together_keep_no_more_than_the_bound() {
-        let listeners = Listeners::new(10, 3);
-        listeners.listen(&me(), Instant::now()).unwrap();
-        apply(&listeners, (1..=9).map(granted).collect());
-        assert_eq!(heard(&listeners, 0), (vec![7, 8, 9], Some(6)));
+        let session_events = SessionEvents::new(10, 3);
+        session_events.listen(&me(), Instant::now()).unwrap();
+        apply(&session_events, (1..=9).map(granted).collect());
+        assert_eq!(found(&session_events, 0), (vec![7, 8, 9], Some(6)));
     }
 
     #[test]
     fn another_memory_closes_a_gap_if_it_reaches_back_far_enough() {
-        let listeners = Listeners::new(10, 1_000);
-        apply(&listeners, vec![granted(1), granted(2), granted(3)]);
-        let ear = listeners.listen(&me(), Instant::now()).unwrap();
-        assert_eq!(ear.begins, Revision(3));
+        let session_events = SessionEvents::new(10, 1_000);
+        apply(&session_events, vec![granted(1), granted(2), granted(3)]);
+        let listening = session_events.listen(&me(), Instant::now()).unwrap();
+        assert_eq!(listening.begins, Revision(3));
         let earlier = [granted(2), granted(3)];
         let events = earlier.iter().map(|(at, event)| session_event(*at, event).unwrap().1);
-        listeners.recall(&me(), Revision(1), events.collect());
-        assert_eq!(heard(&listeners, 1), (vec![2, 3], None));
+        session_events.recall(&me(), Revision(1), events.collect());
+        assert_eq!(found(&session_events, 1), (vec![2, 3], None));
     }
 
     #[test]
     fn a_session_that_ends_leaves_nothing_and_idle_ones_make_room() {
-        let listeners = Listeners::new(1, 1_000);
+        let session_events = SessionEvents::new(1, 1_000);
         let now = Instant::now();
-        drop(listeners.listen(&me(), now).unwrap());
+        drop(session_events.listen(&me(), now).unwrap());
         let you = SessionName::new("you").unwrap();
-        assert_eq!(listeners.listen(&you, now).unwrap_err(), 1);
-        listeners.listen(&you, now + IDLE).unwrap();
-        assert!(listeners.hear(&me(), Revision(0)).is_none());
+        assert_eq!(session_events.listen(&you, now).unwrap_err(), 1);
+        session_events.listen(&you, now + IDLE_MAX).unwrap();
+        assert!(session_events.since(&me(), Revision(0)).is_none());
         let (id, session, end) = (SessionId(1), you.clone(), SessionEnd::Closed);
         apply(
-            &listeners,
+            &session_events,
             vec![(Revision(9), Event::Session(SessionEvent::Ended { id, session, end }))],
         );
-        assert!(listeners.hear(&you, Revision(0)).is_none());
+        assert!(session_events.since(&you, Revision(0)).is_none());
     }
 }

@@ -1,8 +1,9 @@
-//! A lock that lives as long as a connection: the node renews it, and gives it up the moment the connection goes.
+//! A hold that lasts as long as a connection.
 //!
-//! Owns the renewals of one hold and the end of its session, which the server made for it. Refuses to outlive its own
-//! deadline: when no quorum has confirmed a renewal for a whole time-to-live, the hold is said to be lost, because from
-//! then on somebody else may get the lock. Bounds: one seat of the parked callers each, kept until the session is closed.
+//! The node renews the hold's session and closes it as soon as the connection ends. If no quorum has confirmed a renewal
+//! for a whole TTL, the hold counts as lost, because another client may get the lock.
+//!
+//! Bound: a waiter permit each, kept until the session is closed.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -1,17 +1,15 @@
-//! Who held a lock when: holds that are over, kept on this node's disk where a restart finds them again.
+//! The lock history: ended holds, on this node's disk.
 //!
-//! Owns a database that can be rebuilt, or lost, without harm to anybody, and what a restart makes of it. What is not
-//! known is said: everything that ended after [`Archive::complete_after`] is here, and of a lock whose oldest holds made
-//! room, everything after the youngest of those. Refuses to know where holds come from (`chronicle.rs`), who asks, and
-//! which hold makes room (`table.rs`).
+//! The database can be lost or rebuilt without harm. Every hold that ended after [`HoldHistory::complete_after`] is here. If
+//! a lock's oldest holds were discarded, its history is complete after the last discarded one.
 //!
-//! Holds are written in blocks, as they come. A block is removed as a whole: when there are twice as many holds in blocks
-//! as are remembered, the oldest block goes, and what of it is still remembered is written once more, as the cleaner of
-//! a log-structured file system does (Rosenblum and Ousterhout, 1992). Bounds: [`HistoryBounds`], and on the disk twice as many
-//! holds and [`SLACK`].
+//! Holds are written in blocks. When the blocks have twice as many holds as are kept, the oldest block is removed, and its
+//! kept holds are written again, like the cleaner of a log-structured file system does (Rosenblum and Ousterhout, 1992).
 //!
-//! Keys: `b` number -> a block; `c` lock -> the revision after which a lock is whole; `marks` -> the marks of all. Numbers
-//! are big-endian.
+//! Keys: `b` number -> a block; `c` lock -> the revision after which a lock's history is complete; `marks` -> the same for
+//! all locks, and the last stored revision. Numbers are big-endian.
+//!
+//! Bounds: [`HistoryBounds`] in memory; on disk twice as many holds and [`SLACK`].
 
 mod table;
 
@@ -24,7 +22,7 @@ use holdfast_storage::{Engine, Order, StoreError, WriteBatch, open_rebuildable};
 use holdfast_types::{FencingToken, LockName, LossCause, Owner, Revision, SessionName, Stamp};
 use serde::{Deserialize, Serialize};
 
-use self::table::Table;
+use self::table::HoldTable;
 
 /// The database's cache.
 const CACHE_BYTES: u64 = 4 << 20;
@@ -61,7 +59,7 @@ pub struct PastHold {
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct HistoryQuery {
     pub(crate) lock: LockName,
     /// Only the hold at this time.
     pub(crate) at: Option<Stamp>,
@@ -70,7 +68,7 @@ pub(crate) struct Question {
 
 /// What is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct HistoryResult {
     /// The youngest first.
     pub(crate) holds: Vec<PastHold>,
     /// All that ended after this is known.
@@ -87,9 +85,9 @@ pub struct HistoryBounds {
 }
 
 /// See the module.
-pub(crate) struct Archive {
+pub(crate) struct HoldHistory {
     engine: Box<dyn Engine>,
-    table: Table,
+    table: HoldTable,
     /// Number and holds of each block, the oldest first.
     blocks: VecDeque<(u64, usize)>,
     /// Holds in all blocks.
@@ -101,8 +99,8 @@ pub(crate) struct Archive {
     dirty: bool,
 }
 
-impl Archive {
-    /// Opens the archive of a node, or an empty one.
+impl HoldHistory {
+    /// Opens the history of a node, or an empty one.
     pub(crate) fn open(dir: &Path, bounds: HistoryBounds) -> Result<Self, StoreError> {
         let engine = open_rebuildable(dir, CACHE_BYTES)?;
         let marks = engine.get(MARKS)?;
@@ -110,12 +108,12 @@ impl Archive {
             forget_everything(&*engine)?;
         }
         let (complete_after, stored) = marks_of(marks.as_deref());
-        let mut table = Table::new(bounds);
+        let mut table = HoldTable::new(bounds);
         table.gap(complete_after);
         let (blocks, in_blocks, next_block, dirty) = (VecDeque::new(), 0, 0, false);
-        let mut archive = Self { engine, table, blocks, in_blocks, next_block, stored, dirty };
-        archive.recall()?;
-        Ok(archive)
+        let mut history = Self { engine, table, blocks, in_blocks, next_block, stored, dirty };
+        history.recall()?;
+        Ok(history)
     }
 
     /// Remembers what is in the blocks.
@@ -175,16 +173,16 @@ impl Archive {
                 batch.delete(&complete_key(&forgotten));
             }
         }
-        let mut sorted = Sorted::default();
-        sorted.add(&self.table, fresh.into_iter().cloned());
-        self.clean(&mut sorted, &mut batch)?;
-        for hold in sorted.forgotten {
+        let mut rewritten = RewrittenHolds::default();
+        rewritten.add(&self.table, fresh.into_iter().cloned());
+        self.clean(&mut rewritten, &mut batch)?;
+        for hold in rewritten.forgotten {
             // What a restart would have found out from the holds themselves.
             if let Some(complete) = self.table.complete_of(&hold.lock) {
                 batch.put(&complete_key(&hold.lock), complete.0.to_be_bytes().to_vec());
             }
         }
-        for block in sorted.kept.chunks(BLOCK_MAX) {
+        for block in rewritten.kept.chunks(BLOCK_MAX) {
             self.put_block(block, &mut batch);
         }
         self.stored = self.stored.max(stored.unwrap_or_default());
@@ -196,16 +194,20 @@ impl Archive {
 
     /// Removes the oldest blocks while too much in them is forgotten, two for each that is to come; what is not forgotten
     /// is to be written once more.
-    fn clean(&mut self, sorted: &mut Sorted, batch: &mut WriteBatch) -> Result<(), StoreError> {
-        for _ in 0..2 * sorted.kept.len().div_ceil(BLOCK_MAX) {
-            if self.in_blocks + sorted.kept.len() <= 2 * self.table.len() + SLACK {
+    fn clean(
+        &mut self,
+        rewritten: &mut RewrittenHolds,
+        batch: &mut WriteBatch,
+    ) -> Result<(), StoreError> {
+        for _ in 0..2 * rewritten.kept.len().div_ceil(BLOCK_MAX) {
+            if self.in_blocks + rewritten.kept.len() <= 2 * self.table.len() + SLACK {
                 break;
             }
             let Some((number, count)) = self.blocks.pop_front() else { break };
             let key = block_key(number);
             let holds = self.engine.get(&key)?.and_then(|bytes| block_of(&bytes));
             let holds = readable(holds, &mut self.table, self.stored);
-            sorted.add(&self.table, holds);
+            rewritten.add(&self.table, holds);
             batch.delete(&key);
             self.in_blocks -= count;
         }
@@ -230,20 +232,20 @@ impl Archive {
     }
 
     /// What is known of a lock.
-    pub(crate) fn find(&self, question: &Question) -> Found {
-        self.table.find(question)
+    pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
+        self.table.find(query)
     }
 }
 
 /// Holds on their way to the disk, and those that need not go there.
 #[derive(Default)]
-struct Sorted {
+struct RewrittenHolds {
     kept: Vec<PastHold>,
     forgotten: Vec<PastHold>,
 }
 
-impl Sorted {
-    fn add(&mut self, table: &Table, holds: impl IntoIterator<Item = PastHold>) {
+impl RewrittenHolds {
+    fn add(&mut self, table: &HoldTable, holds: impl IntoIterator<Item = PastHold>) {
         for hold in holds {
             let place = if table.has(&hold) { &mut self.kept } else { &mut self.forgotten };
             place.push(hold);
@@ -272,7 +274,11 @@ fn block_of(bytes: &Bytes) -> Option<Vec<PastHold>> {
 }
 
 /// What can be read. Whatever was in a block that cannot, ended before everything that is stored.
-fn readable(holds: Option<Vec<PastHold>>, table: &mut Table, stored: Revision) -> Vec<PastHold> {
+fn readable(
+    holds: Option<Vec<PastHold>>,
+    table: &mut HoldTable,
+    stored: Revision,
+) -> Vec<PastHold> {
     holds.unwrap_or_else(|| {
         table.gap(stored);
         Vec::new()
@@ -325,66 +331,66 @@ mod tests {
         }
     }
 
-    fn tokens(archive: &Archive, name: &str, at: Option<u64>) -> (Vec<u64>, u64) {
-        let question = Question { lock: lock(name), at: at.map(Stamp), limit: 100 };
-        let found = archive.find(&question);
+    fn tokens(history: &HoldHistory, name: &str, at: Option<u64>) -> (Vec<u64>, u64) {
+        let query = HistoryQuery { lock: lock(name), at: at.map(Stamp), limit: 100 };
+        let found = history.find(&query);
         (found.holds.iter().map(|hold| hold.token.0).collect(), found.complete_after.0)
     }
 
     #[test]
     fn the_hold_at_a_time_is_found_and_neighbouring_names_are_not_mixed_up() {
         let dir = tempfile::tempdir().unwrap();
-        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
-        archive.add(&[hold("a", 1), hold("a/b", 2), hold("a", 3)], None).unwrap();
-        assert_eq!(tokens(&archive, "a", None), (vec![3, 1], 0));
-        assert_eq!(tokens(&archive, "a/b", None), (vec![2], 0));
-        assert_eq!(tokens(&archive, "a", Some(15)), (vec![1], 0));
-        assert_eq!(tokens(&archive, "a", Some(25)), (vec![], 0));
-        assert_eq!(tokens(&archive, "a", Some(30)), (vec![3], 0));
-        assert_eq!(tokens(&archive, "a", Some(40)), (vec![], 0));
+        let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
+        history.add(&[hold("a", 1), hold("a/b", 2), hold("a", 3)], None).unwrap();
+        assert_eq!(tokens(&history, "a", None), (vec![3, 1], 0));
+        assert_eq!(tokens(&history, "a/b", None), (vec![2], 0));
+        assert_eq!(tokens(&history, "a", Some(15)), (vec![1], 0));
+        assert_eq!(tokens(&history, "a", Some(25)), (vec![], 0));
+        assert_eq!(tokens(&history, "a", Some(30)), (vec![3], 0));
+        assert_eq!(tokens(&history, "a", Some(40)), (vec![], 0));
     }
 
     #[test]
     fn the_oldest_make_room_and_it_is_said_from_where_on_all_is_known() {
         let dir = tempfile::tempdir().unwrap();
-        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
+        let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let holds: Vec<_> = (1..=5).map(|revision| hold("a", revision)).collect();
-        archive.add(&holds, None).unwrap();
-        assert_eq!(tokens(&archive, "a", None), (vec![5, 4, 3], 2));
-        assert_eq!(tokens(&archive, "b", None), (vec![], 0));
-        archive.add(&[hold("b", 6), hold("c", 7), hold("d", 8), hold("e", 9)], None).unwrap();
-        assert_eq!(tokens(&archive, "a", None), (vec![5, 4], 3));
-        assert_eq!(tokens(&archive, "b", None), (vec![6], 3));
-        assert_eq!(archive.table.len(), 6);
+        history.add(&holds, None).unwrap();
+        assert_eq!(tokens(&history, "a", None), (vec![5, 4, 3], 2));
+        assert_eq!(tokens(&history, "b", None), (vec![], 0));
+        history.add(&[hold("b", 6), hold("c", 7), hold("d", 8), hold("e", 9)], None).unwrap();
+        assert_eq!(tokens(&history, "a", None), (vec![5, 4], 3));
+        assert_eq!(tokens(&history, "b", None), (vec![6], 3));
+        assert_eq!(history.table.len(), 6);
     }
 
     #[test]
     fn a_restart_finds_everything_again_and_a_replay_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
+        let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let holds: Vec<_> = (1..=5).map(|revision| hold("a", revision)).collect();
-        archive.add(&holds, Some(Revision(5))).unwrap();
-        archive.sync().unwrap();
-        drop(archive);
-        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
-        assert_eq!(archive.stored(), Revision(5));
-        archive.add(&holds, None).unwrap();
-        assert_eq!(tokens(&archive, "a", None), (vec![5, 4, 3], 2));
-        archive.gap(Revision(9));
-        archive.add(&[hold("a", 10)], None).unwrap();
-        assert_eq!(archive.in_blocks, 4);
-        archive.add(&[hold("a", 10)], Some(Revision(10))).unwrap();
-        assert_eq!(archive.in_blocks, 4, "what is there is not written again");
-        assert_eq!(tokens(&archive, "a", None), (vec![10, 5, 4], 9));
+        history.add(&holds, Some(Revision(5))).unwrap();
+        history.sync().unwrap();
+        drop(history);
+        let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
+        assert_eq!(history.stored(), Revision(5));
+        history.add(&holds, None).unwrap();
+        assert_eq!(tokens(&history, "a", None), (vec![5, 4, 3], 2));
+        history.gap(Revision(9));
+        history.add(&[hold("a", 10)], None).unwrap();
+        assert_eq!(history.in_blocks, 4);
+        history.add(&[hold("a", 10)], Some(Revision(10))).unwrap();
+        assert_eq!(history.in_blocks, 4, "what is there is not written again");
+        assert_eq!(tokens(&history, "a", None), (vec![10, 5, 4], 9));
     }
 
     #[test]
     fn a_reader_that_left_early_does_not_hide_one_that_came_before_it_and_stayed() {
         let dir = tempfile::tempdir().unwrap();
-        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
+        let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let long = PastHold { until: Stamp(100), ended_in: Revision(9), ..hold("a", 1) };
-        archive.add(&[hold("a", 2), long], None).unwrap();
-        assert_eq!(tokens(&archive, "a", Some(50)), (vec![1], 0));
+        history.add(&[hold("a", 2), long], None).unwrap();
+        assert_eq!(tokens(&history, "a", Some(50)), (vec![1], 0));
     }
 
     #[test]
@@ -395,35 +401,35 @@ mod tests {
             other.put(&[b"h".as_slice(), &number.to_be_bytes()].concat(), b"x".as_slice());
         }
         open_rebuildable(dir.path(), CACHE_BYTES).unwrap().write(&other).unwrap();
-        let mut archive = Archive::open(dir.path(), BOUNDS).unwrap();
+        let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let mut keys = 0;
         let count = &mut |_: &[u8], _| {
             keys += 1;
             Ok(true)
         };
-        archive.engine.scan(&[], &[u8::MAX], Order::Ascending, count).unwrap();
+        history.engine.scan(&[], &[u8::MAX], Order::Ascending, count).unwrap();
         assert_eq!(keys, 0);
-        archive.add(&[hold("a", 1)], Some(Revision(1))).unwrap();
-        archive.add(&[hold("a", 2)], Some(Revision(2))).unwrap();
+        history.add(&[hold("a", 1)], Some(Revision(1))).unwrap();
+        history.add(&[hold("a", 2)], Some(Revision(2))).unwrap();
         let mut damage = WriteBatch::default();
         damage.put(&block_key(0), b"damage".as_slice());
-        archive.engine.write(&damage).unwrap();
-        drop(archive);
-        let archive = Archive::open(dir.path(), BOUNDS).unwrap();
-        assert_eq!(tokens(&archive, "a", None), (vec![2], 2));
+        history.engine.write(&damage).unwrap();
+        drop(history);
+        let history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
+        assert_eq!(tokens(&history, "a", None), (vec![2], 2));
     }
 
     /// All that ended after what is said to be whole is there, nothing else is told, and the bounds hold: in memory, on the
     /// disk, and over restarts.
     #[track_caller]
-    fn check(archive: &Archive, all: &[PastHold], names: &[String]) {
-        let HistoryBounds { holds_max, per_lock_max } = archive.table.bounds();
-        assert!(archive.table.len() <= holds_max);
+    fn check(history: &HoldHistory, all: &[PastHold], names: &[String]) {
+        let HistoryBounds { holds_max, per_lock_max } = history.table.bounds();
+        assert!(history.table.len() <= holds_max);
         for name in names {
-            let question = Question { lock: lock(name), at: None, limit: usize::MAX };
-            let found = archive.find(&question);
+            let query = HistoryQuery { lock: lock(name), at: None, limit: usize::MAX };
+            let found = history.find(&query);
             assert!(found.holds.len() <= per_lock_max);
-            let of_lock = all.iter().rev().filter(|hold| hold.lock == question.lock);
+            let of_lock = all.iter().rev().filter(|hold| hold.lock == query.lock);
             let must = of_lock.clone().filter(|hold| hold.ended_in > found.complete_after);
             let told: Vec<_> = found.holds.iter().collect();
             assert!(must.clone().count() <= told.len());
@@ -438,7 +444,7 @@ mod tests {
         let names: Vec<String> = (0..30).map(|number| format!("l{number}")).collect();
         for seed in 0..3_u64 {
             let dir = tempfile::tempdir().unwrap();
-            let mut archive = Archive::open(dir.path(), bounds).unwrap();
+            let mut history = HoldHistory::open(dir.path(), bounds).unwrap();
             let (mut all, mut state) = (Vec::new(), seed + 1);
             let mut random = |below: u64| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -453,14 +459,14 @@ mod tests {
                     all.push(hold(name, all.len() as u64 + 1));
                 }
                 let stored = Revision(all.len() as u64);
-                archive.add(&all[before..], Some(stored)).unwrap();
-                assert!(archive.in_blocks <= 2 * bounds.holds_max + SLACK + 200);
+                history.add(&all[before..], Some(stored)).unwrap();
+                assert!(history.in_blocks <= 2 * bounds.holds_max + SLACK + 200);
                 if random(10) == 0 {
-                    drop(archive);
-                    archive = Archive::open(dir.path(), bounds).unwrap();
-                    assert_eq!(archive.stored(), stored);
+                    drop(history);
+                    history = HoldHistory::open(dir.path(), bounds).unwrap();
+                    assert_eq!(history.stored(), stored);
                 }
-                check(&archive, &all, &names);
+                check(&history, &all, &names);
             }
             assert!(all.len() > 10 * bounds.holds_max);
         }

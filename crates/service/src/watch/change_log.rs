@@ -1,7 +1,7 @@
-//! What changed on this node lately, in the order of the log.
+//! The recent changes of this node, in log order.
 //!
-//! Written inside the apply step, read by followers in small copies. What is older than the bound is forgotten, and
-//! so is everything when entries were skipped: from where the memory is whole is always known.
+//! `apply` appends changes; watchers copy them in batches. The oldest changes are discarded when a bound is reached, all of
+//! them when entries were skipped. The log knows the revision after which it is complete.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::filter::WatchFilter;
-use super::followers::{Follower, Followers};
-use super::{BATCH_MAX, ChangeKind, WatchItem, Watched};
+use super::watchers::{Watcher, Watchers};
+use super::{BATCH_MAX, WatchItem, Watched, ZnodeChangeKind};
 use crate::failure::Failure;
-use crate::notices::{HoldNotice, broken_because};
+use crate::session_events::{HoldNotice, broken_because};
 
 /// What an item costs beside its path, bytes.
 const ITEM_BYTES: usize = 160;
@@ -24,7 +24,7 @@ const ITEM_BYTES: usize = 160;
 const LOOK_BACK_MAX: usize = 16_384;
 
 #[derive(Clone, Debug)]
-struct Noted {
+struct LoggedChange {
     revision: Revision,
     /// Of the node, or of the lock's directory.
     path: ZnodePath,
@@ -34,8 +34,8 @@ struct Noted {
 }
 
 #[derive(Debug, Default)]
-struct Past {
-    noted: VecDeque<Noted>,
+struct ChangeLogState {
+    changes: VecDeque<LoggedChange>,
     /// The place of the first one.
     first: u64,
     bytes: usize,
@@ -43,30 +43,30 @@ struct Past {
     compacted: Revision,
     /// Everything up to this is here.
     head: Revision,
-    followers: Followers,
+    watchers: Watchers,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct History {
-    past: Mutex<Past>,
+pub(crate) struct ChangeLog {
+    state: Mutex<ChangeLogState>,
     events_max: usize,
     bytes_max: usize,
-    followers_max: usize,
+    watchers_max: usize,
 }
 
-/// A follower's place.
+/// A watcher's place.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct WatcherHandle {
     pub(crate) number: u64,
     pub(crate) woken: Arc<Notify>,
     /// It is told what comes after this.
     pub(crate) after: Revision,
 }
 
-/// What a follower finds.
+/// What a watcher finds.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ReadChanges {
     /// Changes that concern it, oldest first.
     Changes(Vec<Watched>),
     /// Nothing up to here.
@@ -75,66 +75,66 @@ pub(crate) enum Found {
     Compacted(Revision),
 }
 
-impl History {
-    pub(crate) fn new(events_max: usize, bytes_max: usize, followers_max: usize) -> Self {
-        Self { past: Mutex::default(), events_max, bytes_max, followers_max }
+impl ChangeLog {
+    pub(crate) fn new(events_max: usize, bytes_max: usize, watchers_max: usize) -> Self {
+        Self { state: Mutex::default(), events_max, bytes_max, watchers_max }
     }
 
     /// Notes what an entry changed. Inside the apply step.
-    pub(crate) fn see(&self, applied: &Applied) {
-        let mut past = self.past.lock();
+    pub(crate) fn on_applied(&self, applied: &Applied) {
+        let mut state = self.state.lock();
         for (revision, event) in &applied.events {
             if let Some((path, item)) = note(*revision, event) {
                 let broken = broken_because(&applied.events, event);
-                past.push(Noted { revision: *revision, path, item, broken });
+                state.push(LoggedChange { revision: *revision, path, item, broken });
             }
         }
-        past.head = applied.revision;
-        while past.noted.len() > self.events_max || past.bytes > self.bytes_max {
-            past.forget_oldest();
+        state.head = applied.revision;
+        while state.changes.len() > self.events_max || state.bytes > self.bytes_max {
+            state.forget_oldest();
         }
     }
 
     /// Entries were skipped: nothing before this revision is known.
     pub(crate) fn restart(&self, revision: Revision) {
-        let mut past = self.past.lock();
-        past.first += past.noted.len() as u64;
-        past.noted.clear();
-        past.bytes = 0;
-        (past.compacted, past.head) = (revision, revision);
-        past.followers.miss();
+        let mut state = self.state.lock();
+        state.first += state.changes.len() as u64;
+        state.changes.clear();
+        state.bytes = 0;
+        (state.compacted, state.head) = (revision, revision);
+        state.watchers.miss();
     }
 
-    /// A new follower of everything after `since`, or after now.
+    /// A new watcher of everything after `since`, or after now.
     ///
     /// # Errors
     /// [`Failure::Compacted`] if some of that is forgotten, and [`Failure::TooManyStreams`].
-    pub(crate) fn follow(
+    pub(crate) fn add_watcher(
         &self,
         filter: WatchFilter,
         since: Option<Revision>,
-    ) -> Result<Seat, Failure> {
-        let mut past = self.past.lock();
-        let after = since.unwrap_or(past.head);
-        if after < past.compacted {
-            return Err(Failure::Compacted { restart_from: past.head });
+    ) -> Result<WatcherHandle, Failure> {
+        let mut state = self.state.lock();
+        let after = since.unwrap_or(state.head);
+        if after < state.compacted {
+            return Err(Failure::Compacted { restart_from: state.head });
         }
-        if past.followers.len() >= self.followers_max {
-            return Err(Failure::TooManyStreams { limit: self.followers_max });
+        if state.watchers.len() >= self.watchers_max {
+            return Err(Failure::TooManyStreams { limit: self.watchers_max });
         }
         let woken = Arc::new(Notify::new());
-        let unread = Some(past.place_after(after));
-        let follower = Follower { filter, after, unread, missed: false, woken: woken.clone() };
-        Ok(Seat { number: past.followers.enter(follower), woken, after })
+        let unread = Some(state.number_after(after));
+        let watcher = Watcher { filter, after, unread, missed: false, woken: woken.clone() };
+        Ok(WatcherHandle { number: state.watchers.enter(watcher), woken, after })
     }
 
     /// How many follow.
-    pub(crate) fn followers(&self) -> usize {
-        self.past.lock().followers.len()
+    pub(crate) fn watchers(&self) -> usize {
+        self.state.lock().watchers.len()
     }
 
     pub(crate) fn leave(&self, number: u64) {
-        self.past.lock().followers.leave(number);
+        self.state.lock().watchers.leave(number);
     }
 
     /// What happened to a session's locks after a revision. None if some of it is forgotten, or if it is among so much
@@ -144,71 +144,73 @@ impl History {
         session: &SessionName,
         since: Revision,
     ) -> Option<Vec<HoldNotice>> {
-        let past = self.past.lock();
-        let skip = usize::try_from(past.place_after(since) - past.first).unwrap_or(usize::MAX);
-        if since < past.compacted || past.noted.len().saturating_sub(skip) > LOOK_BACK_MAX {
+        let state = self.state.lock();
+        let skip = usize::try_from(state.number_after(since) - state.first).unwrap_or(usize::MAX);
+        if since < state.compacted || state.changes.len().saturating_sub(skip) > LOOK_BACK_MAX {
             return None;
         }
-        let later = past.noted.iter().skip(skip);
-        Some(later.filter_map(|noted| of_session(noted, session)).collect())
+        let later = state.changes.iter().skip(skip);
+        Some(later.filter_map(|change| of_session(change, session)).collect())
     }
 
-    /// The next changes for a follower.
-    pub(crate) fn read(&self, number: u64) -> Found {
-        self.past.lock().read(number)
+    /// The next changes for a watcher.
+    pub(crate) fn read(&self, number: u64) -> ReadChanges {
+        self.state.lock().read(number)
     }
 }
 
-impl Past {
-    fn push(&mut self, noted: Noted) {
-        let place = self.first + self.noted.len() as u64;
-        self.followers.wake(place, &noted.path);
-        self.bytes += cost(&noted);
-        self.noted.push_back(noted);
+impl ChangeLogState {
+    fn push(&mut self, change: LoggedChange) {
+        let number = self.first + self.changes.len() as u64;
+        self.watchers.wake(number, &change.path);
+        self.bytes += cost(&change);
+        self.changes.push_back(change);
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(noted) = self.noted.pop_front() {
+        if let Some(change) = self.changes.pop_front() {
             self.first += 1;
-            self.bytes -= cost(&noted);
-            self.compacted = noted.revision;
+            self.bytes -= cost(&change);
+            self.compacted = change.revision;
         }
     }
 
     /// The place of the first change after a revision.
-    fn place_after(&self, revision: Revision) -> u64 {
-        self.first + self.noted.partition_point(|noted| noted.revision <= revision) as u64
+    fn number_after(&self, revision: Revision) -> u64 {
+        self.first + self.changes.partition_point(|change| change.revision <= revision) as u64
     }
 
-    fn read(&mut self, number: u64) -> Found {
-        let Self { noted, first, head, compacted, followers, .. } = self;
-        let Some(follower) = followers.get_mut(number) else { return Found::Nothing(*head) };
-        let from = follower.unread.unwrap_or(*first);
-        if std::mem::take(&mut follower.missed) || from < *first {
-            (follower.after, follower.unread) = (*head, None);
-            return Found::Compacted(*head);
+    fn read(&mut self, number: u64) -> ReadChanges {
+        let Self { changes: log, first, head, compacted, watchers, .. } = self;
+        let Some(watcher) = watchers.get_mut(number) else { return ReadChanges::Nothing(*head) };
+        let from = watcher.unread.unwrap_or(*first);
+        if std::mem::take(&mut watcher.missed) || from < *first {
+            (watcher.after, watcher.unread) = (*head, None);
+            return ReadChanges::Compacted(*head);
         }
-        let Some(from) = follower.unread else { return Found::Nothing((*head).max(*compacted)) };
+        let Some(from) = watcher.unread else {
+            return ReadChanges::Nothing((*head).max(*compacted));
+        };
         let skip = usize::try_from(from - *first).unwrap_or(usize::MAX);
-        let (mut changes, mut looked): (Vec<Watched>, u64) = (Vec::new(), 0);
+        let (mut found, mut looked): (Vec<Watched>, u64) = (Vec::new(), 0);
         let mut more = false;
-        for noted in noted.iter().skip(skip) {
-            let concerned = noted.revision > follower.after && follower.filter.matches(&noted.path);
+        for change in log.iter().skip(skip) {
+            let concerned = change.revision > watcher.after && watcher.filter.matches(&change.path);
             // The last of the batch must know whether another one of its revision follows.
-            if concerned && changes.len() == BATCH_MAX {
+            if concerned && found.len() == BATCH_MAX {
                 more = true;
                 break;
             }
             looked += 1;
             if concerned {
-                let resume = noted.revision;
-                changes.push(Watched { resume, item: noted.item.clone() });
+                let resume = change.revision;
+                found.push(Watched { resume, item: change.item.clone() });
             }
         }
-        follower.unread = more.then_some(from + looked);
-        let next = noted.get(skip + usize::try_from(looked).unwrap_or(usize::MAX));
-        mark_resumption(&mut changes, next.filter(|_| more).map(|noted| noted.revision));
-        if changes.is_empty() { Found::Nothing(*head) } else { Found::Changes(changes) }
+        watcher.unread = more.then_some(from + looked);
+        let next = log.get(skip + usize::try_from(looked).unwrap_or(usize::MAX));
+        mark_resumption(&mut found, next.filter(|_| more).map(|change| change.revision));
+        if found.is_empty() { ReadChanges::Nothing(*head) } else { ReadChanges::Changes(found) }
     }
 }
 
@@ -223,8 +225,8 @@ fn mark_resumption(changes: &mut [Watched], mut following: Option<Revision>) {
     }
 }
 
-fn cost(noted: &Noted) -> usize {
-    let value = match &noted.item {
+fn cost(change: &LoggedChange) -> usize {
+    let value = match &change.item {
         WatchItem::Granted { value, .. } | WatchItem::ValueSet { value, .. } => value.as_deref(),
         WatchItem::Change { .. }
         | WatchItem::Lost { .. }
@@ -233,13 +235,13 @@ fn cost(noted: &Noted) -> usize {
         | WatchItem::Compacted { .. }
         | WatchItem::ShuttingDown => None,
     };
-    let reason = noted.broken.as_ref().map_or(0, |reason| reason.as_str().len());
-    ITEM_BYTES + noted.path.as_str().len() + value.map_or(0, <[u8]>::len) + reason
+    let reason = change.broken.as_ref().map_or(0, |reason| reason.as_str().len());
+    ITEM_BYTES + change.path.as_str().len() + value.map_or(0, <[u8]>::len) + reason
 }
 
 /// What a change means to a session, if it is about one of its locks.
-fn of_session(noted: &Noted, wanted: &SessionName) -> Option<HoldNotice> {
-    let (lock, session, owner, token, lost, asked) = match &noted.item {
+fn of_session(change: &LoggedChange, wanted: &SessionName) -> Option<HoldNotice> {
+    let (lock, session, owner, token, lost, asked) = match &change.item {
         WatchItem::Granted { lock, token, session, owner, .. } => {
             (lock, session, owner, token, None, None)
         }
@@ -256,26 +258,26 @@ fn of_session(noted: &Noted, wanted: &SessionName) -> Option<HoldNotice> {
         | WatchItem::ShuttingDown => return None,
     };
     let event = || HoldNotice {
-        revision: noted.revision,
+        revision: change.revision,
         lock: lock.clone(),
         owner: owner.clone(),
         token: *token,
         lost,
-        broken: noted.broken.clone(),
+        broken: change.broken.clone(),
         asked,
     };
     (session == wanted).then(event)
 }
 
-/// What of an event followers are told.
+/// What of an event watchers are told.
 fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
     let change = |kind, path: &ZnodePath| {
         Some((path.clone(), WatchItem::Change { revision, kind, path: path.clone() }))
     };
     match event {
-        Event::Tree(TreeEvent::Created { path }) => change(ChangeKind::Created, path),
-        Event::Tree(TreeEvent::Deleted { path }) => change(ChangeKind::Deleted, path),
-        Event::Tree(TreeEvent::DataChanged { path }) => change(ChangeKind::Changed, path),
+        Event::Tree(TreeEvent::Created { path }) => change(ZnodeChangeKind::Created, path),
+        Event::Tree(TreeEvent::Deleted { path }) => change(ZnodeChangeKind::Deleted, path),
+        Event::Tree(TreeEvent::DataChanged { path }) => change(ZnodeChangeKind::Changed, path),
         Event::Lock(LockEvent::Granted(grant)) => {
             let (lock, session) = (grant.lock.clone(), grant.session.clone());
             let (token, owner, value) = (grant.token, grant.owner.clone(), grant.value.clone());

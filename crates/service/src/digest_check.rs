@@ -1,0 +1,185 @@
+//! Compares the state of the nodes: a node that a majority contradicts stops (promise 10).
+//!
+//! Each node records its machine's digest at the same points of the log and regularly compares digests with its peers. Only
+//! nodes of the same build compare digests.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use holdfast_types::{NodeId, Revision};
+
+use crate::service::Service;
+use crate::service_call::{NodeDigests, ReadDigests};
+
+/// A digest is recorded at the first entry that reaches a further multiple of this many revisions.
+const DIGEST_INTERVAL: u64 = 1_024;
+/// Recorded digests: enough for nodes some tens of thousands of revisions apart.
+const DIGESTS_MAX: usize = 64;
+/// How often digests are compared.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Nodes of the same build make the same digests.
+const BUILD: &str = env!("CARGO_PKG_VERSION");
+
+/// A digest at a revision.
+pub(crate) type DigestAt = (Revision, u64);
+
+/// The digests a node remembers.
+#[derive(Debug, Default)]
+pub(crate) struct DigestLog {
+    last: VecDeque<DigestAt>,
+    bucket: u64,
+}
+
+impl DigestLog {
+    /// Records the digest if the log has come far enough. Every node sees the same entries, so all record the same points.
+    pub(crate) fn record(&mut self, revision: Revision, digest: impl FnOnce() -> u64) {
+        if revision.0 / DIGEST_INTERVAL == self.bucket {
+            return;
+        }
+        self.bucket = revision.0 / DIGEST_INTERVAL;
+        if self.last.len() == DIGESTS_MAX {
+            self.last.pop_front();
+        }
+        self.last.push_back((revision, digest()));
+    }
+
+    /// Entries were skipped: the next digest must be one that the other nodes record too.
+    pub(crate) fn skip_to(&mut self, revision: Revision) {
+        self.bucket = revision.0 / DIGEST_INTERVAL;
+    }
+
+    pub(crate) fn list(&self) -> Vec<DigestAt> {
+        self.last.iter().copied().collect()
+    }
+}
+
+/// What comparing digests showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DigestComparison {
+    Agree,
+    /// Somebody differs, but no majority says who is right.
+    Unclear(Revision),
+    /// A majority of the members says otherwise.
+    Diverged(Revision),
+}
+
+fn compare(own: &[DigestAt], others: &[Vec<DigestAt>], members: usize) -> DigestComparison {
+    let mut comparison = DigestComparison::Agree;
+    for &(revision, digest) in own {
+        let theirs = |digests: &Vec<DigestAt>| {
+            digests.iter().find(|recorded| recorded.0 == revision).map(|n| n.1)
+        };
+        let answers: Vec<u64> = others.iter().filter_map(theirs).collect();
+        let contradicting = |other: &&u64| answers.iter().filter(|answer| answer == other).count();
+        let different =
+            answers.iter().filter(|answer| **answer != digest).max_by_key(contradicting);
+        match different {
+            None => {}
+            Some(other) if contradicting(&other) > members / 2 => {
+                return DigestComparison::Diverged(revision);
+            }
+            Some(_) => comparison = DigestComparison::Unclear(revision),
+        }
+    }
+    comparison
+}
+
+/// Compares digests until the service is stopped.
+pub(crate) async fn run(service: Service) {
+    let mut period = tokio::time::interval(COMPARE_INTERVAL);
+    loop {
+        tokio::select! {
+            () = service.stopped().cancelled() => return,
+            _ = period.tick() => {}
+        }
+        let others = ask_others(&service).await;
+        let own = service.digest_log();
+        match compare(&own, &others, service.config().members.len()) {
+            DigestComparison::Agree => {}
+            DigestComparison::Unclear(revision) => {
+                tracing::error!(revision = revision.0, "nodes disagree about the state, and no majority says who is right");
+            }
+            DigestComparison::Diverged(revision) => service.fail(format!(
+                "this node's state differs from the majority's at revision {revision}: stop it, keep its data \
+                 directory for analysis, and let it come back empty as a new member"
+            )),
+        }
+    }
+}
+
+async fn ask_others(service: &Service) -> Vec<Vec<DigestAt>> {
+    let deadline = Instant::now() + CALL_TIMEOUT;
+    let others = service.config().members.keys().filter(|id| **id != service.node());
+    let asked = others.map(|id| ask(service, *id, deadline));
+    futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+}
+
+async fn ask(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<DigestAt>> {
+    let reply = service.call_service(node, ReadDigests, deadline).await.ok()?;
+    (reply.build == BUILD).then_some(reply.digests)
+}
+
+impl Service {
+    pub(crate) fn digests(&self) -> NodeDigests {
+        NodeDigests { build: BUILD.to_owned(), digests: self.digest_log() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digests(digests: &[u64]) -> Vec<DigestAt> {
+        (1..).map(Revision).zip(digests.iter().copied()).collect()
+    }
+
+    #[test]
+    fn nodes_with_equal_digests_agree() {
+        let own = digests(&[5, 6]);
+        assert_eq!(compare(&own, &[digests(&[5, 6]), digests(&[5])], 3), DigestComparison::Agree);
+        assert_eq!(compare(&own, &[], 3), DigestComparison::Agree);
+    }
+
+    #[test]
+    fn a_node_that_the_majority_contradicts_has_diverged() {
+        let own = digests(&[5, 7]);
+        let others = [digests(&[5, 6]), digests(&[5, 6])];
+        assert_eq!(compare(&own, &others, 3), DigestComparison::Diverged(Revision(2)));
+    }
+
+    #[test]
+    fn one_voice_against_another_is_unclear() {
+        let own = digests(&[5, 7]);
+        assert_eq!(compare(&own, &[digests(&[5, 6])], 3), DigestComparison::Unclear(Revision(2)));
+        let three_ways = [digests(&[5, 6]), digests(&[5, 8])];
+        assert_eq!(compare(&own, &three_ways, 3), DigestComparison::Unclear(Revision(2)));
+    }
+
+    #[test]
+    fn a_node_in_the_majority_stays() {
+        let own = digests(&[5, 6]);
+        let others = [digests(&[5, 6]), digests(&[5, 7])];
+        assert_eq!(compare(&own, &others, 3), DigestComparison::Unclear(Revision(2)));
+    }
+
+    #[test]
+    fn notes_are_taken_at_the_same_points_and_bounded() {
+        let mut digests = DigestLog::default();
+        for revision in 0..200 * DIGEST_INTERVAL {
+            digests.record(Revision(revision), || revision);
+        }
+        assert_eq!(digests.list().len(), DIGESTS_MAX);
+        assert!(digests.list().iter().all(|(revision, _)| revision.0 % DIGEST_INTERVAL == 0));
+    }
+
+    #[test]
+    fn after_a_snapshot_the_next_note_is_one_that_the_others_take() {
+        let mut digests = DigestLog::default();
+        digests.skip_to(Revision(3 * DIGEST_INTERVAL + 17));
+        digests.record(Revision(3 * DIGEST_INTERVAL + 18), || 1);
+        assert_eq!(digests.list(), []);
+        digests.record(Revision(4 * DIGEST_INTERVAL), || 2);
+        assert_eq!(digests.list(), [(Revision(4 * DIGEST_INTERVAL), 2)]);
+    }
+}
