@@ -128,7 +128,7 @@ pub struct HolderBody {
     pub release_request: Option<ReleaseRequestBody>,
     /// The locks that were granted together with it, itself among them, if it did not come alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<LockName>,
+    pub multi_lock: Vec<LockName>,
     /// How long ago its session was renewed, if the leader was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewed_ms_ago: Option<u64>,
@@ -154,7 +154,7 @@ impl HolderBody {
             ends_in_ms: holder.ends_at.map(|end| age(now, end)),
             value: holder.value.map(|value| text(&value)),
             release_request: None,
-            together: Vec::new(),
+            multi_lock: Vec::new(),
             renewed_ms_ago: None,
             expires_in_ms: None,
         }
@@ -188,7 +188,7 @@ pub struct WaiterBody {
     pub value: Option<String>,
     /// The locks that it waits for together, this one among them, if it wants several at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<LockName>,
+    pub multi_lock: Vec<LockName>,
 }
 
 impl HolderBody {
@@ -200,7 +200,7 @@ impl HolderBody {
             wanted_in_ms: age(now, asked.deadline),
             revoke: asked.revoke,
         };
-        Self { release_request: release_request.map(asked), together: bundle, ..self }
+        Self { release_request: release_request.map(asked), multi_lock: bundle, ..self }
     }
 }
 
@@ -215,7 +215,7 @@ impl WaiterBody {
             permits: waiter.permits,
             priority: waiter.priority,
             value: waiter.value.map(|value| text(&value)),
-            together: waiter.bundle,
+            multi_lock: waiter.bundle,
         }
     }
 }

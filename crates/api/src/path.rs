@@ -1,4 +1,4 @@
-//! Paths of the HTTP door, written for clients. The server's routes are the same strings, read.
+//! Paths of the HTTP API, as clients write them.
 
 use holdfast_types::{LockName, SessionName, ZnodePath};
 

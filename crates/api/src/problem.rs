@@ -160,7 +160,7 @@ mod tests {
         let problem =
             Problem::new(ErrorCode::LockBusy, 423, "").hint("add &wait=10s to queue").facts(facts);
         let json = serde_json::to_string(&problem).unwrap();
-        let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":252000,"entries":1,"labels":{"host":"web3"},"mode":"exclusive"},"waiters":2}"#;
+        let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":252000,"entries":1,"labels":{"host":"web3"},"mode":"exclusive"},"waiters":2}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<Problem>(&json).unwrap(), problem);
     }

@@ -22,7 +22,7 @@ pub(crate) enum BodyKind {
     /// The body is not read.
     None,
     /// A JSON object with the parameters of the query.
-    Fields,
+    Params,
     /// The data of a node.
     Data,
     /// A transaction.
@@ -36,7 +36,7 @@ pub(crate) enum BodyKind {
 impl BodyKind {
     fn bytes_max(self, config: &HttpConfig) -> usize {
         match self {
-            Self::None | Self::Fields | Self::Sessions => config.body_bytes_max,
+            Self::None | Self::Params | Self::Sessions => config.body_bytes_max,
             Self::Data => config.data_bytes_max,
             Self::Txn => config.txn_bytes_max,
             Self::Value => Acquire::VALUE_MAX,
@@ -45,7 +45,7 @@ impl BodyKind {
 
     fn hint(self) -> &'static str {
         match self {
-            Self::None | Self::Fields => "send the fields of the query, and nothing else",
+            Self::None | Self::Params => "send the fields of the query, and nothing else",
             Self::Data => "keep large data elsewhere, and its location here",
             Self::Txn => "split the transaction",
             Self::Sessions => "renew fewer sessions at once",

@@ -8,27 +8,28 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
-use holdfast_api::{CallParams, ErrorCode, JsonPairs, ParamError, RawParams, unescape_path};
+use holdfast_api::{
+    CallParams, ErrorCode, JsonPairs, ParamError, ParamList, RawParams, unescape_path,
+};
 use holdfast_service::{
     Failure, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
 use holdfast_types::{Identity, LockName, NameError, RecipeName, SessionName, Stamp, ZnodePath};
 
-use crate::body::BodyKind;
-use crate::front::Front;
-use crate::operation::Operation;
 use crate::reply::Reply;
+use crate::routes::Route;
+use crate::state::HttpState;
 use crate::status::{ErrorContext, HttpError, of_failure, of_param_error};
 
 /// One request and what its handler needs to answer it.
 pub(crate) struct CallContext<'a> {
-    pub(crate) front: &'a Front,
-    pub(crate) operation: &'static Operation,
+    pub(crate) state: &'a HttpState,
+    route: &'static Route,
     pub(crate) parts: &'a Parts,
     /// Empty for calls that take none.
     pub(crate) body: Bytes,
-    /// The parameters as text, from the query and the body.
-    fields: RawParams<'a>,
+    params: ParamList,
+    raw_params: RawParams<'a>,
     pub(crate) context: RequestContext,
     pub(crate) log_fields: LogFields,
 }
@@ -45,40 +46,52 @@ pub(crate) struct LogFields {
 
 impl<'a> CallContext<'a> {
     pub(crate) fn new(
-        front: &'a Front,
-        operation: &'static Operation,
+        state: &'a HttpState,
+        route: &'static Route,
         parts: &'a Parts,
         context: RequestContext,
     ) -> Self {
-        let (body, fields, log_fields) = (Bytes::new(), RawParams::default(), LogFields::default());
-        Self { front, operation, parts, body, fields, context, log_fields }
+        Self {
+            state,
+            route,
+            parts,
+            body: Bytes::new(),
+            params: ParamList::of_call(&[]),
+            raw_params: RawParams::default(),
+            context,
+            log_fields: LogFields::default(),
+        }
     }
 
-    /// Reads the parameters as text.
-    pub(crate) fn read_fields(&mut self) -> Result<(), HttpError> {
-        let list = &self.operation.params;
-        let mut fields = RawParams::parse(self.parts.uri.query(), list).map_err(of_param_error)?;
-        if self.operation.body == BodyKind::Fields && !self.body.is_empty() {
-            fields.merge_json(&self.body, list).map_err(of_param_error)?;
+    /// Reads the parameters as text, from the query and, with `in_body`, from a JSON object in the body.
+    pub(crate) fn read_params(
+        &mut self,
+        params: ParamList,
+        in_body: bool,
+    ) -> Result<(), HttpError> {
+        self.params = params;
+        let mut raw = RawParams::parse(self.parts.uri.query(), &params).map_err(of_param_error)?;
+        if in_body && !self.body.is_empty() {
+            raw.merge_json(&self.body, &params).map_err(of_param_error)?;
         }
-        self.fields = fields;
+        self.raw_params = raw;
         Ok(())
     }
 
     /// Adds parameters that the handler found in the body.
-    pub(crate) fn add_fields(&mut self, pairs: JsonPairs) -> Result<(), HttpError> {
-        self.fields.merge_pairs(pairs, &self.operation.params).map_err(of_param_error)
+    pub(crate) fn add_params(&mut self, pairs: JsonPairs) -> Result<(), HttpError> {
+        self.raw_params.merge_pairs(pairs, &self.params).map_err(of_param_error)
     }
 
     /// The parameters of the call.
     pub(crate) fn params<P: CallParams>(&self) -> Result<P, HttpError> {
-        P::read(&self.fields).map_err(of_param_error)
+        P::read(&self.raw_params).map_err(of_param_error)
     }
 
     /// A 307 to the leader, if the caller asks for it and another node leads. Without a leader this node answers.
     pub(crate) fn redirect_to_leader(&self) -> Option<Reply> {
-        let service = self.front.service();
-        if !self.fields.flag("redirect") || service.leader()? == service.node() {
+        let service = self.state.service();
+        if !self.raw_params.flag("redirect") || service.leader()? == service.node() {
             return None;
         }
         let target = self.parts.uri.path_and_query().map_or("/", |target| target.as_str());
@@ -111,7 +124,7 @@ impl CallContext<'_> {
 
     /// The path behind the part that the route fixes.
     fn rest_of_path(&self) -> &str {
-        let prefix = self.operation.route.prefix();
+        let prefix = self.route.prefix();
         self.parts.uri.path().strip_prefix(prefix).unwrap_or_default()
     }
 
@@ -125,7 +138,7 @@ impl CallContext<'_> {
     }
 
     pub(crate) fn service(&self) -> &Service {
-        self.front.service()
+        self.state.service()
     }
 
     /// Awaits a method of the service. Its future is boxed, so that the future of a handler stays small.
@@ -138,7 +151,7 @@ impl CallContext<'_> {
 
     /// Opens a stream of changes.
     pub(crate) fn watch(&self, request: WatchRequest) -> Result<WatchStream, HttpError> {
-        self.front.service().watch(request).map_err(|failure| self.error(failure))
+        self.state.service().watch(request).map_err(|failure| self.error(failure))
     }
 
     pub(crate) fn identities(&self) -> Vec<Identity> {
@@ -152,7 +165,7 @@ impl CallContext<'_> {
 
     /// The log's time: ages and remaining times in answers are relative to it.
     pub(crate) fn now(&self) -> Stamp {
-        self.front.service().log_time()
+        self.state.service().log_time()
     }
 
     /// Whether `Accept` names `text/plain` and not JSON.

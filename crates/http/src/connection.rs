@@ -24,17 +24,7 @@ use crate::HttpConfig;
 use crate::activity::{Activity, Followed, Observed};
 use crate::identity::Peer;
 use crate::reply::Streaming;
-
-/// How far the shutdown of the front-end has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    /// Open.
-    No,
-    /// The connection closes after its call in flight.
-    Gracefully,
-    /// The connection closes at once.
-    Now,
-}
+use crate::shutdown::ShutdownPhase;
 
 /// Serves one connection until the client, the timer or the shutdown ends it.
 pub(crate) async fn converse(
@@ -42,7 +32,7 @@ pub(crate) async fn converse(
     peer: Peer,
     router: Router,
     config: Arc<HttpConfig>,
-    mut closing: watch::Receiver<Closing>,
+    mut shutdown: watch::Receiver<ShutdownPhase>,
 ) {
     let activity = Arc::new(Activity::new());
     let io = TokioIo::new(Observed::new(stream, activity.clone()));
@@ -77,8 +67,8 @@ pub(crate) async fn converse(
                 let look_again = now + config.head_timeout;
                 alarm.as_mut().reset(deadline.map_or(look_again, |d| d.min(look_again)));
             }
-            changed = closing.changed() => {
-                if changed.is_err() || *closing.borrow_and_update() == Closing::Now {
+            changed = shutdown.changed() => {
+                if changed.is_err() || *shutdown.borrow_and_update() == ShutdownPhase::Closed {
                     return;
                 }
                 connection.as_mut().graceful_shutdown();

@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 type Series<const N: usize> = [(&'static str, &'static str); N];
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
-/// 499 stands for a client that hung up before its answer.
+/// 499 stands for a client that disconnected before its answer.
 const STATUSES: [(u16, &str); 18] = [
     (200, "200"),
     (201, "201"),
@@ -38,7 +38,7 @@ const STATUSES: [(u16, &str); 18] = [
     (503, "503"),
     (0, "other"),
 ];
-/// The status counted for a client that hung up.
+/// The status counted for a client that disconnected.
 const DISCONNECTED: u16 = 499;
 /// Upper bounds of the buckets, seconds: from a renewal on the leader to the longest wait.
 const BUCKETS: [f64; 16] = [

@@ -8,12 +8,13 @@ use std::fmt;
 use axum::http::StatusCode;
 use axum::routing::MethodFilter;
 use futures_util::future::BoxFuture;
-use holdfast_api::{ErrorCode, Form, Param, ParamList, Schemas};
+use holdfast_api::{ErrorCode, Form, ParamList, Schemas};
 use serde_json::Value;
 
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::reply::Reply;
+use crate::routes::Route;
 use crate::status::HttpError;
 
 /// Answers one call.
@@ -31,7 +32,7 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     /// Whole sentences: what a caller should know before the call.
     pub(crate) description: &'static str,
-    /// The query parameters; with [`BodyKind::Fields`] also the fields of the body.
+    /// The query parameters; with [`BodyKind::Params`] also the fields of the body.
     pub(crate) params: ParamList,
     /// Request headers that the handler reads, beside those that every call may have.
     pub(crate) headers: &'static [Header],
@@ -114,7 +115,7 @@ impl Operation {
         handler: AnswerFn,
     ) -> Self {
         let base = Self::public(id, route, handler);
-        Self { method, scope: Scope::Write, body: BodyKind::Fields, ..base }
+        Self { method, scope: Scope::Write, body: BodyKind::Params, ..base }
     }
 
     /// Whether the call takes a parameter of this name.
@@ -144,44 +145,6 @@ impl Operation {
         codes.sort_unstable();
         codes.dedup();
         codes
-    }
-}
-
-/// A path with its variable part left open.
-#[derive(Debug)]
-pub(crate) struct Route {
-    /// As the documentation, the metrics and the logs write it: `/v1/locks/{name}`.
-    pub(crate) pattern: &'static str,
-    /// The chapter of the description.
-    pub(crate) tag: &'static str,
-    /// The variable part.
-    pub(crate) name: Option<Param>,
-}
-
-impl Route {
-    pub(crate) const fn new(pattern: &'static str, tag: &'static str, name: Option<Param>) -> Self {
-        Self { pattern, tag, name }
-    }
-
-    /// The path before the variable part.
-    pub(crate) fn prefix(&self) -> &'static str {
-        self.pattern.split('{').next().unwrap_or_default()
-    }
-
-    /// The paths that lead to it, as the router writes them. A name that may contain `/` is the rest of the path. The path
-    /// without a name leads to the same handler, which rejects the empty name; `/v1/tree` is the root, with and without
-    /// its last `/`.
-    pub(crate) fn matched(&self) -> Vec<String> {
-        let prefix = self.prefix().to_owned();
-        match self.name {
-            Some(Param { name, form: Form::Path { .. }, .. }) => {
-                let root = prefix.strip_suffix('/').filter(|_| name == "path");
-                let rest = format!("{prefix}{{*{name}}}");
-                root.map(str::to_owned).into_iter().chain([prefix, rest]).collect()
-            }
-            Some(_) if self.pattern.ends_with('}') => vec![prefix, self.pattern.to_owned()],
-            Some(_) | None => vec![self.pattern.to_owned()],
-        }
     }
 }
 

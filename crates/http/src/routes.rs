@@ -1,18 +1,45 @@
-//! The paths of the API, and the router that is made from the list of operations.
-//!
-//! Paths are matched as sent: nothing is decoded or normalised here.
+//! The paths of the API. Paths are matched as sent: nothing is decoded or normalised here.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::routing::on;
-use holdfast_api::Param;
+use holdfast_api::{Form, Param};
 use holdfast_types::{LockName, RecipeName, SessionName, ZnodePath};
 
-use crate::front::{Front, answer};
-use crate::operation::{Operation, Route};
-use crate::operations::{NO_SUCH_PATH, OPERATIONS, WRONG_METHOD};
+/// A path with its variable part left open.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// As the documentation, the metrics and the logs write it: `/v1/locks/{name}`.
+    pub(crate) pattern: &'static str,
+    /// The chapter of the description.
+    pub(crate) tag: &'static str,
+    /// The variable part.
+    pub(crate) name: Option<Param>,
+}
+
+impl Route {
+    pub(crate) const fn new(pattern: &'static str, tag: &'static str, name: Option<Param>) -> Self {
+        Self { pattern, tag, name }
+    }
+
+    /// The path before the variable part.
+    pub(crate) fn prefix(&self) -> &'static str {
+        self.pattern.split('{').next().unwrap_or_default()
+    }
+
+    /// The paths that lead to it, as the router writes them. A name that may contain `/` is the rest of the path. The path
+    /// without a name leads to the same handler, which rejects the empty name; `/v1/tree` is the root, with and without
+    /// its last `/`.
+    pub(crate) fn matched(&self) -> Vec<String> {
+        let prefix = self.prefix().to_owned();
+        match self.name {
+            Some(Param { name, form: Form::Path { .. }, .. }) => {
+                let root = prefix.strip_suffix('/').filter(|_| name == "path");
+                let rest = format!("{prefix}{{*{name}}}");
+                root.map(str::to_owned).into_iter().chain([prefix, rest]).collect()
+            }
+            Some(_) if self.pattern.ends_with('}') => vec![prefix, self.pattern.to_owned()],
+            Some(_) | None => vec![self.pattern.to_owned()],
+        }
+    }
+}
 
 const LOCK_NAME: Param = Param::path(
     "name",
@@ -73,32 +100,40 @@ pub(crate) static ELECTION: Route =
 /// Of a path that does not exist.
 pub(crate) static OTHER: Route = Route::new("other", "", None);
 
-/// The router of the front-end.
-pub(crate) fn router(front: &Arc<Front>) -> Router {
-    let call = |operation: &'static Operation| {
-        let metrics = Arc::new(front.metrics().of_route(operation.route.pattern));
-        move |State(front): State<Arc<Front>>, request: Request| {
-            answer(front, operation, metrics.clone(), request)
-        }
-    };
-    let mut router = Router::new();
-    for operation in OPERATIONS {
-        for path in operation.route.matched() {
-            router = router.route(&path, on(operation.method.filter(), call(operation)));
-        }
-    }
-    router
-        .method_not_allowed_fallback(call(&WRONG_METHOD))
-        .fallback(call(&NO_SUCH_PATH))
-        .with_state(front.clone())
-}
+/// Every path that an operation has.
+pub(crate) static ROUTES: &[&Route] = &[
+    &LOCK,
+    &LOCKS,
+    &SESSION,
+    &SESSIONS,
+    &KEEP_ALIVE,
+    &KEEP_MANY_ALIVE,
+    &HISTORY,
+    &FENCE,
+    &TREE,
+    &TXN,
+    &WATCH,
+    &CLUSTER,
+    &LIVE,
+    &READY,
+    &METRICS,
+    &VERSION,
+    &EXPLAIN,
+    &OPEN_API,
+    &DOCS,
+    &LATCH,
+    &BARRIER,
+    &DOUBLE_BARRIER,
+    &COUNTER,
+    &ELECTION,
+];
 
 /// The route that looks most like a path that does not exist, if one does.
 pub(crate) fn nearest(path: &str) -> Option<&'static str> {
     const ALIKE_MIN: f64 = 0.8;
     let path = path.trim_end_matches('/');
-    let alike = |operation: &&Operation| {
-        let pattern = operation.route.pattern;
+    let alike = |route: &Route| {
+        let pattern = route.pattern;
         let (asked, full) = (base(path), base(pattern));
         let short = full.trim_start_matches("/v1");
         let score = strsim::jaro_winkler(asked, full).max(strsim::jaro_winkler(asked, short));
@@ -106,7 +141,7 @@ pub(crate) fn nearest(path: &str) -> Option<&'static str> {
         let named = (path.len() > asked.len()) == (pattern.len() > full.len());
         (score, named, pattern)
     };
-    let fits = OPERATIONS.iter().map(alike).filter(|(score, ..)| *score >= ALIKE_MIN);
+    let fits = ROUTES.iter().copied().map(alike).filter(|(score, ..)| *score >= ALIKE_MIN);
     fits.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))).map(|(.., pattern)| pattern)
 }
 

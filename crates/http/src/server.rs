@@ -10,10 +10,12 @@ use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::connection::{Closing, converse};
-use crate::front::Front;
+use crate::connection::converse;
+use crate::description::DOCUMENTATION;
 use crate::identity::Peer;
-use crate::routes::router;
+use crate::router::router;
+use crate::shutdown::ShutdownPhase;
+use crate::state::HttpState;
 use crate::{HttpConfig, HttpMetrics};
 
 /// Pause after a failed accept, whose usual cause is that no file descriptor is left.
@@ -34,10 +36,16 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) {
     let config = Arc::new(config);
-    let closing = watch::Sender::new(Closing::No);
-    let told = closing.subscribe();
-    let front = Front::new(config.clone(), service, metrics.clone(), registry, told);
-    listen(listener, config, router(&Arc::new(front)), metrics, closing, shutdown).await;
+    let phase = watch::Sender::new(ShutdownPhase::Serving);
+    let state = HttpState::new(
+        config.clone(),
+        service,
+        metrics.clone(),
+        registry,
+        phase.subscribe(),
+        DOCUMENTATION,
+    );
+    listen(listener, config, router(&Arc::new(state)), metrics, phase, shutdown).await;
 }
 
 /// The accept loop over any router.
@@ -46,12 +54,12 @@ pub(crate) async fn listen(
     config: Arc<HttpConfig>,
     router: Router,
     metrics: HttpMetrics,
-    closing: watch::Sender<Closing>,
+    phase: watch::Sender<ShutdownPhase>,
     shutdown: impl Future<Output = ()>,
 ) {
     let server = HttpServer {
         places: Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS))),
-        closing,
+        phase,
         config,
         router,
         metrics,
@@ -67,7 +75,7 @@ pub(crate) async fn listen(
 struct HttpServer {
     /// One permit a connection.
     places: Arc<Semaphore>,
-    closing: watch::Sender<Closing>,
+    phase: watch::Sender<ShutdownPhase>,
     config: Arc<HttpConfig>,
     router: Router,
     metrics: HttpMetrics,
@@ -99,9 +107,8 @@ impl HttpServer {
         }
         let open = self.metrics.connections().clone();
         open.inc();
-        let closing = self.closing.subscribe();
-        let conversation =
-            converse(stream, peer, self.router.clone(), self.config.clone(), closing);
+        let phase = self.phase.subscribe();
+        let conversation = converse(stream, peer, self.router.clone(), self.config.clone(), phase);
         tokio::spawn(async move {
             conversation.await;
             open.dec();
@@ -110,11 +117,11 @@ impl HttpServer {
     }
 
     async fn close(&self) {
-        self.closing.send_replace(Closing::Gracefully);
+        self.phase.send_replace(ShutdownPhase::Draining);
         let grace = tokio::time::timeout(self.config.drain_timeout, self.all_closed()).await;
         if grace.is_err() {
             tracing::warn!("connections were still busy at the end of the drain time and are cut");
-            self.closing.send_replace(Closing::Now);
+            self.phase.send_replace(ShutdownPhase::Closed);
             self.all_closed().await;
         }
     }

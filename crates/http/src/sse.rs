@@ -14,9 +14,7 @@ use futures_util::stream::unfold;
 use holdfast_api::parameters::watch::SINCE;
 use holdfast_api::{ErrorCode, ParamError, ParamValue as _};
 use holdfast_types::Revision;
-use tokio::sync::watch;
 
-use crate::connection::Closing;
 use crate::head::only;
 use crate::reply::Reply;
 use crate::status::{HttpError, of_param_error};
@@ -61,11 +59,6 @@ fn revision(id: &str) -> Result<Revision, ParamError> {
         )
         .hint("give back the id of an event")
     })
-}
-
-/// Resolves when the front-end begins to shut down.
-pub(crate) async fn closed(closing: &mut watch::Receiver<Closing>) {
-    drop(closing.wait_for(|closing| *closing != Closing::No).await);
 }
 
 /// A stream: a comment at once, because proxies and clients wait for the first byte, then events, and a comment

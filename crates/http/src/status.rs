@@ -78,6 +78,11 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
     }
 }
 
+/// The text of `/errors/{code}`: the meaning of a code, whether to retry, and what to do next.
+pub fn explanation(code: ErrorCode) -> String {
+    code.page(of_code(code).as_u16())
+}
+
 /// A problem without facts.
 pub(crate) fn problem(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> HttpError {
     with_status(Problem::new(code, 0, detail))
@@ -113,7 +118,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         }
         Failure::NoLeader => passing(ErrorCode::NoLeader, "nothing was done", SOON),
         Failure::OutcomeUnknown => {
-            let detail = "the call was handed on and no answer came in time";
+            let detail = "the call was forwarded or proposed, and no result came in time";
             let mut problem = passing(ErrorCode::OutcomeUnknown, detail, SOON);
             problem.hint = Some("send the same call again with the same session".into());
             problem
@@ -127,10 +132,9 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             too_many_waiters("calls waiting on one node", limit)
         }
         Failure::DiskFull => passing(ErrorCode::DiskFull, "nothing was done", LATER),
-        Failure::TooLarge => problem(
-            ErrorCode::PayloadTooLarge,
-            "the call is larger than an entry of the log may be",
-        ),
+        Failure::TooLarge => {
+            problem(ErrorCode::PayloadTooLarge, "the call is larger than one log entry may be")
+        }
         Failure::ShuttingDown => shutting_down(),
         Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -152,7 +156,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
 
 /// The node is about to stop.
 pub(crate) fn shutting_down() -> HttpError {
-    let mut problem = passing(ErrorCode::ShuttingDown, "this node is going away", SOON);
+    let mut problem = passing(ErrorCode::ShuttingDown, "this node is shutting down", SOON);
     problem.hint = Some("send the same call to another node".into());
     problem
 }
@@ -334,9 +338,9 @@ fn busy(
 fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> HttpError {
     let left = cooldown.until.0.saturating_sub(context.now.0);
     let why = match cooldown.cause {
-        CooldownCause::MinHold => "its last holder asked for that (min_hold)",
-        CooldownCause::Cooldown => "it was granted a short while ago (cooldown)",
-        CooldownCause::LockDelay => "its last holder was lost and may not know it (lock_delay)",
+        CooldownCause::MinHold => "its last holder set min_hold",
+        CooldownCause::Cooldown => "its policy has a cooldown",
+        CooldownCause::LockDelay => "its last holder's session expired (lock_delay)",
     };
     let detail = format!("nobody holds it, and nobody gets it for another {left} ms: {why}");
     let facts = Facts {
@@ -372,7 +376,7 @@ fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
         holder: Some(Box::new(HolderBody::new(holder, context.now))),
         ..Facts::default()
     };
-    let hint = "only the session and owner that took a lock give it back";
+    let hint = "only the session and owner that hold a lock release it";
     with_status(Problem::new(ErrorCode::NotHolder, 0, detail).hint(hint).facts(facts))
 }
 

@@ -28,13 +28,13 @@ const fn word(
 
 /// Wrong wherever it stands.
 pub const TEXT: &[PrivateWord] = &[
-    word("astray", "`unexpected_reply`", &["crates/http"]),
+    word("astray", "`unexpected_reply`", &[]),
     word("chronicle", "hold recorder or lock history", &["docs"]),
     word("closings", "cooldowns", &["crates/holdfast", "crates/machine"]),
     word(
         "custody",
         "`operator`, `handover` or `revoke`",
-        &["crates/api", "crates/http", "crates/machine", "crates/types", "docs"],
+        &["crates/machine", "crates/types", "docs"],
     ),
     word("decimal_twin", "`suggest_binary_unit`", &["crates/holdfast"]),
     word("do_what_is_due", "`run_timers`", &["crates/machine"]),
@@ -43,7 +43,6 @@ pub const TEXT: &[PrivateWord] = &[
         "front-end, HTTP API, ZooKeeper port or listener",
         &[
             "CONTRIBUTING.md",
-            "crates/api",
             "crates/fence",
             "crates/holdfast",
             "crates/http",
@@ -78,16 +77,14 @@ pub const TEXT: &[PrivateWord] = &[
     word("founding", "bootstrap", &["docs", "tests/cluster"]),
     word("gatherers", "barrier waiters", &[]),
     word("grant_what_waited_for_time", "`grant_due_waiters`", &["crates/machine"]),
-    word("hung_up", "disconnected", &["crates/http"]),
+    word("hung_up", "disconnected", &[]),
     word("newcomer", "new arrival", &["crates/machine", "docs", "tests/lab"]),
     word(
         "patience",
         "`request_timeout`, or the deadline of what",
         &[
-            "crates/client",
             "crates/fence",
             "crates/holdfast",
-            "crates/http",
             "docs",
             "tests/cluster",
             "tests/conformance",
@@ -113,11 +110,8 @@ pub const TEXT: &[PrivateWord] = &[
         "whoever",
         "the actor: the caller, the holder, the operator",
         &[
-            "crates/api",
-            "crates/client",
             "crates/fence",
             "crates/holdfast",
-            "crates/http",
             "crates/machine",
             "crates/storage",
             "crates/types",
@@ -136,7 +130,7 @@ pub const NAMES: &[PrivateWord] = &[
     word("bundle", "multi-lock", &["crates/api", "crates/machine", "crates/types"]),
     word("bundles", "multi-locks", &["crates/machine"]),
     word("caveat", "where the other system wins", &[]),
-    word("contender", "`QueueEntry`: waiter or holder", &["crates/http", "crates/machine"]),
+    word("contender", "`QueueEntry`: waiter or holder", &["crates/machine"]),
     word("crew", "workers", &[]),
     word("crowd", "`Many`", &["crates/holdfast", "crates/machine", "tests/cluster"]),
     word("ear", "session events", &[]),
@@ -151,7 +145,7 @@ pub const NAMES: &[PrivateWord] = &[
     word(
         "standing",
         "`LockState`",
-        &["crates/client", "crates/machine", "crates/service", "crates/types", "tests/cluster"],
+        &["crates/machine", "crates/service", "crates/types", "tests/cluster"],
     ),
     word("survey", "membership registry", &[]),
 ];
@@ -159,48 +153,25 @@ pub const NAMES: &[PrivateWord] = &[
 /// Wrong as an identifier.
 pub const WHOLE: &[PrivateWord] = &[
     word("Ask", "`LockRequest`", &["crates/holdfast", "crates/machine", "tests/conformance"]),
-    word("Closing", "cooldown", &["crates/http", "crates/machine", "crates/storage"]),
-    word("Exchange", "`RequestContext`", &["crates/client", "crates/http"]),
+    word("Closing", "cooldown", &["crates/machine", "crates/storage"]),
+    word("Exchange", "`RequestContext`", &[]),
     word(
         "Fault",
         "`Problem`, or a qualified noun",
-        &["crates/holdfast", "crates/http", "crates/storage", "tests/cluster"],
+        &["crates/holdfast", "crates/storage", "tests/cluster"],
     ),
     word("Means", "`…Context`", &[]),
-    word("Reach", "applied-index waiters", &["crates/http"]),
+    word("Reach", "applied-index waiters", &[]),
     word("Nobody", "`None`", &["crates/machine"]),
-    word(
-        "Several",
-        "multi-lock",
-        &["crates/client", "crates/holdfast", "crates/machine", "tests/cluster"],
-    ),
-    word("Subject", "`LogFields`", &["crates/http", "tests/conformance"]),
-    word("Terms", "`AcquireOptions`", &["crates/http", "crates/machine"]),
+    word("Several", "multi-lock", &["crates/holdfast", "crates/machine", "tests/cluster"]),
+    word("Subject", "`LogFields`", &["tests/conformance"]),
+    word("Terms", "`AcquireOptions`", &["crates/machine"]),
     word("Together", "multi-lock", &[]),
     word("depart", "`leave`", &["crates/machine"]),
-    word("elsewhere", "`redirect_to_leader`", &["crates/http", "crates/machine", "tests/cluster"]),
-    word(
-        "knowing",
-        "`queue_info`",
-        &["crates/api", "crates/holdfast", "crates/http", "tests/cluster"],
-    ),
-    word(
-        "several",
-        "`multi_lock`",
-        &[
-            "crates/api",
-            "crates/client",
-            "crates/holdfast",
-            "crates/http",
-            "crates/machine",
-            "tests/cluster",
-        ],
-    ),
-    word(
-        "together",
-        "`multi_lock`",
-        &["crates/api", "crates/client", "crates/machine", "tests/cluster"],
-    ),
+    word("elsewhere", "`redirect_to_leader`", &["crates/machine", "tests/cluster"]),
+    word("knowing", "`queue_info`", &["crates/holdfast", "tests/cluster"]),
+    word("several", "`multi_lock`", &["crates/holdfast", "crates/machine", "tests/cluster"]),
+    word("together", "`multi_lock`", &["crates/machine", "tests/cluster"]),
     word("truth", "`Bool`", &["crates/holdfast"]),
 ];
 

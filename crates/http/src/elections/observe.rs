@@ -14,9 +14,9 @@ use holdfast_service::{
 use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
 use crate::call::CallContext;
-use crate::connection::Closing;
 use crate::reply::Reply;
-use crate::sse::{self, EventSource, closed, last_event_id};
+use crate::shutdown::{ShutdownPhase, begun};
+use crate::sse::{self, EventSource, last_event_id};
 use crate::status::{ErrorContext, HttpError, of_failure, shutting_down};
 
 pub(super) async fn observe(
@@ -32,7 +32,7 @@ pub(super) async fn observe(
     let mut stream = ElectionStream {
         service: call.service().clone(),
         watch: watch.map_err(|failure| call.error(failure))?,
-        closing: call.front.closing(),
+        shutdown: call.state.shutdown(),
         election,
         lock,
         seen: since.unwrap_or_default(),
@@ -48,7 +48,7 @@ pub(super) async fn observe(
             call.run(call.service().lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
     }
-    Ok(sse::stream("leaders follow", call.front.config().stream_comment, stream))
+    Ok(sse::stream("leaders follow", call.state.config().stream_comment, stream))
 }
 
 fn watch(
@@ -63,7 +63,7 @@ fn watch(
 struct ElectionStream {
     service: Service,
     watch: WatchStream,
-    closing: signal::Receiver<Closing>,
+    shutdown: signal::Receiver<ShutdownPhase>,
     election: LockName,
     lock: LockName,
     /// Everything up to this revision was reported, or was known to the client.
@@ -92,7 +92,7 @@ impl EventSource for ElectionStream {
             }
             let watched = tokio::select! {
                 watched = self.watch.next() => watched,
-                () = closed(&mut self.closing) => return Some(self.end(&shutting_down())),
+                () = begun(&mut self.shutdown) => return Some(self.end(&shutting_down())),
             };
             if let Some(text) = self.receive(watched) {
                 return Some(text);

@@ -22,7 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
 };
 
 async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
-    let ClusterView { cluster, term, leader, nodes } = call.front.service().cluster().await;
+    let ClusterView { cluster, term, leader, nodes } = call.state.service().cluster().await;
     let nodes = nodes.into_iter().map(node).collect();
     Ok(Reply::json(StatusCode::OK, &ClusterBody { cluster, term, leader, nodes }))
 }

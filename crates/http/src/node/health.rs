@@ -50,12 +50,12 @@ fn answers(failed: &'static str) -> Vec<Answer> {
 }
 
 fn live(call: &CallContext<'_>) -> Reply {
-    health(call.front.service().health().live, None)
+    health(call.state.service().health().live, None)
 }
 
 fn is_ready(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let ReadyParams { leader, .. } = call.params()?;
-    let service = call.front.service();
+    let service = call.state.service();
     let leads = leader.then(|| {
         let ok = service.leader() == Some(service.node());
         let detail = if ok { "this node leads" } else { "another node leads, or none" };

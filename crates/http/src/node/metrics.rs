@@ -28,9 +28,9 @@ pub(crate) static OPERATION: Operation = Operation {
 };
 
 fn metrics(call: &CallContext<'_>) -> Result<Reply, HttpError> {
-    call.front.service().refresh_metrics();
+    call.state.service().refresh_metrics();
     let mut text = String::new();
-    encode(&mut text, call.front.registry())
+    encode(&mut text, call.state.registry())
         .map_err(|error| internal(format!("cannot encode the metrics: {error}")))?;
     Ok(Reply::text_as(OPENMETRICS, text))
 }

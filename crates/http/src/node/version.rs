@@ -19,6 +19,6 @@ pub(crate) static OPERATION: Operation = Operation {
 
 fn version(call: &CallContext<'_>) -> Reply {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let commit = call.front.config().commit.clone();
+    let commit = call.state.config().commit.clone();
     Reply::json(StatusCode::OK, &VersionBody { version, commit })
 }

@@ -7,13 +7,12 @@ use axum::http::{HeaderMap, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, unescape_path};
 
-use super::html::{self, Page, escaped, request_line};
+use super::html_reply;
 use crate::call::CallContext;
 use crate::operation::{Answer, Content, Operation, Scope};
-use crate::operations::OPERATIONS;
 use crate::reply::Reply;
 use crate::routes::EXPLAIN;
-use crate::status::{HttpError, of_code, problem};
+use crate::status::{HttpError, explanation, problem};
 
 pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Static,
@@ -26,11 +25,6 @@ pub(crate) static OPERATION: Operation = Operation {
     ..Operation::public("explainError", &EXPLAIN, |call| ready(explain(call)).boxed())
 };
 
-/// The text of `/errors/{code}`: the meaning of a code, whether to retry, and what to do next.
-pub fn explanation(code: ErrorCode) -> String {
-    code.page(of_code(code).as_u16())
-}
-
 fn explain(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let raw = call.parts.uri.path().strip_prefix(EXPLAIN.prefix()).unwrap_or_default();
     let name = unescape_path(raw).unwrap_or_default();
@@ -39,7 +33,7 @@ fn explain(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     if !accepts_html(&call.parts.headers) {
         return Ok(Reply::text(StatusCode::OK, explanation(code)));
     }
-    Ok(html::reply(page(code).into()))
+    Ok(html_reply((call.state.documentation().error_page)(code)))
 }
 
 /// Whether `Accept` names HTML.
@@ -49,26 +43,6 @@ fn accepts_html(headers: &HeaderMap) -> bool {
     media
         .map(|media| media.split(';').next().unwrap_or_default().trim())
         .any(|media| media.eq_ignore_ascii_case("text/html"))
-}
-
-pub(super) fn page(code: ErrorCode) -> String {
-    let mut page = Page::begin(&format!("{code}: {}", code.title()));
-    page.paragraph(&format!("Status {}; the call {}.", of_code(code).as_u16(), code.again()));
-    page.paragraph(code.explanation());
-    let returned_by: Vec<String> = OPERATIONS
-        .iter()
-        .filter(|operation| operation.all_errors().contains(&code))
-        .map(|operation| format!("<li>{}</li>", link(operation)))
-        .collect();
-    if !returned_by.is_empty() {
-        page.html(format_args!("<p>Answered by:</p><ul>{}</ul>\n", returned_by.concat()));
-    }
-    page.0
-}
-
-fn link(operation: &Operation) -> String {
-    let line = escaped(&request_line(operation));
-    format!("<a href=\"/docs#{}\"><code>{line}</code></a>", operation.id)
 }
 
 #[cfg(test)]

@@ -1,7 +1,19 @@
-//! Pages about the API for people: an error code, and the whole API. They contain no script and load nothing, so they work
-//! where only the node can be reached. Their text comes from the operations and from `ErrorCode`.
+//! Calls that return documentation: the whole API, and each error code.
 
 pub(crate) mod docs;
 pub(crate) mod error;
-mod html;
 pub(crate) mod openapi;
+
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use bytes::Bytes;
+
+use crate::reply::Reply;
+
+/// No script of a page runs, and a page loads nothing.
+const POLICY: HeaderValue =
+    HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+
+fn html_reply(page: Bytes) -> Reply {
+    Reply::made("text/html; charset=utf-8", page).with_header(CONTENT_SECURITY_POLICY, POLICY)
+}

@@ -3,11 +3,9 @@
 use std::future::ready;
 
 use axum::http::StatusCode;
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use serde_json::json;
 
-use crate::openapi::document;
 use crate::operation::{Answer, Operation};
 use crate::reply::Reply;
 use crate::routes::OPEN_API;
@@ -21,12 +19,8 @@ pub(crate) static OPERATION: Operation = Operation {
             |_| json!({ "type": "object", "required": ["openapi", "info", "paths"] }),
         )]
     },
-    ..Operation::public("describeApi", &OPEN_API, |_| {
-        ready(Ok(Reply::made("application/json", description()))).boxed()
+    ..Operation::public("describeApi", &OPEN_API, |call| {
+        let document = (call.state.documentation().openapi)();
+        ready(Ok(Reply::made("application/json", document))).boxed()
     })
 };
-
-/// The description of the API, as `/openapi.json` serves it: an `OpenAPI` 3.1 document, JSON text.
-pub fn description() -> Bytes {
-    document()
-}

@@ -26,15 +26,9 @@ async fn start(config: HttpConfig, router: Router) -> Server {
     let metrics = HttpMetrics::register(&mut Registry::default());
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move { drop(stopped.await) };
-    let closing = watch::Sender::new(Closing::No);
-    let ended = tokio::spawn(listen(
-        listener,
-        Arc::new(config),
-        router,
-        metrics.clone(),
-        closing,
-        shutdown,
-    ));
+    let phase = watch::Sender::new(ShutdownPhase::Serving);
+    let ended =
+        tokio::spawn(listen(listener, Arc::new(config), router, metrics.clone(), phase, shutdown));
     Server { address, metrics, stop, ended }
 }
 

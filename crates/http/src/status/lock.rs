@@ -8,20 +8,25 @@ use super::{ErrorContext, HttpError, with_status};
 pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let detail = match limit {
         Some(limit) => format!("its limit is {limit}"),
-        None => "it is no semaphore: it has no limit".to_owned(),
+        None => "it is not a semaphore: it has no limit".to_owned(),
     };
-    about(ErrorCode::LimitMismatch, detail, "name the limit it has, or have it changed", context)
+    about(
+        ErrorCode::LimitMismatch,
+        detail,
+        "name the limit it has, or change it with PATCH",
+        context,
+    )
 }
 
 pub(super) fn segments_mismatch(segments: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let (detail, hint) = match segments {
         Some(count) => (
-            format!("it is cut into {count} segments, from 0 to {}", count.saturating_sub(1)),
-            "ask with the segments it has, or with segment=any",
+            format!("it has {count} segments, from 0 to {}", count.saturating_sub(1)),
+            "name the segments it has, or segment=any",
         ),
         None => (
-            "it is one lock: it is not cut into segments".to_owned(),
-            "take it without segments, or PATCH it with segments=N while nobody uses it",
+            "it is one lock, without segments".to_owned(),
+            "acquire it without segments, or PATCH it with segments=N while it has no holder and no waiter",
         ),
     };
     let mut problem = about(ErrorCode::SegmentsMismatch, detail, hint, context);
@@ -31,7 +36,7 @@ pub(super) fn segments_mismatch(segments: Option<u32>, context: &ErrorContext<'_
 
 pub(super) fn permits_mismatch(permits: u32, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("the session has {permits} permits of it");
-    let hint = "release them first, or name another owner to take more beside them";
+    let hint = "release them first, or name another owner to acquire more";
     about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 
@@ -43,12 +48,12 @@ pub(super) fn mode_conflict(mode: Mode, context: &ErrorContext<'_>) -> HttpError
 
 pub(super) fn not_reentrant(context: &ErrorContext<'_>) -> HttpError {
     let hint = "name another owner, or leave reentrant=false out";
-    about(ErrorCode::NotReentrant, "the owner has it already".to_owned(), hint, context)
+    about(ErrorCode::NotReentrant, "the owner holds it already".to_owned(), hint, context)
 }
 
 pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("attempts up to {newest} are over");
-    let hint = "to take the lock, send the call with a larger attempt";
+    let hint = "to acquire the lock, send the call with a larger attempt";
     let mut problem = about(ErrorCode::AttemptOver, detail, hint, context);
     problem.facts.newest_attempt = Some(newest);
     problem
@@ -56,7 +61,7 @@ pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpE
 
 pub(super) fn in_use(entries: u32, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("{entries} hold it or wait for it");
-    let hint = "whether it has a limit, or segments, is changed while nobody uses it";
+    let hint = "change the limit or the segments while it has no holder and no waiter";
     about(ErrorCode::InUse, detail, hint, context)
 }
 
@@ -73,13 +78,14 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::Segments => "segments",
     };
     let detail = format!("{what} is out of its bounds");
-    about(ErrorCode::InvalidArgument, detail, "ask for less", context)
+    about(ErrorCode::InvalidArgument, detail, "choose a smaller value", context)
 }
 
 pub(super) fn deadlock(cycle: &[Blocked], context: &ErrorContext<'_>) -> HttpError {
     let waits = cycle.iter().map(|(session, _, lock)| format!("'{session}' waits for '{lock}'"));
     let waits: Vec<String> = waits.collect();
-    let hint = "release what you hold, then ask again; what is to be handed on, release instead";
+    let hint =
+        "release the locks that you hold, then acquire again; instead of a hand-over, release";
     about(ErrorCode::Deadlock, waits.join(", "), hint, context)
 }
 
@@ -94,7 +100,7 @@ pub(super) fn already_holds(holder: &HolderView, context: &ErrorContext<'_>) -> 
 }
 
 pub(super) fn cannot_overtake(context: &ErrorContext<'_>) -> HttpError {
-    let detail = "a ZooKeeper client waits before the one it is to be handed to".to_owned();
+    let detail = "a ZooKeeper client is ahead of the receiver in the queue".to_owned();
     let hint = "release it instead, or hand it to a session that does not wait for it";
     about(ErrorCode::InUse, detail, hint, context)
 }

@@ -25,7 +25,7 @@ pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
         }
         TreeRejection::BadVersion { path, actual } => {
             let detail = format!("'{path}' has version {actual}");
-            let hint = "read it again, and decide again";
+            let hint = "read it again, and send the change with that version";
             let mut problem = about(path, ErrorCode::VersionMismatch, detail, hint);
             problem.facts.version = u64::try_from(actual).ok();
             problem

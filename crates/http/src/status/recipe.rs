@@ -26,9 +26,9 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
             about(ErrorCode::InvalidArgument, detail, "choose a smaller one", none)
         }
         RecipeRejection::PartiesMismatch { parties } => {
-            let detail = format!("those who are there pass in a number of {parties}");
+            let detail = format!("the barrier is for {parties} parties");
             let facts = RecipeFacts { parties: Some(parties), ..none };
-            about(ErrorCode::CountMismatch, detail, "say the same number everywhere", facts)
+            about(ErrorCode::CountMismatch, detail, "name the same number in every call", facts)
         }
         RecipeRejection::NotYet { arrived, parties } => {
             not_yet(NotYet::Arrivals { arrived, parties }, Duration::ZERO)
@@ -41,7 +41,7 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
         }
         RecipeRejection::CounterVersion { actual } => {
             let detail = format!("the counter has version {actual}");
-            let hint = "read it again, and decide again";
+            let hint = "read it again, and send the change with that version";
             let mut problem = about(ErrorCode::VersionMismatch, detail, hint, none);
             problem.facts.version = Some(actual);
             problem
@@ -62,12 +62,12 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
     let none = RecipeFacts::default();
     let (detail, hint, facts) = match what {
         NotYet::Latch(view) => {
-            let detail = format!("{} of {} are left to be counted down", view.left, view.count);
+            let detail = format!("{} of {} counts are left", view.left, view.count);
             let facts = RecipeFacts { count: Some(view.count), left: Some(view.left), ..none };
             (detail, "add ?wait=30s to wait for it", facts)
         }
         NotYet::Arrivals { arrived, parties } => {
-            let detail = format!("{parties} pass together; you have not arrived, or no longer");
+            let detail = format!("{arrived} of {parties} have arrived; you are not among them");
             let facts = RecipeFacts { arrived: Some(arrived), parties: Some(parties), ..none };
             (detail, "send the call again with &wait=60s to arrive and wait", facts)
         }

@@ -53,7 +53,7 @@ fn a_busy_lock_names_its_holder_and_how_to_queue() {
     let problem =
         rejected(Rejection::Lock(LockRejection::Busy { holder: holder().into(), waiters: 2 }));
     let json = serde_json::to_string(&*problem).unwrap();
-    let expected = r#"{"type":"/errors/lock-busy","title":"Lock is held by someone else","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
+    let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
     assert_eq!(json, expected);
 }
 

@@ -20,11 +20,11 @@ use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
 use crate::call::CallContext;
-use crate::connection::Closing;
 use crate::operation::{Answer, Content, Header, Operation};
 use crate::reply::Reply;
 use crate::routes::WATCH;
-use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, closed, last_event_id};
+use crate::shutdown::{ShutdownPhase, begun};
+use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, last_event_id};
 use crate::status::{HttpError, compacted, of_param_error, shutting_down};
 
 /// A long poll is answered when it has so many changes, and no revision is incomplete.
@@ -69,8 +69,8 @@ async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let request = WatchRequest { filter, since, identities: call.identities() };
     let watch = call.watch(request)?;
     if accepts_events(headers) {
-        let stream = Stream { watch, closing: call.front.closing(), ended: false };
-        return Ok(sse::stream("changes follow", call.front.config().stream_comment, stream));
+        let stream = Stream { watch, shutdown: call.state.shutdown(), ended: false };
+        return Ok(sse::stream("changes follow", call.state.config().stream_comment, stream));
     }
     call.log_fields.wait = wait;
     let resume = since.unwrap_or_else(|| call.service().revision());
@@ -140,7 +140,7 @@ async fn poll(
 
 struct Stream {
     watch: WatchStream,
-    closing: signal::Receiver<Closing>,
+    shutdown: signal::Receiver<ShutdownPhase>,
     ended: bool,
 }
 
@@ -151,7 +151,7 @@ impl EventSource for Stream {
         }
         Some(tokio::select! {
             watched = self.watch.next() => self.text(watched),
-            () = closed(&mut self.closing) => self.end("reconnect", &shutting_down()),
+            () = begun(&mut self.shutdown) => self.end("reconnect", &shutting_down()),
         })
     }
 }

@@ -169,7 +169,7 @@ async fn row_81b_every_change_of_the_leader_is_observed_and_a_succession_is_one_
     node.call("DELETE", "/v1/elections/db?session=db2").await;
     let last = change(&mut events).await;
     assert_eq!(last.0, "vacant");
-    // Whoever goes on from an id is told what came after it, and nothing twice.
+    // A resumed stream has what came after the id, and nothing twice.
     let mut resumed = Events::open(node.address, "/v1/elections/db", Some(begun)).await;
     let mut values = Vec::new();
     for _ in 0..3 {
@@ -217,7 +217,7 @@ async fn what_is_forgotten_is_said_to_be_a_gap_and_who_leads_now_follows() {
 }
 
 #[tokio::test]
-async fn a_node_that_goes_away_sends_its_observers_elsewhere() {
+async fn a_node_that_shuts_down_sends_its_observers_to_other_nodes() {
     let node = Node::start().await;
     let mut events = Events::open(node.address, "/v1/elections/db", None).await;
     assert_eq!(change(&mut events).await.0, "vacant");

@@ -176,13 +176,13 @@ async fn a_lock_is_handed_on_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_lock_is_not_handed_to_somebody_who_waits_for_whoever_waits_for_it() {
+async fn a_hand_over_that_closes_a_cycle_is_rejected() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     node.take("/v1/locks/b?session=waiter").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
     node.until_waiters("a", 1).await;
-    let elsewhere = node.begin("PUT", "/v1/locks/b?session=you&wait=60s");
+    let other = node.begin("PUT", "/v1/locks/b?session=you&wait=60s");
     node.until_waiters("b", 1).await;
     let reply = node.call("DELETE", "/v1/locks/a?session=me&to=you").await;
     let detail = reply.problem(409, "deadlock")["detail"].clone();
@@ -193,7 +193,7 @@ async fn a_lock_is_not_handed_to_somebody_who_waits_for_whoever_waits_for_it() {
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
     assert_eq!(waiting.await.unwrap().status, 200);
     assert_eq!(node.call("DELETE", "/v1/locks/b?session=waiter").await.status, 204);
-    assert_eq!(elsewhere.await.unwrap().status, 200);
+    assert_eq!(other.await.unwrap().status, 200);
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn an_operator_takes_a_lock_away_and_the_next_is_granted() {
     node.until_waiters("a", 1).await;
     let broken = node.call("DELETE", "/v1/locks/a?force&reason=host+is+gone").await.json();
     assert_eq!(broken["broken"], 1);
-    // Sent again with the token, it takes nothing from whoever came after.
+    // Sent again with the token, it affects no later holder.
     let target = format!("/v1/locks/a?force&reason=again&token={token}");
     assert_eq!(node.call("DELETE", &target).await.json()["broken"], 0);
     assert!(waiting.await.unwrap().json()["token"].as_u64().unwrap() > token);
@@ -242,7 +242,7 @@ async fn several_locks_come_together_each_with_its_token_or_not_at_all() {
     // The free one is kept for it: a smaller call does not starve it.
     node.call("PUT", "/v1/locks/a?session=small").await.problem(423, "lock-busy");
     let queue = node.call("GET", "/v1/locks/b/x").await.json()["queue"].clone();
-    assert_eq!(queue[0]["together"], json!(["a", "b/x"]));
+    assert_eq!(queue[0]["multi_lock"], json!(["a", "b/x"]));
     assert_eq!(node.call("DELETE", "/v1/locks/b/x?session=other").await.status, 204);
     let grants = waiting.await.unwrap().json()["grants"].clone();
     let names: Vec<_> = [0, 1].map(|n| grants[n]["lock"].clone()).into();

@@ -1,4 +1,4 @@
-//! Waiting and knowing: positions pushed to waiters, holds that live as long as a connection, news of sessions, and why
+//! Queue information: positions pushed to waiters, holds that live as long as a connection, events of sessions, and why
 //! a lock is not free.
 
 use std::time::{Duration, Instant};

@@ -98,7 +98,7 @@ async fn the_last_arrival_opens_a_barrier_for_all_nodes() {
 }
 
 #[tokio::test]
-async fn whoever_goes_breaks_the_barrier_and_everybody_is_told() {
+async fn a_member_that_leaves_breaks_the_barrier_for_all() {
     let node = Node::start().await;
     let wait = "/v1/barriers/go?parties=3&session=w1&wait=30s&request=r1";
     let waiting = node.begin("POST", wait);

@@ -70,14 +70,14 @@ async fn the_number_of_segments_is_remembered_and_told() {
         let reply = node.call("PUT", &format!("/v1/locks/stock?session=b&{query}")).await;
         let problem = reply.problem(409, "segments-mismatch");
         assert_eq!(problem["segments"], 8, "{query}");
-        assert_eq!(problem["detail"], "it is cut into 8 segments, from 0 to 7", "{query}");
+        assert_eq!(problem["detail"], "it has 8 segments, from 0 to 7", "{query}");
     }
-    let several = node.call("POST", "/v1/locks?name=stock&name=z&session=b").await;
-    several.problem(409, "segments-mismatch");
+    let multi_lock = node.call("POST", "/v1/locks?name=stock&name=z&session=b").await;
+    multi_lock.problem(409, "segments-mismatch");
     assert_eq!(node.call("PUT", "/v1/sessions/b").await.status, 201);
-    let contender =
+    let place =
         node.call("POST", "/v1/tree/locks/stock?session=b&ephemeral&sequential&name=lock-").await;
-    contender.problem(409, "segments-mismatch");
+    place.problem(409, "segments-mismatch");
     let problem = node.call("PUT", "/v1/locks/stock?session=a&segments=8&segment=4").await;
     let problem = problem.problem(409, "in-use");
     assert!(problem["detail"].as_str().unwrap().contains("'stock/3'"), "{problem}");

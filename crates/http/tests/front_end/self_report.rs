@@ -87,5 +87,5 @@ async fn an_error_code_explains_itself() {
     let node = Node::start().await;
     let reply = node.call("GET", "/errors/lock-busy").await;
     assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
-    assert!(reply.body.starts_with("lock-busy: Lock is held by someone else\nstatus 423;"));
+    assert!(reply.body.starts_with("lock-busy: The lock is held by another caller\nstatus 423;"));
 }

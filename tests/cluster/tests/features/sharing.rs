@@ -112,7 +112,7 @@ async fn row_38_a_set_of_locks_is_granted_as_a_whole_in_one_entry_with_a_token_t
     assert_eq!((first.as_str(), second.as_str()), ("a", "b"));
     assert_ne!(one, two);
     // Who looks at one of them sees what was granted with it; and one revision made both.
-    assert_eq!(look(&door, "a").await["holders"][0]["together"], json!(["a", "b"]));
+    assert_eq!(look(&door, "a").await["holders"][0]["multi_lock"], json!(["a", "b"]));
     let told = changes(&door, "/locks/", since).await;
     let granted = revisions(&told, "granted");
     assert!(granted.len() == 2 && granted[0] == granted[1], "{told:?}");

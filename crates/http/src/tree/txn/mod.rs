@@ -106,7 +106,7 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let body = std::mem::take(&mut call.body);
     let mut lists = lists(&body).map_err(of_param_error)?;
     drop(body);
-    call.add_fields(std::mem::take(&mut lists.rest))?;
+    call.add_params(std::mem::take(&mut lists.rest))?;
     if let Some(redirect) = call.redirect_to_leader() {
         return Ok(redirect);
     }

@@ -1,10 +1,7 @@
-//! The `OpenAPI` 3.1 document, derived from the operations.
-//!
-//! Owns the form of the document and what follows for an operation from its parameters, its body and its reach. Made
-//! once, and the same for the whole life of a node.
+//! The `OpenAPI` 3.1 document, derived from the operations. It is the same for the whole life of a node.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -38,12 +35,12 @@ const STALE: [Header; 2] = [
     ),
 ];
 
-/// The document as JSON text.
-pub(crate) fn document() -> Bytes {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    // A document is made of text and numbers, which always have a form.
-    let write = || serde_json::to_vec(&make()).unwrap_or_default().into();
-    DOCUMENT.get_or_init(write).clone()
+/// The document as JSON text, rendered once.
+pub(super) fn document() -> Bytes {
+    // Encoding text and numbers never fails.
+    static DOCUMENT: LazyLock<Bytes> =
+        LazyLock::new(|| serde_json::to_vec(&make()).unwrap_or_default().into());
+    DOCUMENT.clone()
 }
 
 fn make() -> Value {
@@ -82,7 +79,7 @@ fn components(schemas: Schemas) -> Map<String, Value> {
 }
 
 /// What holds for every call.
-pub(crate) const ABOUT: &str = "Options are in the query string; PUT, POST and DELETE also take a JSON object with the same \
+pub(super) const ABOUT: &str = "Options are in the query string; PUT, POST and DELETE also take a JSON object with the same \
     fields as their body, except below /v1/tree, where the body is the data of a node, and in PUT /v1/elections/{name}, where \
     it is the candidate's value. A field given in both places, \
     given twice, unknown or empty is refused. Names of locks and paths may contain '/', as it is or as %2F; they are \
@@ -159,7 +156,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
     let kind = operation.body;
     let (media, about, schema) = match kind {
         BodyKind::None => return None,
-        BodyKind::Fields => {
+        BodyKind::Params => {
             let about = "The fields of the query, instead of the query.";
             ("application/json", about, object_schema(operation.params.params))
         }

@@ -1,19 +1,11 @@
-//! HTML as the pages are written in.
+//! HTML pages without scripts: they load nothing, so they work where only the node can be reached.
 
-use axum::http::HeaderValue;
 use std::fmt::Write as _;
 
-use axum::http::header::CONTENT_SECURITY_POLICY;
-use bytes::Bytes;
 use holdfast_api::ErrorCode;
 
 use crate::operation::Operation;
-use crate::reply::Reply;
 
-const HTML: &str = "text/html; charset=utf-8";
-/// No script of a page runs, and a page loads nothing.
-const POLICY: HeaderValue =
-    HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
     color:#222;background:#fff}code,h3{font-family:ui-monospace,monospace}code{background:#f2f2f2;padding:0 .2em}\
     h2{margin-top:3rem;border-bottom:2px solid #222}h3{margin-top:2.5rem}h3 code{background:none}\
@@ -51,11 +43,6 @@ impl Page {
             self.html(format_args!("<p>{}</p>\n", escaped(text)));
         }
     }
-}
-
-/// The answer that carries a page.
-pub(super) fn reply(page: Bytes) -> Reply {
-    Reply::made(HTML, page).with_header(CONTENT_SECURITY_POLICY, POLICY)
 }
 
 /// `PUT /v1/locks/{name}`.

@@ -1,0 +1,112 @@
+//! The page `/docs`: the description of the API for people.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use holdfast_api::{ErrorCode, Form, Param};
+
+use super::html::{Page, error_link, escaped, request_line};
+use super::openapi::ABOUT;
+use crate::operation::Operation;
+use crate::operations::OPERATIONS;
+use crate::status::of_code;
+
+/// The page, rendered once.
+pub(super) fn docs_page() -> Bytes {
+    static PAGE: LazyLock<Bytes> = LazyLock::new(|| api_page().into());
+    PAGE.clone()
+}
+
+fn api_page() -> String {
+    let mut page = Page::begin(&format!("holdfast {}: the HTTP API", env!("CARGO_PKG_VERSION")));
+    page.html(format_args!(
+        "<p>The same for programs: <a href=\"/openapi.json\">/openapi.json</a>.</p>\n"
+    ));
+    page.paragraph(ABOUT);
+    let mut last = "";
+    for operation in OPERATIONS {
+        let about = operation.route.tag;
+        if about != last {
+            page.html(format_args!("<h2>{}</h2>\n", escaped(about)));
+            last = about;
+        }
+        section(&mut page, operation);
+    }
+    page.html(format_args!(
+        "<h2>errors</h2>\n<table><tr><th>code<th>status<th>send it again<th>what</tr>\n"
+    ));
+    for code in ErrorCode::ALL {
+        let again = if code.retryable() { "yes" } else { "no" };
+        let (status, title) = (of_code(*code).as_u16(), escaped(code.title()));
+        page.html(format_args!(
+            "<tr><td>{}<td>{status}<td>{again}<td>{title}</tr>\n",
+            error_link(*code)
+        ));
+    }
+    page.html(format_args!("</table>\n"));
+    page.0
+}
+
+fn section(page: &mut Page, operation: &Operation) {
+    let title = escaped(&request_line(operation));
+    page.html(format_args!("<h3 id=\"{}\">{title}</h3>\n", operation.id));
+    page.paragraph(&format!("{}. {}", operation.summary, operation.description));
+    let params: Vec<&Param> = operation.route.name.iter().chain(operation.params.params).collect();
+    if !(params.is_empty() && operation.headers.is_empty()) {
+        page.html(format_args!("<table><tr><th>parameter<th>default<th>meaning</tr>\n"));
+        for param in params {
+            row(page, param);
+        }
+        for header in operation.headers {
+            let (name, about) = (escaped(header.name), escaped(header.about));
+            page.html(format_args!("<tr><td><code>{name}:</code><td>header<td>{about}.</tr>\n"));
+        }
+        page.html(format_args!("</table>\n"));
+    }
+    let answers = (operation.answers)().into_iter().map(|answer| {
+        let media: Vec<&str> = answer.contents.iter().map(|(media, _)| *media).collect();
+        let mut media = media;
+        media.dedup();
+        format!("<b>{}</b> {} <i>{}</i>", answer.status.as_u16(), answer.about, media.join(", "))
+    });
+    let answers: Vec<String> = answers.collect();
+    page.html(format_args!("<p>Answers: {}.</p>\n", answers.join("; ")));
+    let errors: Vec<String> = operation.all_errors().into_iter().map(error_link).collect();
+    if !errors.is_empty() {
+        page.html(format_args!("<p>Errors: {}.</p>\n", errors.join(", ")));
+    }
+}
+
+fn row(page: &mut Page, param: &Param) {
+    let default = if param.is_needed() {
+        "needed".to_owned()
+    } else {
+        param
+            .default()
+            .map(|default| format!("<code>{}</code>", escaped(&default)))
+            .unwrap_or_default()
+    };
+    let name = if param.form == Form::Labels { "label.KEY" } else { param.name };
+    let (name, about) = (escaped(name), escaped(&param.explained()));
+    page.html(format_args!("<tr><td><code>{name}</code><td>{default}<td>{about}</tr>\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error_page::page;
+    use super::*;
+
+    #[test]
+    fn a_page_names_every_call_and_every_code_and_loads_nothing() {
+        let docs = api_page();
+        for operation in OPERATIONS {
+            let title = format!("id=\"{}\">{}<", operation.id, request_line(operation));
+            assert!(docs.contains(&title));
+        }
+        for code in ErrorCode::ALL {
+            assert!(docs.contains(&error_link(*code)), "{code}");
+            assert!(page(*code).contains(code.title().split('\'').next().unwrap()));
+        }
+        assert!(!docs.contains("<script") && !docs.contains("src=") && !docs.contains("http://"));
+    }
+}

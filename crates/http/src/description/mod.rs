@@ -1,0 +1,22 @@
+//! The documentation of the API, rendered from the operations: the `OpenAPI` document, the page `/docs`, the page of each
+//! error code.
+
+mod docs_page;
+mod error_page;
+mod html;
+mod openapi;
+
+use bytes::Bytes;
+
+use crate::state::Documentation;
+
+pub(crate) const DOCUMENTATION: Documentation = Documentation {
+    openapi: description,
+    page: docs_page::docs_page,
+    error_page: |code| error_page::page(code).into(),
+};
+
+/// The description of the API, as `/openapi.json` serves it: an `OpenAPI` 3.1 document, JSON text. Rendered once.
+pub fn description() -> Bytes {
+    openapi::document()
+}

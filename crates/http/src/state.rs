@@ -1,0 +1,91 @@
+//! What the handlers of all calls share: the service, the configuration, the metrics, and the rendered documentation.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_api::ErrorCode;
+use holdfast_service::Service;
+use prometheus_client::registry::Registry;
+use tokio::sync::{Semaphore, watch};
+
+use crate::request_id::RequestIds;
+use crate::shutdown::ShutdownPhase;
+use crate::{HttpConfig, HttpMetrics};
+
+/// Renderers of the documentation, which is derived from all operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Documentation {
+    pub(crate) openapi: fn() -> Bytes,
+    pub(crate) page: fn() -> Bytes,
+    pub(crate) error_page: fn(ErrorCode) -> Bytes,
+}
+
+#[derive(Debug)]
+pub(crate) struct HttpState {
+    config: Arc<HttpConfig>,
+    service: Service,
+    metrics: HttpMetrics,
+    registry: Arc<Registry>,
+    request_ids: RequestIds,
+    /// One permit a large body.
+    large_bodies: Semaphore,
+    shutdown: watch::Receiver<ShutdownPhase>,
+    documentation: Documentation,
+}
+
+impl HttpState {
+    pub(crate) fn new(
+        config: Arc<HttpConfig>,
+        service: Service,
+        metrics: HttpMetrics,
+        registry: Arc<Registry>,
+        shutdown: watch::Receiver<ShutdownPhase>,
+        documentation: Documentation,
+    ) -> Self {
+        let request_ids = RequestIds::new(service.node().0);
+        let large_bodies = Semaphore::new(config.large_bodies_max.min(Semaphore::MAX_PERMITS));
+        Self {
+            config,
+            service,
+            metrics,
+            registry,
+            request_ids,
+            large_bodies,
+            shutdown,
+            documentation,
+        }
+    }
+
+    pub(crate) fn config(&self) -> &HttpConfig {
+        &self.config
+    }
+
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    pub(crate) fn metrics(&self) -> &HttpMetrics {
+        &self.metrics
+    }
+
+    /// The registry that `/metrics` encodes.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn request_ids(&self) -> &RequestIds {
+        &self.request_ids
+    }
+
+    pub(crate) fn large_bodies(&self) -> &Semaphore {
+        &self.large_bodies
+    }
+
+    pub(crate) fn shutdown(&self) -> watch::Receiver<ShutdownPhase> {
+        self.shutdown.clone()
+    }
+
+    pub(crate) fn documentation(&self) -> Documentation {
+        self.documentation
+    }
+}
