@@ -101,7 +101,7 @@ impl Service {
                 tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
                 if let Some(position) = position {
                     // An error means that the caller has gone, and this call with it.
-                    position.send(self.queue_positions().watch(self, &lock, queued.ticket)).ok();
+                    position.send(self.watch_position(&lock, queued.ticket)).ok();
                 }
                 let (session, anonymous) = (open.session, open.anonymous);
                 let queued = QueuedAcquire { clock, lock, session, owner, anonymous, queued };

@@ -3,12 +3,12 @@
 //! Runs inside the apply step while the machine is locked. It must not block, wait, propose, or lock the machine again.
 //! Calls from the services of other nodes also arrive here.
 
+use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
 use holdfast_raft::Observer;
@@ -17,41 +17,47 @@ use holdfast_types::{
 };
 use parking_lot::Mutex;
 
-use crate::applied_waiters::AppliedWaiters;
+use crate::config::ServiceConfig;
 use crate::contention::Contention;
-use crate::digest_check::DigestLog;
+use crate::digest_log::DigestLog;
 use crate::hold_history::HistoryBounds;
 use crate::hold_recorder::{HistoryConfig, HoldRecorder};
 use crate::lease::Leases;
 use crate::metrics::ServiceMetrics;
-use crate::queue_positions::QueuePositions;
-use crate::queued::QueueEvent;
 use crate::recipes::RecipeWaiters;
-use crate::service::{Service, ServiceConfig};
 use crate::session_events::SessionEvents;
 use crate::stored_bytes_warning::StoredBytesWarning;
 use crate::stream::Streams;
-use crate::waiting::{ParkedCalls, WaiterPermits};
+use crate::waiting::{AppliedWaiters, ParkedCalls, QueueEvent, WaiterPermits};
 use crate::watch::ChangeLog;
+use crate::watched_queues::WatchedQueues;
 
-/// See the module.
-#[derive(Debug)]
+/// Answers an encoded call of another node.
+pub(crate) type AnswerPeer =
+    Box<dyn Fn(NodeId, Bytes, Instant) -> BoxFuture<'static, Bytes> + Send + Sync>;
+
 pub(crate) struct ApplyObserver {
     pub(crate) leases: Mutex<Leases>,
-    pub(crate) permits: WaiterPermits,
+    pub(crate) waiter_permits: WaiterPermits,
     pub(crate) lock_waiters: ParkedCalls<Ticket, QueueEvent>,
     pub(crate) recipe_waiters: RecipeWaiters,
     pub(crate) digests: Mutex<DigestLog>,
     pub(crate) streams: Streams,
     pub(crate) change_log: ChangeLog,
     pub(crate) applied_waiters: AppliedWaiters,
-    pub(crate) queue_positions: QueuePositions,
+    pub(crate) watched_queues: WatchedQueues,
     pub(crate) session_events: SessionEvents,
     pub(crate) contention: Arc<Contention>,
     pub(crate) hold_recorder: HoldRecorder,
     pub(crate) metrics: ServiceMetrics,
     stored_bytes_warning: StoredBytesWarning,
-    service: OnceLock<Service>,
+    answer_peer: AnswerPeer,
+}
+
+impl fmt::Debug for ApplyObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApplyObserver").finish_non_exhaustive()
+    }
 }
 
 impl ApplyObserver {
@@ -59,6 +65,7 @@ impl ApplyObserver {
         config: &ServiceConfig,
         data_dir: &Path,
         metrics: ServiceMetrics,
+        answer_peer: AnswerPeer,
     ) -> Arc<Self> {
         let ServiceConfig { history_events_max, history_bytes_max, watch_streams_max, .. } =
             *config;
@@ -70,25 +77,20 @@ impl ApplyObserver {
         Arc::new(Self {
             hold_recorder: HoldRecorder::start(history, contention.clone(), metrics.clone()),
             leases: Mutex::default(),
-            permits: WaiterPermits::new(config.waiters_max),
+            waiter_permits: WaiterPermits::new(config.waiters_max),
             lock_waiters: ParkedCalls::new(metrics.wake_ups.clone()),
             recipe_waiters: RecipeWaiters::default(),
             digests: Mutex::default(),
             streams: Streams::new(config.streams_max, config.watches_max),
             change_log: ChangeLog::new(history_events_max, history_bytes_max, watch_streams_max),
             applied_waiters: AppliedWaiters::default(),
-            queue_positions: QueuePositions::default(),
+            watched_queues: WatchedQueues::default(),
             session_events: SessionEvents::new(config.listeners_max, history_events_max),
             contention,
             metrics,
             stored_bytes_warning: StoredBytesWarning::default(),
-            service: OnceLock::new(),
+            answer_peer,
         })
-    }
-
-    /// Opens the way for requests of other nodes. The cycle it makes lives as long as the process.
-    pub(crate) fn connect(&self, service: Service) {
-        let _only_once = self.service.set(service);
     }
 
     fn wake(&self, ticket: Ticket, event: &QueueEvent) {
@@ -147,7 +149,7 @@ impl Observer for ApplyObserver {
         for (revision, event) in &applied.events {
             self.on_event(event);
             self.streams.on_event(machine, *revision, event);
-            self.queue_positions.on_event(event);
+            self.watched_queues.on_event(event);
         }
         self.hold_recorder.on_applied(machine, applied);
         self.change_log.on_applied(applied);
@@ -177,10 +179,6 @@ impl Observer for ApplyObserver {
     }
 
     fn called(&self, from: NodeId, request: Bytes, deadline: Instant) -> BoxFuture<'static, Bytes> {
-        match self.service.get().cloned() {
-            Some(service) => async move { service.called(from, &request, deadline).await }.boxed(),
-            // A moment after the start; the peer calls again.
-            None => async { crate::service_call::unavailable() }.boxed(),
-        }
+        (self.answer_peer)(from, request, deadline)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use holdfast_machine::{Counts, Machine};
 use holdfast_raft::{MemberAddresses, Role as RaftRole};
 use holdfast_types::{NodeId, Revision};
 
@@ -100,9 +101,9 @@ impl Service {
     pub async fn cluster(&self) -> ClusterView {
         let own = self.report();
         let asked =
-            self.config().members.iter().map(|(id, member)| self.ask_member(*id, member, &own));
+            self.members().members.iter().map(|(id, member)| self.ask_member(*id, member, &own));
         let nodes = futures_util::future::join_all(asked).await;
-        let cluster = self.config().cluster.clone();
+        let cluster = self.members().cluster.clone();
         ClusterView { cluster, term: own.term, leader: own.leader, nodes }
     }
 
@@ -127,6 +128,11 @@ impl Service {
             digest: found.as_ref().map_or(0, |report| report.digest),
             healthy: found.is_some_and(|report| report.leader.is_some() && !report.failed),
         }
+    }
+
+    /// How many sessions, znodes, locks and waiters there are. O(1).
+    pub fn counts(&self) -> Counts {
+        self.raft().read(Machine::counts)
     }
 
     /// Whether this node is well enough to be left running, and to be sent traffic.
@@ -173,13 +179,13 @@ impl Service {
         metrics.tree_bytes_max.set(limits.tree_bytes_max.cast_signed());
         metrics.locks_held.set(counts.locks_held.cast_signed());
         metrics.waiters.set(counts.waiters.cast_signed());
-        let parked = self.lock_waiters().len() + self.recipe_waiters().len();
+        let parked = self.observer().lock_waiters.len() + self.observer().recipe_waiters.len();
         metrics.parked.set(i64::try_from(parked).unwrap_or(i64::MAX));
         metrics.disk_free.set(status.disk_free_bytes.cast_signed());
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        metrics.streams.set(gauge(self.streams().len()));
+        metrics.streams.set(gauge(self.observer().streams.len()));
         metrics.watches.set(gauge(self.watch_counts().watches));
-        metrics.watch_streams.set(gauge(self.change_log().watchers()));
+        metrics.watch_streams.set(gauge(self.observer().change_log.watchers()));
     }
 }
 

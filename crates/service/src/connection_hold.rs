@@ -12,9 +12,10 @@ use holdfast_types::{Grant, LossCause, Rejection, SessionRejection, Standing, Ti
 
 use crate::acquire::Granted;
 use crate::failure::Failure;
-use crate::queued::QueueEvent;
 use crate::service::Service;
-use crate::waiting::{Parked, Wait, WaitEvent, WaiterPermit, WakeUp, close_session_within};
+use crate::waiting::{
+    Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp, close_session_within,
+};
 
 /// How long the end of a session is tried when the node is about to stop.
 const CLOSING_IN_A_HURRY: Duration = Duration::from_secs(3);
@@ -55,7 +56,7 @@ pub struct ConnectionHold {
 impl ConnectionHold {
     pub(crate) fn new(service: Service, granted: &Granted, permit: WaiterPermit) -> Self {
         let grant = granted.grant.clone();
-        let parked = service.lock_waiters().park(grant.ticket);
+        let parked = service.observer().lock_waiters.park(grant.ticket);
         let wait = Wait::until(&service, Instant::now() + granted.expires_in)
             .renewing(grant.session.clone(), grant.ttl.as_duration())
             .asking_about(grant.lock.clone(), grant.owner.clone());

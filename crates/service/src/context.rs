@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
-use holdfast_machine::Machine;
 use holdfast_types::{Identity, Rejection, Revision};
 
 use crate::failure::Failure;
-use crate::service::Service;
 
 /// The caller. Locks and sessions are open to everybody; znodes have access lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,34 +69,5 @@ impl<T> Response<Result<T, Rejection>> {
         let Self { value, revision, leader_contact } = self;
         let value = value.map_err(Failure::Rejected)?;
         Ok(Response { value, revision, leader_contact })
-    }
-}
-
-impl Service {
-    /// Reads the state machine: after a read barrier, or as this node has it.
-    pub(crate) async fn read<T>(
-        &self,
-        mode: ReadMode,
-        look: impl FnOnce(&Machine) -> T,
-    ) -> Result<Response<T>, Failure> {
-        self.freshen(mode).await?;
-        let (value, revision) = self.raft().read(|machine| (look(machine), machine.revision()));
-        Ok(self.labelled(value, revision, mode))
-    }
-
-    /// Waits for a read barrier if the read is linearizable.
-    pub(crate) async fn freshen(&self, mode: ReadMode) -> Result<(), Failure> {
-        match mode {
-            ReadMode::Linearizable => self.read_barrier().await,
-            ReadMode::Stale => Ok(()),
-        }
-    }
-
-    pub(crate) fn labelled<T>(&self, value: T, revision: Revision, mode: ReadMode) -> Response<T> {
-        let leader_contact = match mode {
-            ReadMode::Linearizable => None,
-            ReadMode::Stale => Some(self.raft().status().leader_contact.unwrap_or(Duration::MAX)),
-        };
-        Response { value, revision, leader_contact }
     }
 }

@@ -3,56 +3,19 @@
 //! Each node records its machine's digest at the same points of the log and regularly compares digests with its peers. Only
 //! nodes of the same build compare digests.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use holdfast_types::{NodeId, Revision};
 
+use crate::digest_log::DigestAt;
 use crate::service::Service;
 use crate::service_call::{NodeDigests, ReadDigests};
 
-/// A digest is recorded at the first entry that reaches a further multiple of this many revisions.
-const DIGEST_INTERVAL: u64 = 1_024;
-/// Recorded digests: enough for nodes some tens of thousands of revisions apart.
-const DIGESTS_MAX: usize = 64;
 /// How often digests are compared.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Nodes of the same build make the same digests.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
-
-/// A digest at a revision.
-pub(crate) type DigestAt = (Revision, u64);
-
-/// The digests a node remembers.
-#[derive(Debug, Default)]
-pub(crate) struct DigestLog {
-    last: VecDeque<DigestAt>,
-    bucket: u64,
-}
-
-impl DigestLog {
-    /// Records the digest if the log has come far enough. Every node sees the same entries, so all record the same points.
-    pub(crate) fn record(&mut self, revision: Revision, digest: impl FnOnce() -> u64) {
-        if revision.0 / DIGEST_INTERVAL == self.bucket {
-            return;
-        }
-        self.bucket = revision.0 / DIGEST_INTERVAL;
-        if self.last.len() == DIGESTS_MAX {
-            self.last.pop_front();
-        }
-        self.last.push_back((revision, digest()));
-    }
-
-    /// Entries were skipped: the next digest must be one that the other nodes record too.
-    pub(crate) fn skip_to(&mut self, revision: Revision) {
-        self.bucket = revision.0 / DIGEST_INTERVAL;
-    }
-
-    pub(crate) fn list(&self) -> Vec<DigestAt> {
-        self.last.iter().copied().collect()
-    }
-}
 
 /// What comparing digests showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +57,8 @@ pub(crate) async fn run(service: Service) {
             _ = period.tick() => {}
         }
         let others = ask_others(&service).await;
-        let own = service.digest_log();
-        match compare(&own, &others, service.config().members.len()) {
+        let own = service.observer().digests.lock().list();
+        match compare(&own, &others, service.members().members.len()) {
             DigestComparison::Agree => {}
             DigestComparison::Unclear(revision) => {
                 tracing::error!(revision = revision.0, "nodes disagree about the state, and no majority says who is right");
@@ -110,7 +73,7 @@ pub(crate) async fn run(service: Service) {
 
 async fn ask_others(service: &Service) -> Vec<Vec<DigestAt>> {
     let deadline = Instant::now() + CALL_TIMEOUT;
-    let others = service.config().members.keys().filter(|id| **id != service.node());
+    let others = service.members().members.keys().filter(|id| **id != service.node());
     let asked = others.map(|id| ask(service, *id, deadline));
     futures_util::future::join_all(asked).await.into_iter().flatten().collect()
 }
@@ -122,7 +85,7 @@ async fn ask(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<D
 
 impl Service {
     pub(crate) fn digests(&self) -> NodeDigests {
-        NodeDigests { build: BUILD.to_owned(), digests: self.digest_log() }
+        NodeDigests { build: BUILD.to_owned(), digests: self.observer().digests.lock().list() }
     }
 }
 
@@ -161,25 +124,5 @@ mod tests {
         let own = digests(&[5, 6]);
         let others = [digests(&[5, 6]), digests(&[5, 7])];
         assert_eq!(compare(&own, &others, 3), DigestComparison::Unclear(Revision(2)));
-    }
-
-    #[test]
-    fn notes_are_taken_at_the_same_points_and_bounded() {
-        let mut digests = DigestLog::default();
-        for revision in 0..200 * DIGEST_INTERVAL {
-            digests.record(Revision(revision), || revision);
-        }
-        assert_eq!(digests.list().len(), DIGESTS_MAX);
-        assert!(digests.list().iter().all(|(revision, _)| revision.0 % DIGEST_INTERVAL == 0));
-    }
-
-    #[test]
-    fn after_a_snapshot_the_next_note_is_one_that_the_others_take() {
-        let mut digests = DigestLog::default();
-        digests.skip_to(Revision(3 * DIGEST_INTERVAL + 17));
-        digests.record(Revision(3 * DIGEST_INTERVAL + 18), || 1);
-        assert_eq!(digests.list(), []);
-        digests.record(Revision(4 * DIGEST_INTERVAL), || 2);
-        assert_eq!(digests.list(), [(Revision(4 * DIGEST_INTERVAL), 2)]);
     }
 }

@@ -72,8 +72,10 @@ impl Service {
         let (view, revision) =
             self.raft().read(|machine| (machine.lock(&lock, WAITERS_SHOWN), machine.revision()));
         let query = HistoryQuery { lock: lock.clone(), at, limit };
-        let found =
-            tokio::time::timeout_at(self.deadline().into(), self.hold_recorder().query(query));
+        let found = tokio::time::timeout_at(
+            self.deadline().into(),
+            self.observer().hold_recorder.query(query),
+        );
         let Ok(Some(found)) = found.await else {
             return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
         };
@@ -93,7 +95,7 @@ impl Service {
         let Response { value: (view, chain), revision, .. } =
             self.read(ReadMode::Linearizable, read_lock).await?;
         let leases = self.leases_of_holders(&view).await;
-        let times = self.lock_times().of(lock);
+        let times = self.observer().contention.of(lock);
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
     }
 
@@ -108,7 +110,7 @@ impl Service {
         mode: ReadMode,
     ) -> Result<Response<Vec<ContendedLock>>, Failure> {
         self.freshen(mode).await?;
-        let lately = self.lock_times().busiest(&prefix, limit);
+        let lately = self.observer().contention.busiest(&prefix, limit);
         let filter = LockFilter { prefix, ..LockFilter::default() };
         let (views, revision) = self.raft().read(|machine| {
             let mut views = machine.most_wanted(&filter, limit);
@@ -118,8 +120,10 @@ impl Service {
             views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
             (views, machine.revision())
         });
-        let known =
-            |view: LockView| ContendedLock { times: self.lock_times().of(&view.lock), view };
+        let known = |view: LockView| ContendedLock {
+            times: self.observer().contention.of(&view.lock),
+            view,
+        };
         let found = views.into_iter().map(known).collect();
         Ok(self.labelled(found, revision, mode))
     }

@@ -3,11 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use holdfast_raft::{ProposeError, ReadError};
-use holdfast_types::{LockView, Rejection, Revision, TreeRejection};
-
-use crate::recipes::NotYet;
-use crate::service::Service;
+use holdfast_types::{LatchView, LockView, Rejection, Revision, TreeRejection};
 
 /// Why there is no answer. Each says what the caller may do.
 #[derive(Clone, Debug)]
@@ -83,6 +79,21 @@ pub enum Failure {
     Failed(String),
 }
 
+/// What a caller waited for and has not happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotYet {
+    /// The latch is not at zero.
+    Latch(LatchView),
+    /// Others are missing. The caller's arrival, if there was one, is taken back.
+    Arrivals {
+        arrived: u32,
+        /// How many pass together.
+        parties: u32,
+    },
+    /// Others are still inside. The caller has left.
+    Inside { round: Revision, inside: u32 },
+}
+
 impl Failure {
     /// The failure of a call that made one operation: what that was refused for, without its place.
     #[must_use]
@@ -115,34 +126,5 @@ impl fmt::Display for Failure {
             Self::ShuttingDown => "this node is shutting down",
             Self::Starting(why) | Self::Failed(why) => return f.write_str(why),
         })
-    }
-}
-
-impl Service {
-    pub(crate) fn propose_failure(&self, error: &ProposeError) -> Failure {
-        match error {
-            ProposeError::NoLeader => self.no_leader(),
-            ProposeError::Unknown => Failure::OutcomeUnknown,
-            ProposeError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
-            ProposeError::DiskFull => Failure::DiskFull,
-            ProposeError::TooLarge => Failure::TooLarge,
-            ProposeError::ShuttingDown => Failure::ShuttingDown,
-            ProposeError::Failed => Failure::Failed("the node has stopped".to_owned()),
-        }
-    }
-
-    pub(crate) fn read_failure(&self, error: &ReadError) -> Failure {
-        match error {
-            ReadError::NoLeader => self.no_leader(),
-            ReadError::Lagging => Failure::Behind { disk_full: self.raft().status().disk_low },
-            ReadError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
-            ReadError::ShuttingDown => Failure::ShuttingDown,
-            ReadError::Failed => Failure::Failed("the node has stopped".to_owned()),
-        }
-    }
-
-    /// A node without a log says what it waits for.
-    pub(crate) fn no_leader(&self) -> Failure {
-        self.raft().status().waits_for.map_or(Failure::NoLeader, Failure::Starting)
     }
 }

@@ -56,7 +56,7 @@ struct LeaderTimers {
 
 impl LeaderTimers {
     fn new(service: Service) -> Self {
-        let (now, tick) = (Instant::now(), service.tunables().tick);
+        let (now, tick) = (Instant::now(), service.config().tick);
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let pauses = PauseDetector::new(now, tick);
@@ -67,7 +67,7 @@ impl LeaderTimers {
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
         self.check_pause();
         if epoch != self.epoch {
-            self.service.leases().lock().clear();
+            self.service.observer().leases.lock().clear();
             self.epoch = None;
         }
         match (epoch, self.epoch) {
@@ -83,7 +83,7 @@ impl LeaderTimers {
     }
 
     fn check_pause(&mut self) {
-        let gap = self.pauses.check(Instant::now(), &mut self.service.leases().lock());
+        let gap = self.pauses.check(Instant::now(), &mut self.service.observer().leases.lock());
         log_pause(gap);
     }
 
@@ -110,7 +110,7 @@ impl LeaderTimers {
             self.checking_pauses(service.raft().confirm_leadership(service.deadline())).await;
         let Ok(epoch) = confirmed else { return };
         self.service.raft().read(|machine| {
-            self.service.leases().lock().reset(machine.leases(), Instant::now());
+            self.service.observer().leases.lock().reset(machine.leases(), Instant::now());
         });
         self.orphans = orphaned_waits();
         tracing::info!(term = epoch.term, "leases begin anew");
@@ -121,7 +121,7 @@ impl LeaderTimers {
     /// Writes this node's configured bound into the replicated limits, if they have another one.
     async fn set_limits(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
-        let tree_bytes_max = service.tunables().tree_bytes_max;
+        let tree_bytes_max = service.config().tree_bytes_max;
         let limits = service.raft().read(|machine| *machine.limits());
         if limits.tree_bytes_max == tree_bytes_max {
             return;
@@ -137,7 +137,7 @@ impl LeaderTimers {
     async fn expire(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let (gap, overdue) =
-            self.pauses.overdue(Instant::now(), &mut service.leases().lock(), BATCH_MAX);
+            self.pauses.overdue(Instant::now(), &mut service.observer().leases.lock(), BATCH_MAX);
         log_pause(gap);
         if overdue.is_empty() {
             return;
@@ -155,7 +155,7 @@ impl LeaderTimers {
             Err(ProposeError::Unknown) => ExpiryOutcome::Unknown,
             Err(_) => ExpiryOutcome::NotProposed,
         };
-        let (mut leases, now) = (service.leases().lock(), Instant::now());
+        let (mut leases, now) = (service.observer().leases.lock(), Instant::now());
         for (session, _) in overdue {
             leases.settle(session, outcome, now);
         }
@@ -164,7 +164,7 @@ impl LeaderTimers {
     /// Ends waits whose callers' nodes did not: those nodes have failed.
     async fn end_orphaned_waits(&mut self, epoch: &LeaderEpoch) {
         let (service, now) = (self.service.clone(), Instant::now());
-        let grace = service.tunables().wait_grace;
+        let grace = service.config().wait_grace;
         let ends: Vec<_> = service.raft().read(|machine| {
             let overdue = |waits: &mut OrphanedWaits| {
                 waits.scan(machine, now, grace);
@@ -214,7 +214,7 @@ impl LeaderTimers {
             return;
         }
         self.last_sweep = Instant::now();
-        let idle = holdfast_types::millis(self.service.tunables().container_idle);
+        let idle = holdfast_types::millis(self.service.config().container_idle);
         let now = self.service.raft().stamp();
         let empty_before = Stamp(now.0.saturating_sub(idle));
         if !self.service.raft().read(|machine| machine.anything_to_sweep(empty_before, now)) {

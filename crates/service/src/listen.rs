@@ -45,7 +45,7 @@ impl Service {
     /// [`Failure::ShuttingDown`]; else as any write.
     pub async fn listen(&self, request: ListenRequest) -> Result<Response<ListenReply>, Failure> {
         let ListenRequest { session, since, wait } = request;
-        let max = self.tunables().wait_max;
+        let max = self.config().wait_max;
         if wait > max {
             return Err(Failure::WaitTooLong { max });
         }
@@ -54,17 +54,17 @@ impl Service {
         // What an answer gave is no later than this; what nobody gave is not waited for.
         let since = since.map(|since| since.min(renewed.revision));
         self.catch_up(renewed.revision).await?;
-        let _permit = self.waiter_permits().take()?;
-        let listening = self.session_events().listen(&session, arrived);
+        let _permit = self.observer().waiter_permits.take()?;
+        let listening = self.observer().session_events.listen(&session, arrived);
         let listening = listening.map_err(|limit| Failure::TooManyWaiters { limit })?;
         if let Some(since) = since
             && since < listening.begins
-            && let Some(events) = self.change_log().of_session(&session, since)
+            && let Some(events) = self.observer().change_log.of_session(&session, since)
         {
-            self.session_events().recall(&session, since, events);
+            self.observer().session_events.recall(&session, since, events);
         }
         if let Some(since) = since {
-            self.session_events().seen(&session, since);
+            self.observer().session_events.seen(&session, since);
         }
         let since = since.unwrap_or_else(|| self.revision());
         let ttl = renewed.ttl.as_duration();
@@ -75,7 +75,7 @@ impl Service {
             let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
             // A session that has ended is no listener any more; its view says how.
-            let Some(found) = self.session_events().since(&session, since) else {
+            let Some(found) = self.observer().session_events.since(&session, since) else {
                 self.view(&session)?;
                 return Err(Failure::OutcomeUnknown);
             };

@@ -50,7 +50,7 @@ impl Service {
         if self.is_draining() {
             return Err(Failure::ShuttingDown);
         }
-        let permit = for_connection.then(|| self.waiter_permits().take()).transpose()?;
+        let permit = for_connection.then(|| self.observer().waiter_permits.take()).transpose()?;
         let (told, queued) = oneshot::channel();
         let service = self.clone();
         let call = async move { service.acquire_for(&context, acquire, Some(told)).await };

@@ -6,17 +6,15 @@
 //! Bounds: one task for each watched lock, which ends with its last watcher; one position a waiter. The waiter permits of
 //! the calls bound the watchers.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use holdfast_types::{Event, HolderView, LockName, Revision, Ticket, WaiterView};
-use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use holdfast_types::{HolderView, LockName, Revision, Ticket, WaiterView};
+use tokio::sync::watch;
 
 use crate::contention::WaitEstimate;
 use crate::service::Service;
+use crate::watched_queues::{QueueContents, WatchedQueue};
 
 /// The shortest time between two reads of one queue.
 const READ_INTERVAL_MIN: Duration = Duration::from_millis(250);
@@ -24,31 +22,6 @@ const READ_INTERVAL_MIN: Duration = Duration::from_millis(250);
 const READ_INTERVAL_MAX: Duration = Duration::from_secs(2);
 /// Waiters listed in [`QueuePosition::ahead`].
 const AHEAD_MAX: usize = 10;
-
-/// The queue of one lock, as applied by this node.
-#[derive(Debug, Default)]
-pub(crate) struct QueueContents {
-    /// From 1.
-    positions: HashMap<Ticket, u32>,
-    holder: Option<HolderView>,
-    first: Vec<WaiterView>,
-    waiting: u32,
-    revision: Revision,
-}
-
-#[derive(Debug)]
-struct WatchedQueue {
-    changed: Arc<Notify>,
-    contents: watch::Sender<Arc<QueueContents>>,
-}
-
-/// The queues that callers watch.
-#[derive(Debug, Default)]
-pub(crate) struct QueuePositions {
-    by_lock: Mutex<BTreeMap<LockName, WatchedQueue>>,
-    /// The size of `by_lock`: `apply` skips the mutex while it is zero.
-    count: AtomicUsize,
-}
 
 /// The position of a waiter in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,77 +50,39 @@ pub(crate) struct PositionWatcher {
     reported: Option<u32>,
 }
 
-impl QueuePositions {
-    /// Runs inside the apply step.
-    pub(crate) fn on_event(&self, event: &Event) {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let Event::Lock(event) = event else { return };
-        if let Some(queue) = self.by_lock.lock().get(event.lock()) {
-            queue.changed.notify_one();
-        }
-    }
-
+impl Service {
     /// Begins to report the position of a waiter.
-    pub(crate) fn watch(
-        &self,
-        service: &Service,
-        lock: &LockName,
-        ticket: Ticket,
-    ) -> PositionWatcher {
-        let mut by_lock = self.by_lock.lock();
-        let contents = if let Some(queue) = by_lock.get(lock) {
-            queue.changed.notify_one();
-            queue.contents.subscribe()
-        } else {
-            let (sender, contents) = watch::channel(Arc::default());
-            let changed = Arc::new(Notify::new());
-            let queue = WatchedQueue { changed: changed.clone(), contents: sender.clone() };
-            by_lock.insert(lock.clone(), queue);
-            self.count.store(by_lock.len(), Ordering::Relaxed);
-            tokio::spawn(keep(service.clone(), lock.clone(), changed, sender));
-            contents
-        };
+    pub(crate) fn watch_position(&self, lock: &LockName, ticket: Ticket) -> PositionWatcher {
+        let (contents, new) = self.observer().watched_queues.subscribe(lock);
+        if let Some(queue) = new {
+            tokio::spawn(publish_contents(self.clone(), lock.clone(), queue));
+        }
         PositionWatcher {
-            service: service.clone(),
+            service: self.clone(),
             lock: lock.clone(),
             ticket,
             contents,
             reported: None,
         }
     }
-
-    /// Stops watching a queue without watchers; false if there are some.
-    fn end(&self, lock: &LockName) -> bool {
-        let mut by_lock = self.by_lock.lock();
-        let followed = by_lock.get(lock).is_some_and(|queue| queue.contents.receiver_count() > 0);
-        if !followed {
-            by_lock.remove(lock);
-            self.count.store(by_lock.len(), Ordering::Relaxed);
-        }
-        !followed
-    }
 }
 
-/// Reads one queue until it has no watchers.
-async fn keep(
-    service: Service,
-    lock: LockName,
-    changed: Arc<Notify>,
-    sender: watch::Sender<Arc<QueueContents>>,
-) {
+/// Publishes the contents of one queue until it has no subscribers.
+async fn publish_contents(service: Service, lock: LockName, queue: WatchedQueue) {
+    let WatchedQueue { changed, contents } = queue;
     loop {
-        if sender.receiver_count() == 0 && service.queue_positions().end(&lock) {
+        if contents.receiver_count() == 0
+            && service.observer().watched_queues.remove_if_unused(&lock)
+        {
             return;
         }
-        sender.send_replace(Arc::new(read(&service, &lock)));
+        contents.send_replace(Arc::new(read(&service, &lock)));
         tokio::select! {
-            () = sender.closed() => continue,
+            () = contents.closed() => continue,
             () = tokio::time::sleep(READ_INTERVAL_MIN) => {}
         }
         tokio::select! {
-            () = sender.closed() => {}
+            () = contents.closed() => {}
             () = changed.notified() => {}
             () = tokio::time::sleep(READ_INTERVAL_MAX) => {}
         }
@@ -200,7 +135,7 @@ impl PositionWatcher {
             waiting: contents.waiting,
             holder: contents.holder.clone(),
             ahead: contents.first.iter().take_while(before).cloned().collect(),
-            estimate: self.service.lock_times().estimate(&self.lock, position, held_since),
+            estimate: self.service.observer().contention.estimate(&self.lock, position, held_since),
             revision: contents.revision,
         }
     }

@@ -15,14 +15,7 @@ use crate::acquire::{AcquireClock, Granted, WAITERS_SHOWN};
 use crate::context::Response;
 use crate::failure::Failure;
 use crate::service::Service;
-use crate::waiting::{AbandonedPlace, Parked, Wait, WaitEvent, WaiterPermit, WakeUp};
-
-/// What happens to a place in a queue.
-#[derive(Clone, Debug)]
-pub(crate) enum QueueEvent {
-    Granted(Grant),
-    Left(LossCause),
-}
+use crate::waiting::{AbandonedPlace, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp};
 
 pub(crate) struct QueuedAcquire {
     pub(crate) clock: AcquireClock,
@@ -47,7 +40,7 @@ impl QueuedAcquire {
         service: &Service,
         permit: WaiterPermit,
     ) -> Result<Response<Granted>, Failure> {
-        let parked = service.lock_waiters().park(self.queued.ticket);
+        let parked = service.observer().lock_waiters.park(self.queued.ticket);
         let anonymous = self.anonymous.then(|| self.session.clone());
         let until = self.clock.until;
         let place = AbandonedPlace::new(service, self.cancel_command(), anonymous, until, permit);

@@ -7,113 +7,41 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{
-    Committed, MemberAddresses, Observer, RaftConfig, RaftNode, StartError, Urgency,
-};
-use holdfast_types::{Command, Limits, NodeId, Reply, Revision, Stamp, Ticket};
-use parking_lot::Mutex;
+use holdfast_machine::Machine;
+use holdfast_raft::{Committed, MemberAddresses, ProposeError, RaftNode, ReadError, Urgency};
+use holdfast_types::{Command, NodeId, Reply, Revision, Stamp};
 use tokio_util::sync::CancellationToken;
 
-use crate::applied_waiters::AppliedWaiters;
 use crate::apply_observer::ApplyObserver;
-use crate::contention::Contention;
-use crate::context::Response;
+use crate::config::ServiceConfig;
+use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
-use crate::hold_history::HistoryBounds;
-use crate::hold_recorder::HoldRecorder;
-use crate::lease::Leases;
 use crate::metrics::ServiceMetrics;
-use crate::queue_positions::QueuePositions;
-use crate::queued::QueueEvent;
-use crate::recipes::RecipeWaiters;
-use crate::session_events::SessionEvents;
-use crate::stream::{Renewals, StreamEnd, Streams};
-use crate::waiting::{ParkedCalls, WaiterPermits};
-use crate::watch::ChangeLog;
+use crate::stream::RenewalQueue;
 
-/// The service's tunables.
-#[derive(Clone, Debug)]
-pub struct ServiceConfig {
-    /// The longest wait of one acquire.
-    pub wait_max: Duration,
-    /// Callers parked on this node at most.
-    pub waiters_max: usize,
-    /// How long a write or a linearizable read may take before the answer is `OutcomeUnknown` or `NoLeader`.
-    pub request_timeout: Duration,
-    /// How often the leader looks for leases that ran out.
-    pub tick: Duration,
-    /// How much later than asked the leader ends a wait that the caller's own node did not end.
-    pub wait_grace: Duration,
-    /// Empty lock directories stay at least this long.
-    pub container_idle: Duration,
-    /// Streams on this node at most.
-    pub streams_max: usize,
-    /// Watches of all streams of this node at most.
-    pub watches_max: usize,
-    /// How long a client that has seen more than this node has applied is made to wait.
-    pub catch_up_max: Duration,
-    /// Sessions whose clients ask for news with their keepalives, at most.
-    pub listeners_max: usize,
-    /// Holds that are over, kept in this node's history.
-    pub past_holds: HistoryBounds,
-    /// Changes remembered for those who watch from a revision on.
-    pub history_events_max: usize,
-    /// Bytes of them.
-    pub history_bytes_max: usize,
-    /// Who follows the changes of this node at once, at most.
-    pub watch_streams_max: usize,
-    /// How often a follower to whom nothing happens is told up to where.
-    pub bookmark_every: Duration,
-    /// Bytes that clients may store in the cluster. A leader writes its own value into the replicated limits.
-    pub tree_bytes_max: u64,
-}
-
-impl Default for ServiceConfig {
-    fn default() -> Self {
-        Self {
-            wait_max: Duration::from_mins(5),
-            waiters_max: 20_000,
-            request_timeout: Duration::from_secs(5),
-            tick: Duration::from_millis(50),
-            wait_grace: Duration::from_secs(10),
-            container_idle: Duration::from_mins(1),
-            streams_max: 20_000,
-            watches_max: 4_000_000,
-            catch_up_max: Duration::from_secs(3),
-            listeners_max: 20_000,
-            past_holds: HistoryBounds { holds_max: 100_000, per_lock_max: 1_000 },
-            history_events_max: 65_536,
-            history_bytes_max: 32 << 20,
-            watch_streams_max: 10_000,
-            bookmark_every: Duration::from_secs(10),
-            tree_bytes_max: Limits::default().tree_bytes_max,
-        }
-    }
-}
-
-/// What the service remembers of the cluster's configuration.
+/// The configured members of the cluster.
 #[derive(Debug)]
-pub(crate) struct Membership {
+pub(crate) struct ClusterMembers {
     pub(crate) cluster: String,
     pub(crate) members: BTreeMap<NodeId, MemberAddresses>,
 }
 
-struct Inner {
-    raft: RaftNode,
-    observer: Arc<ApplyObserver>,
-    renewals: Renewals,
-    node: NodeId,
-    membership: Membership,
-    config: ServiceConfig,
-    /// Set once, when the node contradicts the majority.
-    diverged: tokio::sync::watch::Sender<Option<String>>,
-    draining: CancellationToken,
-    stopped: CancellationToken,
+pub(crate) struct ServiceParts {
+    pub(crate) raft: RaftNode,
+    pub(crate) observer: Arc<ApplyObserver>,
+    pub(crate) stream_renewals: RenewalQueue,
+    pub(crate) node: NodeId,
+    pub(crate) members: ClusterMembers,
+    pub(crate) config: ServiceConfig,
+    /// The reason why this node must stop, once it contradicts the majority.
+    pub(crate) diverged: tokio::sync::watch::Sender<Option<String>>,
+    pub(crate) draining: CancellationToken,
+    pub(crate) stopped: CancellationToken,
 }
 
 /// A handle to the node's service; clones share it.
 #[derive(Clone)]
-pub struct Service(Arc<Inner>);
+pub struct Service(pub(crate) Arc<ServiceParts>);
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,69 +50,7 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    /// Starts the node: opens its data, joins its peers, and serves as soon as there is a leader.
-    ///
-    /// # Errors
-    /// [`StartError`] says what is wrong with the data directory or the configuration, and what to do.
-    pub async fn start(
-        config: ServiceConfig,
-        raft: RaftConfig,
-        metrics: ServiceMetrics,
-    ) -> Result<Self, StartError> {
-        Self::start_observed(config, raft, metrics, |observer| observer).await
-    }
-
-    /// the same, with an observer around this one: tests insert bugs there.
-    pub(crate) async fn start_observed(
-        config: ServiceConfig,
-        raft: RaftConfig,
-        metrics: ServiceMetrics,
-        wrap: impl FnOnce(Arc<ApplyObserver>) -> Arc<dyn Observer>,
-    ) -> Result<Self, StartError> {
-        let node = raft.node;
-        let membership =
-            Membership { cluster: raft.cluster.clone(), members: raft.members.clone() };
-        let observer = ApplyObserver::new(&config, &raft.data_dir, metrics);
-        let raft = RaftNode::start(raft, |_| wrap(observer.clone())).await?;
-        let (draining, stopped) = (CancellationToken::new(), CancellationToken::new());
-        let diverged = tokio::sync::watch::Sender::new(None);
-        let renewals = Renewals::default();
-        let inner = Inner {
-            raft,
-            observer,
-            renewals,
-            node,
-            membership,
-            config,
-            diverged,
-            draining,
-            stopped,
-        };
-        let service = Self(Arc::new(inner));
-        service.0.observer.connect(service.clone());
-        tokio::spawn(crate::leader_timers::run(service.clone()));
-        tokio::spawn(crate::digest_check::run(service.clone()));
-        tokio::spawn(crate::stream::renew_streams(service.clone()));
-        Ok(service)
-    }
-
-    /// Refuses new waits, and answers the parked ones with `ShuttingDown`; ends streams and watches the same way.
-    /// Resolves when nobody is parked.
-    pub async fn drain(&self) {
-        self.0.draining.cancel();
-        self.streams().end_all(StreamEnd::ShuttingDown);
-        self.waiter_permits().drained().await;
-    }
-
-    /// Drains, hands leadership over and stops.
-    pub async fn shutdown(&self) {
-        self.drain().await;
-        self.0.stopped.cancel();
-        self.0.raft.shutdown().await;
-        self.0.observer.hold_recorder.stop().await;
-    }
-
-    /// Resolves with the reason when the node cannot go on.
+    /// Resolves with the reason when the node cannot continue.
     pub async fn wait_failed(&self) -> String {
         let mut diverged = self.0.diverged.subscribe();
         tokio::select! {
@@ -195,27 +61,22 @@ impl Service {
         }
     }
 
-    /// Why the node cannot go on, if so.
+    /// The reason why the node cannot continue, if it cannot.
     pub(crate) fn failed(&self) -> Option<String> {
         self.0.diverged.borrow().clone().or_else(|| self.0.raft.failed())
     }
 
-    /// Stops the node for good.
+    /// Stops the node permanently.
     pub(crate) fn fail(&self, reason: String) {
         tracing::error!(reason, "this node must stop");
         self.0.diverged.send_replace(Some(reason));
     }
 
-    pub(crate) fn digest_log(&self) -> Vec<crate::digest_check::DigestAt> {
-        self.0.observer.digests.lock().list()
-    }
-
-    /// This node's id.
     pub fn node(&self) -> NodeId {
         self.0.node
     }
 
-    /// Who leads, as far as this node knows.
+    /// The leader that this node knows.
     pub fn leader(&self) -> Option<NodeId> {
         self.0.raft.leadership().borrow().leader
     }
@@ -225,18 +86,17 @@ impl Service {
         self.0.raft.leadership().borrow().term
     }
 
-    /// Where clients reach the leader.
+    /// The HTTP address of the leader.
     pub fn leader_http(&self) -> Option<String> {
-        self.leader().and_then(|leader| self.config().members.get(&leader)).map(|m| m.http.clone())
+        self.leader().and_then(|leader| self.members().members.get(&leader)).map(|m| m.http.clone())
     }
 
     /// The last revision this node has applied.
     pub fn revision(&self) -> Revision {
-        self.0.raft.read(holdfast_machine::Machine::revision)
+        self.0.raft.read(Machine::revision)
     }
 
-    /// The log's time as this node knows it: what ages and ends of holds are counted from. The node's wall clock may
-    /// differ from it by any amount.
+    /// The log's time, from which ages and ends of holds are counted. It is independent of the node's wall clock.
     pub fn log_time(&self) -> Stamp {
         self.0.raft.stamp()
     }
@@ -245,63 +105,19 @@ impl Service {
         &self.0.raft
     }
 
-    pub(crate) fn leases(&self) -> &Mutex<Leases> {
-        &self.0.observer.leases
-    }
-
-    pub(crate) fn waiter_permits(&self) -> &WaiterPermits {
-        &self.0.observer.permits
-    }
-
-    pub(crate) fn lock_waiters(&self) -> &ParkedCalls<Ticket, QueueEvent> {
-        &self.0.observer.lock_waiters
-    }
-
-    pub(crate) fn recipe_waiters(&self) -> &RecipeWaiters {
-        &self.0.observer.recipe_waiters
-    }
-
-    pub(crate) fn streams(&self) -> &Streams {
-        &self.0.observer.streams
-    }
-
-    pub(crate) fn change_log(&self) -> &ChangeLog {
-        &self.0.observer.change_log
-    }
-
-    pub(crate) fn applied_waiters(&self) -> &AppliedWaiters {
-        &self.0.observer.applied_waiters
-    }
-
-    pub(crate) fn queue_positions(&self) -> &QueuePositions {
-        &self.0.observer.queue_positions
-    }
-
-    pub(crate) fn lock_times(&self) -> &Contention {
-        &self.0.observer.contention
-    }
-
-    pub(crate) fn hold_recorder(&self) -> &HoldRecorder {
-        &self.0.observer.hold_recorder
-    }
-
-    pub(crate) fn session_events(&self) -> &SessionEvents {
-        &self.0.observer.session_events
-    }
-
-    pub(crate) fn renewals(&self) -> &Renewals {
-        &self.0.renewals
+    pub(crate) fn observer(&self) -> &ApplyObserver {
+        &self.0.observer
     }
 
     pub(crate) fn metrics(&self) -> &ServiceMetrics {
         &self.0.observer.metrics
     }
 
-    pub(crate) fn config(&self) -> &Membership {
-        &self.0.membership
+    pub(crate) fn members(&self) -> &ClusterMembers {
+        &self.0.members
     }
 
-    pub(crate) fn tunables(&self) -> &ServiceConfig {
+    pub(crate) fn config(&self) -> &ServiceConfig {
         &self.0.config
     }
 
@@ -317,7 +133,7 @@ impl Service {
         &self.0.stopped
     }
 
-    /// When an operation that begins now must be answered.
+    /// The deadline of an operation that begins now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.0.config.request_timeout
     }
@@ -357,6 +173,71 @@ impl Service {
     pub(crate) async fn read_barrier(&self) -> Result<(), Failure> {
         let passed = self.0.raft.read_barrier(self.deadline()).await;
         passed.map_err(|error| self.read_failure(&error))
+    }
+
+    /// Resolves when this node has applied a revision.
+    ///
+    /// # Errors
+    /// [`Failure::Lagging`] if that takes longer than `ServiceConfig::catch_up_max`.
+    pub async fn catch_up(&self, revision: Revision) -> Result<(), Failure> {
+        let reached = self.observer().applied_waiters.wait(revision, || self.revision());
+        tokio::time::timeout(self.config().catch_up_max, reached)
+            .await
+            .map_err(|_| Failure::Lagging)
+    }
+
+    /// Reads the state machine: after a read barrier, or as this node has it.
+    pub(crate) async fn read<T>(
+        &self,
+        mode: ReadMode,
+        look: impl FnOnce(&Machine) -> T,
+    ) -> Result<Response<T>, Failure> {
+        self.freshen(mode).await?;
+        let (value, revision) = self.raft().read(|machine| (look(machine), machine.revision()));
+        Ok(self.labelled(value, revision, mode))
+    }
+
+    /// Waits for a read barrier if the read is linearizable.
+    pub(crate) async fn freshen(&self, mode: ReadMode) -> Result<(), Failure> {
+        match mode {
+            ReadMode::Linearizable => self.read_barrier().await,
+            ReadMode::Stale => Ok(()),
+        }
+    }
+
+    pub(crate) fn labelled<T>(&self, value: T, revision: Revision, mode: ReadMode) -> Response<T> {
+        let leader_contact = match mode {
+            ReadMode::Linearizable => None,
+            ReadMode::Stale => Some(self.raft().status().leader_contact.unwrap_or(Duration::MAX)),
+        };
+        Response { value, revision, leader_contact }
+    }
+
+    pub(crate) fn propose_failure(&self, error: &ProposeError) -> Failure {
+        match error {
+            ProposeError::NoLeader => self.no_leader(),
+            ProposeError::Unknown => Failure::OutcomeUnknown,
+            ProposeError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
+            ProposeError::DiskFull => Failure::DiskFull,
+            ProposeError::TooLarge => Failure::TooLarge,
+            ProposeError::ShuttingDown => Failure::ShuttingDown,
+            ProposeError::Failed => Failure::Failed("the node has stopped".to_owned()),
+        }
+    }
+
+    pub(crate) fn read_failure(&self, error: &ReadError) -> Failure {
+        match error {
+            ReadError::NoLeader => self.no_leader(),
+            ReadError::Lagging => Failure::Behind { disk_full: self.raft().status().disk_low },
+            ReadError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
+            ReadError::ShuttingDown => Failure::ShuttingDown,
+            ReadError::Failed => Failure::Failed("the node has stopped".to_owned()),
+        }
+    }
+
+    /// A node without a log says what it waits for.
+    pub(crate) fn no_leader(&self) -> Failure {
+        self.raft().status().waits_for.map_or(Failure::NoLeader, Failure::Starting)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{
     Command, Labels, OpenSession, Page, Rejection, Reply, SessionId, SessionName,
-    SessionOpenedReply, SessionRejection, SessionStatus, SessionView, Ttl,
+    SessionOpenedReply, SessionRejection, SessionStatus, SessionView, Ttl, ZnodePath,
 };
 
 use crate::context::{ReadMode, Response};
@@ -103,6 +103,17 @@ impl Service {
         mode: ReadMode,
     ) -> Result<Response<Page<SessionView>>, Failure> {
         self.read(mode, |machine| machine.sessions(after, limit)).await
+    }
+
+    /// At most `limit` live sessions with their TTLs, by id, as applied by this node.
+    pub fn session_ids(&self, limit: usize) -> Vec<(SessionId, Ttl)> {
+        self.raft()
+            .read(|machine| machine.leases().take(limit).map(|(id, ttl, _)| (id, ttl)).collect())
+    }
+
+    /// A session's ephemeral nodes, sorted, as applied by this node.
+    pub fn ephemerals(&self, session: SessionId) -> Vec<ZnodePath> {
+        self.raft().read(|machine| machine.ephemerals(session, ""))
     }
 
     /// A session as this node has it.

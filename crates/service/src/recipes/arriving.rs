@@ -14,10 +14,9 @@ use holdfast_types::{
     SessionName, Tripped,
 };
 
-use super::NotYet;
 use super::parked::{ParkedRecipeCall, Topic};
 use crate::context::Response;
-use crate::failure::Failure;
+use crate::failure::{Failure, NotYet};
 use crate::service::Service;
 use crate::session::random_bytes;
 use crate::waiting::{AbandonedPlace, Wait, WaitEvent, WaiterPermit, WakeUp};
@@ -87,7 +86,7 @@ impl Service {
         let generation =
             Some(place.arrived.generation).filter(|_| place.gate == BarrierKind::Barrier);
         let topic = Topic::BarrierKind(place.gate, place.name.clone());
-        let parked = self.recipe_waiters().park(topic, generation);
+        let parked = self.observer().recipe_waiters.park(topic, generation);
         let abandoned = AbandonedPlace::new(self, place.give_up(), None, wait.until, permit);
         let result = self.wait_parked_at_barrier(wait, &place, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::NotYet { .. })) {

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{LatchView, RecipeName, RecipeRejection, Rejection, Revision};
 
-use super::NotYet;
 use super::parked::Topic;
 use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
+use crate::failure::{Failure, NotYet};
 use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
@@ -24,7 +23,7 @@ impl Service {
     ) -> Result<Response<LatchView>, Failure> {
         let arrived = Instant::now();
         let _permit = self.admit(wait)?;
-        let mut parked = self.recipe_waiters().park(Topic::Latch(latch.clone()), None);
+        let mut parked = self.observer().recipe_waiters.park(Topic::Latch(latch.clone()), None);
         self.freshen(mode).await?;
         let (first, _) = self.latch(latch)?;
         let mut wait = Wait::until(self, arrived + wait);

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{BarrierKind, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeReply};
 
-use super::NotYet;
 use super::parked::Topic;
 use crate::context::Response;
-use crate::failure::Failure;
+use crate::failure::{Failure, NotYet};
 use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
@@ -25,8 +24,10 @@ impl Service {
         let began = Instant::now();
         let _permit = self.admit(wait)?;
         let (gate, name) = (leave.gate, leave.name.clone());
-        let mut parked =
-            self.recipe_waiters().park(Topic::BarrierKind(BarrierKind::Double, name.clone()), None);
+        let mut parked = self
+            .observer()
+            .recipe_waiters
+            .park(Topic::BarrierKind(BarrierKind::Double, name.clone()), None);
         let left = self
             .propose_recipe(Recipe::LeaveBarrier(leave), RecipeReply::into_leave_barrier)
             .await?;

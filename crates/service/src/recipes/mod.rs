@@ -12,29 +12,14 @@ use std::time::Duration;
 
 use holdfast_types::{
     BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Recipe, RecipeName,
-    RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Revision, SessionName,
+    RecipeRejection, RecipeReply, Rejection, Reply, RequestId, SessionName,
 };
 
 use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
+use crate::failure::{Failure, NotYet};
 use crate::service::Service;
 
-pub(crate) use parked::RecipeWaiters;
-
-/// What a caller waited for and has not happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotYet {
-    /// The latch is not at zero.
-    Latch(LatchView),
-    /// Others are missing. The caller's arrival, if there was one, is taken back.
-    Arrivals {
-        arrived: u32,
-        /// How many pass together.
-        parties: u32,
-    },
-    /// Others are still inside. The caller has left.
-    Inside { round: Revision, inside: u32 },
-}
+pub(crate) use self::parked::RecipeWaiters;
 
 #[derive(Clone, Copy, Debug)]
 pub struct MadeLatch {

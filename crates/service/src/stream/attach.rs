@@ -13,28 +13,12 @@ use holdfast_types::{
 
 use super::handle::SessionStream;
 use super::liveness::{Liveness, slack};
+use super::order::Attached;
 use super::outbox::{Outbox, StreamLimits};
 use crate::context::Response;
 use crate::failure::Failure;
 use crate::service::Service;
 use crate::session::random_bytes;
-
-/// A session, and this connection's right to speak for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attached {
-    /// Its number.
-    pub id: SessionId,
-    /// Its name.
-    pub session: SessionName,
-    /// What another connection must show to take it over.
-    pub password: Password,
-    /// What the client lives without being heard. The session's own time-to-live is a little longer.
-    pub ttl: Ttl,
-    /// The revision that made this connection the one that speaks for the session.
-    pub attachment: Revision,
-    /// When that was asked for: the session lives at least its time-to-live from then on.
-    pub(crate) since: Instant,
-}
 
 impl Service {
     /// Opens a session for a connection, under a name and a password made here. `seen` is the newest revision that the
@@ -107,23 +91,11 @@ impl Service {
             return Err(Failure::ShuttingDown);
         }
         let entered =
-            self.raft().read(|machine| self.streams().enter(machine, attached, limits))?;
+            self.raft().read(|machine| self.observer().streams.enter(machine, attached, limits))?;
         let Attached { id, session, ttl, since, .. } = attached.clone();
         let liveness = Arc::new(Liveness::new(id, session, ttl, since));
         let outbox = Outbox::new(entered.queue.clone(), liveness.clone());
         Ok((SessionStream::new(self.clone(), attached, entered, liveness), outbox))
-    }
-
-    /// Resolves when this node has applied a revision.
-    ///
-    /// # Errors
-    /// [`Failure::Lagging`] if that takes longer than `ServiceConfig::catch_up_max`.
-    pub async fn catch_up(&self, revision: Revision) -> Result<(), Failure> {
-        let reached = self.applied_waiters().wait(revision, || self.revision());
-        match tokio::time::timeout(self.tunables().catch_up_max, reached).await {
-            Ok(()) => Ok(()),
-            Err(_) => Err(Failure::Lagging),
-        }
     }
 }
 

@@ -15,12 +15,11 @@ use holdfast_types::{
 };
 use parking_lot::Mutex;
 
-use super::attach::Attached;
 use super::liveness::Liveness;
 use super::message::{
     StreamAnswer, StreamEnd, StreamRead, StreamReply, WatchKind, WatchMode, WatchSet,
 };
-use super::order::{LockedStream, StreamEntry, Streams};
+use super::order::{Attached, LockedStream, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
 use crate::failure::Failure;
 use crate::service::Service;
@@ -59,7 +58,7 @@ impl SessionStream {
     pub fn identify(&self, identities: Vec<Identity>) {
         let identities: Arc<[Identity]> = identities.into();
         *self.identities.lock() = identities.clone();
-        self.service.streams().identify(self.entry.number, identities);
+        self.service.observer().streams.identify(self.entry.number, identities);
     }
 
     /// Whom the client has proved to be.
@@ -173,7 +172,7 @@ impl SessionStream {
             Ok(()) | Err(StreamEnd::Moved) => {}
             Err(_) => return,
         }
-        self.service.streams().closes(self.entry.number);
+        self.service.observer().streams.closes(self.entry.number);
         let (session, incarnation) = (self.liveness.session.clone(), Some(self.liveness.id));
         let close = Command::CloseSession { session, attachment: None, incarnation };
         let (mut done, failure) = self.service.propose_in_order(vec![close]).await;
@@ -223,7 +222,7 @@ impl SessionStream {
     /// renewed a moment ago.
     pub fn renew(&self) {
         if self.liveness.heard(Instant::now()) {
-            self.service.renewals().want(self.liveness.clone());
+            self.service.0.stream_renewals.add(self.liveness.clone());
         }
     }
 
@@ -240,7 +239,7 @@ impl SessionStream {
         look: impl FnOnce(&mut LockedStream<'_>) -> Result<StreamAnswer, Failure> + Send,
     ) {
         if self.ready().await.is_ok() {
-            let streams = self.service.streams();
+            let streams = &self.service.observer().streams;
             self.service.raft().read(|machine| streams.answer(machine, &self.entry, tag, look));
         }
     }
@@ -269,7 +268,7 @@ impl SessionStream {
 
     fn end(&self, reason: StreamEnd) {
         self.entry.queue.end(reason);
-        self.service.streams().leave(self.entry.number, reason);
+        self.service.observer().streams.leave(self.entry.number, reason);
     }
 }
 

@@ -37,19 +37,19 @@ pub struct WatchCounts {
 impl Service {
     /// The streams of this node, in the order of their beginning.
     pub fn streams_list(&self) -> Vec<StreamView> {
-        self.streams().list()
+        self.observer().streams.list()
     }
 
     /// How much is watched on this node. O(1).
     pub fn watch_counts(&self) -> WatchCounts {
-        let registry = self.streams().registry.lock();
+        let registry = self.observer().streams.registry.lock();
         let table = &registry.table;
         WatchCounts { streams: table.streams(), paths: table.paths(), watches: table.len() }
     }
 
     /// What is watched on this node, by session. Applying waits while it is copied.
     pub fn watches_by_session(&self) -> BTreeMap<SessionId, Vec<ZnodePath>> {
-        let registry = self.streams().registry.lock();
+        let registry = self.observer().streams.registry.lock();
         let mut found: BTreeMap<SessionId, Vec<ZnodePath>> = BTreeMap::new();
         for (number, stream) in &registry.streams {
             let mut paths = registry.table.paths_of(*number).cloned().peekable();

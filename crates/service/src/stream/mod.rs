@@ -19,10 +19,10 @@ mod liveness;
 mod message;
 mod order;
 mod outbox;
+mod renewal_queue;
 mod renewals;
 mod watch_table;
 
-pub use attach::Attached;
 pub use handle::SessionStream;
 pub use listing::{StreamView, WatchCounts};
 pub use message::{
@@ -31,6 +31,8 @@ pub use message::{
 };
 pub use outbox::{Outbox, StreamLimits};
 
+pub use order::Attached;
 pub(crate) use order::Streams;
-pub(crate) use renewals::{Renewals, run as renew_streams};
+pub(crate) use renewal_queue::RenewalQueue;
+pub(crate) use renewals::run as renew_streams;
 pub(crate) use watch_table::ancestors;

@@ -17,17 +17,31 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Event, Identity, Rejection, Revision, SessionEnd, SessionEvent, SessionId, SessionRejection,
-    SessionStatus, TreeEvent, ZnodePath,
+    Event, Identity, Password, Rejection, Revision, SessionEnd, SessionEvent, SessionId,
+    SessionName, SessionRejection, SessionStatus, TreeEvent, Ttl, ZnodePath,
 };
 use parking_lot::Mutex;
 
-use super::attach::Attached;
 use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, WatchKind};
 use super::outbox::{OutboxQueue, StreamLimits};
 use super::watch_table::{FiredWatch, StreamNo, WatchFlags, WatchTable};
 use crate::failure::Failure;
 use crate::watch::is_visible;
+
+/// A session, and this connection's attachment to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    pub id: SessionId,
+    pub session: SessionName,
+    /// Another connection needs it to attach.
+    pub password: Password,
+    /// The client's TTL. The session's own TTL is a little longer.
+    pub ttl: Ttl,
+    /// The revision of the attachment.
+    pub attachment: Revision,
+    /// When the attachment was requested: the session lives at least its TTL from then on.
+    pub(crate) since: Instant,
+}
 
 /// What the registry knows of a stream.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! While a batch is in flight, further requests wait for the next batch. So one quorum round renews many sessions, without
 //! a timer. Sessions whose expiry is in flight are renewed one by one beside the batches.
 //!
-//! Bounds: one entry a stream; [`BATCH_MAX`] sessions in a batch, one batch at a time.
+//! Bounds: one entry a stream; `renewal_queue.rs` bounds the sessions of a batch, one batch at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use holdfast_types::SessionId;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::liveness::Liveness;
 use super::message::StreamEnd;
@@ -20,45 +18,10 @@ use crate::failure::Failure;
 use crate::service::Service;
 use crate::service_call::BatchRenewal;
 
-/// Sessions renewed by one call.
-const BATCH_MAX: usize = 16_384;
 /// How long one call is tried; then it is made again, with whatever has come in meanwhile.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Renewals through the log at once.
 const SINGLE_MAX: usize = 16;
-
-/// Who waits to be renewed.
-#[derive(Debug, Default)]
-pub(crate) struct Renewals {
-    waiting: Mutex<BTreeMap<SessionId, Vec<Arc<Liveness>>>>,
-    filled: Notify,
-}
-
-impl Renewals {
-    /// Puts a stream in; once only, until it is settled.
-    pub(crate) fn want(&self, liveness: Arc<Liveness>) {
-        self.waiting.lock().entry(liveness.id).or_default().push(liveness);
-        self.filled.notify_one();
-    }
-
-    async fn take(&self) -> BTreeMap<SessionId, Vec<Arc<Liveness>>> {
-        loop {
-            let filled = self.filled.notified();
-            {
-                let mut waiting = self.waiting.lock();
-                let rest = match waiting.keys().nth(BATCH_MAX).copied() {
-                    Some(first) => waiting.split_off(&first),
-                    None => BTreeMap::new(),
-                };
-                let batch = std::mem::replace(&mut *waiting, rest);
-                if !batch.is_empty() {
-                    return batch;
-                }
-            }
-            filled.await;
-        }
-    }
-}
 
 /// Sends batches until the service is stopped. A node that cannot go on must not answer either: it ends its streams.
 pub(crate) async fn run(service: Service) {
@@ -66,8 +29,8 @@ pub(crate) async fn run(service: Service) {
     loop {
         let batch = tokio::select! {
             () = service.stopped().cancelled() => return,
-            _reason = &mut failed => return service.streams().end_all(StreamEnd::ShuttingDown),
-            batch = service.renewals().take() => batch,
+            _reason = &mut failed => return service.observer().streams.end_all(StreamEnd::ShuttingDown),
+            batch = service.0.stream_renewals.take() => batch,
         };
         send(&service, batch).await;
     }
@@ -121,6 +84,6 @@ async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
 
 fn settle(service: &Service, liveness: Arc<Liveness>) {
     if liveness.settled() {
-        service.renewals().want(liveness);
+        service.0.stream_renewals.add(liveness);
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Bound: `ServiceConfig::waiters_max` permits on one node, for all kinds of waits together.
 
+mod applied;
 mod disconnect;
 mod orphans;
 mod parked;
@@ -22,10 +23,11 @@ use crate::failure::Failure;
 use crate::service::Service;
 use crate::service_call::Renewed;
 
-pub(crate) use disconnect::{AbandonedPlace, UnansweredSession, close_session_within};
-pub(crate) use orphans::{OrphanedWaits, WaitSource};
-pub(crate) use parked::{Parked, ParkedCalls, WakeUp};
-pub(crate) use permits::{WaiterPermit, WaiterPermits};
+pub(crate) use self::applied::AppliedWaiters;
+pub(crate) use self::disconnect::{AbandonedPlace, UnansweredSession, close_session_within};
+pub(crate) use self::orphans::{OrphanedWaits, WaitSource};
+pub(crate) use self::parked::{Parked, ParkedCalls, QueueEvent, WakeUp};
+pub(crate) use self::permits::{WaiterPermit, WaiterPermits};
 
 /// What a waiting call reacts to next.
 #[derive(Debug)]
@@ -151,7 +153,7 @@ pub(crate) fn wait_of(wait: bool, wait_ms: Option<u64>) -> Duration {
 impl Service {
     /// Checks what can be refused before anything is proposed. A call that does not wait takes no permit.
     pub(crate) fn admit(&self, wait: Duration) -> Result<Option<WaiterPermit>, Failure> {
-        let max = self.tunables().wait_max;
+        let max = self.config().wait_max;
         if wait > max {
             return Err(Failure::WaitTooLong { max });
         }
@@ -161,6 +163,6 @@ impl Service {
         if wait.is_zero() {
             return Ok(None);
         }
-        self.waiter_permits().take().map(Some)
+        self.observer().waiter_permits.take().map(Some)
     }
 }

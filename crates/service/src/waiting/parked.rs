@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use holdfast_types::{Grant, LossCause};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
@@ -21,6 +22,13 @@ pub(crate) enum WakeUp<E> {
     Event(E),
     /// Something may have happened: read the state.
     Look,
+}
+
+/// What happens to the queue entry of a caller that waits for a lock.
+#[derive(Clone, Debug)]
+pub(crate) enum QueueEvent {
+    Granted(Grant),
+    Left(LossCause),
 }
 
 /// The registry of parked calls. Several may be parked under one key: each has a number of its own.

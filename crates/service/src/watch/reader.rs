@@ -36,7 +36,7 @@ impl Service {
             return Err(Failure::ShuttingDown);
         }
         let WatchRequest { filter, since, identities } = request;
-        let handle = self.change_log().add_watcher(filter, since)?;
+        let handle = self.observer().change_log.add_watcher(filter, since)?;
         Ok(WatchStream {
             service: self.clone(),
             resume: handle.after,
@@ -54,10 +54,10 @@ impl WatchStream {
     pub async fn next(&mut self) -> Watched {
         loop {
             if let Some(watched) = self.batch.pop_front() {
-                self.bookmark_at = Instant::now() + self.service.tunables().bookmark_every;
+                self.bookmark_at = Instant::now() + self.service.config().bookmark_every;
                 return self.told(watched);
             }
-            match self.service.change_log().read(self.handle.number) {
+            match self.service.observer().change_log.read(self.handle.number) {
                 ReadChanges::Changes(changes) => self.batch = self.visible(changes),
                 ReadChanges::Compacted(restart_from) => {
                     let item = WatchItem::Compacted { restart_from };
@@ -75,7 +75,7 @@ impl WatchStream {
     /// Waits for a change; answers what there is to say without one.
     async fn wait(&mut self, head: Revision) -> Option<Watched> {
         let now = Instant::now();
-        let every = self.service.tunables().bookmark_every;
+        let every = self.service.config().bookmark_every;
         if now >= self.bookmark_at {
             self.bookmark_at = now + every;
             if head >= self.resume {
@@ -119,7 +119,7 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        self.service.change_log().leave(self.handle.number);
+        self.service.observer().change_log.leave(self.handle.number);
     }
 }
 

@@ -1,0 +1,252 @@
+//! Renewing sessions and reading their leases: the calls that only the leader answers.
+//!
+//! A renewal is acknowledged after a quorum confirmed the leadership in a round that began after the request arrived
+//! (design D7). It writes no log entry. A follower calls the leader in one hop.
+//!
+//! A call for many sessions has one result for each, in order. Bound: at most [`RENEWED_MAX`] sessions a call.
+
+use std::time::{Duration, Instant};
+
+use holdfast_machine::Machine;
+use holdfast_raft::Urgency;
+use holdfast_types::{
+    Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, SessionRejection,
+    SessionStatus, Ttl,
+};
+
+use crate::context::Response;
+use crate::failure::Failure;
+use crate::lease::Renewal;
+use crate::service::Service;
+use crate::service_call::{
+    BatchRenewal, CallRefusal, LeaseView, NamedRenewal, ReadLeases, ReadRemaining, Renew,
+    RenewMany, RenewNamed, Renewed,
+};
+
+/// The most sessions that one call renews.
+pub const RENEWED_MAX: usize = 1_000;
+
+/// The result of one renewal of many.
+#[derive(Clone, Debug)]
+pub struct KeptAlive {
+    pub session: SessionName,
+    /// The session's time-to-live, and what is certainly left of it; or why it was not renewed.
+    pub renewed: Result<(Ttl, Duration), Failure>,
+}
+
+impl Service {
+    /// Renews a session wherever the leader is.
+    pub(crate) async fn renew(
+        &self,
+        session: &SessionName,
+        queue_entry: Option<(LockName, Owner)>,
+        deadline: Instant,
+    ) -> Result<Renewed, Failure> {
+        let call = Renew { session: session.clone(), queue_entry };
+        let renewed = self.call_leader(call, deadline).await?;
+        self.metrics().keepalives.inc();
+        Ok(renewed)
+    }
+
+    /// Renews many sessions wherever the leader is. Returns one result for each, in order.
+    pub(crate) async fn renew_many(
+        &self,
+        sessions: Vec<SessionId>,
+        deadline: Instant,
+    ) -> Result<Vec<BatchRenewal>, Failure> {
+        let count = sessions.len();
+        let renewals = self.call_leader(RenewMany { sessions }, deadline).await?;
+        if renewals.len() == count { Ok(renewals) } else { Err(Failure::OutcomeUnknown) }
+    }
+
+    /// Returns how long a session's lease still runs.
+    pub(crate) async fn remaining(
+        &self,
+        session: &SessionName,
+        deadline: Instant,
+    ) -> Result<Duration, Failure> {
+        self.call_leader(ReadRemaining { session: session.clone() }, deadline).await
+    }
+
+    /// Confirms with a quorum that this node leads.
+    pub(crate) async fn confirm_leadership(&self, deadline: Instant) -> Result<(), CallRefusal> {
+        let confirmed = self.raft().confirm_leadership(deadline).await;
+        confirmed.map(drop).map_err(|_| CallRefusal::Unavailable)
+    }
+
+    pub(crate) async fn renew_as_leader(
+        &self,
+        call: Renew,
+        deadline: Instant,
+    ) -> Result<Renewed, CallRefusal> {
+        let Renew { session, queue_entry } = call;
+        self.confirm_leadership(deadline).await?;
+        let renewal = self.raft().read(|machine| {
+            let (id, ttl) = find(machine, &session)?;
+            let standing =
+                queue_entry.and_then(|(lock, owner)| machine.standing(&lock, &session, &owner));
+            let renewal = self.observer().leases.lock().renew(id, Instant::now());
+            Ok((renewal, Renewed { id, ttl, standing, revision: machine.revision() }))
+        });
+        match renewal.map_err(CallRefusal::Rejected)? {
+            // `Unknown`: the leadership is so young that the full TTL has not begun to run.
+            (Renewal::Renewed | Renewal::Unknown, renewed) => Ok(renewed),
+            (Renewal::Expiring, renewed) => {
+                self.renew_through_the_log(session, renewed, deadline).await
+            }
+        }
+    }
+
+    pub(crate) async fn renew_many_as_leader(
+        &self,
+        sessions: &[SessionId],
+        deadline: Instant,
+    ) -> Result<Vec<BatchRenewal>, CallRefusal> {
+        self.confirm_leadership(deadline).await?;
+        Ok(self.raft().read(|machine| {
+            let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
+            let renew = |id: &SessionId| match (machine.lease(*id), leases.renew(*id, now)) {
+                (None, _) => BatchRenewal::Gone,
+                (Some(_), Renewal::Expiring) => BatchRenewal::Expiring,
+                // `Unknown`: see `renew_as_leader`.
+                (Some(_), Renewal::Renewed | Renewal::Unknown) => BatchRenewal::Renewed,
+            };
+            sessions.iter().map(renew).collect()
+        }))
+    }
+
+    /// Renews a session whose expiry command is in flight: the log decides which of the two comes first.
+    pub(crate) async fn renew_through_the_log(
+        &self,
+        session: SessionName,
+        renewed: Renewed,
+        deadline: Instant,
+    ) -> Result<Renewed, CallRefusal> {
+        let command = Command::RenewSession { session, ttl: None };
+        let proposed = self.raft().propose(command, Urgency::Immediate, deadline).await;
+        match proposed.map(|committed| committed.outcome) {
+            Ok(Ok(Reply::SessionRenewed { .. })) => Ok(renewed),
+            Ok(Err(rejection)) => Err(CallRefusal::Rejected(rejection)),
+            Ok(Ok(_)) | Err(_) => Err(CallRefusal::Unavailable),
+        }
+    }
+
+    pub(crate) async fn remaining_as_leader(
+        &self,
+        session: &SessionName,
+        deadline: Instant,
+    ) -> Result<Duration, CallRefusal> {
+        self.confirm_leadership(deadline).await?;
+        let now = Instant::now();
+        let found = self.raft().read(|machine| find(machine, session));
+        let (id, ttl) = found.map_err(CallRefusal::Rejected)?;
+        Ok(self.observer().leases.lock().remaining(id, now).unwrap_or(ttl.as_duration()))
+    }
+
+    /// Renews at most [`RENEWED_MAX`] sessions with one quorum round: one result to each, in order.
+    ///
+    /// # Errors
+    /// Those of any write.
+    pub async fn keep_many_alive(
+        &self,
+        sessions: Vec<SessionName>,
+    ) -> Result<Response<Vec<KeptAlive>>, Failure> {
+        let began = Instant::now();
+        let call = RenewNamed { sessions: sessions.clone() };
+        let renewals = self.call_leader(call, self.deadline()).await?;
+        if renewals.len() != sessions.len() {
+            return Err(Failure::OutcomeUnknown);
+        }
+        self.metrics().keepalives.inc_by(renewals.len() as u64);
+        let left = |ttl: Ttl| ttl.as_duration().saturating_sub(began.elapsed());
+        let one = |(session, renewal)| {
+            let renewed = match renewal {
+                NamedRenewal::Renewed { ttl } => Ok((ttl, left(ttl))),
+                NamedRenewal::Rejected(rejection) => Err(Failure::Rejected(rejection)),
+                NamedRenewal::Unknown => Err(Failure::OutcomeUnknown),
+            };
+            KeptAlive { session, renewed }
+        };
+        let kept = sessions.into_iter().zip(renewals).map(one).collect();
+        Ok(Response::new(kept, self.revision()))
+    }
+
+    pub(crate) async fn renew_named_as_leader(
+        &self,
+        sessions: Vec<SessionName>,
+        deadline: Instant,
+    ) -> Result<Vec<NamedRenewal>, CallRefusal> {
+        self.confirm_leadership(deadline).await?;
+        let found: Vec<_> = self.raft().read(|machine| {
+            let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
+            let renew = |session: SessionName| {
+                let found = find(machine, &session).map(|(id, ttl)| {
+                    let (standing, revision) = (None, machine.revision());
+                    (leases.renew(id, now), Renewed { id, ttl, standing, revision })
+                });
+                (session, found)
+            };
+            sessions.into_iter().take(RENEWED_MAX).map(renew).collect()
+        });
+        let mut renewals = Vec::with_capacity(found.len());
+        for (session, found) in found {
+            renewals.push(match found {
+                Err(rejection) => NamedRenewal::Rejected(rejection),
+                Ok((Renewal::Renewed | Renewal::Unknown, renewed)) => {
+                    NamedRenewal::Renewed { ttl: renewed.ttl }
+                }
+                Ok((Renewal::Expiring, renewed)) => {
+                    match self.renew_through_the_log(session, renewed, deadline).await {
+                        Ok(renewed) => NamedRenewal::Renewed { ttl: renewed.ttl },
+                        Err(CallRefusal::Rejected(rejection)) => NamedRenewal::Rejected(rejection),
+                        Err(CallRefusal::Unavailable) => NamedRenewal::Unknown,
+                    }
+                }
+            });
+        }
+        Ok(renewals)
+    }
+
+    pub(crate) async fn leases_as_leader(
+        &self,
+        sessions: &[SessionName],
+        deadline: Instant,
+    ) -> Result<Vec<Option<LeaseView>>, CallRefusal> {
+        self.confirm_leadership(deadline).await?;
+        let now = Instant::now();
+        Ok(self.raft().read(|machine| {
+            let leases = self.observer().leases.lock();
+            let view = |session: &SessionName| {
+                let (id, ttl) = machine.session_id(session)?;
+                // Under a leadership so young that the lease has not begun to run, all of it is left.
+                let left = leases.remaining(id, now).unwrap_or(ttl.as_duration());
+                Some(LeaseView { ttl, left_ms: u64::try_from(left.as_millis()).ok()? })
+            };
+            sessions.iter().map(view).collect()
+        }))
+    }
+
+    /// Returns the leases of a lock's holders; `None` for each if no leader answers in time.
+    pub(crate) async fn leases_of_holders(&self, lock: &LockView) -> Vec<Option<LeaseView>> {
+        let sessions: Vec<_> = lock.holders.iter().map(|holder| holder.session.clone()).collect();
+        if sessions.is_empty() {
+            return Vec::new();
+        }
+        let count = sessions.len();
+        let deadline = Instant::now() + self.config().request_timeout.min(Duration::from_secs(1));
+        match self.call_leader(ReadLeases { sessions }, deadline).await {
+            Ok(leases) if leases.len() == count => leases,
+            Ok(_) | Err(_) => vec![None; count],
+        }
+    }
+}
+
+fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {
+    match machine.session_id(session) {
+        Some(found) => Ok(found),
+        None if machine.session(session) == SessionStatus::Expired => {
+            Err(Rejection::Session(SessionRejection::Expired { session: session.clone() }))
+        }
+        None => Err(Rejection::Session(SessionRejection::Unknown { session: session.clone() })),
+    }
+}

@@ -1,0 +1,85 @@
+//! Starting and stopping the service of a node.
+
+use std::sync::{Arc, OnceLock};
+
+use futures_util::FutureExt;
+use holdfast_raft::{Observer, RaftConfig, RaftNode, StartError};
+use tokio_util::sync::CancellationToken;
+
+use crate::apply_observer::{AnswerPeer, ApplyObserver};
+use crate::config::ServiceConfig;
+use crate::metrics::ServiceMetrics;
+use crate::service::{ClusterMembers, Service, ServiceParts};
+use crate::service_call::unavailable;
+use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
+use crate::{digest_check, leader_timers};
+
+impl Service {
+    /// Starts the node: opens its data and joins its peers. It serves as soon as there is a leader.
+    ///
+    /// # Errors
+    /// [`StartError`] names the problem with the data directory or the configuration, and the remedy.
+    pub async fn start(
+        config: ServiceConfig,
+        raft: RaftConfig,
+        metrics: ServiceMetrics,
+    ) -> Result<Self, StartError> {
+        Self::start_observed(config, raft, metrics, |observer| observer).await
+    }
+
+    /// Starts the node with `wrap` around its observer: tests insert bugs there.
+    pub(crate) async fn start_observed(
+        config: ServiceConfig,
+        raft: RaftConfig,
+        metrics: ServiceMetrics,
+        wrap: impl FnOnce(Arc<ApplyObserver>) -> Arc<dyn Observer>,
+    ) -> Result<Self, StartError> {
+        let node = raft.node;
+        let members =
+            ClusterMembers { cluster: raft.cluster.clone(), members: raft.members.clone() };
+        let started = Arc::new(OnceLock::new());
+        let answer_peer = answer_peer(started.clone());
+        let observer = ApplyObserver::new(&config, &raft.data_dir, metrics, answer_peer);
+        let raft = RaftNode::start(raft, |_| wrap(observer.clone())).await?;
+        let service = Self(Arc::new(ServiceParts {
+            raft,
+            observer,
+            stream_renewals: RenewalQueue::default(),
+            node,
+            members,
+            config,
+            diverged: tokio::sync::watch::Sender::new(None),
+            draining: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+        }));
+        let _only_once = started.set(service.clone());
+        tokio::spawn(leader_timers::run(service.clone()));
+        tokio::spawn(digest_check::run(service.clone()));
+        tokio::spawn(renew_streams(service.clone()));
+        Ok(service)
+    }
+
+    /// Rejects new waits, and ends parked calls, streams and watches with `ShuttingDown`. Resolves when no call is parked.
+    pub async fn drain(&self) {
+        self.draining().cancel();
+        self.observer().streams.end_all(StreamEnd::ShuttingDown);
+        self.observer().waiter_permits.drained().await;
+    }
+
+    /// Drains, hands leadership over and stops.
+    pub async fn shutdown(&self) {
+        self.drain().await;
+        self.stopped().cancel();
+        self.raft().shutdown().await;
+        self.observer().hold_recorder.stop().await;
+    }
+}
+
+/// Answers calls of other nodes. Until the service has started, the peer is told to call again. The reference cycle
+/// lives as long as the process.
+fn answer_peer(started: Arc<OnceLock<Service>>) -> AnswerPeer {
+    Box::new(move |from, request, deadline| match started.get().cloned() {
+        Some(service) => async move { service.called(from, &request, deadline).await }.boxed(),
+        None => async { unavailable() }.boxed(),
+    })
+}
