@@ -1,7 +1,7 @@
 //! The newest entries of the log, in memory.
 //!
 //! The cache holds one contiguous run of entries up to the end of the log. Every entry is read once for each follower
-//! and once for `apply`, so reads of the tail avoid the storage engine. Bound: `bytes_max`. Entries that the engine may
+//! and once for `apply`, so reads of the tail avoid the disk. Bound: `bytes_max`. Entries that the log may
 //! not be able to read yet are never evicted; the entries in flight bound those.
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ pub(crate) struct Cache {
     /// Sum of `len` over the entries.
     bytes: usize,
     bytes_max: usize,
-    /// Entries below this index can be read from the engine.
+    /// Entries below this index can be read from the log.
     readable_end: u64,
 }
 
@@ -47,7 +47,7 @@ impl Cache {
         self.entries.push_back(Cached { entry, len });
     }
 
-    /// Notes that the engine can read everything below `end`.
+    /// Notes that the log can read everything below `end`.
     pub(crate) fn readable(&mut self, end: u64) {
         self.readable_end = self.readable_end.max(end);
         while self.bytes > self.bytes_max && self.first < self.readable_end {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_cannot_read_yet_is_never_evicted() {
+    fn what_the_log_cannot_read_yet_is_never_evicted() {
         let mut cache = cache(0, 3..8);
         assert_eq!(cache.first(), Some(3));
         cache.readable(5);

@@ -103,12 +103,12 @@ impl LogStore {
         };
         match cached {
             Some(entries) => Ok(entries),
-            None => self.read_engine(start..=end, bytes_max).await,
+            None => self.read_log(start..=end, bytes_max).await,
         }
     }
 
     /// Reads entries that are not in the cache. The result may end before the range does, but has no gap.
-    async fn read_engine(
+    async fn read_log(
         &self,
         range: RangeInclusive<u64>,
         bytes_max: usize,

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
-use holdfast_storage::{Engine, Order, StoreError, WriteBatch, open_rebuildable};
+use holdfast_storage::{RebuildableDatabase, StoreError, WriteBatch};
 use holdfast_types::{FencingToken, LockName, LossCause, Owner, Revision, SessionName, Stamp};
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ pub struct HistoryBounds {
 
 /// See the module.
 pub(crate) struct HoldHistory {
-    engine: Box<dyn Engine>,
+    database: RebuildableDatabase,
     table: HoldTable,
     /// Number and holds of each block, the oldest first.
     blocks: VecDeque<(u64, usize)>,
@@ -102,24 +102,24 @@ pub(crate) struct HoldHistory {
 impl HoldHistory {
     /// Opens the history of a node, or an empty one.
     pub(crate) fn open(dir: &Path, bounds: HistoryBounds) -> Result<Self, StoreError> {
-        let engine = open_rebuildable(dir, CACHE_BYTES)?;
-        let marks = engine.get(MARKS)?;
+        let database = RebuildableDatabase::open(dir, CACHE_BYTES)?;
+        let marks = database.get(MARKS)?;
         if marks.is_none() {
-            forget_everything(&*engine)?;
+            forget_everything(&database)?;
         }
         let (complete_after, stored) = marks_of(marks.as_deref());
         let mut table = HoldTable::new(bounds);
         table.gap(complete_after);
         let (blocks, in_blocks, next_block, dirty) = (VecDeque::new(), 0, 0, false);
-        let mut history = Self { engine, table, blocks, in_blocks, next_block, stored, dirty };
+        let mut history = Self { database, table, blocks, in_blocks, next_block, stored, dirty };
         history.recall()?;
         Ok(history)
     }
 
     /// Remembers what is in the blocks.
     fn recall(&mut self) -> Result<(), StoreError> {
-        let Self { engine, table, blocks, in_blocks, next_block, stored, .. } = self;
-        engine.scan(b"b", b"c", Order::Ascending, &mut |key, bytes| {
+        let Self { database, table, blocks, in_blocks, next_block, stored, .. } = self;
+        database.scan(b"b", b"c", |key, bytes| {
             if let Some(number) = key.get(1..).and_then(number) {
                 let holds = readable(block_of(&bytes), table, *stored);
                 blocks.push_back((number, holds.len()));
@@ -132,7 +132,7 @@ impl HoldHistory {
             Ok(true)
         })?;
         let mut stale = WriteBatch::default();
-        engine.scan(b"c", b"d", Order::Ascending, &mut |key, bytes| {
+        database.scan(b"c", b"d", |key, bytes| {
             match (lock_of(key.get(1..).unwrap_or_default()), number(&bytes)) {
                 (Some(lock), Some(until)) if table.complete_of(&lock).is_some() => {
                     table.gap_of(&lock, Revision(until));
@@ -141,7 +141,7 @@ impl HoldHistory {
             }
             Ok(true)
         })?;
-        engine.write(&stale)
+        database.write(&stale)
     }
 
     /// Everything up to here is stored.
@@ -189,7 +189,7 @@ impl HoldHistory {
         let marks = [self.complete_after(), self.stored];
         batch.put(MARKS, marks.map(|at| at.0.to_be_bytes()).concat());
         self.dirty = true;
-        self.engine.write(&batch)
+        self.database.write(&batch)
     }
 
     /// Removes the oldest blocks while too much in them is forgotten, two for each that is to come; what is not forgotten
@@ -205,7 +205,7 @@ impl HoldHistory {
             }
             let Some((number, count)) = self.blocks.pop_front() else { break };
             let key = block_key(number);
-            let holds = self.engine.get(&key)?.and_then(|bytes| block_of(&bytes));
+            let holds = self.database.get(&key)?.and_then(|bytes| block_of(&bytes));
             let holds = readable(holds, &mut self.table, self.stored);
             rewritten.add(&self.table, holds);
             batch.delete(&key);
@@ -228,7 +228,7 @@ impl HoldHistory {
         if !std::mem::take(&mut self.dirty) {
             return Ok(());
         }
-        self.engine.sync()
+        self.database.sync()
     }
 
     /// What is known of a lock.
@@ -254,17 +254,17 @@ impl RewrittenHolds {
 }
 
 /// Empties a database of another layout: what is in it can be had again, or not at all.
-fn forget_everything(engine: &dyn Engine) -> Result<(), StoreError> {
+fn forget_everything(database: &RebuildableDatabase) -> Result<(), StoreError> {
     loop {
         let mut batch = WriteBatch::default();
-        engine.scan(&[], &[u8::MAX], Order::Ascending, &mut |key, _| {
+        database.scan(&[], &[u8::MAX], |key, _| {
             batch.delete(key);
-            Ok(batch.writes.len() < FORGET_MAX)
+            Ok(batch.len() < FORGET_MAX)
         })?;
         if batch.is_empty() {
             return Ok(());
         }
-        engine.write(&batch)?;
+        database.write(&batch)?;
     }
 }
 
@@ -400,20 +400,20 @@ mod tests {
         for number in 0..3_000_u32 {
             other.put(&[b"h".as_slice(), &number.to_be_bytes()].concat(), b"x".as_slice());
         }
-        open_rebuildable(dir.path(), CACHE_BYTES).unwrap().write(&other).unwrap();
+        RebuildableDatabase::open(dir.path(), CACHE_BYTES).unwrap().write(&other).unwrap();
         let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let mut keys = 0;
         let count = &mut |_: &[u8], _| {
             keys += 1;
             Ok(true)
         };
-        history.engine.scan(&[], &[u8::MAX], Order::Ascending, count).unwrap();
+        history.database.scan(&[], &[u8::MAX], count).unwrap();
         assert_eq!(keys, 0);
         history.add(&[hold("a", 1)], Some(Revision(1))).unwrap();
         history.add(&[hold("a", 2)], Some(Revision(2))).unwrap();
         let mut damage = WriteBatch::default();
         damage.put(&block_key(0), b"damage".as_slice());
-        history.engine.write(&damage).unwrap();
+        history.database.write(&damage).unwrap();
         drop(history);
         let history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         assert_eq!(tokens(&history, "a", None), (vec![2], 2));

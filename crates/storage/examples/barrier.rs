@@ -1,8 +1,7 @@
-//! What a barrier costs here: `cargo run -p holdfast-storage --release --example barrier [DIR]`.
+//! What an append and its sync cost here: `cargo run -p holdfast-storage --release --example barrier [DIR]`.
 //!
 //! Appends records of 100 and 1,000 bytes to a log in DIR (a temporary directory by default), one append at a time
-//! and with some under way, purging as it goes, and prints latency and throughput. Each is done on the engine that nodes
-//! use, a journal in front of sled, and on sled alone.
+//! and with some under way, purging as it goes, and prints latency and throughput.
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -14,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use holdfast_storage::{Log, LogOptions, Record, SledEngine, StoreError};
+use holdfast_storage::{Log, LogOptions, Record, StoreError};
 
 const SECONDS: u64 = 3;
 /// Records kept by the purges.
@@ -28,34 +27,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(&dir)?;
     println!("fdatasync of a preallocated file, p50 | p99: {}\n", floor(&dir.join("floor"))?);
     println!(
-        "| engine | record bytes | records an append | appends under way | records/s | p50 | p99 | disk |"
+        "| record bytes | records an append | appends under way | records/s | p50 | p99 | disk |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|");
     for bytes in [100, 1000] {
         for (batch, window) in [(1, 1), (1, 16), (1, 64), (64, 1), (64, 4), (64, 16)] {
-            for engine in ["journal", "sled"] {
-                let place = dir.join(format!("{engine}-{bytes}-{batch}-{window}"));
-                let log = open(engine, &place)?;
-                let line = measure(&log, bytes, batch, window)?;
-                log.shutdown();
-                let disk = size(&place)? >> 20;
-                println!("| {engine} | {bytes} | {batch} | {window} | {line} | {disk} MiB |");
-                std::fs::remove_dir_all(&place)?;
-            }
+            let place = dir.join(format!("{bytes}-{batch}-{window}"));
+            let log = Log::open(&place, LogOptions::default())?;
+            let line = measure(&log, bytes, batch, window)?;
+            log.shutdown();
+            let disk = size(&place)? >> 20;
+            println!("| {bytes} | {batch} | {window} | {line} | {disk} MiB |");
+            std::fs::remove_dir_all(&place)?;
         }
     }
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
     println!("\npeak memory {peak}");
     Ok(())
-}
-
-fn open(engine: &str, place: &Path) -> Result<Log, Box<dyn Error>> {
-    if engine == "journal" {
-        return Ok(Log::open(place, LogOptions::default())?);
-    }
-    std::fs::create_dir_all(place)?;
-    Ok(Log::with_engine(SledEngine::open(place, LogOptions::default().cache_bytes)?)?)
 }
 
 /// What the disk itself takes, for comparison.
@@ -118,7 +107,7 @@ fn append(
     let records = (first..first + count).map(|index| Record { index, bytes: content.clone() });
     let (asked, answers) = (Instant::now(), answers.clone());
     let done = move |result| {
-        // Nobody listens when the measurement is over.
+        // The receiver is gone when the measurement is over.
         drop(answers.try_send((asked, result)));
     };
     Ok(log.append(records.collect(), Box::new(done))?)

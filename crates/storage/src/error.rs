@@ -19,6 +19,14 @@ pub enum StoreError {
         /// What an operator does about it.
         fix: String,
     },
+    /// The files are of a format that this version does not know. Nothing was changed; do what `fix` says.
+    #[error("{what}; {fix}")]
+    UnknownFormat {
+        /// What was found, and in which file.
+        what: String,
+        /// What an operator does about it.
+        fix: String,
+    },
     /// The operating system refused. Final for a log: stop the node, look at the disk, start it again.
     #[error("disk error while {doing}: {message}")]
     Io {
@@ -72,13 +80,22 @@ impl StoreError {
     /// Whether the store is closed for good by this error (as opposed to one refused call).
     pub fn is_final(&self) -> bool {
         match self {
-            Self::Corrupt { .. } | Self::Io { .. } | Self::Full { .. } | Self::Closed => true,
+            Self::Corrupt { .. }
+            | Self::UnknownFormat { .. }
+            | Self::Io { .. }
+            | Self::Full { .. }
+            | Self::Closed => true,
             Self::TooLarge { .. } | Self::Misuse { .. } | Self::InUse { .. } => false,
         }
     }
 
     pub(crate) fn corrupt(what: impl Into<String>) -> Self {
         Self::Corrupt { what: what.into(), fix: QUARANTINE.to_owned() }
+    }
+
+    pub(crate) fn newer_format(what: impl Into<String>) -> Self {
+        let fix = "start this node with the version that wrote it, or a newer one".to_owned();
+        Self::UnknownFormat { what: what.into(), fix }
     }
 
     pub(crate) fn misuse(what: impl Into<String>) -> Self {

@@ -40,13 +40,23 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
             bytes_max: CONTENT_BYTES_MAX as u64,
         });
     }
+    replace(path, &[&header(content), content]).map(drop)
+}
+
+/// Replaces the file at `path` durably by these bytes, and returns it open for reading and writing. A crash leaves the
+/// old file or the new one.
+pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> Result<File, StoreError> {
     let partial = partial_path(path);
-    let mut file = File::create(&partial).at("creating", &partial)?;
-    file.write_all(&header(content)).at("writing", &partial)?;
-    file.write_all(content).at("writing", &partial)?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    let mut file = options.open(&partial).at("creating", &partial)?;
+    for part in parts {
+        file.write_all(part).at("writing", &partial)?;
+    }
     file.sync_all().at("syncing", &partial)?;
     fs::rename(&partial, path).at("renaming", &partial)?;
-    sync_dir(parent(path))
+    sync_dir(parent(path))?;
+    Ok(file)
 }
 
 /// Reads a file that [`write_file`] wrote; `None` if there is none. What is returned is durable, even if the process

@@ -1,18 +1,26 @@
 //! The log: records by index, Raft metadata, and one thread that makes them durable in order.
 //!
-//! Requests of a [`Log`] go into one bounded queue. The thread takes all queued requests, writes them in batches, syncs
-//! once if any of them must be durable, and calls their callbacks in order. Reads run on the caller's thread and use the
-//! engine; the log is not kept in memory.
+//! The log is a list of changes (`change.rs`), each a checksummed frame at the end of the newest segment file (`frame.rs`). A full segment
+//! is followed by a new one; a segment whose records are all purged is removed. Which records there are, and where, is
+//! the sum of the frames (`state.rs`), and an open computes it again (`recover.rs`). Invariants:
 //!
-//! Bounds: the queue holds [`LogOptions::queue_bytes_max`] (and always one request), and the thread may hold as much again.
-//! A request that does not fit is returned as [`Refused`]. Any disk error is final: every pending and every later call
-//! gets it.
+//! - After a crash the log is the sum of a prefix of the frames, which includes every acknowledged one.
+//! - Only the newest segment is written, and only behind its last frame.
+//! - The first frame of each segment sums up all segments before it, so that these can be removed.
+//!
+//! Requests of a [`Log`] go into one bounded queue (`queue.rs`). The thread takes all queued requests, writes their frames,
+//! syncs once if any of them must be durable, and calls their callbacks in order (`writer.rs`). Reads run on the caller's
+//! thread and read the segment files.
+//!
+//! Bounds: the queue holds [`LogOptions::queue_bytes_max`] (and always one request), and the thread may hold as much again;
+//! 16 bytes in memory for each record. A request that does not fit is returned as [`Refused`]. Any disk error is final: every
+//! pending and every later call gets it.
 
-mod directory;
+mod change;
+mod frame;
 mod queue;
-mod read;
 mod recover;
-mod sweep;
+mod state;
 mod writer;
 
 use std::fmt;
@@ -25,28 +33,16 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use self::queue::{Queue, Request};
-use self::recover::Start;
+use self::state::LogState;
 use self::writer::Writer;
-use crate::engine::{Engine, MemoryEngine};
+use crate::disk::{DirectoryDisk, Disk, FaultyDisk};
 use crate::error::StoreError;
-use crate::head::{Head, Span};
-use crate::keys::RaftMeta;
+use crate::record::{RaftMeta, Record};
 
 pub use self::queue::{Refused, WhenRoom};
 
-/// The longest record, bytes.
-pub const RECORD_BYTES_MAX: usize = 4 << 20;
-/// The longest value of Raft metadata, bytes.
-pub const META_BYTES_MAX: usize = 4 << 10;
-
-/// One entry of the log. Its meaning is the caller's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Position in the log; the next record has the next number.
-    pub index: u64,
-    /// Content, at most [`RECORD_BYTES_MAX`] bytes; may be empty.
-    pub bytes: Bytes,
-}
+/// Lengths of a segment that [`LogOptions`] can ask for.
+const SEGMENT_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 30;
 
 /// How a request is answered: called once, on the log's thread, in the order of the requests. It must be quick and
 /// must not block: the log waits for it.
@@ -57,14 +53,13 @@ pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 pub struct LogOptions {
     /// Bytes of records that may wait for the log's thread; more are [`Refused`]. Default 32 MiB.
     pub queue_bytes_max: usize,
-    /// Bytes of the engine's page cache, which holds several times as much in memory. Default 8 MiB: the log is written
-    /// at its end and purged at its beginning, and what is read again soon is cached by the reader.
-    pub cache_bytes: u64,
+    /// Bytes after which a segment file is full. Purged records give their space back by whole segments. Default 8 MiB.
+    pub segment_bytes: usize,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { queue_bytes_max: 32 << 20, cache_bytes: 8 << 20 }
+        Self { queue_bytes_max: 32 << 20, segment_bytes: 8 << 20 }
     }
 }
 
@@ -79,11 +74,8 @@ pub struct Log {
 /// What the handles and the thread share.
 struct Shared {
     queue: Queue,
-    /// The engine, until the log is shut down. Held for writing only while records that readers may be looking at go
-    /// away, so that a reader never meets a hole.
-    engine: RwLock<Option<Box<dyn Engine>>>,
-    /// What readers may ask for.
-    bounds: Mutex<Bounds>,
+    /// What readers see. Only the log's thread changes it.
+    state: RwLock<LogState>,
     failed: Mutex<Option<StoreError>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -93,21 +85,14 @@ struct Owner {
     shared: Arc<Shared>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Bounds {
-    purged: Option<u64>,
-    span: Option<Span>,
-}
-
 impl Log {
-    /// Opens the log in `dir` on sled, creating both if there is none, and verifies every record of it.
+    /// Opens the log in `dir`, creating both if there is none, and verifies every record of it.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if anything that was acknowledged is missing or changed: the node must not start.
-    /// [`StoreError::InUse`], [`StoreError::Io`], [`StoreError::Full`].
+    /// [`StoreError::UnknownFormat`], [`StoreError::InUse`], [`StoreError::Io`], [`StoreError::Full`].
     pub fn open(dir: &Path, options: LogOptions) -> Result<Self, StoreError> {
-        let start = directory::open(dir, options.cache_bytes)?;
-        let log = Self::spawn(start, options)?;
+        let log = Self::with_disk_and_options(DirectoryDisk::open(dir)?, options)?;
         let (first, last) = log.bounds();
         tracing::info!(dir = %dir.display(), first, last, "log open and verified");
         Ok(log)
@@ -118,46 +103,35 @@ impl Log {
     /// # Errors
     /// [`StoreError::Io`] if no thread can be started.
     pub fn in_memory() -> Result<Self, StoreError> {
-        Self::with_engine(MemoryEngine::default())
+        Self::with_disk(FaultyDisk::default().open())
     }
 
-    /// A log on any engine, with the default options: the faulty twin for tests, or another database.
+    /// A log on any disk, with the default options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn with_engine(engine: impl Engine) -> Result<Self, StoreError> {
-        Self::with_engine_and_options(engine, LogOptions::default())
+    pub fn with_disk(disk: impl Disk) -> Result<Self, StoreError> {
+        Self::with_disk_and_options(disk, LogOptions::default())
     }
 
-    /// As [`with_engine`](Self::with_engine), with options.
+    /// As [`with_disk`](Self::with_disk), with options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn with_engine_and_options(
-        engine: impl Engine,
-        options: LogOptions,
-    ) -> Result<Self, StoreError> {
-        let head = recover::recover(&engine)?;
-        let head = head.map_or_else(|| recover::create(&engine), Ok)?;
-        Self::spawn(Start { engine: Box::new(engine), head, watermark: None, lock: None }, options)
-    }
-
-    fn spawn(start: Start, options: LogOptions) -> Result<Self, StoreError> {
-        let Start { engine, head, watermark, lock } = start;
+    pub fn with_disk_and_options(disk: impl Disk, options: LogOptions) -> Result<Self, StoreError> {
+        let (state, tail) = recover::open(&disk)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(options.queue_bytes_max),
-            engine: RwLock::new(Some(engine)),
-            bounds: Mutex::new(Bounds::of(&head)),
+            state: RwLock::new(state),
             failed: Mutex::new(None),
             thread: Mutex::new(None),
         });
-        let writer = Writer::new(Arc::clone(&shared), head, watermark);
+        let segment_bytes =
+            options.segment_bytes.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
+        let writer = Writer::new(Arc::clone(&shared), Box::new(disk), tail, segment_bytes);
         let thread = thread::Builder::new()
             .name("holdfast-log".to_owned())
-            .spawn(move || {
-                writer.run();
-                drop(lock);
-            })
+            .spawn(move || writer.run())
             .map_err(|error| StoreError::io("starting the log's thread", &error))?;
         *shared.thread.lock() = Some(thread);
         let owner = Arc::new(Owner { shared: Arc::clone(&shared) });
@@ -216,8 +190,8 @@ impl Log {
 
     /// Removes every record up to `index` (inclusive) and sets [`RaftMeta::Purged`] in the same step. `index` may be
     /// beyond the last record: then the log is empty and goes on at `index + 1`. An `index` below an earlier purge
-    /// changes nothing. `done` is called when it is written, as for [`truncate_after`](Self::truncate_after); the
-    /// room is given back little by little.
+    /// changes nothing. `done` is called when it is durable; then the
+    /// segments without a record are removed one by one.
     ///
     /// # Errors
     /// [`Refused`] as for [`append`](Self::append).
@@ -228,7 +202,7 @@ impl Log {
     /// Records of `range` that are there, in order and without a gap, up to about `bytes_max` bytes, but at least one
     /// if there is any. Shorter than the range means: purged below, not yet written above, or `bytes_max`.
     ///
-    /// Reads the engine on the caller's thread; may touch the disk.
+    /// Reads the segment files on the caller's thread.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] for damage, which is final for the whole log; [`StoreError::Io`], [`StoreError::Closed`].
@@ -237,35 +211,37 @@ impl Log {
         range: RangeInclusive<u64>,
         bytes_max: usize,
     ) -> Result<Vec<Record>, StoreError> {
-        self.shared.on_engine(|engine, bounds| match bounds.span {
-            Some(span) => read::records(engine, span, range, bytes_max),
-            None => Ok(Vec::new()),
-        })
+        self.check()?;
+        // Frames are never overwritten, and an open file can be read after its removal.
+        let found = self.shared.state.read().find(&range, bytes_max);
+        let records: Result<_, _> = found.iter().map(state::FoundRecord::read).collect();
+        records.inspect_err(|error| self.shared.fail(error))
     }
 
     /// The last written value of Raft metadata; `None` if there is none.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The error that closed the log.
     pub fn meta(&self, meta: RaftMeta) -> Result<Option<Bytes>, StoreError> {
-        self.shared.on_engine(|engine, _| read::meta(engine, meta))
+        self.check()?;
+        Ok(self.shared.state.read().metas[usize::from(meta.number())].clone())
     }
 
     /// The first and the last index that [`read`](Self::read) has; both or neither.
     pub fn bounds(&self) -> (Option<u64>, Option<u64>) {
-        let span = self.shared.bounds.lock().span;
-        (span.map(|span| span.first), span.map(|span| span.last))
+        let bounds = self.shared.state.read().bounds;
+        (bounds.last().map(|_| bounds.first), bounds.last())
     }
 
     /// The last purged index.
     pub fn purged(&self) -> Option<u64> {
-        self.shared.bounds.lock().purged
+        self.shared.state.read().bounds.purged
     }
 
     /// The last index that [`read`](Self::read) returns. Records appended above it are not written yet: a caller that needs
     /// them keeps a copy until then.
     pub fn written(&self) -> Option<u64> {
-        self.shared.bounds.lock().span.map(|span| span.last)
+        self.bounds().1
     }
 
     /// Bytes waiting in the queue.
@@ -283,7 +259,7 @@ impl Log {
         self.shared.failed.lock().clone()
     }
 
-    /// Does what is queued, calls its answers, closes the engine and ends the thread. Every later call gets
+    /// Does what is queued, calls its answers, closes the disk and ends the thread. Every later call gets
     /// [`StoreError::Closed`]. Called from inside a [`Done`] it does not wait.
     pub fn shutdown(&self) {
         self.shared.queue.close();
@@ -294,6 +270,10 @@ impl Log {
         {
             tracing::error!("the log's thread ended by a panic");
         }
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.failed().map_or(Ok(()), Err)
     }
 
     fn submit(&self, request: Request) -> Result<(), Refused> {
@@ -313,38 +293,11 @@ impl Drop for Owner {
     }
 }
 
-impl Bounds {
-    fn of(head: &Head) -> Self {
-        Self { purged: head.purged, span: head.span }
-    }
-}
-
 impl Shared {
-    /// Runs a read while no record goes away; a damaged disk closes the log.
-    fn on_engine<T>(
-        &self,
-        read: impl FnOnce(&dyn Engine, Bounds) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let engine = self.engine.read();
-        if let Some(error) = self.failed.lock().clone() {
-            return Err(error);
-        }
-        let engine = engine.as_deref().ok_or(StoreError::Closed)?;
-        let bounds = *self.bounds.lock();
-        read(engine, bounds).inspect_err(|error| self.fail(error))
-    }
-
-    /// Closes the log for good if the error says so.
+    /// Closes the log for good if the error says so. The first error stays.
     fn fail(&self, error: &StoreError) {
-        if error.is_final() {
-            self.close(error);
-        }
-    }
-
-    /// Closes the log for good. The first error stays.
-    fn close(&self, error: &StoreError) {
         let mut failed = self.failed.lock();
-        if failed.is_none() {
+        if failed.is_none() && error.is_final() {
             tracing::error!(%error, "the log is closed for good");
             *failed = Some(error.clone());
         }

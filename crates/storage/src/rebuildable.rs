@@ -1,59 +1,342 @@
-//! A small database of data that can be rebuilt. It never prevents the start of a node.
+//! A database of data that can be rebuilt, on sled 0.34.7. It never prevents the start of a node.
 //!
-//! A damaged database is removed and replaced by an empty one. Bounds: the cache; the caller bounds the content.
+//! A damaged database is removed and replaced by an empty one. Power-cut tests established how sled must be used for its
+//! data to be durable (`docs/adr/0002`):
+//!
+//! - sled's `flush` only starts write-back (`sync_file_range`), so [`sync`](RebuildableDatabase::sync) is `flush` and then
+//!   `fdatasync` on a second descriptor of `<dir>/db`. The background flusher is off.
+//! - sled never syncs its blob files. Segments of 8 MiB with values of at most 64 KiB keep every page out of them.
+//! - Before sled opens a directory, every file in it is written again and synced: after `kill -9` or a failed sync, the page
+//!   cache shows bytes that no later sync writes.
+//! - A panic inside sled is damage.
+//!
+//! Bounds: the cache; the caller bounds the content.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
-use crate::engine::{Engine, SledEngine};
+use bytes::Bytes;
+use sled::{Batch, Config, Db, IVec};
+
 use crate::error::{At, StoreError};
-use crate::file::create_dir;
+use crate::file::{create_dir, sync_dir};
 
-/// Opens the database in `dir`, or makes an empty one: if there is none, or if what is there cannot be read.
-/// One that another process has open is left alone.
-///
-/// # Errors
-/// [`StoreError::Io`] or [`StoreError::Full`] if not even an empty one can be made.
-pub fn open_rebuildable(dir: &Path, cache_bytes: u64) -> Result<Box<dyn Engine>, StoreError> {
-    create_dir(dir)?;
-    let error = match SledEngine::open(dir, cache_bytes) {
-        Ok(engine) => return Ok(Box::new(engine)),
-        Err(error @ StoreError::Corrupt { .. }) => error,
-        Err(error) => return Err(error),
-    };
-    tracing::warn!(dir = %dir.display(), %error, "a database that can be rebuilt is damaged, and begins anew");
-    fs::remove_dir_all(dir).at("removing", dir)?;
-    create_dir(dir)?;
-    Ok(Box::new(SledEngine::open(dir, cache_bytes)?))
+const SEGMENT_BYTES: usize = 8 << 20;
+/// Bytes written again at once when a directory is opened.
+const REWRITE_BYTES: usize = 1 << 20;
+/// The largest value: 17 of them, the most a leaf holds, stay under a quarter of a segment, where blobs begin.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Changes that happen together or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct WriteBatch {
+    /// Keys with their new values, in order; `None` removes a key.
+    writes: Vec<(Vec<u8>, Option<Bytes>)>,
+}
+
+impl WriteBatch {
+    /// Adds a key with its value, of at most 64 KiB.
+    pub fn put(&mut self, key: &[u8], value: impl Into<Bytes>) {
+        self.writes.push((key.to_vec(), Some(value.into())));
+    }
+
+    /// Adds the removal of a key; removing what is not there changes nothing.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.writes.push((key.to_vec(), None));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// The number of changes.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+}
+
+/// An ordered map of bytes. After a crash it holds a prefix of the batches written, never less than what was written
+/// before the last [`sync`](Self::sync) that returned `Ok`; or it is empty.
+pub struct RebuildableDatabase {
+    /// Only absent while it is dropped.
+    db: Option<Db>,
+    /// Our own descriptor of sled's one data file.
+    data: File,
+    data_path: PathBuf,
+    blobs: PathBuf,
+}
+
+impl RebuildableDatabase {
+    /// Opens the database in `dir`, or makes an empty one: if there is none, or if what is there cannot be read.
+    /// One that another process has open is left alone. `cache_bytes` bounds its page cache.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] or [`StoreError::Full`] if not even an empty one can be made.
+    pub fn open(dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+        create_dir(dir)?;
+        let error = match Self::open_existing(dir, cache_bytes) {
+            Err(error @ StoreError::Corrupt { .. }) => error,
+            result => return result,
+        };
+        tracing::warn!(dir = %dir.display(), %error, "a database that can be rebuilt is damaged, and begins anew");
+        fs::remove_dir_all(dir).at("removing", dir)?;
+        create_dir(dir)?;
+        Self::open_existing(dir, cache_bytes)
+    }
+
+    fn open_existing(dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+        sync_files(dir, rewrite)?;
+        let config = Config::new()
+            .path(dir)
+            .segment_size(SEGMENT_BYTES)
+            .flush_every_ms(None)
+            .cache_capacity(cache_bytes);
+        let db = guarded(dir, "opening", || config.open())?;
+        let data_path = dir.join("db");
+        let data = File::open(&data_path).at("opening", &data_path)?;
+        let database = Self { db: Some(db), data, data_path, blobs: dir.join("blobs") };
+        database.sync()?;
+        sync_files(dir, |path| File::open(path)?.sync_all())?;
+        Ok(database)
+    }
+
+    /// Applies a batch, all or nothing. Readers see it on return; it is durable after the next [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`]; [`StoreError::Io`], [`StoreError::Full`] or [`StoreError::Corrupt`], after which the
+    /// database must be opened again.
+    pub fn write(&self, batch: &WriteBatch) -> Result<(), StoreError> {
+        let mut changes = Batch::default();
+        for (key, value) in &batch.writes {
+            match value {
+                Some(value) => {
+                    check_len(value)?;
+                    changes.insert(key.as_slice(), value.as_ref());
+                }
+                None => changes.remove(key.as_slice()),
+            }
+        }
+        self.guarded("writing", |db| db.apply_batch(changes))
+    }
+
+    /// Makes every batch written so far durable.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn sync(&self) -> Result<(), StoreError> {
+        self.guarded("flushing", |db| db.flush().map(drop))?;
+        self.data.sync_data().at("syncing", &self.data_path)?;
+        self.refuse_blobs()
+    }
+
+    /// The value of a key, as last written.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] or [`StoreError::Corrupt`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let value = self.guarded("reading", |db| db.get(key))?;
+        Ok(value.map(|value| owned(&value)))
+    }
+
+    /// Calls `visit` with the keys from `from` (inclusive) to `to` (exclusive), ascending, until it returns `Ok(false)`.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and the error of `visit`.
+    pub fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        mut visit: impl FnMut(&[u8], Bytes) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        if from >= to {
+            return Ok(());
+        }
+        let mut pairs = self.guarded("reading", |db| Ok(db.range(from..to)))?;
+        while let Some((key, value)) = self.guarded("reading", |_| pairs.next().transpose())? {
+            if !visit(&key, owned(&value))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn guarded<T>(
+        &self,
+        doing: &str,
+        call: impl FnOnce(&Db) -> Result<T, sled::Error>,
+    ) -> Result<T, StoreError> {
+        let db = self.db.as_ref().ok_or(StoreError::Closed)?;
+        guarded(&self.data_path, doing, || call(db))
+    }
+
+    fn refuse_blobs(&self) -> Result<(), StoreError> {
+        let mut entries = self.blobs.read_dir().at("listing", &self.blobs)?;
+        match entries.next() {
+            None => Ok(()),
+            Some(entry) => {
+                let name = entry.at("listing", &self.blobs)?.file_name();
+                Err(StoreError::corrupt(format!(
+                    "{} holds {}, a file that is never synced",
+                    self.blobs.display(),
+                    name.display()
+                )))
+            }
+        }
+    }
+}
+
+impl Drop for RebuildableDatabase {
+    /// sled syncs once more, and panics if that fails. Then a task on sled's own threads may still be shortening the
+    /// file, holding sled's lock on it. The drop waits for that lock, so that the directory can be opened again at once.
+    fn drop(&mut self) {
+        let path = self.data_path.display();
+        let db = self.db.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(db))).is_err() {
+            tracing::error!(%path, "a database that can be rebuilt did not close cleanly");
+        }
+        if let Err(error) = self.data.lock() {
+            tracing::warn!(%path, %error, "a database that can be rebuilt may still be in use for a moment");
+        }
+    }
+}
+
+fn owned(value: &IVec) -> Bytes {
+    Bytes::copy_from_slice(value)
+}
+
+fn check_len(value: &Bytes) -> Result<(), StoreError> {
+    if value.len() <= VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(StoreError::TooLarge {
+        what: "a value of a database",
+        bytes: value.len() as u64,
+        bytes_max: VALUE_BYTES_MAX as u64,
+    })
+}
+
+/// Makes each file of a directory durable with `sync`, and then the directory.
+fn sync_files(dir: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> Result<(), StoreError> {
+    for entry in dir.read_dir().at("listing", dir)? {
+        let path = entry.at("listing", dir)?.path();
+        if path.is_file() {
+            sync(&path).at("syncing", &path)?;
+        }
+    }
+    sync_dir(dir)
+}
+
+/// Writes a file again with the same bytes, so that they are dirty, and syncs it.
+fn rewrite(path: &Path) -> io::Result<()> {
+    let file = File::options().read(true).write(true).open(path)?;
+    let mut bytes = vec![0; REWRITE_BYTES];
+    let mut at = 0;
+    loop {
+        let len = file.read_at(&mut bytes, at)?;
+        if len == 0 {
+            return file.sync_all();
+        }
+        file.write_all_at(&bytes[..len], at)?;
+        at += len as u64;
+    }
+}
+
+/// Runs a call of sled; its errors become ours, and so does a panic.
+fn guarded<T>(
+    path: &Path,
+    doing: &str,
+    call: impl FnOnce() -> Result<T, sled::Error>,
+) -> Result<T, StoreError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(sled::Error::Io(error))) => {
+            Err(StoreError::io(format!("{doing} {}", path.display()), &error))
+        }
+        Ok(Err(error)) => Err(StoreError::corrupt(format!("{doing} {}: {error}", path.display()))),
+        Err(panic) => {
+            let message = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            Err(StoreError::corrupt(format!(
+                "sled panicked while {doing} {}: {message}",
+                path.display()
+            )))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::WriteBatch;
 
-    fn put(engine: &dyn Engine) {
+    fn open(dir: &Path) -> RebuildableDatabase {
+        RebuildableDatabase::open(dir, 1 << 20).unwrap()
+    }
+
+    fn put(database: &RebuildableDatabase) {
         let mut batch = WriteBatch::default();
         batch.put(b"key", b"value".as_slice());
-        engine.write(&batch).unwrap();
-        engine.sync().unwrap();
+        database.write(&batch).unwrap();
+        database.sync().unwrap();
     }
 
     #[test]
     fn what_was_synced_is_there_again_and_a_damaged_one_begins_anew() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("history");
-        put(&*open_rebuildable(&at, 1 << 20).unwrap());
-        let engine = open_rebuildable(&at, 1 << 20).unwrap();
-        assert_eq!(engine.get(b"key").unwrap().as_deref(), Some(b"value".as_slice()));
-        drop(engine);
+        put(&open(&at));
+        let database = open(&at);
+        assert_eq!(database.get(b"key").unwrap().as_deref(), Some(b"value".as_slice()));
+        drop(database);
         for entry in at.read_dir().unwrap() {
             let path = entry.unwrap().path();
             if path.is_file() {
                 fs::write(path, [0xFF; 64]).unwrap();
             }
         }
-        let engine = open_rebuildable(&at, 1 << 20).unwrap();
-        assert_eq!(engine.get(b"key").unwrap(), None);
+        assert_eq!(open(&at).get(b"key").unwrap(), None);
+    }
+
+    #[test]
+    fn a_database_with_a_file_that_sled_never_syncs_begins_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        put(&open(dir.path()));
+        fs::write(dir.path().join("blobs/77"), "x").unwrap();
+        assert_eq!(open(dir.path()).get(b"key").unwrap(), None);
+    }
+
+    #[test]
+    fn values_over_the_limit_never_reach_the_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut batch = WriteBatch::default();
+        batch.put(b"k", vec![0; 70_000]);
+        assert!(matches!(open(dir.path()).write(&batch), Err(StoreError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_scan_visits_its_keys_in_order_until_it_is_told_to_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = open(dir.path());
+        let mut batch = WriteBatch::default();
+        for key in [b"b1", b"c1", b"a1", b"b2", b"b3"] {
+            batch.put(key, key.as_slice());
+        }
+        batch.delete(b"b2");
+        database.write(&batch).unwrap();
+        for (enough, expected) in [(9, &[b"b1", b"b3"][..]), (1, &[b"b1"])] {
+            let mut found = Vec::new();
+            let visit = |key: &[u8], value: Bytes| {
+                assert_eq!(key, value);
+                found.push(value.to_vec());
+                Ok(found.len() < enough)
+            };
+            database.scan(b"b", b"c", visit).unwrap();
+            assert_eq!(found, expected);
+        }
     }
 }

@@ -63,7 +63,7 @@ impl Snapshots {
     /// [`StoreError::Corrupt`] if the newest snapshot is damaged: the node must not start. [`StoreError::Io`].
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         create_dir(dir)?;
-        // A rename that a killed process did not sync must be durable before anybody builds on it.
+        // A rename that a killed process did not sync must be durable before it is used.
         sync_dir(dir)?;
         let mut places = list(dir)?;
         places.sort_by_key(|place| place.number);

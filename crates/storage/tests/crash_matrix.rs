@@ -1,19 +1,24 @@
-//! Crashes of the log at every step of its engine, and damage to everything it has written.
+//! Crashes of the log at every step of its disk, and damage to everything it has written.
 //!
-//! The faulty disk is crashed before each write and each sync of a random run; of what was not synced, every possible
-//! prefix survives in turn, whole batches and torn ones. The log must open as some prefix of the operations with
-//! everything acknowledged, or, for what an atomic engine cannot leave behind, refuse.
+//! The faulty disk is crashed before each write, sync, creation and removal of a random run. Of what was not synced, every
+//! possible prefix of the writes survives in turn, and of the writes behind it some sectors. The log must open as some prefix of
+//! the operations with everything acknowledged. Segments are small, so that a run fills many.
 
 mod support;
 
 use std::io;
 use std::sync::mpsc;
 
-use holdfast_storage::{FaultyDisk, Log, RaftMeta, StoreError};
+use holdfast_storage::{FaultyDisk, Log, LogOptions, RaftMeta, StoreError};
 use support::model::{History, Model, Op, Rng, Sizes};
 use support::{Driver as _, content};
 
 const SIZES: Sizes = Sizes { records_max: 12, length_max: 20_000, one_huge_in: 9, keep: 20 };
+
+fn open(disk: &FaultyDisk) -> Result<Log, StoreError> {
+    let options = LogOptions { segment_bytes: 32 << 10, ..LogOptions::default() };
+    Log::with_disk_and_options(disk.open(), options)
+}
 
 fn broken() -> StoreError {
     StoreError::Io {
@@ -52,53 +57,51 @@ fn run_one_by_one(log: &Log, ops: &[Op]) -> History {
     history
 }
 
-/// Opens what a crash left and judges it; answers whether it opened.
-fn check(disk: &FaultyDisk, history: &History, how: &str) -> bool {
-    let log = match Log::with_engine(disk.engine()) {
-        Ok(log) => log,
-        Err(StoreError::Corrupt { .. }) => return false,
-        Err(other) => panic!("{how}: {other}"),
-    };
+/// Opens what a crash left and judges it.
+fn check(disk: &FaultyDisk, history: &History, how: &str) {
+    let log = open(disk).unwrap_or_else(|error| panic!("{how}: does not open: {error}"));
     let found = Model::observe(&log).expect("readable");
     history.judge(&found).unwrap_or_else(|verdict| panic!("{how}: {verdict}"));
     log.shutdown();
-    true
 }
 
 #[test]
 fn a_crash_at_any_step_loses_nothing_acknowledged() {
-    let (mut points, mut torn_refused) = (0, 0);
+    let mut points = 0;
     for seed in 0..8 {
         let ops = plan(seed, 40);
         let disk = FaultyDisk::default();
-        let log = Log::with_engine(disk.engine()).expect("open");
+        let log = open(&disk).expect("open");
         run_one_by_one(&log, &ops);
-        let steps = disk.steps();
         log.shutdown();
+        let steps = disk.steps();
         for step in 0..steps {
             let disk = FaultyDisk::default();
-            let log = Log::with_engine(disk.engine()).expect("open");
+            let log = open(&disk).expect("open");
             disk.fail_at(step, broken());
             let history = run_one_by_one(&log, &ops);
             log.shutdown();
             for keep in 0..=disk.unsynced() {
+                let how = format!("seed {seed}, step {step}, {keep} writes kept");
                 let crashed = disk.fork();
                 crashed.crash(keep);
-                let how = format!("seed {seed}, step {step}, {keep} batches kept");
-                assert!(check(&crashed, &history, &how), "{how}: does not open");
-                points += 1;
-                for writes in 1..=3 {
-                    let torn = disk.fork();
-                    torn.crash_torn(keep, writes);
-                    torn_refused +=
-                        u64::from(!check(&torn, &history, &format!("{how}, torn {writes}")));
-                    points += 1;
+                check(&crashed, &history, &how);
+                for torn in 0..4_u64 {
+                    let crashed = disk.fork();
+                    let mut rng = Rng(seed ^ step << 8 ^ torn << 32);
+                    crashed.crash_torn(keep, |sector| match torn {
+                        0 => sector > 1,
+                        1 => !rng.one_in(4),
+                        _ => rng.one_in(2),
+                    });
+                    check(&crashed, &history, &format!("{how}, torn {torn}"));
                 }
+                points += 5;
             }
         }
     }
-    println!("{points} crash points, {torn_refused} torn batches refused");
-    assert!(points >= 2000 && torn_refused > 0, "{points} points, {torn_refused} refused");
+    println!("{points} crash points");
+    assert!(points >= 2000, "{points} points");
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
         let disk = FaultyDisk::default();
         let mut model = Model::default();
         for round in 0..25 {
-            let log = Log::with_engine(disk.engine()).expect("open");
+            let log = open(&disk).expect("open");
             // Several operations may be under way at the crash.
             let mut history = History { start: model.clone(), ..History::default() };
             let (answers, answered) = mpsc::channel();
@@ -134,17 +137,19 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
             if rng.one_in(3) {
                 // What the next process is shown after a kill must survive the power cut that follows.
                 disk.kill();
-                let log = Log::with_engine(disk.engine()).expect("open");
+                let log = open(&disk).expect("open");
                 let found = Model::observe(&log).expect("readable");
                 history.judge(&found).unwrap_or_else(|verdict| panic!("{how}: {verdict}"));
                 history = History { start: found, ..History::default() };
                 disk.crash(0);
                 log.shutdown();
             } else {
-                disk.crash(usize::try_from(rng.between(0, disk.unsynced() as u64)).expect("keep"));
+                let keep = rng.between(0, disk.unsynced() as u64);
+                let keep = usize::try_from(keep).expect("keep");
+                disk.crash_torn(keep, |_| rng.one_in(2));
             }
-            assert!(check(&disk, &history, &how), "{how}: does not open");
-            let log = Log::with_engine(disk.engine()).expect("open");
+            check(&disk, &history, &how);
+            let log = open(&disk).expect("open");
             model = Model::observe(&log).expect("readable");
             log.shutdown();
         }
@@ -154,21 +159,24 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
 #[test]
 fn a_disk_that_lies_about_sync_is_found_out() {
     let disk = FaultyDisk::default();
-    let log = Log::with_engine(disk.engine()).expect("open");
+    let log = open(&disk).expect("open");
     disk.lie_about_sync();
     let history = run_one_by_one(&log, &plan(1, 20));
     log.shutdown();
     disk.crash(0);
-    let log = Log::with_engine(disk.engine()).expect("open");
+    let log = open(&disk).expect("open");
     let verdict = history.judge(&Model::observe(&log).expect("readable")).expect_err("lost");
     assert!(verdict.starts_with("LOST"), "{verdict}");
 }
 
-/// A disk with a log that was appended to, cut, purged, marked, and shut down.
+/// A disk with a log that was appended to, truncated, purged, and shut down.
 fn used_disk() -> FaultyDisk {
     let disk = FaultyDisk::default();
-    let log = Log::with_engine(disk.engine()).expect("open");
-    log.do_append((1..40).map(|index| content(index, index * 40)).collect()).expect("append");
+    let log = open(&disk).expect("open");
+    for first in (1..40).step_by(3) {
+        let batch = (first..first + 3).map(|index| content(index, index * 80)).collect();
+        log.do_append(batch).expect("append");
+    }
     log.do_append(vec![content(40, 150_000), content(41, 10)]).expect("append");
     log.do_meta(RaftMeta::Vote, b"vote", true).expect("meta");
     log.do_meta(RaftMeta::Committed, b"committed", false).expect("meta");
@@ -179,70 +187,71 @@ fn used_disk() -> FaultyDisk {
     disk
 }
 
-#[test]
-fn every_damaged_byte_and_every_lost_key_is_refused() {
-    let disk = used_disk();
-    let good = disk.image();
-    let mut tried = 0;
-    for (key, value) in &good {
-        // Long values: every byte of the headers, a sample of the rest.
-        let offsets =
-            (0..value.len()).filter(|at| *at < 64 || at % 97 == 0 || at + 1 == value.len());
-        for (offset, bits) in offsets.flat_map(|at| [(at, 0x01), (at, 0x80)]) {
-            disk.damage(key, offset, bits);
-            let opened = Log::with_engine(disk.engine());
-            assert!(
-                matches!(opened, Err(StoreError::Corrupt { .. })),
-                "key {key:?}, byte {offset}"
-            );
-            disk.restore(&good);
-            tried += 1;
-        }
-        assert!(disk.lose(key));
-        let opened = Log::with_engine(disk.engine());
-        assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "key {key:?} lost");
-        disk.restore(&good);
-    }
-    assert!(tried > 1000, "{tried}");
-    Log::with_engine(disk.engine()).expect("undamaged it opens").shutdown();
+fn assert_refused(disk: &FaultyDisk, how: &str) {
+    let opened = open(disk);
+    let refused =
+        matches!(opened, Err(StoreError::Corrupt { .. } | StoreError::UnknownFormat { .. }));
+    assert!(refused, "{how}: {opened:?}");
 }
 
 #[test]
-fn a_key_that_turned_back_into_an_older_one_is_refused() {
+fn every_damaged_byte_and_every_lost_segment_is_refused() {
+    let disk = used_disk();
+    let good = disk.image();
+    assert!(good.0.len() >= 3, "{} segments", good.0.len());
+    let mut tried = 0;
+    for (&number, bytes) in &good.0 {
+        // Zeros behind the last frame do not count.
+        let used = 1 + bytes.iter().rposition(|byte| *byte != 0).expect("a summary");
+        let offsets = (0..used).filter(|at| *at < 200 || at % 97 == 0 || used - at < 200);
+        for (offset, bits) in offsets.flat_map(|at| [(at, 0x01), (at, 0x80)]) {
+            assert!(disk.damage(number, offset, bits));
+            assert_refused(&disk, &format!("segment {number}, byte {offset}"));
+            disk.restore(&good);
+            tried += 1;
+        }
+        let mut without = good.clone();
+        without.0.remove(&number);
+        disk.restore(&without);
+        assert_refused(&disk, &format!("segment {number} lost"));
+        disk.restore(&good);
+    }
+    assert!(tried > 1000, "{tried}");
+    open(&disk).expect("undamaged it opens").shutdown();
+}
+
+#[test]
+fn a_segment_that_is_an_older_or_another_one_is_refused() {
     let disk = used_disk();
     let old = disk.image();
-    let log = Log::with_engine(disk.engine()).expect("open");
+    let log = open(&disk).expect("open");
     log.do_meta(RaftMeta::Vote, b"newer", true).expect("meta");
-    log.do_meta(RaftMeta::Committed, b"newer", true).expect("meta");
-    log.do_truncate(Some(40)).expect("truncate");
-    log.do_append(vec![content(41, 98)]).expect("append");
-    log.do_purge(20, "newer").expect("purge");
+    log.do_append(vec![content(42, 98)]).expect("append");
     log.shutdown();
     let new = disk.image();
+    let numbers: Vec<u32> = new.0.keys().copied().collect();
     let mut tried = 0;
-    for (key, old_value) in &old {
-        let mut mixed = new.clone();
-        for (new_key, value) in &mut mixed {
-            if new_key == key && value != old_value {
-                *value = old_value.clone();
-                tried += 1;
-            }
-        }
-        if mixed != new {
+    for (number, content) in &new.0 {
+        let others = numbers.iter().filter_map(|other| new.0.get(other));
+        for other in others.chain(old.0.get(number)).filter(|other| *other != content) {
+            let mut mixed = new.clone();
+            mixed.0.insert(*number, other.clone());
             disk.restore(&mixed);
-            let opened = Log::with_engine(disk.engine());
-            assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "key {key:?}");
+            assert_refused(&disk, &format!("another content of segment {number}"));
+            tried += 1;
         }
     }
-    assert!(tried >= 5, "{tried} keys differ: the head, three metas, a chunk");
+    assert!(tried > numbers.len(), "{tried} contents, one of them older");
+    disk.restore(&new);
+    open(&disk).expect("unmixed it opens").shutdown();
 }
 
 #[test]
 fn damage_met_while_reading_closes_the_log() {
     let disk = used_disk();
-    let log = Log::with_engine(disk.engine()).expect("open");
-    let chunk = disk.keys().into_iter().rfind(|key| key[0] == 1).expect("a chunk");
-    disk.damage(&chunk, 20, 1);
+    let log = open(&disk).expect("open");
+    let (number, bytes) = disk.image().0.pop_last().expect("a segment");
+    assert!(disk.damage(number, bytes.len() - 20, 1), "the last record");
     let read = log.read(41..=41, 1000);
     assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
     assert_eq!(log.failed(), read.err());

@@ -1,4 +1,4 @@
-//! A log's directory as the file system may hand it back: damaged, cut short, half made, mixed with an older copy, full.
+//! A log's directory as the file system may return it: damaged, cut short, half made, mixed with an older copy, full.
 //! It opens as the log that was closed, or it does not open.
 
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
@@ -14,7 +14,16 @@ use support::model::{Model, Rng};
 use support::{Driver as _, content};
 
 fn open(dir: &Path) -> Result<Log, StoreError> {
-    Log::open(dir, LogOptions::default())
+    Log::open(dir, LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() })
+}
+
+/// The names of the segment files, the oldest first.
+fn segments(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir).expect("list").map(|entry| entry.expect("entry").file_name());
+    let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.retain(|name| name.strip_suffix(".log").is_some());
+    names.sort();
+    names
 }
 
 /// Opens a log, works on it, closes it, and says what it held.
@@ -34,7 +43,7 @@ fn use_log(dir: &Path, first: u64) -> Model {
 }
 
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to.join("blobs")).expect("directory");
+    fs::create_dir_all(to).expect("directory");
     for entry in fs::read_dir(from).expect("list") {
         let path = entry.expect("entry").path();
         if path.is_file() {
@@ -51,7 +60,7 @@ fn refused_or_whole(dir: &Path, model: &Model, how: &str) -> bool {
             log.shutdown();
             false
         }
-        Err(StoreError::Corrupt { fix, .. }) => {
+        Err(StoreError::Corrupt { fix, .. } | StoreError::UnknownFormat { fix, .. }) => {
             assert!(fix.contains("new id") || fix.contains("version"), "{how}: {fix}");
             true
         }
@@ -59,7 +68,6 @@ fn refused_or_whole(dir: &Path, model: &Model, how: &str) -> bool {
     }
 }
 
-/// Damage to what only the journal has is refused; damage to what the journal can put back into sled is harmless.
 #[test]
 fn a_damaged_log_is_refused_or_harmless() {
     let home = tempfile::tempdir().expect("directory");
@@ -71,20 +79,19 @@ fn a_damaged_log_is_refused_or_harmless() {
     for trial in 0..60 {
         let bad = home.path().join(format!("bad-{trial}"));
         copy(&good, &bad);
-        let name = if trial % 3 == 0 { "db" } else { "journal.0" };
+        let names = segments(&bad);
+        let name = &names[trial % names.len()];
         let damaged = bad.join(name);
         let mut bytes = fs::read(&damaged).expect("read");
-        // The bytes in use lie at the front of both.
-        let used = bytes.iter().rposition(|byte| *byte != 0).expect("content").min(700_000);
-        let at =
-            usize::try_from(rng.between(0, used as u64)).expect("offset").min(bytes.len() - 5000);
+        let at = usize::try_from(rng.between(0, bytes.len() as u64 - 1)).expect("offset");
         let how = match trial % 4 {
             0 => {
                 bytes[at] ^= 1 << rng.between(0, 7);
                 format!("bit at {at}")
             }
             1 => {
-                bytes[at..at + 512].fill(0);
+                let end = bytes.len().min(at + 512);
+                bytes[at..end].fill(0);
                 format!("sector at {at} zeroed")
             }
             2 => {
@@ -92,22 +99,12 @@ fn a_damaged_log_is_refused_or_harmless() {
                 format!("cut at {at}")
             }
             _ => {
-                let other = at / 2;
-                bytes.copy_within(other..other + 4096, at);
+                let (other, len) = (at / 2, (bytes.len() - at).min(4096));
+                bytes.copy_within(other..other + len, at);
                 format!("page at {at} is that of {other}")
             }
         };
         fs::write(&damaged, bytes).expect("write");
-        if trial % 2 == 0 {
-            // Without its snapshot file sled reads all of its log again, and forgives more.
-            for entry in fs::read_dir(&bad).expect("list") {
-                let path = entry.expect("entry").path();
-                if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap."))
-                {
-                    fs::remove_file(path).expect("remove");
-                }
-            }
-        }
         refused += u64::from(refused_or_whole(&bad, &model, &format!("{name}: {how}")));
         fs::remove_dir_all(&bad).expect("remove");
     }
@@ -119,16 +116,24 @@ fn a_missing_file_is_refused() {
     let home = tempfile::tempdir().expect("directory");
     let good = home.path().join("good");
     let model = use_log(&good, 1);
-    for file in ["db", "synced", "journal.0", "journal.1"] {
+    let names = [segments(&good), vec!["synced".to_owned()]].concat();
+    assert!(names.len() > 3, "{names:?}");
+    for file in &names {
         let bad = home.path().join(file);
         copy(&good, &bad);
         fs::remove_file(bad.join(file)).expect("remove");
         assert!(refused_or_whole(&bad, &model, file), "{file}");
     }
+    let bad = home.path().join("no-segments");
+    copy(&good, &bad);
+    for file in segments(&bad) {
+        fs::remove_file(bad.join(file)).expect("remove");
+    }
+    assert!(refused_or_whole(&bad, &model, "no segment"));
 }
 
 #[test]
-fn a_database_older_than_its_watermark_is_refused() {
+fn a_log_older_than_its_watermark_is_refused() {
     let home = tempfile::tempdir().expect("directory");
     let (log, old) = (home.path().join("log"), home.path().join("old"));
     use_log(&log, 1);
@@ -149,31 +154,60 @@ fn a_half_made_log_is_made_again() {
     let home = tempfile::tempdir().expect("directory");
     let whole = home.path().join("whole");
     open(&whole).expect("open").shutdown();
-    for (name, files) in
-        [("a", &["conf"][..]), ("b", &["db", "conf"]), ("c", &["db", "synced"]), ("d", &[])]
-    {
-        let half = home.path().join(name);
-        fs::create_dir_all(half.join("blobs")).expect("directory");
-        fs::write(half.join("creating"), "").expect("write");
-        for file in files {
-            // The content never reached the disk.
-            fs::write(half.join(file), "").expect("write");
+    // The second slot still has the number that the file was created with.
+    let mut new = fs::read(whole.join("synced")).expect("read");
+    new.copy_within(4096..4112, 0);
+    let segment = fs::read(whole.join("00000001.log")).expect("read");
+    let files: [&[(&str, &[u8])]; 4] = [
+        &[],
+        &[("synced.partial", &new[..20])],
+        &[("synced", &new)],
+        &[("synced", &new), ("00000001.log.partial", &segment[..20])],
+    ];
+    for (number, files) in files.iter().enumerate() {
+        let half = home.path().join(number.to_string());
+        fs::create_dir_all(&half).expect("directory");
+        for (name, content) in *files {
+            fs::write(half.join(name), content).expect("write");
         }
         let log = open(&half).expect("made again");
         log.do_append(vec![content(1, 1)]).expect("append");
         log.shutdown();
-        assert!(!half.join("creating").exists());
+        let names = fs::read_dir(&half).expect("list").map(|entry| entry.expect("entry").path());
+        assert!(names.into_iter().all(|path| path.extension().is_none_or(|end| end != "partial")));
         assert_eq!(open(&half).expect("open").bounds(), (Some(1), Some(1)));
     }
 }
 
 #[test]
-fn a_file_in_blobs_is_refused() {
-    let dir = tempfile::tempdir().expect("directory");
-    use_log(dir.path(), 1);
-    fs::write(dir.path().join("blobs/77"), "x").expect("write");
-    let refused = open(dir.path());
-    assert!(matches!(refused, Err(StoreError::Corrupt { .. })), "{refused:?}");
+fn an_earlier_or_a_later_format_is_refused_and_left_alone() {
+    let home = tempfile::tempdir().expect("directory");
+    for file in ["db", "journal.0"] {
+        let earlier = home.path().join(file);
+        fs::create_dir_all(&earlier).expect("directory");
+        fs::write(earlier.join(file), "sled").expect("write");
+        match open(&earlier) {
+            Err(StoreError::UnknownFormat { what, fix }) => {
+                assert!(
+                    what.contains(file) && fix.contains("empty data directory"),
+                    "{what}; {fix}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(fs::read_dir(&earlier).expect("list").count(), 2, "it and the lock");
+    }
+    let later = home.path().join("later");
+    let model = use_log(&later, 1);
+    let path = later.join(segments(&later).pop().expect("a segment"));
+    let mut bytes = fs::read(&path).expect("read");
+    bytes[5] += 1;
+    fs::write(&path, &bytes).expect("write");
+    let refused = open(&later);
+    assert!(matches!(refused, Err(StoreError::UnknownFormat { .. })), "{refused:?}");
+    bytes[5] -= 1;
+    fs::write(&path, &bytes).expect("write");
+    assert!(!refused_or_whole(&later, &model, "unchanged"));
 }
 
 /// A file system in memory of a given size; nothing where that is not allowed.
@@ -205,7 +239,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
-    for mib in [10, 17, 24, 33] {
+    for mib in [1, 2, 9, 17] {
         let Some(disk) = SmallDisk::new(mib) else { return };
         let dir = disk.dir.path().join("log");
         let log = match open(&dir) {
@@ -226,10 +260,10 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
         assert!(error.to_string().contains("make room"), "{error}");
         assert_eq!(log.failed(), Some(error.clone()));
         assert_eq!(log.do_meta(RaftMeta::Vote, b"v", true), Err(error));
-        assert!(free_bytes(&dir).expect("statvfs") < 9 << 20);
+        assert!(free_bytes(&dir).expect("statvfs") < 1 << 20);
         log.shutdown();
         drop(log);
-        // Room is made by somebody, and the node started again.
+        // The disk gets room, and the node is started again.
         let grow = Command::new("mount")
             .args(["-o", "remount,size=96m"])
             .arg(disk.dir.path())
@@ -249,7 +283,6 @@ fn a_log_that_was_shut_down_can_be_opened_at_once() {
     for round in 0..40 {
         let log = open(dir.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
         let first = log.bounds().1.map_or(1, |last| last + 1);
-        // Enough to turn over segments now and then, so that sled frees and shortens.
         log.do_append((first..first + 60).map(|index| content(index, 60_000)).collect())
             .expect("append");
         log.do_purge(first + 50, "p").expect("purge");

@@ -91,11 +91,7 @@ pub const TEXT: &[PrivateWord] = &[
             "tests/lab",
         ],
     ),
-    word(
-        "planted",
-        "mutation",
-        &["crates/machine", "crates/storage", "docs", "tests/conformance", "tests/tidy"],
-    ),
+    word("planted", "mutation", &["crates/machine", "docs", "tests/conformance", "tests/tidy"]),
     word("pulse", "pause detector", &["docs"]),
     word("refuse_handed_round", "`check_handover_deadlock`", &["crates/machine"]),
     word("registrar", "membership registry", &[]),
@@ -113,7 +109,6 @@ pub const TEXT: &[PrivateWord] = &[
             "crates/fence",
             "crates/holdfast",
             "crates/machine",
-            "crates/storage",
             "crates/types",
             "docs",
             "tests/cluster",
@@ -139,7 +134,7 @@ pub const NAMES: &[PrivateWord] = &[
     word("landing", "`send_batch`", &[]),
     word("lane", "`PeerChannel`", &[]),
     word("merit", "where the other system wins", &[]),
-    word("plant", "mutate, or mutation", &["crates/machine", "crates/storage"]),
+    word("plant", "mutate, or mutation", &["crates/machine"]),
     word("scene", "servers", &["crates/machine"]),
     word("seat", "waiter permit", &[]),
     word(
@@ -153,13 +148,9 @@ pub const NAMES: &[PrivateWord] = &[
 /// Wrong as an identifier.
 pub const WHOLE: &[PrivateWord] = &[
     word("Ask", "`LockRequest`", &["crates/holdfast", "crates/machine", "tests/conformance"]),
-    word("Closing", "cooldown", &["crates/machine", "crates/storage"]),
+    word("Closing", "cooldown", &["crates/machine"]),
     word("Exchange", "`RequestContext`", &[]),
-    word(
-        "Fault",
-        "`Problem`, or a qualified noun",
-        &["crates/holdfast", "crates/storage", "tests/cluster"],
-    ),
+    word("Fault", "`Problem`, or a qualified noun", &["crates/holdfast", "tests/cluster"]),
     word("Means", "`…Context`", &[]),
     word("Reach", "applied-index waiters", &[]),
     word("Nobody", "`None`", &["crates/machine"]),

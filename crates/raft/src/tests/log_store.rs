@@ -26,7 +26,7 @@ fn vote(term: u64) -> Vote {
 
 fn open(disk: &FaultyDisk) -> (LogStore, Failure, Log) {
     let failure = Failure::new();
-    let log = Log::with_engine(disk.engine()).unwrap();
+    let log = Log::with_disk(disk.open()).unwrap();
     (LogStore::open(log.clone(), failure.clone(), 0).unwrap(), failure, log)
 }
 

@@ -1,4 +1,4 @@
-//! openraft's own suite over our log and state machine, on every engine.
+//! openraft's own suite over our log and state machine, on every disk.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::type_config::TypeConfig;
 
 #[derive(Clone, Copy)]
 enum Kind {
-    Sled,
+    Directory,
     Memory,
     FaultyWithoutFaults,
 }
 
-/// Builds stores on an engine, with a cache of so many bytes: none at all sends every read to the engine.
+/// Builds stores on a disk, with a cache of so many bytes: none at all sends every read to the log.
 struct Builder {
     kind: Kind,
     cache_bytes: usize,
@@ -31,9 +31,9 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
     async fn build(&self) -> Result<(TempDir, LogStore, StateMachine), StorageError<TypeConfig>> {
         let dir = tempfile::tempdir().unwrap();
         let log = match self.kind {
-            Kind::Sled => Log::open(&dir.path().join("log"), LogOptions::default()),
+            Kind::Directory => Log::open(&dir.path().join("log"), LogOptions::default()),
             Kind::Memory => Log::in_memory(),
-            Kind::FaultyWithoutFaults => Log::with_engine(FaultyDisk::default().engine()),
+            Kind::FaultyWithoutFaults => Log::with_disk(FaultyDisk::default().open()),
         };
         let store = LogStore::open(log.unwrap(), Failure::new(), self.cache_bytes).unwrap();
         let local = Arc::new(LocalMachine::new(NodeId(1), u64::MAX, Arc::default()));
@@ -47,13 +47,13 @@ async fn run(kind: Kind, cache_bytes: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openrafts_suite_holds_on_sled() {
-    run(Kind::Sled, 1 << 20).await;
+async fn openrafts_suite_holds_in_a_directory() {
+    run(Kind::Directory, 1 << 20).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openrafts_suite_holds_on_sled_without_a_cache() {
-    run(Kind::Sled, 0).await;
+async fn openrafts_suite_holds_in_a_directory_without_a_cache() {
+    run(Kind::Directory, 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

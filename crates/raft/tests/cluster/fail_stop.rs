@@ -9,7 +9,7 @@ use crate::lab::{Lab, eventually, has_session, open_session, soon};
 async fn a_node_whose_disk_fails_stops_and_the_others_go_on() {
     let disk = FaultyDisk::default();
     let mut lab = Lab::prepare(3, |_| {}).await;
-    lab.log = Some((1, Log::with_engine(disk.engine()).unwrap()));
+    lab.log = Some((1, Log::with_disk(disk.open()).unwrap()));
     for id in 1..=3 {
         lab.boot(id).await.unwrap();
     }

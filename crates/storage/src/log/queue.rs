@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::{Done, Log, Record};
+use super::{Done, Log};
 use crate::error::StoreError;
-use crate::keys::RaftMeta;
+use crate::record::{RaftMeta, Record};
 
 /// Called when the queue has room again.
 pub type WhenRoom = Box<dyn FnOnce() + Send>;
@@ -116,15 +116,8 @@ struct Waiting {
     /// A request is queued that cannot wait.
     awake: bool,
     when_room: Vec<WhenRoom>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Open,
     /// Accepts no new requests; queued ones are still written.
-    Closing,
+    is_closed: bool,
 }
 
 impl Queue {
@@ -139,7 +132,7 @@ impl Queue {
     /// Queues a request, returns it, or completes it at once if the log is closed.
     pub(super) fn push(&self, request: Request) -> Result<(), Refused> {
         let mut waiting = self.waiting.lock();
-        if waiting.state == State::Closing {
+        if waiting.is_closed {
             drop(waiting);
             request.into_done()(Err(StoreError::Closed));
             return Ok(());
@@ -161,7 +154,7 @@ impl Queue {
 
     pub(super) fn when_room(&self, room: WhenRoom) {
         let mut waiting = self.waiting.lock();
-        if waiting.state == State::Open && waiting.bytes > self.bytes_max / 2 {
+        if !waiting.is_closed && waiting.bytes > self.bytes_max / 2 {
             waiting.when_room.push(room);
             return;
         }
@@ -170,20 +163,19 @@ impl Queue {
     }
 
     pub(super) fn close(&self) {
-        self.waiting.lock().state = State::Closing;
+        self.waiting.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Takes everything that waits; with `block`, waits until there is something that cannot wait. `None` when the queue is closed and
-    /// empty.
+    /// Takes all requests; with `block`, as soon as there is one that cannot wait. `None` when the queue is closed and empty.
     pub(super) fn take(&self, block: bool) -> Option<VecDeque<Request>> {
         let mut waiting = self.waiting.lock();
-        while block && !waiting.awake && waiting.state == State::Open {
+        while block && !waiting.awake && !waiting.is_closed {
             self.changed.wait(&mut waiting);
         }
         let requests = std::mem::take(&mut waiting.requests);
         waiting.awake = false;
-        let ended = requests.is_empty() && waiting.state == State::Closing;
+        let ended = requests.is_empty() && waiting.is_closed;
         waiting.bytes = 0;
         let when_room = std::mem::take(&mut waiting.when_room);
         drop(waiting);

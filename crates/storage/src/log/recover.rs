@@ -1,114 +1,157 @@
-//! Verifies a log before it is used.
+//! Opens the log: reads every segment, verifies it, and computes the state.
 //!
-//! The head must be valid, the Raft metadata must match the checksums in the head, every record from the first to the last
-//! must be present, valid and on the checksum chain, and nothing may follow the last record. Batches are atomic, so a
-//! crash leaves no other state: any difference is damage, and the log does not open. Nothing is repaired or truncated.
-//! The verification reads the whole log once, chunk by chunk.
+//! The valid frames at the front of the newest segment count; a crash may leave anything behind them. Each older segment
+//! was synced before the next one was created, so all of it must be valid up to where the next one continues. The log
+//! must not end before the watermark, and every record must be there. Otherwise it does not open, and nothing is changed.
+//!
+//! Only the newest segment can hold bytes that are in the page cache alone, after `kill -9` or a failed sync. A sync would
+//! not help: after a failed one Linux marks the bytes clean. So the newest segment is written once more, as a new
+//! file, before anything in it is shown.
 
-use std::fs::File;
+use std::sync::Arc;
 
-use crate::engine::{Engine, Order, WriteBatch};
+use bytes::Bytes;
+
+use super::change::LogChange;
+use super::frame::{HEADER_BYTES, Position, START, Summary};
+use super::state::{Location, LogState};
+use crate::disk::{Disk, SegmentFile};
 use crate::error::StoreError;
-use crate::head::{Head, Span};
-use crate::keys::{self, RaftMeta};
-use crate::log::read;
-use crate::watermark::Watermark;
 
-/// A verified log, ready for its thread.
-pub(super) struct Start {
-    pub(super) engine: Box<dyn Engine>,
-    pub(super) head: Head,
-    /// `None` for an engine without a directory.
-    pub(super) watermark: Option<Watermark>,
-    /// Held until the engine is closed.
-    pub(super) lock: Option<File>,
+/// The newest segment, which the log appends to.
+pub(super) struct Tail {
+    pub(super) segment: u32,
+    pub(super) file: Arc<dyn SegmentFile>,
+    /// Where the next frame goes, in the file.
+    pub(super) end: usize,
+    /// Where the next frame goes, in the log.
+    pub(super) position: Position,
 }
 
-/// Verifies the log on the engine; `None` if the engine is empty.
-pub(super) fn recover(engine: &dyn Engine) -> Result<Option<Head>, StoreError> {
-    // Bytes that a killed process wrote and did not sync must be durable before they are used.
-    engine.sync()?;
-    let Some(bytes) = engine.get(&keys::HEAD)? else {
-        return if is_empty(engine)? {
-            Ok(None)
-        } else {
-            Err(StoreError::corrupt("the log has content and no head"))
-        };
-    };
-    let head = Head::decode(&bytes)?;
-    check_metas(engine, &head)?;
-    check_records(engine, &head)?;
-    Ok(Some(head))
+/// Verifies the log on a disk, or creates an empty one on a new disk.
+pub(super) fn open(disk: &dyn Disk) -> Result<(LogState, Tail), StoreError> {
+    let present = disk.segments()?;
+    if present.is_empty() {
+        let mut state = LogState::default();
+        let tail = create(disk, &state)?;
+        state.segments.insert(tail.segment, Arc::clone(&tail.file));
+        return Ok((state, tail));
+    }
+    let Replayed { mut state, mut tail, newest } = replay(disk, continuous(&present))?;
+    check(disk, &state, tail.position)?;
+    tail.file = disk.create(tail.segment, newest.get(..tail.end).unwrap_or(&newest))?;
+    state.segments.insert(tail.segment, Arc::clone(&tail.file));
+    disk.raise_watermark(tail.position.frames)?;
+    // Segments that a purge had removed may be there again after a power cut.
+    while let Some(number) = state.purged_segment() {
+        state.segments.remove(&number);
+    }
+    let oldest = state.segments.keys().next().copied();
+    for number in present.into_iter().filter(|number| Some(*number) < oldest) {
+        disk.remove(number)?;
+    }
+    Ok((state, tail))
 }
 
-/// Writes the head of an empty log, durably.
-pub(super) fn create(engine: &dyn Engine) -> Result<Head, StoreError> {
-    let head = Head { seq: 1, ..Head::default() };
-    let mut batch = WriteBatch::default();
-    batch.put(&keys::HEAD, head.encode());
-    engine.write(&batch)?;
-    engine.sync()?;
-    Ok(head)
-}
-
-fn is_empty(engine: &dyn Engine) -> Result<bool, StoreError> {
-    let mut empty = true;
-    engine.scan(&keys::HEAD, &read::END, Order::Ascending, &mut |_, _| {
-        empty = false;
-        Ok(false)
-    })?;
-    Ok(empty)
-}
-
-fn check_metas(engine: &dyn Engine, head: &Head) -> Result<(), StoreError> {
-    for meta in RaftMeta::ALL {
-        let found = read::meta(engine, meta)?.map(|bytes| read::meta_checksum(meta, &bytes));
-        if found != head.metas[usize::from(meta.number())] {
-            return Err(StoreError::corrupt(format!(
-                "the Raft metadata {meta:?} is not the one that was written last"
-            )));
+fn create(disk: &dyn Disk, state: &LogState) -> Result<Tail, StoreError> {
+    match disk.watermark() {
+        0 => start_segment(disk, state, Position::default(), 1),
+        frames => {
+            let what = format!("the log has no segment, {frames} of its frames were acknowledged");
+            Err(StoreError::corrupt(what))
         }
+    }
+}
+
+/// Creates a segment that continues the log at a position.
+pub(super) fn start_segment(
+    disk: &dyn Disk,
+    state: &LogState,
+    position: Position,
+    segment: u32,
+) -> Result<Tail, StoreError> {
+    let (content, position) = state.summary(position).new_segment();
+    let file = disk.create(segment, &content)?;
+    disk.raise_watermark(position.frames)?;
+    Ok(Tail { segment, file, end: content.len(), position })
+}
+
+/// The segments without a gap that end with the newest one. Older ones were purged before the gap was.
+fn continuous(present: &[u32]) -> &[u32] {
+    let gap = present.windows(2).rposition(|pair| pair[1] - pair[0] != 1);
+    &present[gap.map_or(0, |gap| gap + 1)..]
+}
+
+struct Replayed {
+    state: LogState,
+    tail: Tail,
+    /// The bytes of the newest segment.
+    newest: Bytes,
+}
+
+fn replay(disk: &dyn Disk, segments: &[u32]) -> Result<Replayed, StoreError> {
+    let mut before: Option<Replayed> = None;
+    for &segment in segments {
+        let file = disk.open(segment)?;
+        let content = file.read_all()?;
+        let mut rest = content.clone();
+        let (summary, position) = Summary::read(&mut rest).ok_or_else(|| bad(segment, &content))?;
+        let mut state = match before {
+            None => LogState::of(summary),
+            Some(before) if before.state.summary(before.tail.position) == summary => before.state,
+            Some(_) => {
+                return Err(StoreError::corrupt(format!(
+                    "segment {segment} of the log does not continue the one before it"
+                )));
+            }
+        };
+        state.segments.insert(segment, Arc::clone(&file));
+        let end = content.len() - rest.len();
+        let mut tail = Tail { segment, file, end, position };
+        replay_frames(&mut state, &mut tail, rest)?;
+        before = Some(Replayed { state, tail, newest: content });
+    }
+    before.ok_or(StoreError::Closed)
+}
+
+fn replay_frames(state: &mut LogState, tail: &mut Tail, mut rest: Bytes) -> Result<(), StoreError> {
+    loop {
+        let before = tail.position;
+        let Some(content) = tail.position.read(&mut rest) else { return Ok(()) };
+        let len = content.len();
+        let change = LogChange::decode(content).ok_or_else(|| {
+            // The checksum is right, so these bytes were written like this.
+            StoreError::newer_format(format!("segment {} has an unknown frame", tail.segment))
+        })?;
+        let location = Location::new(tail.segment, tail.end, &change, before);
+        state.apply(change, location).map_err(StoreError::corrupt)?;
+        tail.end += HEADER_BYTES + len;
+    }
+}
+
+fn check(disk: &dyn Disk, state: &LogState, end: Position) -> Result<(), StoreError> {
+    let (found, acknowledged) = (end.frames, disk.watermark());
+    if found < acknowledged {
+        return Err(StoreError::corrupt(format!(
+            "the log ends at frame {found}, frame {acknowledged} was acknowledged"
+        )));
+    }
+    if !state.is_complete() {
+        let (first, next) = (state.bounds.first, state.bounds.next);
+        return Err(StoreError::corrupt(format!(
+            "a segment with some of the records {first} to {} of the log is missing",
+            next.saturating_sub(1)
+        )));
     }
     Ok(())
 }
 
-fn check_records(engine: &dyn Engine, head: &Head) -> Result<(), StoreError> {
-    let Some(span) = head.span else {
-        return check_nothing_after(engine, head.purged);
-    };
-    let mut next = span.first;
-    read::walk(engine, span.first, |found| {
-        let index = found.record.index;
-        if index < span.first {
-            return Ok(true);
+/// Why a segment has no summary.
+fn bad(segment: u32, content: &Bytes) -> StoreError {
+    match content.first_chunk::<8>() {
+        Some(start) if start[..5] == START[..5] && *start != START => {
+            StoreError::newer_format(format!("segment {segment} of the log has an unknown version"))
         }
-        let chain_fits = (index != span.first || found.chain_before == head.chain_base)
-            && (index != span.last || found.chain_after == head.chain);
-        if index != next || !chain_fits {
-            return Err(StoreError::corrupt(format!(
-                "record {index} of the log is not the one that was written last"
-            )));
-        }
-        next = index + 1;
-        Ok(true)
-    })?;
-    check_end(span, next)
-}
-
-fn check_end(span: Span, next: u64) -> Result<(), StoreError> {
-    match next.checked_sub(1) {
-        Some(last) if last == span.last => Ok(()),
-        _ => Err(StoreError::corrupt(format!(
-            "the log must hold records {} to {}, found the next one to be {next}",
-            span.first, span.last
-        ))),
+        _ => StoreError::corrupt(format!("the start of segment {segment} fails its checksum")),
     }
-}
-
-/// In an empty log only chunks that a purge has not yet swept may be left.
-fn check_nothing_after(engine: &dyn Engine, purged: Option<u64>) -> Result<(), StoreError> {
-    let from = purged.map_or(keys::chunk(0, 0), |purged| keys::chunk(purged, u16::MAX));
-    engine.scan(&from, &read::END, Order::Ascending, &mut |key, _| {
-        Err(StoreError::corrupt(format!("the empty log holds the key {key:02x?}")))
-    })
 }

@@ -1,6 +1,6 @@
 //! The campaign: start a worker, let it work, cut the power or kill it, start the next, judge what it finds.
 //!
-//! Owns the moments, the history of what was asked and acknowledged, and the table. A store lives through up to a dozen
+//! A store lives through up to a dozen
 //! cuts before a new one is made. After a kill the next worker runs on the same mount: what it is shown counts as
 //! acknowledged, because a node builds on it.
 
@@ -26,26 +26,26 @@ const CUTS_A_LIFE_MAX: u64 = 12;
 
 /// A bug that the campaign must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plant {
-    /// The barrier is sled's `flush` alone, as documented by sled.
-    FlushOnly,
-    /// The log acknowledges before anything is written.
-    NoBarrier,
+pub(crate) enum Mutation {
+    /// The log writes, and never calls `fdatasync`.
+    WriteWithoutSync,
+    /// The log acknowledges before it writes.
+    WriteLate,
     /// A snapshot is renamed into place without being synced.
     SnapshotWithoutSync,
 }
 
-impl Plant {
-    const ALL: [Self; 3] = [Self::FlushOnly, Self::NoBarrier, Self::SnapshotWithoutSync];
+impl Mutation {
+    const ALL: [Self; 3] = [Self::WriteWithoutSync, Self::WriteLate, Self::SnapshotWithoutSync];
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|plant| format!("{plant:?}") == name)
+        Self::ALL.into_iter().find(|mutation| format!("{mutation:?}") == name)
     }
 }
 
 /// What a store did that it must not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum StoreFailure {
     /// Acknowledged and not there, or there and never asked for.
     Lost(String),
     WouldNotOpen(String),
@@ -58,7 +58,7 @@ pub(crate) struct Table {
     kills: u64,
     records: u64,
     snapshots: u64,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<StoreFailure>,
     /// The cut that the first fault followed.
     pub(crate) first_fault: Option<u64>,
     seconds: f64,
@@ -66,7 +66,8 @@ pub(crate) struct Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lost = self.faults.iter().filter(|fault| matches!(fault, Fault::Lost(_))).count();
+        let lost =
+            self.faults.iter().filter(|fault| matches!(fault, StoreFailure::Lost(_))).count();
         let shut = self.faults.len() - lost;
         writeln!(
             f,
@@ -108,7 +109,7 @@ pub(crate) struct Campaign {
     lab: Option<Lab>,
     /// Where a store without a lab lives.
     home: tempfile::TempDir,
-    plant: Option<Plant>,
+    mutation: Option<Mutation>,
     rng: Rng,
     /// What the store must show next.
     history: History,
@@ -124,9 +125,9 @@ pub(crate) struct Campaign {
 
 impl Campaign {
     /// A campaign of power cuts; says what is missing where that is not possible.
-    pub(crate) fn new(plant: Option<Plant>, seed: u64) -> Result<Self, String> {
+    pub(crate) fn new(mutation: Option<Mutation>, seed: u64) -> Result<Self, String> {
         let lab = Lab::new(IMAGE_BYTES)?;
-        Ok(Self { lab: Some(lab), plant, ..Self::without_power(seed) })
+        Ok(Self { lab: Some(lab), mutation, ..Self::without_power(seed) })
     }
 
     /// A campaign of kills alone, which works everywhere.
@@ -134,7 +135,7 @@ impl Campaign {
         Self {
             lab: None,
             home: tempfile::tempdir().expect("directory"),
-            plant: None,
+            mutation: None,
             rng: Rng(seed),
             history: History::default(),
             snapshots: (0, 0),
@@ -148,7 +149,7 @@ impl Campaign {
     }
 
     /// Cuts the power (or kills) so many times, or until `enough` of the faults so far.
-    pub(crate) fn run(&mut self, cuts: u64, enough: impl Fn(&[Fault]) -> bool) {
+    pub(crate) fn run(&mut self, cuts: u64, enough: impl Fn(&[StoreFailure]) -> bool) {
         for number in 1..=cuts {
             self.round();
             if number % 250 == 0 {
@@ -242,7 +243,7 @@ impl Campaign {
 
     fn start(&mut self) -> Worker {
         let next = self.snapshots.0.max(self.files.0) + 1;
-        Worker::start(&self.dir(), self.rng.next(), self.plant, next)
+        Worker::start(&self.dir(), self.rng.next(), self.mutation, next)
     }
 
     /// Waits until the store is open and judges what it shows.
@@ -250,7 +251,7 @@ impl Campaign {
         let heard = worker.wait_open();
         if !heard.opened {
             let why = heard.failed.unwrap_or_else(|| "the worker ended or hung".to_owned());
-            self.fault(Fault::WouldNotOpen(why));
+            self.fault(StoreFailure::WouldNotOpen(why));
             return false;
         }
         worker.judged = true;
@@ -261,7 +262,7 @@ impl Campaign {
     /// Holds what a worker found against the history, and goes on from there.
     fn judge(&mut self, heard: &Heard) {
         if let Err(verdict) = self.history.judge(&heard.found) {
-            return self.fault(Fault::Lost(verdict));
+            return self.fault(StoreFailure::Lost(verdict));
         }
         let numbers = [
             ("snapshot", heard.found_snapshot, self.snapshots),
@@ -271,7 +272,7 @@ impl Campaign {
             if found < acknowledged || found > begun {
                 let verdict =
                     format!("{what} {found} found, {acknowledged} acknowledged, {begun} begun");
-                return self.fault(Fault::Lost(verdict));
+                return self.fault(StoreFailure::Lost(verdict));
             }
         }
         self.snapshots = (heard.found_snapshot, heard.found_snapshot);
@@ -279,7 +280,7 @@ impl Campaign {
         self.history = History { start: heard.found.clone(), ..History::default() };
     }
 
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: StoreFailure) {
         println!("cut {} of store {}: {fault:?}", self.table.cuts, self.stores);
         self.table.first_fault.get_or_insert(self.table.cuts);
         self.table.faults.push(fault);
@@ -321,14 +322,17 @@ impl Campaign {
 }
 
 impl Worker {
-    fn start(dir: &Path, seed: u64, plant: Option<Plant>, next: u64) -> Self {
+    fn start(dir: &Path, seed: u64, mutation: Option<Mutation>, next: u64) -> Self {
         std::fs::create_dir_all(dir).expect("directory");
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
             .args(["--exact", "worker", "--nocapture", "--test-threads=1"])
             .env(worker::DIR, dir)
             .env(worker::SEED, seed.to_string())
-            .env(worker::PLANT, plant.map_or_else(String::new, |plant| format!("{plant:?}")))
+            .env(
+                worker::MUTATION,
+                mutation.map_or_else(String::new, |mutation| format!("{mutation:?}")),
+            )
             .env(worker::NEXT, next.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

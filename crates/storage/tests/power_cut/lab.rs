@@ -1,7 +1,7 @@
 //! A disk whose power can be cut: an ext4 file system in an image on a loop device.
 //!
-//! Owns the image, the loop device, the mount and the helper that shuts the file system down (`FS_IOC_SHUTDOWN` with
-//! `NOLOGFLUSH`: nothing that is not on the image now will ever be). Everything is undone on drop, also after a panic.
+//! A helper shuts the file system down (`FS_IOC_SHUTDOWN` with `NOLOGFLUSH`): nothing that is not on the image then ever
+//! reaches it. Everything is undone on drop, also after a panic.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -21,7 +21,7 @@ mod lab;
 mod model;
 mod worker;
 
-use campaign::{Campaign, Fault, Plant};
+use campaign::{Campaign, Mutation, StoreFailure};
 
 fn number(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
@@ -31,8 +31,8 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 /// A campaign on a new image, or none where there can be no image.
-fn campaign(plant: Option<Plant>, seed: u64) -> Option<Campaign> {
-    match Campaign::new(plant, seed) {
+fn campaign(mutation: Option<Mutation>, seed: u64) -> Option<Campaign> {
+    match Campaign::new(mutation, seed) {
         Ok(campaign) => Some(campaign),
         Err(missing) => {
             println!("SKIPPED: no power can be cut here: {missing}");
@@ -57,32 +57,32 @@ fn power_cuts_lose_nothing_acknowledged() {
     assert_eq!(table.faults, [], "seed {seed}");
 }
 
-/// Runs a planted bug until it is caught.
-fn must_be_caught(plant: Plant) {
-    let Some(mut campaign) = campaign(Some(plant), number("HOLDFAST_POWER_SEED", 1)) else {
+/// Runs a mutation until it is caught.
+fn must_be_caught(mutation: Mutation) {
+    let Some(mut campaign) = campaign(Some(mutation), number("HOLDFAST_POWER_SEED", 1)) else {
         return;
     };
-    campaign.run(60, |faults: &[Fault]| !faults.is_empty());
+    campaign.run(60, |faults: &[StoreFailure]| !faults.is_empty());
     let table = campaign.end();
     match (table.first_fault, table.faults.first()) {
-        (Some(cut), Some(fault)) => println!("{plant:?} was caught by cut {cut}: {fault:?}"),
-        _ => panic!("{plant:?} was not caught in {} cuts", table.cuts),
+        (Some(cut), Some(fault)) => println!("{mutation:?} was caught by cut {cut}: {fault:?}"),
+        _ => panic!("{mutation:?} was not caught in {} cuts", table.cuts),
     }
 }
 
 #[test]
 fn a_log_without_fdatasync_is_caught() {
-    must_be_caught(Plant::FlushOnly);
+    must_be_caught(Mutation::WriteWithoutSync);
 }
 
 #[test]
-fn a_log_that_acknowledges_before_the_barrier_is_caught() {
-    must_be_caught(Plant::NoBarrier);
+fn a_log_that_acknowledges_before_the_sync_is_caught() {
+    must_be_caught(Mutation::WriteLate);
 }
 
 #[test]
 fn a_snapshot_without_fsync_is_caught() {
-    must_be_caught(Plant::SnapshotWithoutSync);
+    must_be_caught(Mutation::SnapshotWithoutSync);
 }
 
 #[test]

@@ -13,17 +13,16 @@ use std::thread;
 
 use bytes::Bytes;
 use holdfast_storage::{
-    Engine, JournaledEngine, Log, LogOptions, Order, Snapshots, StoreError, Visit, WriteBatch,
-    read_file, write_file,
+    DirectoryDisk, Disk, Log, LogOptions, SegmentFile, Snapshots, StoreError, read_file, write_file,
 };
 use parking_lot::{Condvar, Mutex};
 
-use crate::campaign::Plant;
+use crate::campaign::Mutation;
 use crate::model::{Model, Op, Rng, Sizes, fill};
 
 pub(crate) const DIR: &str = "HOLDFAST_WORKER_DIR";
 pub(crate) const SEED: &str = "HOLDFAST_WORKER_SEED";
-pub(crate) const PLANT: &str = "HOLDFAST_WORKER_PLANT";
+pub(crate) const MUTATION: &str = "HOLDFAST_WORKER_MUTATION";
 /// The number of the next snapshot and small file.
 pub(crate) const NEXT: &str = "HOLDFAST_WORKER_NEXT";
 
@@ -32,8 +31,8 @@ pub(crate) fn main() {
     let variable = |name: &str| std::env::var(name).expect("set by the campaign");
     let seed: u64 = variable(SEED).parse().expect("a number");
     let next: u64 = variable(NEXT).parse().expect("a number");
-    let plant = Plant::parse(&variable(PLANT));
-    match Store::open(Path::new(&dir), plant) {
+    let mutation = Mutation::parse(&variable(MUTATION));
+    match Store::open(Path::new(&dir), seed, mutation) {
         Ok(store) => store.work(seed, next),
         Err(error) => say(&format!("fail {error}")),
     }
@@ -65,19 +64,26 @@ struct Store {
     model: Model,
     snapshots: Snapshots,
     identity: PathBuf,
-    plant: Option<Plant>,
+    mutation: Option<Mutation>,
 }
 
 impl Store {
-    fn open(dir: &Path, plant: Option<Plant>) -> Result<Self, StoreError> {
+    fn open(dir: &Path, seed: u64, mutation: Option<Mutation>) -> Result<Self, StoreError> {
         let log_dir = dir.join("log");
-        let log = match plant {
-            Some(Plant::FlushOnly | Plant::NoBarrier) => {
-                fs::create_dir_all(&log_dir).expect("directory");
-                let inner = JournaledEngine::open(&log_dir, 8 << 20)?;
-                Log::with_engine(PlantedEngine { inner, flush: plant == Some(Plant::FlushOnly) })?
+        // Half of the runs have small segments, so that many are filled, created and removed.
+        let segment_bytes =
+            if seed % 16 < 8 { 128 << 10 } else { LogOptions::default().segment_bytes };
+        let options = LogOptions { segment_bytes, ..LogOptions::default() };
+        let log = match mutation {
+            Some(Mutation::WriteWithoutSync) => {
+                let disk = DirectoryDisk::open(&log_dir)?;
+                Log::with_disk_and_options(Mutated { inner: disk, is_late: false }, options)?
             }
-            _ => Log::open(&log_dir, LogOptions::default())?,
+            Some(Mutation::WriteLate) => {
+                let disk = DirectoryDisk::open(&log_dir)?;
+                Log::with_disk_and_options(Mutated { inner: disk, is_late: true }, options)?
+            }
+            _ => Log::open(&log_dir, options)?,
         };
         let model = Model::observe(&log)?;
         report(&model);
@@ -96,18 +102,18 @@ impl Store {
             ));
         }
         say("open");
-        Ok(Self { log, model, snapshots, identity, plant })
+        Ok(Self { log, model, snapshots, identity, mutation })
     }
 
     fn work(self, seed: u64, next: u64) {
-        let Self { log, model, snapshots, identity, plant } = self;
+        let Self { log, model, snapshots, identity, mutation } = self;
         let files = thread::spawn(move || {
             // Half of the runs have snapshots written beside the log.
-            if seed % 8 < 4 || plant == Some(Plant::SnapshotWithoutSync) {
-                write_snapshots(&snapshots, &identity, plant, next);
+            if seed % 8 < 4 || mutation == Some(Mutation::SnapshotWithoutSync) {
+                write_snapshots(&snapshots, &identity, mutation, next);
             }
         });
-        if plant != Some(Plant::SnapshotWithoutSync) {
+        if mutation != Some(Mutation::SnapshotWithoutSync) {
             write_log(&log, model, seed);
         }
         files.join().expect("the snapshots");
@@ -169,10 +175,10 @@ struct UnderWay {
     failed: bool,
 }
 
-fn write_snapshots(snapshots: &Snapshots, identity: &Path, plant: Option<Plant>, next: u64) {
+fn write_snapshots(snapshots: &Snapshots, identity: &Path, mutation: Option<Mutation>, next: u64) {
     for number in next.. {
         say(&format!("snapping {number}"));
-        if write_snapshot(snapshots, identity, plant, number).is_err() {
+        if write_snapshot(snapshots, identity, mutation, number).is_err() {
             return;
         }
         say(&format!("snapped {number}"));
@@ -187,10 +193,10 @@ fn write_snapshots(snapshots: &Snapshots, identity: &Path, plant: Option<Plant>,
 fn write_snapshot(
     snapshots: &Snapshots,
     identity: &Path,
-    plant: Option<Plant>,
+    mutation: Option<Mutation>,
     number: u64,
 ) -> Result<(), StoreError> {
-    if plant == Some(Plant::SnapshotWithoutSync) {
+    if mutation == Some(Mutation::SnapshotWithoutSync) {
         return write_unsynced(identity, number);
     }
     let mut writer = snapshots.begin(&format!("n-{number}"))?;
@@ -205,7 +211,7 @@ fn snapshot_parts(number: u64) -> Vec<Bytes> {
     (0..number % 4).map(|part| fill(number ^ part << 32, rng.between(0, 300_000))).collect()
 }
 
-/// The planted bug: a whole snapshot, renamed into place, and never synced. It is made with the store itself in a
+/// The mutation: a whole snapshot, renamed into place, and never synced. It is made with the store itself in a
 /// directory beside, and copied.
 fn write_unsynced(identity: &Path, number: u64) -> Result<(), StoreError> {
     let dir = identity.with_file_name("snapshots");
@@ -230,33 +236,78 @@ fn write_unsynced(identity: &Path, number: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The planted bug in the log: a barrier that is none.
-struct PlantedEngine {
-    inner: JournaledEngine,
-    /// Whether it is at least sled's own `flush`.
-    flush: bool,
+/// A disk whose syncs do nothing, and one of its segments. If it `is_late`, a write reaches the file only with the next one.
+struct Mutated<T> {
+    inner: T,
+    is_late: bool,
 }
 
-impl Engine for PlantedEngine {
-    fn write(&self, batch: &WriteBatch) -> Result<(), StoreError> {
-        self.inner.write(batch)
+/// The write that is not in the file yet.
+struct MutatedSegment {
+    file: Arc<dyn SegmentFile>,
+    is_late: bool,
+    late: Mutex<Option<(u64, Bytes)>>,
+}
+
+impl Mutated<DirectoryDisk> {
+    fn segment(&self, file: Arc<dyn SegmentFile>) -> Arc<dyn SegmentFile> {
+        Arc::new(MutatedSegment { file, is_late: self.is_late, late: Mutex::default() })
+    }
+}
+
+impl Disk for Mutated<DirectoryDisk> {
+    fn segments(&self) -> Result<Vec<u32>, StoreError> {
+        self.inner.segments()
+    }
+
+    fn open(&self, number: u32) -> Result<Arc<dyn SegmentFile>, StoreError> {
+        self.inner.open(number)
+    }
+
+    fn create(&self, number: u32, content: &[u8]) -> Result<Arc<dyn SegmentFile>, StoreError> {
+        self.inner.create(number, content).map(|file| self.segment(file))
+    }
+
+    fn remove(&self, number: u32) -> Result<(), StoreError> {
+        self.inner.remove(number)
+    }
+
+    fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+
+    fn raise_watermark(&self, frames: u64) -> Result<(), StoreError> {
+        self.inner.raise_watermark(frames)
+    }
+}
+
+impl MutatedSegment {
+    fn write_late(&self) -> Result<(), StoreError> {
+        let late = self.late.lock().take();
+        late.map_or(Ok(()), |(offset, bytes)| self.file.write_at(offset, &bytes))
+    }
+}
+
+impl SegmentFile for MutatedSegment {
+    fn read_all(&self) -> Result<Bytes, StoreError> {
+        self.file.read_all()
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, StoreError> {
+        self.write_late()?;
+        self.file.read_at(offset, len)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        if !self.is_late {
+            return self.file.write_at(offset, bytes);
+        }
+        self.write_late()?;
+        *self.late.lock() = Some((offset, Bytes::copy_from_slice(bytes)));
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        if self.flush { self.inner.flush() } else { Ok(()) }
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get(key)
-    }
-
-    fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        order: Order,
-        visit: Visit<'_>,
-    ) -> Result<(), StoreError> {
-        self.inner.scan(from, to, order, visit)
+        Ok(())
     }
 }

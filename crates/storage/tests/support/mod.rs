@@ -1,4 +1,4 @@
-//! What the storage tests share: blocking calls, contents that can be made again from an index, a gated engine.
+//! What the storage tests share: blocking calls, contents that can be made again from an index, a gated disk.
 
 #![allow(dead_code, reason = "each test target uses a part")]
 #![allow(
@@ -13,8 +13,8 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use holdfast_storage::{
-    Done, Engine, Log, LogOptions, MemoryEngine, Order, RaftMeta, Record, Refused, StoreError,
-    Visit, WriteBatch,
+    Disk, Done, FaultyDisk, Log, LogOptions, OpenFaultyDisk, RaftMeta, Record, Refused,
+    SegmentFile, StoreError,
 };
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub(crate) fn records(log: &Log) -> Vec<Record> {
 /// Lets the log's thread wait in its first write until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
-    /// Barriers so far.
+    /// Syncs so far.
     pub(crate) syncs: Arc<AtomicU64>,
     state: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -96,45 +96,68 @@ impl Gate {
     }
 }
 
-struct GatedEngine {
+/// A disk, and a segment file of it, behind a gate.
+struct Gated<T> {
     gate: Gate,
-    inner: MemoryEngine,
+    inner: T,
 }
 
 /// A log in memory that does nothing until the gate is open.
 pub(crate) fn gated_log(options: LogOptions) -> (Gate, Log) {
     let gate = Gate::default();
-    let inner = MemoryEngine::default();
-    // The head of a new log is written before the gate matters.
-    gate.open();
-    let engine = GatedEngine { gate: gate.clone(), inner };
-    let log = Log::with_engine_and_options(engine, options).expect("open");
-    *gate.state.0.lock() = false;
+    let disk = Gated { gate: gate.clone(), inner: FaultyDisk::default().open() };
+    let log = Log::with_disk_and_options(disk, options).expect("open");
     (gate, log)
 }
 
-impl Engine for GatedEngine {
-    fn write(&self, batch: &WriteBatch) -> Result<(), StoreError> {
+impl Gated<OpenFaultyDisk> {
+    fn segment(&self, inner: Arc<dyn SegmentFile>) -> Arc<dyn SegmentFile> {
+        Arc::new(Gated { gate: self.gate.clone(), inner })
+    }
+}
+
+impl Disk for Gated<OpenFaultyDisk> {
+    fn segments(&self) -> Result<Vec<u32>, StoreError> {
+        self.inner.segments()
+    }
+
+    fn open(&self, number: u32) -> Result<Arc<dyn SegmentFile>, StoreError> {
+        self.inner.open(number).map(|file| self.segment(file))
+    }
+
+    fn create(&self, number: u32, content: &[u8]) -> Result<Arc<dyn SegmentFile>, StoreError> {
+        self.inner.create(number, content).map(|file| self.segment(file))
+    }
+
+    fn remove(&self, number: u32) -> Result<(), StoreError> {
+        self.inner.remove(number)
+    }
+
+    fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+
+    fn raise_watermark(&self, frames: u64) -> Result<(), StoreError> {
+        self.inner.raise_watermark(frames)
+    }
+}
+
+impl SegmentFile for Gated<Arc<dyn SegmentFile>> {
+    fn read_all(&self) -> Result<Bytes, StoreError> {
+        self.inner.read_all()
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, StoreError> {
+        self.inner.read_at(offset, len)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
         self.gate.pass();
-        self.inner.write(batch)
+        self.inner.write_at(offset, bytes)
     }
 
     fn sync(&self) -> Result<(), StoreError> {
         self.gate.syncs.fetch_add(1, Ordering::Relaxed);
         self.inner.sync()
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        self.inner.get(key)
-    }
-
-    fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        order: Order,
-        visit: Visit<'_>,
-    ) -> Result<(), StoreError> {
-        self.inner.scan(from, to, order, visit)
     }
 }

@@ -1,0 +1,169 @@
+//! Segments as files of a directory: `<number, 8 hex digits>.log`, beside `synced`, the watermark, and `lock`.
+//!
+//! `lock` is locked while the disk is open. A new segment is written under a `.partial` name, synced and renamed, so a
+//! segment with its name is complete. `*.partial` files of an interrupted creation are removed at the next open.
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::watermark::{self, Watermark};
+use super::{Disk, SegmentFile};
+use crate::error::{At, StoreError};
+use crate::file::{create_dir, replace};
+
+const LOCK: &str = "lock";
+const SUFFIX: &str = ".log";
+const PARTIAL: &str = ".partial";
+/// Files of the format before version 1, which kept the log in sled.
+const EARLIER_FORMAT: [&str; 2] = ["db", "journal.0"];
+
+/// A [`Disk`] in a directory of the file system.
+pub struct DirectoryDisk {
+    dir: PathBuf,
+    watermark: Mutex<Watermark>,
+    _lock: File,
+}
+
+impl DirectoryDisk {
+    /// Opens the directory; creates it and what is missing above it.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`], [`StoreError::UnknownFormat`], [`StoreError::Io`], [`StoreError::Full`];
+    /// [`StoreError::Corrupt`] if the watermark is damaged, or missing beside segments.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        create_dir(dir)?;
+        let lock = lock(dir)?;
+        let names = names(dir)?;
+        refuse_earlier_format(dir, &names)?;
+        for name in names.iter().filter(|name| name.ends_with(PARTIAL)) {
+            let path = dir.join(name);
+            fs::remove_file(&path).at("removing", &path)?;
+        }
+        let has_segments = names.iter().any(|name| number(name).is_some());
+        let watermark = if names.iter().any(|name| name == watermark::FILE) {
+            Watermark::open(dir)?
+        } else if has_segments {
+            let what = format!("the file {} is missing in {}", watermark::FILE, dir.display());
+            return Err(StoreError::corrupt(what));
+        } else {
+            Watermark::create(dir)?
+        };
+        Ok(Self { dir: dir.to_owned(), watermark: Mutex::new(watermark), _lock: lock })
+    }
+
+    fn path(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("{number:08x}{SUFFIX}"))
+    }
+}
+
+/// Excludes other processes, and other logs of this process, from the directory.
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join(LOCK);
+    let file = File::create(&path).at("creating", &path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(error).at("locking", &path),
+    }
+}
+
+fn refuse_earlier_format(dir: &Path, names: &[String]) -> Result<(), StoreError> {
+    match names.iter().find(|name| EARLIER_FORMAT.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(StoreError::UnknownFormat {
+            what: format!(
+                "{} holds the file {name} of an earlier format, which this version cannot read",
+                dir.display()
+            ),
+            fix: "start this node with the version that wrote it; or remove the node from the cluster, \
+                and add it back with an empty data directory and a new id"
+                .to_owned(),
+        }),
+    }
+}
+
+fn names(dir: &Path) -> Result<Vec<String>, StoreError> {
+    let mut names = Vec::new();
+    for entry in dir.read_dir().at("listing", dir)? {
+        names.push(entry.at("listing", dir)?.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
+/// The number of a segment's file name.
+fn number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(SUFFIX).filter(|digits| digits.len() == 8)?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+impl Disk for DirectoryDisk {
+    fn segments(&self) -> Result<Vec<u32>, StoreError> {
+        let mut numbers: Vec<u32> =
+            names(&self.dir)?.iter().filter_map(|name| number(name)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn open(&self, number: u32) -> Result<Arc<dyn SegmentFile>, StoreError> {
+        let path = self.path(number);
+        let file = File::options().read(true).write(true).open(&path).at("opening", &path)?;
+        Ok(Arc::new(DirectorySegment { file, path }))
+    }
+
+    fn create(&self, number: u32, content: &[u8]) -> Result<Arc<dyn SegmentFile>, StoreError> {
+        let path = self.path(number);
+        let file = replace(&path, &[content])?;
+        Ok(Arc::new(DirectorySegment { file, path }))
+    }
+
+    fn remove(&self, number: u32) -> Result<(), StoreError> {
+        let path = self.path(number);
+        fs::remove_file(&path).at("removing", &path)
+    }
+
+    fn watermark(&self) -> u64 {
+        self.watermark.lock().frames()
+    }
+
+    fn raise_watermark(&self, frames: u64) -> Result<(), StoreError> {
+        self.watermark.lock().raise(frames)
+    }
+}
+
+struct DirectorySegment {
+    file: File,
+    path: PathBuf,
+}
+
+impl SegmentFile for DirectorySegment {
+    fn read_all(&self) -> Result<Bytes, StoreError> {
+        fs::read(&self.path).at("reading", &self.path).map(Bytes::from)
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, StoreError> {
+        let mut bytes = vec![0; len];
+        let mut filled = 0;
+        while filled < len {
+            let at = offset + filled as u64;
+            match self.file.read_at(&mut bytes[filled..], at).at("reading", &self.path)? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(Bytes::from(bytes))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        self.file.write_all_at(bytes, offset).at("writing", &self.path)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().at("syncing", &self.path)
+    }
+}

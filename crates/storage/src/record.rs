@@ -1,0 +1,37 @@
+//! What the log keeps: records by index, and Raft metadata.
+
+use bytes::Bytes;
+
+/// The longest record, bytes.
+pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// The longest value of Raft metadata, bytes.
+pub const META_BYTES_MAX: usize = 4 << 10;
+
+/// One entry of the log. Its meaning is the caller's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Position in the log; the next record has the next number.
+    pub index: u64,
+    /// Content, at most [`RECORD_BYTES_MAX`] bytes; may be empty.
+    pub bytes: Bytes,
+}
+
+/// The name of a small value that becomes durable in order with the log. Append-only; the number is part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RaftMeta {
+    Vote = 0,
+    /// The last position known to be committed.
+    Committed = 1,
+    /// The last purged position; only a purge sets it.
+    Purged = 2,
+}
+
+impl RaftMeta {
+    /// In the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Vote, Self::Committed, Self::Purged];
+
+    pub(crate) const fn number(self) -> u8 {
+        self as u8
+    }
+}
